@@ -64,9 +64,7 @@ LOOP = (
     *(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "leap.h", "cholesky.h")),
     *RADIAL,
 )
-DESK = tuple(
-    f"working_set/{file}" for file in ("_from_points.pxd", "_wishes.pxd", "_point_desk.pxi", "_point_steps.pxi")
-)
+FROM_POINTS = ("working_set/_from_points.pxd", "working_set/_wishes.pxd")
 setup(
     ext_modules=[
         compiled("core._bound", flags=STRICT),
@@ -81,7 +79,7 @@ setup(
         compiled("working_set._coordinates", flags=STRICT),
         compiled("working_set._from_points", *LOOP, "working_set/_from_points.pxd"),
         compiled("working_set._pairs", *LOOP),
-        compiled("working_set._point_pairs", *LOOP, *DESK, "core/_bound.pxd", "core/_pair_bound.pxd"),
+        compiled("working_set._point_pairs", *LOOP, *FROM_POINTS, "core/_bound.pxd", "core/_pair_bound.pxd"),
         compiled("working_set._wishes", "working_set/_wishes.pxd", flags=STRICT),
     ],
     cmdclass={"build_ext": Build},

@@ -168,7 +168,7 @@ def test_ctrl_c_in_a_call_gives_the_state_before_it(wrapped, monkeypatch):
     assert np.array_equal(found.raw_alpha, warm)
 
 
-@pytest.mark.parametrize("backend", [name for name in INSTALLED if BACKENDS[name].seconds])
+@pytest.mark.parametrize("backend", [name for name in INSTALLED if BACKENDS[name].time_option])
 def test_a_backend_that_knows_limits_is_told_what_is_left(backend, calls):
     solve(clouds(), "qpsolvers", backend=backend, time_limit=50.0)
     solve(clouds(), "qpsolvers", backend=backend)

@@ -272,7 +272,7 @@ def test_flipped_bytes_are_refused_or_harmless(saved):
         except ProblemError:
             outcomes.add("refused")
         else:
-            # Names and times in the zip directory are read by nobody; numbers are covered by its checksums.
+            # Names and times in the zip directory are not read; numbers are covered by its checksums.
             same(resumed, whole)
             outcomes.add("harmless")
     assert "refused" in outcomes
@@ -486,8 +486,8 @@ def test_whatever_is_forged_it_ends_with_the_true_gap_or_an_error(name, file, mo
     solve(problem, solver, checkpoint=file, tol=1e-12, **settings | {"max_steps": 1})
     header, arrays = _opened(file)
     accepted, count = set(), 0
-    for what, told, forged in _forgeries(header, arrays):
-        _sealed(file, told, forged)
+    for what, forged_header, forged in _forgeries(header, arrays):
+        _sealed(file, forged_header, forged)
         count += 1
         _true_gap_or_an_error(file, problem, solver, accepted, what, **settings)
     assert 0 < len(accepted) < count

@@ -78,8 +78,8 @@ def test_every_door_gives_the_same_bits_where_a_run_takes_over():
     problem = problems.svc(Gram(X), 2.0 * y - 1.0, 100.0)
     expected = SVC(C=100.0).fit(X, y)
     assert expected.solution_.provenance["strategy"] == "blocks"
-    for told in ({"solver": WorkingSet()}, {"solver": "working-set"}, {"max_steps": 1000}):
-        assert_same(read(SVC(C=100.0, **told).fit(X, y)), read(expected))
+    for options in ({"solver": WorkingSet()}, {"solver": "working-set"}, {"max_steps": 1000}):
+        assert_same(read(SVC(C=100.0, **options).fit(X, y)), read(expected))
     for refine in (True, "early"):
         np.testing.assert_array_equal(solve(problem, refine=refine).alpha, expected.solution_.alpha)
     again = solve(problem, **expected.solution_.provenance_as_arguments())
@@ -91,8 +91,8 @@ def test_every_door_to_a_description_gives_the_same_bits(estimator):
     X, _ = make_blobs(400, 3, centers=2, random_state=0)
     expected = estimator(nu=0.05).fit(X)
     assert expected.solution_.provenance["strategy"] == "direct"
-    for told in ({"solver": WorkingSet()}, {"callback": lambda progress: False}, {"max_steps": 9}):
-        assert_same(read(estimator(nu=0.05, **told).fit(X)), read(expected))
+    for options in ({"solver": WorkingSet()}, {"callback": lambda progress: False}, {"max_steps": 9}):
+        assert_same(read(estimator(nu=0.05, **options).fit(X)), read(expected))
     solution = solve(expected.solution_.problem, refine=True)
     np.testing.assert_array_equal(solution.alpha, expected.solution_.alpha)
 
@@ -101,8 +101,8 @@ def test_doors_to_several_classes_give_the_same_bits():
     X, y = make_blobs(300, 3, centers=4, cluster_std=4.0, random_state=0)
     expected = SVC().fit(X, y)
     seen = []
-    for told in ({"solver": WorkingSet()}, {"callback": seen.append}, {"max_steps": 9}):
-        assert_same(read(SVC(**told).fit(X, y)), read(expected))
+    for options in ({"solver": WorkingSet()}, {"callback": seen.append}, {"max_steps": 9}):
+        assert_same(read(SVC(**options).fit(X, y)), read(expected))
     assert len(seen) == 6
     for progress, solution in zip(seen, expected.solutions_, strict=True):
         np.testing.assert_array_equal(progress.alpha, solution.raw_alpha)

@@ -129,10 +129,10 @@ def test_a_real_sigint_is_raised_with_a_solution():
         import sys
         sys.path[:0] = [{folder!r}]
         from test_driver import Creeper, ZOO, solve
-        told = []
+        printed = []
         def callback(progress):
-            if not told:
-                told.append(print("running", flush=True))
+            if not printed:
+                printed.append(print("running", flush=True))
         try:
             solve(ZOO["overlapping clouds"].problem, Creeper(), callback=callback, time_limit=30)
         except KeyboardInterrupt as interrupt:
@@ -200,7 +200,7 @@ def test_without_an_equality_the_multiplier_is_nan():
     assert np.isnan(path.multiplier).all()
 
 
-def test_no_trajectory_unless_asked(clouds):
+def test_no_trajectory_unless_requested(clouds):
     assert solve(clouds, max_steps=1).trajectory is None
 
 
@@ -263,7 +263,7 @@ def test_a_broken_solver_is_not_refined_into_a_good_one(clouds):
 
 @dataclass(frozen=True)
 class Garbage(SMO):
-    """Rests at once, at a feasible point that has nothing to do with the problem."""
+    """Ends immediately, at a feasible point that is unrelated to the problem."""
 
     name = "garbage"
 
@@ -288,7 +288,7 @@ def test_refinement_mends_garbage_and_both_stay_in_sight(clouds):
     assert refined.cost.refine_time_s > 0
 
 
-def test_solve_does_not_refine_unless_asked(clouds):
+def test_solve_does_not_refine_unless_requested(clouds):
     assert not solve(clouds, Garbage()).refined
 
 
@@ -334,17 +334,17 @@ def test_an_indefinite_kernel_gives_no_number():
         solve(problem, CVXOPT())
 
 
-# --- what a reader is told ---------------------------------------------------------------------
+# --- the provenance ----------------------------------------------------------------------------
 
 
 def test_provenance_says_how_to_repeat_the_run(clouds):
     solution = solve(clouds, "smo", kkt_tol=1e-9, random_state=17)
-    told = solution.provenance
-    assert told["solver"] == "smo"
-    assert told["options"] == {"kkt_tol": 1e-9}
-    assert told["seed"] == 17
-    assert told["versions"]["numpy"] == np.__version__
-    assert told["versions"]["dualflow"] == dualflow.__version__
+    provenance = solution.provenance
+    assert provenance["solver"] == "smo"
+    assert provenance["options"] == {"kkt_tol": 1e-9}
+    assert provenance["seed"] == 17
+    assert provenance["versions"]["numpy"] == np.__version__
+    assert provenance["versions"]["dualflow"] == dualflow.__version__
     drawn = [solve(clouds, random_state=np.random.default_rng(s)).provenance["seed"] for s in (1, 1, 2)]
     assert drawn[0].startswith("generator ")
     assert drawn[0] == drawn[1] != drawn[2]
@@ -376,7 +376,7 @@ def test_solvers_that_claim_to_draw_nothing_leave_the_generator_alone():
     from dualflow.solvers.registry import solver_class
     from dualflow.testing.problem_zoo import zoo
 
-    before = run._NOT_DRAWN_FROM.bit_generator.state
+    before = run.UNUSED_GENERATOR.bit_generator.state
     seen = set()
     for info in list_solvers():
         cls = solver_class(info.name)
@@ -387,4 +387,4 @@ def test_solvers_that_claim_to_draw_nothing_leave_the_generator_alone():
                 break
     classical = {"gradient-flow", "lotka-volterra", "working-set", "smo", "frank-wolfe", "interior-point", "cvxopt"}
     assert seen - {"qpsolvers"} == classical | {"incremental", "invasion", "cascade", "level-search"}
-    assert run._NOT_DRAWN_FROM.bit_generator.state == before
+    assert run.UNUSED_GENERATOR.bit_generator.state == before

@@ -16,7 +16,7 @@ from dualflow.solvers.smo import SMO
 
 @dataclass(frozen=True)
 class NeedsAbsent(Solver):
-    """Needs two packages nobody has."""
+    """Needs two packages that do not exist."""
 
     name = "needs-absent"
     kinds = frozenset({Kind.BOX})

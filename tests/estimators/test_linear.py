@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 import dualflow
 from dualflow import SVC, SVDD, SVR, Gram, OneClassSVM, certify, problems, solve
-from dualflow.solvers.registry import usual_solver
+from dualflow.solvers.registry import auto_solver_name
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(1600, 5))
@@ -96,7 +96,7 @@ def test_weights_of_another_shape_or_not_finite_are_not_taken(monkeypatch):
 
 def test_which_solver_is_usual():
     def usual(n, m, kernel="linear", **more):
-        return usual_solver(Gram(np.random.default_rng(0).normal(size=(n, m)), kernel, **more), n)
+        return auto_solver_name(Gram(np.random.default_rng(0).normal(size=(n, m)), kernel, **more), n)
 
     assert usual(999, 5) == usual(1200, 200) == usual(1200, 5, "rbf") == "working-set"
     assert usual(1000, 5) == usual(4000, 200) == usual(1200, 5, "poly", coef0=1.0) == "interior-point"

@@ -54,7 +54,7 @@ def test_results_do_not_depend_on_n_jobs(way):
 
 
 def test_n_jobs_threads_work_at_the_same_time(monkeypatch):
-    honest, together = pair_batch.solve_small_pairs, threading.Barrier(3)
+    honest, together = pair_batch.solve_dense_pairs, threading.Barrier(3)
     thread_ids = set()
 
     def meets(*given):
@@ -63,7 +63,7 @@ def test_n_jobs_threads_work_at_the_same_time(monkeypatch):
             together.wait(60)
         return honest(*given)
 
-    monkeypatch.setattr(pair_batch, "solve_small_pairs", meets)
+    monkeypatch.setattr(pair_batch, "solve_dense_pairs", meets)
     SVC(n_jobs=3).fit(X, Y)
     assert len(thread_ids) == 3
     assert threading.get_ident() not in thread_ids
@@ -93,7 +93,7 @@ def test_circuits_wait_for_one_another():
 
 @pytest.mark.parametrize("where", ["direct", "runs"])
 def test_ctrl_c_reaches_all_threads_and_keeps_the_state_reached(where, monkeypatch):
-    honest, calls, count = pair_batch.solve_small_pairs, [], itertools.count(1)
+    honest, calls, count = pair_batch.solve_dense_pairs, [], itertools.count(1)
     options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
     heard_by_all, fail = threading.Event(), _solving.Solving.fail
     monkeypatch.setattr(_solving.Solving, "fail", lambda self, error: [fail(self, error), heard_by_all.set()])
@@ -113,7 +113,7 @@ def test_ctrl_c_reaches_all_threads_and_keeps_the_state_reached(where, monkeypat
             heard_by_all.wait(60)
 
     if where == "direct":
-        monkeypatch.setattr(pair_batch, "solve_small_pairs", strikes)
+        monkeypatch.setattr(pair_batch, "solve_dense_pairs", strikes)
     else:
         options["callback"] = heard
     with pytest.warns(ConvergenceWarning):

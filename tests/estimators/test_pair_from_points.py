@@ -11,7 +11,7 @@ from sklearn.svm import SVC as LIBSVM
 from dualflow import SVC, Gram, certify, problems
 from dualflow.core.sparse_points import SparsePoints
 from dualflow.direct import from_points
-from dualflow.direct.pair_points import PointPairs, _expected, pair_from_points, suit_together, suits_points
+from dualflow.direct.pair_points import PointPairs, expected_support, pair_from_points, suits_one_table, suits_points
 from dualflow.direct.pairs import PairBatch
 from dualflow.driver import solve as solve_module
 from tests.thresholds import USUAL, fits_with, other
@@ -91,7 +91,7 @@ def test_samples_predict_the_numbers_of_bounded_and_free_variables(m, C, many_fr
     upper, e = np.full(4400, C), np.where(np.arange(4400) < head, 1.0, -1.0)
     gram = Gram(X)
     alpha = np.abs(LIBSVM(C=C, gamma=gram.gamma, tol=1e-4).fit(X, y).dual_coef_[0])
-    every, free = _expected(gram, order, e, upper)
+    every, free = expected_support(gram, order, e, upper)
     # Where C is large, parts of a sample's points that have a weight hardly fall from one to the next.
     assert 0.6 * len(alpha) < every < 1.6 * len(alpha)
     assert 0.6 * np.count_nonzero(alpha < C) < free < 2.5 * np.count_nonzero(alpha < C)
@@ -180,13 +180,13 @@ def test_violators_missed_by_float32_rows_join_the_working_set(C, monkeypatch):
         PointPairs, "serves", lambda *given: False
     )  # a compiled call has no rows that others could make
     right = LIBSVM(C=C, tol=1e-10).fit(X, y)
-    looks, look = [], from_points.FromPoints.look
+    looks, look = [], from_points.PointSearch.extend
 
     def noted(search, sums):
         looks.append(look(search, sums))
         return looks[-1]
 
-    monkeypatch.setattr(from_points.FromPoints, "look", noted)
+    monkeypatch.setattr(from_points.PointSearch, "extend", noted)
     model = SVC(C=C).fit(X, y)
     assert any(looks)
     assert model.certificate_.relative_gap <= 1e-11
@@ -216,13 +216,13 @@ def test_the_number_of_points_it_suits(n, m, suits):
 
 
 @pytest.mark.parametrize(("n", "m", "suits"), [(319, 2, False), (320, 64, True), (320, 65, False), (640, 65, False)])
-def test_few_of_several_classes_share_blocks(n, m, suits):
-    assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n, of_several=True) == suits
+def test_few_multiclass_classes_share_blocks(n, m, suits):
+    assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n, multiclass=True) == suits
 
 
 @pytest.mark.parametrize(("least", "m", "suit"), [(79, 2, False), (80, 15, True), (80, 16, False), (400, 65, False)])
-def test_few_points_of_several_classes_are_one_list(least, m, suit):
-    assert suit_together(Gram(np.random.default_rng(0).normal(size=(500, m))), least) == suit
+def test_few_points_multiclass_classes_are_one_list(least, m, suit):
+    assert suits_one_table(Gram(np.random.default_rng(0).normal(size=(500, m))), least) == suit
 
 
 @pytest.mark.parametrize(
@@ -240,15 +240,15 @@ def test_few_points_of_bits_are_left_to_their_matrix():
     X = np.random.default_rng(0).integers(0, 2, (600, 60)).astype(float)
     assert not suits_points(Gram(X), 600)
     assert suits_points(Gram(X + 0.1), 600)
-    assert not suit_together(Gram(X), 600)
-    assert suit_together(Gram(X + 0.1), 600)
+    assert not suits_one_table(Gram(X), 600)
+    assert suits_one_table(Gram(X + 0.1), 600)
 
 
 def test_a_pair_of_several_classes_may_take_twice_the_work():
     gram = Gram(np.random.default_rng(0).normal(size=(4000, 300)))
     assert not suits_points(gram, 4000)
-    assert suits_points(gram, 4000, of_several=True)
-    assert not suits_points(Gram(np.zeros((4000, 500))), 4000, of_several=True)
+    assert suits_points(gram, 4000, multiclass=True)
+    assert not suits_points(Gram(np.zeros((4000, 500))), 4000, multiclass=True)
 
 
 def test_other_kernels_and_sparse_points_are_left_alone():

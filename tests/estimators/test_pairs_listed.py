@@ -9,7 +9,7 @@ from dualflow.core.gram import Gram
 from dualflow.direct import pairs as pair_batch
 from dualflow.direct import results
 from dualflow.direct.pairs import PairBatch
-from dualflow.working_set.whole import solve_small_pairs
+from dualflow.working_set.whole import solve_dense_pairs
 from tests.estimators.test_pairs_together import KERNELS, SETS
 from tests.thresholds import other
 
@@ -64,8 +64,8 @@ def test_a_point_off_the_optimum_gets_its_gap_or_none(alpha, monkeypatch):
         return np.zeros(1, dtype=bool)
 
     monkeypatch.setattr(pair_batch, "suits_points", lambda *given: False)
-    monkeypatch.setattr(pair_batch, "solve_small_pairs", given)
-    monkeypatch.setattr(results.Batch, "are_sharp", kept)
+    monkeypatch.setattr(pair_batch, "solve_dense_pairs", given)
+    monkeypatch.setattr(results.Batch, "meet_tols", kept)
     assert list(PairBatch(gram, groups, np.concatenate(upper), 1e-6)) == [None]
     row = batches[0].rows[0]
     if abs(alpha[:50].clip(0, 1).sum() - alpha[50:].clip(0, 1).sum()) > 1e-9:
@@ -80,13 +80,13 @@ def test_a_point_off_the_optimum_gets_its_gap_or_none(alpha, monkeypatch):
 def test_lists_that_lead_out_of_their_arrays_are_refused():
     K, upper, alpha = np.eye(4).ravel(), np.ones(4), np.empty(4)
     good = np.array([[2, 2, 0, 2, 10, 4, 4, 4, 0, 2, 0]])
-    assert solve_small_pairs(K, K, good, upper, 1.0, alpha, 0, 1e-12, 99, 1.0) == 1
+    assert solve_dense_pairs(K, K, good, upper, 1.0, alpha, 0, 1e-12, 99, 1.0) == 1
     for column in range(11):
         for value in (-1, 99):
             bad = good.copy()
             bad[0, column] = value
             with pytest.raises(ValueError, match="leads out"):
-                solve_small_pairs(K, K, bad, upper, 1.0, alpha, 0, 1e-12, 99, 1.0)
+                solve_dense_pairs(K, K, bad, upper, 1.0, alpha, 0, 1e-12, 99, 1.0)
 
 
 def test_pairs_that_are_hard_and_large_are_left_to_runs():
@@ -121,10 +121,10 @@ def test_lists_solved_in_parts_are_the_same():
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(10)]
     upper = [np.ones(len(group)) for group in groups]
     together = [pair.alpha for pair in PairBatch(gram, groups, np.concatenate(upper), 1e-6)]
-    honest = pair_batch.solve_small_pairs
+    honest = pair_batch.solve_dense_pairs
     try:
-        pair_batch.solve_small_pairs = lambda *given: honest(*given[:-1], 0.0)
+        pair_batch.solve_dense_pairs = lambda *given: honest(*given[:-1], 0.0)
         for a, b in zip(together, PairBatch(gram, groups, np.concatenate(upper), 1e-6), strict=True):
             np.testing.assert_array_equal(a, b.alpha)
     finally:
-        pair_batch.solve_small_pairs = honest
+        pair_batch.solve_dense_pairs = honest

@@ -124,8 +124,8 @@ def test_a_solver_that_writes_to_its_block_reaches_no_certificate(monkeypatch):
         given.append(len(listed))
         return len(listed)
 
-    monkeypatch.setattr(pair_batch, "suit_together", lambda *given: False)
-    monkeypatch.setattr(pair_batch, "solve_small_pairs", forging)
+    monkeypatch.setattr(pair_batch, "suits_one_table", lambda *given: False)
+    monkeypatch.setattr(pair_batch, "solve_dense_pairs", forging)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
     assert list(PairBatch(gram, groups, np.ones(150), 1e-6)) == [None] * 3
     assert given == [3]
@@ -161,7 +161,7 @@ def test_infinite_bounds_are_left_to_a_run(bound):
 @pytest.mark.parametrize("count", [400, None], ids=["one list", "many lists"])
 def test_ctrl_c_in_the_middle_is_raised_or_keeps_what_there_is(monkeypatch, count):
     X, y = (part[:count] for part in SETS["digits"])
-    honest, calls = pair_batch.solve_small_pairs, []
+    honest, calls = pair_batch.solve_dense_pairs, []
 
     def interrupted(*given):
         calls.append(1)
@@ -169,7 +169,7 @@ def test_ctrl_c_in_the_middle_is_raised_or_keeps_what_there_is(monkeypatch, coun
             raise KeyboardInterrupt
         return honest(*given[:-1], 0.0)  # one pair a call
 
-    monkeypatch.setattr(pair_batch, "solve_small_pairs", interrupted)
+    monkeypatch.setattr(pair_batch, "solve_dense_pairs", interrupted)
     with pytest.raises(KeyboardInterrupt):
         SVC().fit(X, y)
     calls.clear()
@@ -209,7 +209,7 @@ def test_a_tiny_time_limit_still_gives_a_model():
     ids=str,
 )
 def test_a_requested_run_is_used(other, monkeypatch):
-    monkeypatch.setattr(pair_batch, "solve_small_pairs", None)
+    monkeypatch.setattr(pair_batch, "solve_dense_pairs", None)
     X, y = SETS["two"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -117,7 +117,7 @@ def test_a_sign_must_be_certain_at_both_ends_of_the_interval(monkeypatch):
     gram, weights = Gram(X, gamma=1.0), np.zeros(1200)
     weights[:3] = 1e-3, -1e-3, 1e-3
     points = gram.radial_points(float)
-    sums = point_sums.PointSums(gram, points, points.astype(np.float32), np.ones(1200), 0.0, EAGER).of(
+    sums = point_sums.PointSums(gram, points, points.astype(np.float32), np.ones(1200), 0.0, EAGER).compute(
         weights, lambda sums: (0.0, 2.0)
     )
     exact = np.exp(-((X[:, None] - X[:3]) ** 2).sum(axis=2)) @ weights[:3]

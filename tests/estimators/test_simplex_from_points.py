@@ -73,16 +73,16 @@ def test_one_class_is_libsvms(no_runs):
 def test_violators_missed_by_float32_rows_join_the_working_set(nu, monkeypatch, no_runs):
     X = SETS["moons"]
     right = SVDD(nu=nu).fit(X)
-    looks, look = [], from_points.FromPoints.look
+    looks, look = [], from_points.PointSearch.extend
 
     def noted(search, sums):
         looks.append(look(search, sums))
         return looks[-1]
 
     fits_with(monkeypatch, min_rows_float32=0)
-    monkeypatch.setattr(from_points, "SINGLE_KKT", 0.005)
-    monkeypatch.setattr(from_points, "nearly_free", lambda free, wish, margin: np.flatnonzero(free))
-    monkeypatch.setattr(from_points.FromPoints, "look", noted)
+    monkeypatch.setattr(from_points, "MIN_KKT_FLOAT32", 0.005)
+    monkeypatch.setattr(from_points, "nearest_free", lambda free, wish, margin: np.flatnonzero(free))
+    monkeypatch.setattr(from_points.PointSearch, "extend", noted)
     model = SVDD(nu=nu).fit(X)
     assert any(looks)
     assert model.certificate_.relative_gap <= 1e-10

@@ -126,7 +126,7 @@ def far(n=1000, d=4):
 )
 def test_hard_cells_are_certified(data, C):
     points, y = data()
-    # At a large C margins that float64 leaves in doubt weigh C each: stretching α takes them past it.
+    # At a large C each margin within round-off adds C to the gap: stretching α takes the margins past 1.
     solution = solve(problems.svc(Gram(points, "linear"), y, C), "interior-point", tol=1e-8, refine="early")
     assert solution.status.name == "OPTIMAL"
     assert solution.certificate.relative_gap <= 1e-8

@@ -1,4 +1,4 @@
-"""The iteration over the rows whose bounds a sample leaves in doubt: the same answers as over all of them."""
+"""The iteration over the rows whose bounds a sample leaves undetermined: the same answers as over all rows."""
 
 import tracemalloc
 
@@ -62,7 +62,7 @@ def test_most_steps_are_about_few_rows(name):
 
 
 def test_where_a_sample_tells_nothing_all_rows_are_iterated_over():
-    """A rare class whose weights cannot pull the plane: all other points lie on their margins, and each is in doubt."""
+    """A rare class whose weights cannot pull the plane: all other points are on their margins, of unknown bounds."""
     labels = np.where(np.arange(N) % 500 == 0, 1, -1)
     solution = solve(problems.svc(GRAM, labels, 1.0), "interior-point")
     assert solution.certificate.within(1e-9)
@@ -97,7 +97,7 @@ def test_a_linear_fit_of_many_rows_holds_little_more_than_its_copy_of_them():
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak <= 1.85 * X.nbytes  # 1.5 of a million rows, of which a smaller part is in doubt
+    assert peak <= 1.85 * X.nbytes  # 1.5 of a million rows, of which a smaller part is undetermined
 
 
 def test_a_memory_map_is_fitted_like_the_array_in_it(tmp_path):
@@ -108,7 +108,7 @@ def test_a_memory_map_is_fitted_like_the_array_in_it(tmp_path):
 
 
 @pytest.mark.parametrize("features", [1, 4])
-def test_support_vectors_are_copied_when_they_are_asked_for(features):
+def test_support_vectors_are_copied_when_they_are_read(features):
     model = SVC(kernel="linear", C=0.1).fit(X[:3000, :features] + 3.0, LABELS[:3000])
     support = model._vectors
     assert ("gram" in vars(support)) == (features == 1)  # numpy sums a single column in another order

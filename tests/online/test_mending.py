@@ -8,7 +8,7 @@ from dualflow import Gram, IncrementalSVC, problems
 from dualflow.core.workspace import Workspace
 from dualflow.online.incremental import Engine
 from dualflow.online.state import PathError
-from dualflow.solvers.incremental import _OfProblem
+from dualflow.solvers.incremental import _ProblemMatrix
 
 X, LABELS = make_moons(60, noise=0.2, random_state=0)
 Y = 2.0 * LABELS - 1
@@ -17,7 +17,7 @@ Y = 2.0 * LABELS - 1
 @pytest.mark.parametrize("has_fallback", [False, True])
 def test_alternating_violators_end_with_an_error(has_fallback, monkeypatch):
     workspace = Workspace(problems.svc(Gram(X), Y, 1.0))
-    engine = Engine(_OfProblem(workspace), True)
+    engine = Engine(_ProblemMatrix(workspace), True)
     engine.append(workspace.p, workspace.upper, workspace.e, workspace.diag())
     engine.has_fallback, drives = has_fallback, []
     monkeypatch.setattr(engine, "violators", lambda: np.array([3, 5, 8]))

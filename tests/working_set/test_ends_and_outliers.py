@@ -95,7 +95,7 @@ def test_a_ball_whose_weight_few_points_hold_is_solved_without_levels(n):
     assert (state.depth, state.single, len(state.order)) == (0, False, 0)
     assert first(many).depth > 0
     assert first(problems.svc(Gram(X, gamma=0.7), np.sign(X[:, 0]), loss="squared_hinge")).depth > 0  # no bounds there
-    state = WorkingSet().open(few, Workspace(few)).start(None)  # which nobody hands over, and rests at a tolerance
+    state = WorkingSet().open(few, Workspace(few)).start(None)  # not handed over: it ends at a tolerance
     assert (state.depth, state.single, len(state.order)) == (0, True, 0)
     solution = solve(few, solver, refine="early", tol=1e-9, random_state=0)
     assert not solution.refined
@@ -125,10 +125,10 @@ def test_many_free_points_of_a_ball_leap_to_their_end_and_no_refinement_factors_
 
 
 def test_a_search_by_rows_is_given_up_where_float32_hardly_tells_who_is_free(monkeypatch):
-    """All who were there went to their end anew each time that some joined, five times."""
+    """The subproblem was solved again each time that variables joined, five times."""
     ends = []
-    end_among = from_points.end_among
-    monkeypatch.setattr(from_points, "end_among", lambda *given: ends.append(1) or end_among(*given))
+    finish_dense = from_points.finish_dense
+    monkeypatch.setattr(from_points, "finish_dense", lambda *given: ends.append(1) or finish_dense(*given))
     points = np.random.default_rng(77).normal(size=(3000, 2))
     ball = SVDD(gamma=7.35, nu=0.0293).fit(points)
     assert ball.certificate_.within(1e-6)

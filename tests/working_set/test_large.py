@@ -42,16 +42,16 @@ def test_a_smaller_tolerance_asks_for_more_and_so_does_a_refinement_by_name(monk
     solution = SVC(tol=1e-6).fit(X, t).solution_
     assert not solution.refined  # few are free: pairs come to the end
     assert solution.certificate.relative_gap <= 1e-9
-    monkeypatch.setattr(descent, "ENDED", 0)
+    monkeypatch.setattr(descent, "MAX_FREE_FINISH", 0)
     assert SVC(tol=1e-6).fit(X, t).solution_.refined
     solution = solve(problems.svc(Gram(X), Y), refine=True, tol=1e-3)
     assert solution.refined
     assert solution.certificate.relative_gap <= 1e-9
 
 
-@pytest.mark.parametrize("few", [descent.ENDED, 0])
+@pytest.mark.parametrize("few", [descent.MAX_FREE_FINISH, 0])
 def test_a_small_fit_goes_to_its_end_whatever_the_tolerance(few, monkeypatch):
-    monkeypatch.setattr(descent, "ENDED", few)
+    monkeypatch.setattr(descent, "MAX_FREE_FINISH", few)
     fits_with(monkeypatch, max_pair_numbers=0)
     solution = SVC(tol=1e-3).fit(X[:3000], t[:3000]).solution_
     assert solution.refined == (few == 0)
@@ -60,7 +60,7 @@ def test_a_small_fit_goes_to_its_end_whatever_the_tolerance(few, monkeypatch):
 
 @pytest.mark.usefixtures("no_factor")
 def test_pairs_go_on_where_more_are_free_than_should_be_factorised(monkeypatch):
-    monkeypatch.setattr(descent, "FACTORED", 2)
+    monkeypatch.setattr(descent, "MAX_FREE_HAND_OVER", 2)
     solution = SVC(tol=1e-6).fit(X, t).solution_
     assert not solution.refined
     assert solution.certificate.relative_gap <= 1e-6
@@ -72,28 +72,28 @@ def test_pairs_that_crawl_or_are_stuck_are_handed_over_where_a_factor_is_small(m
     work = level.Level(problem, np.zeros(len(X)), np.float32)
     assert not context.hands_over(work)
     assert context.hands_over(work, stuck=True)
-    work.updates = descent.CRAWLING * len(X)
+    work.updates = descent.CRAWLING_UPDATES * len(X)
     assert context.hands_over(work)
-    monkeypatch.setattr(descent, "FACTORED", -1)
+    monkeypatch.setattr(descent, "MAX_FREE_HAND_OVER", -1)
     assert not context.hands_over(work)
 
 
-def test_who_wants_to_leave_a_bound_is_counted():
+def test_violators_at_bounds_are_counted():
     problem = problems.svc(Gram(X[:800]), Y[:800])
     alpha = solve(problem, tol=0.3, gap_tol=0.3, refine=False).alpha
     work = level.Level(Workspace(problem), alpha, np.float64)
-    # Against Qα − p of the dense Q: who violates at the multiplier halfway between those that want to move most.
+    # Against Qα − p of the dense Q: violators at the multiplier halfway between the two worst ones.
     h = (problem.dense() @ alpha - problem.p) * problem.e
     up = np.where(problem.e > 0, alpha < problem.upper, alpha > 0)
     down = np.where(problem.e > 0, alpha > 0, alpha < problem.upper)
     nu = 0.5 * (h[up].min() + h[down].max())
-    wants = (up & ~down & (h < nu)) | (down & ~up & (h > nu))
-    assert 0 < wants.sum() == work.invaders()
+    violates = (up & ~down & (h < nu)) | (down & ~up & (h > nu))
+    assert 0 < violates.sum() == work.violator_count()
 
 
-@pytest.mark.parametrize("settled", [True, False])
-def test_pairs_go_on_while_others_than_the_free_variables_want_to_be_free(settled, monkeypatch):
-    monkeypatch.setattr(level.Level, "invaders", lambda work: 0 if settled else len(X))
+@pytest.mark.parametrize("has_none", [True, False])
+def test_pair_updates_continue_while_many_variables_at_bounds_violate(has_none, monkeypatch):
+    monkeypatch.setattr(level.Level, "violator_count", lambda work: 0 if has_none else len(X))
     rng = np.random.default_rng(0)
     points = rng.normal(size=(1500, 8))
     labels = np.where(points[:, 0] + rng.normal(size=1500) > 0, 1.0, -1.0)
@@ -102,24 +102,24 @@ def test_pairs_go_on_while_others_than_the_free_variables_want_to_be_free(settle
     state = context.start(None)
     while not state.done:
         state = context.step(state)
-    limit = descent.ROWS_HAND_OVER[1]
+    limit = descent.HAND_OVER_TOLS_ROWS[1]
     assert state.violation <= limit
-    assert (state.violation > descent.FINER * limit) == settled
+    assert (state.violation > descent.FINER_TOL_RATIO * limit) == has_none
 
 
-@pytest.mark.parametrize("settled", [True, False])
-def test_pairs_that_crawl_are_handed_over_later_where_others_want_to_be_free(settled, monkeypatch):
-    monkeypatch.setattr(level.Level, "invaders", lambda work: 0 if settled else len(X))
-    monkeypatch.setattr(descent, "FEW", -1)
+@pytest.mark.parametrize("has_none", [True, False])
+def test_crawling_problems_are_handed_over_later_if_many_at_bounds_violate(has_none, monkeypatch):
+    monkeypatch.setattr(level.Level, "violator_count", lambda work: 0 if has_none else len(X))
+    monkeypatch.setattr(descent, "MAX_FREE_FLOAT64_BOX", -1)
     problem = Workspace(problems.svc(Gram(X[:3000]), Y[:3000]))
     context = WorkingSet().aim(1e-9, hand_over=True).open(problem, problem)
     work = level.Level(problem, np.zeros(3000), np.float32)
     ends = []
-    for updates in (1, descent.CRAWLING * 3000, 2 * descent.CRAWLING * 3000):
+    for updates in (1, descent.CRAWLING_UPDATES * 3000, 2 * descent.CRAWLING_UPDATES * 3000):
         work.updates = updates
-        ends.append(context.rests(work, 1.0, descent.CRAWLING_GAP, 0.0, 0.0))
-    assert ends == [False, settled, True]
-    assert not context.rests(work, 1.0, 2 * descent.CRAWLING_GAP, 0.0, 0.0)
+        ends.append(context.should_stop(work, 1.0, descent.MAX_GAP_CRAWLING, 0.0, 0.0))
+    assert ends == [False, has_none, True]
+    assert not context.should_stop(work, 1.0, 2 * descent.MAX_GAP_CRAWLING, 0.0, 0.0)
 
 
 def test_a_refinement_of_a_large_problem_ends_where_the_tolerance_is_met(monkeypatch):
@@ -145,19 +145,21 @@ def test_a_refinement_that_would_need_too_large_a_factor_gives_back_its_start(mo
     assert problem.objective(found.alpha) <= problem.objective(start) + 1e-12
 
 
-@pytest.mark.parametrize(("n", "width"), [(level.VAST, level.NARROW), (200_000, 200_000 // level.SHARE)])
+@pytest.mark.parametrize(
+    ("n", "width"), [(level.MAX_N_FREE_BLOCKS, level.MIN_BLOCK_WIDTH), (200_000, 200_000 // level.VARIABLES_PER_EXTRA)]
+)
 def test_blocks_of_very_many_have_room_for_a_part_of_them(n, width):
     points = np.random.default_rng(0).normal(size=(n, 2))
     problem = Workspace(problems.svc(Gram(points), np.where(points[:, 0] > 0, 1.0, -1.0)))
-    assert len(level.Level(problem, np.zeros(n), np.float32).choose()) == width
+    assert len(level.Level(problem, np.zeros(n), np.float32).choose_block()) == width
 
 
 def test_wider_blocks_come_to_the_same_optimum(monkeypatch):
     problem = problems.svc(Gram(X[:8000]), Y[:8000])
     before = solve(problem, tol=1e-6, gap_tol=5e-7)
     for module in (level, descent):
-        monkeypatch.setattr(module, "VAST", 4000)
-    monkeypatch.setattr(level, "SHARE", 4)
+        monkeypatch.setattr(module, "MAX_N_FREE_BLOCKS", 4000)
+    monkeypatch.setattr(level, "VARIABLES_PER_EXTRA", 4)
     after = solve(problem, tol=1e-6, gap_tol=5e-7)
     assert after.certificate.relative_gap <= 1e-6
     assert after.certificate.objective == pytest.approx(before.certificate.objective, rel=2e-6)

@@ -72,9 +72,9 @@ def test_more_free_variables_than_dimensions_slide_to_their_bounds():
     level = Level(Workspace(problem), alpha, np.float64)
     level.set_gradient(problem.gradient(level.alpha))
     before, start = level.G.copy(), level.alpha.copy()
-    assert level.free_ones() > 2900
+    assert level.free_count() > 2900
     assert level.slide()
-    assert level.free_ones() <= 13
+    assert level.free_count() <= 13
     assert np.abs(level.G - before).max() <= 1e-7 * np.abs(before).max()
     assert problem.infeasibility(level.alpha) <= 1e-9 * level.alpha.sum()
     change = level.alpha - start

@@ -24,8 +24,8 @@ RIDGE = np.random.default_rng(0).uniform(0.0, 0.02, N)
 def in_parts(request, monkeypatch):
     """As it is, and without."""
     if not request.param:
-        monkeypatch.setattr(_pairs, "LEAVES_FROM", N + 1)
-        monkeypatch.setattr(_from_points, "LEAVES_FROM", N + 1)
+        monkeypatch.setattr(_pairs, "MIN_N_SHRINK", N + 1)
+        monkeypatch.setattr(_from_points, "MIN_N_SHRINK", N + 1)
     return request.param
 
 
@@ -68,7 +68,7 @@ def test_something_is_left_out(monkeypatch):
     for most in (10.0, 100.0, 1000.0):
         ways = []
         for least in (N, N + 1):
-            monkeypatch.setattr(_pairs, "LEAVES_FROM", least)
+            monkeypatch.setattr(_pairs, "MIN_N_SHRINK", least)
             beta, G, _, _, M = solved(np.float64, True, 1e-8, most=most)
             ways.append((G, 0.5 * beta @ M @ beta - Y @ beta))
         assert not np.array_equal(ways[0][0], ways[1][0])

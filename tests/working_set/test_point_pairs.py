@@ -1,4 +1,4 @@
-"""Pairs of classes settled from their points by one compiled call: optima, certified by values of float64."""
+"""Pairs of classes solved from their points by one compiled call: optima, certified by float64 values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from dualflow.working_set._point_pairs import settle_point_pairs
+from dualflow.working_set._point_pairs import (
+    FILLS,
+    HIGH,
+    IN_FLOAT32,
+    LOW,
+    LOWER_BOUND,
+    MAX_ROWS_BOUNDED,
+    MAX_UPDATES,
+    OBJECTIVE,
+    solve_point_pairs,
+)
 from sklearn.datasets import load_iris, load_wine, make_blobs, make_classification
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
@@ -14,7 +24,7 @@ from sklearn.svm import SVC as LIBSVM
 from dualflow import Gram, certify, problems
 from dualflow.core.bounds import growth_of
 from dualflow.core.solution import SHARP
-from dualflow.direct.pair_points import FoundPair, PointPairs
+from dualflow.direct.pair_points import PairArrays, PointPairs
 
 WINE, IRIS = load_wine(return_X_y=True), load_iris(return_X_y=True)
 MANY = make_blobs([300, 450, 260, 380], 2, cluster_std=3.0, random_state=3)
@@ -25,8 +35,15 @@ SETS = {
     "wide": make_classification(500, 130, n_informative=6, n_classes=3, random_state=0),
     "one each": (np.array([[0.0, 1.0], [2.0, 0.5], [1.0, 3.0]]), np.arange(3)),
 }
-#: What `settle_point_pairs` is told beside points and tables.
-RULES = {"enough": 1e-12, "rough": 1e-3, "worth": 1 << 23, "few": 0.3, "ease": 2.0, "start": np.empty(0)}
+#: Options of `solve_point_pairs`, in their order.
+OPTIONS = {
+    "gap_tol": 1e-12,
+    "tol_float32": 1e-3,
+    "min_product_float32": 1 << 23,
+    "max_uncertain_share": 0.3,
+    "safe_errors": 2.0,
+    "start": np.empty(0),
+}
 
 
 def pairs_of(X, y, C, gamma):
@@ -44,11 +61,11 @@ def given(pairs):
     return points.points, points.half, single.points, single.half
 
 
-def settled(pairs, table, sign=1.0, begin=0, seconds=10.0, **told):
-    size, count, rules = int(table[-1, -1] + table[-1, :2].sum()), len(table), RULES | told
-    found = FoundPair(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
-    told = (sign, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *rules.values())
-    end = settle_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *told, *found, begin, seconds)
+def solved(pairs, table, sign=1.0, begin=0, seconds=10.0, **options):
+    size, count, values = int(table[-1, -1] + table[-1, :2].sum()), len(table), OPTIONS | options
+    found = PairArrays(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
+    given_to_all = (sign, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *values.values())
+    end = solve_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *given_to_all, *found, begin, seconds)
     return found, end
 
 
@@ -67,16 +84,16 @@ def parts(pairs, table, found):
 def test_each_pair_is_at_its_optimum_by_a_fresh_certificate(name, C, worth, single):
     X, y = SETS[name]
     pairs, table = pairs_of(X, y, C, 0.3)
-    table[:, 4] = single
-    found, end = settled(pairs, table, worth=worth)
+    table[:, IN_FLOAT32] = single
+    found, end = solved(pairs, table, min_product_float32=worth)
     assert end == len(table)
     for members, labels, upper, alpha, figures in parts(pairs, table, found):
         problem = problems.svc(Gram(X[members], gamma=0.3), labels, 1.0, sample_weight=upper)
         theirs = certify(problem, alpha)
         assert theirs.relative_gap <= 1e-11
-        assert figures[0] == pytest.approx(theirs.objective, rel=1e-12)
-        assert figures[1] == pytest.approx(theirs.lower_bound, rel=1e-12)
-        np.testing.assert_allclose(figures[4:6], theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
+        assert figures[OBJECTIVE] == pytest.approx(theirs.objective, rel=1e-12)
+        assert figures[LOWER_BOUND] == pytest.approx(theirs.lower_bound, rel=1e-12)
+        np.testing.assert_allclose(figures[LOW : HIGH + 1], theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
         assert (alpha >= 0).all()
         assert (alpha <= upper).all()
         peer = LIBSVM(C=1.0, gamma=0.3, tol=1e-9).fit(X[members], labels, upper)
@@ -85,15 +102,15 @@ def test_each_pair_is_at_its_optimum_by_a_fresh_certificate(name, C, worth, sing
         value = (
             0.5 * ours @ np.exp(-0.3 * ((X[members][:, None] - X[members]) ** 2).sum(axis=2)) @ ours - abs(ours).sum()
         )
-        assert figures[0] <= value + 1e-6 * abs(value)  # theirs is not lower
+        assert figures[OBJECTIVE] <= value + 1e-6 * abs(value)  # theirs is not lower
 
 
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("name", SETS)
 def test_wherever_it_begins_it_ends_at_the_optimum(name, single):
     pairs, table = pairs_of(*SETS[name], 10.0, 0.3)
-    table[:, 4:6] = single, 1  # nobody gives up
-    right, _ = settled(pairs, table)
+    table[:, IN_FLOAT32 : FILLS + 1] = single, 1  # no search is given up
+    right, _ = solved(pairs, table)
     rng, start = np.random.default_rng(0), np.zeros(len(right.alpha))
     for (_, labels, upper, _, _), (m, n, *_, at) in zip(parts(pairs, table, right), table.tolist(), strict=True):
         some = upper * rng.uniform(0.0, 1.0, m + n) * rng.integers(0, 2, m + n)
@@ -102,11 +119,11 @@ def test_wherever_it_begins_it_ends_at_the_optimum(name, single):
             some[side] *= lighter / max(some[side].sum(), 1e-300)
         start[at : at + m + n] = some
     for begin in (start, right.alpha):
-        found, end = settled(pairs, table, start=begin)
+        found, end = solved(pairs, table, start=begin)
         assert end == len(table)
-        gap = found.figures[:, 0] - found.figures[:, 1]
-        assert (gap <= SHARP * np.abs(found.figures[:, 0])).all()
-        np.testing.assert_allclose(found.figures[:, 0], right.figures[:, 0], rtol=SHARP)
+        gap = found.figures[:, OBJECTIVE] - found.figures[:, LOWER_BOUND]
+        assert (gap <= SHARP * np.abs(found.figures[:, OBJECTIVE])).all()
+        np.testing.assert_allclose(found.figures[:, OBJECTIVE], right.figures[:, OBJECTIVE], rtol=SHARP)
     assert found.entries.sum() <= right.entries.sum()  # from there, by no more rows
 
 
@@ -115,26 +132,26 @@ def test_from_an_optimum_of_large_weights_one_look_is_enough():
     X = rng.normal(size=(1800, 5))
     y = (X[:, 0] + rng.normal(size=1800) > 0).astype(int)
     pairs, table = pairs_of(X, y, 100.0, 0.3)
-    table[:, 4:6] = 1, 1
-    right, _ = settled(pairs, table)
-    found, _ = settled(pairs, table, start=right.alpha)
+    table[:, IN_FLOAT32 : FILLS + 1] = 1, 1
+    right, _ = solved(pairs, table)
+    found, _ = solved(pairs, table, start=right.alpha)
     survivors = np.count_nonzero(right.alpha)
     assert found.entries[0] < 3 * 1800 * survivors  # their rows, and sums over all: once
-    assert found.figures[0, 0] == pytest.approx(right.figures[0, 0], rel=SHARP)
+    assert found.figures[0, OBJECTIVE] == pytest.approx(right.figures[0, OBJECTIVE], rel=SHARP)
 
 
 def test_a_start_of_another_length_is_refused():
     pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
     with pytest.raises(ValueError, match="start must be as long"):
-        settled(pairs, table, start=np.zeros(3))
+        solved(pairs, table, start=np.zeros(3))
 
 
 @pytest.mark.parametrize("single", [False, True])
 def test_sums_are_those_of_the_weights_or_none(single):
     X, y = SETS["wine"]
     pairs, table = pairs_of(X, y, 5.0, 0.1)
-    table[:, 4] = single
-    found, _ = settled(pairs, table)
+    table[:, IN_FLOAT32] = single
+    found, _ = solved(pairs, table)
     for m, n, first, second, *_, at in table.tolist():
         part, members = slice(at, at + m + n), pairs.members[np.r_[first : first + m, second : second + n]]
         right = Gram(X[members], gamma=0.1).full() @ found.weights[part]
@@ -147,7 +164,7 @@ def test_sums_are_those_of_the_weights_or_none(single):
 def test_weights_are_the_projection_with_the_labels_signs():
     pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
     for sign in (1.0, -1.0):
-        found, _ = settled(pairs, table, sign)
+        found, _ = solved(pairs, table, sign)
         for m, n, *_, at in table.tolist():
             labels = sign * np.r_[np.ones(m), -np.ones(n)]
             weights, point = found.weights[at : at + m + n], found.point[at : at + m + n]
@@ -156,20 +173,20 @@ def test_weights_are_the_projection_with_the_labels_signs():
 
 
 @pytest.mark.parametrize("updates", [60, 200])
-def test_whom_a_search_leaves_out_join_those_who_have_a_weight(updates):
+def test_variables_that_a_search_misses_join_the_subproblem(updates):
     pairs, table = pairs_of(*SETS["many"], 10.0, 0.3)
-    table[:, 4] = 1
-    right, _ = settled(pairs, table)
-    table[:, 5:7] = 1, updates  # after which it is not given up
-    found, _ = settled(pairs, table)
-    relative = (found.figures[:, 0] - found.figures[:, 1]) / np.abs(found.figures[:, 0])
+    table[:, IN_FLOAT32] = 1
+    right, _ = solved(pairs, table)
+    table[:, FILLS : MAX_UPDATES + 1] = 1, updates  # after which it is not given up
+    found, _ = solved(pairs, table)
+    relative = (found.figures[:, OBJECTIVE] - found.figures[:, LOWER_BOUND]) / np.abs(found.figures[:, OBJECTIVE])
     assert relative.max() <= 1e-11
-    np.testing.assert_allclose(found.figures[:, 0], right.figures[:, 0], rtol=1e-11)
+    np.testing.assert_allclose(found.figures[:, OBJECTIVE], right.figures[:, OBJECTIVE], rtol=1e-11)
 
 
 def far_apart(spread, n=400):
     """Clusters so far from the centre that float32 has two or three digits of a kernel value; each point is there four
-    times, so that some who have no weight are just as near to one as those who are free."""
+    times, so that some variables at 0 have the same gradient as free ones."""
     rng, y = np.random.default_rng(0), np.arange(n) // 4 % 2
     X = spread * rng.choice([-1.0, 1.0], (n // 20, 3)).repeat(5, axis=0) + rng.normal(size=(n // 4, 3))
     return X.repeat(4, axis=0) + y[:, None], y
@@ -181,47 +198,53 @@ def test_sums_in_float32_are_believed_as_far_as_they_can_be(spread, enough, roug
     X, y = far_apart(spread)
     for C in (0.05, 1.0, 20.0):
         pairs, table = pairs_of(X, y, C, 0.2)
-        table[:, 4] = 1
+        table[:, IN_FLOAT32] = 1
         # Where it ends early, some have a multiplier of the wrong sign that float32 might take for the right one.
-        found, _ = settled(pairs, table, worth=0.0, few=1.0, enough=enough, rough=rough)
-        exact, _ = settled(pairs, table, worth=np.inf, enough=enough, rough=rough)
+        found, _ = solved(
+            pairs, table, min_product_float32=0.0, max_uncertain_share=1.0, gap_tol=enough, tol_float32=rough
+        )
+        exact, _ = solved(pairs, table, min_product_float32=np.inf, gap_tol=enough, tol_float32=rough)
         np.testing.assert_array_equal(found.alpha, exact.alpha)
-        np.testing.assert_allclose(found.figures[:, :2], exact.figures[:, :2], rtol=1e-12)
-        np.testing.assert_allclose(found.figures[:, 4:6], exact.figures[:, 4:6], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            found.figures[:, [OBJECTIVE, LOWER_BOUND]], exact.figures[:, [OBJECTIVE, LOWER_BOUND]], rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            found.figures[:, LOW : HIGH + 1], exact.figures[:, LOW : HIGH + 1], rtol=1e-9, atol=1e-9
+        )
 
 
-def test_where_too_many_are_in_doubt_all_are_in_float64():
+def test_if_too_many_signs_are_undetermined_all_sums_are_in_float64():
     X, y = far_apart(60.0)
     pairs, table = pairs_of(X, y, 1.0, 0.2)
-    table[:, 4] = 1
-    told = {"worth": 0.0, "enough": 0.9, "rough": 0.1}
-    exact, _ = settled(pairs, table, **told | {"worth": np.inf})
-    # Nobody is looked at who only nearly is in doubt, so that it takes several turns.
+    table[:, IN_FLOAT32] = 1
+    options = {"min_product_float32": 0.0, "gap_tol": 0.9, "tol_float32": 0.1}
+    exact, _ = solved(pairs, table, **(options | {"min_product_float32": np.inf}))
+    # Only undetermined signs are computed anew, not nearly undetermined ones, so that it takes several rounds.
     for few in (0.0, 1e-2):
-        found, _ = settled(pairs, table, **told, few=few, ease=1.0)
+        found, _ = solved(pairs, table, **options, max_uncertain_share=few, safe_errors=1.0)
         np.testing.assert_allclose(found.figures, exact.figures, rtol=1e-12, atol=1e-12)
 
 
 def test_a_call_ends_when_its_time_is_over_and_the_next_goes_on():
     pairs, table = pairs_of(*SETS["many"], 1.0, 0.3)
-    whole, end = settled(pairs, table)
+    whole, end = solved(pairs, table)
     assert end == len(table) == 6
     for k in range(len(table)):
-        found, end = settled(pairs, table, begin=k, seconds=0.0)
+        found, end = solved(pairs, table, begin=k, seconds=0.0)
         assert end == k + 1
         np.testing.assert_array_equal(found.figures[k], whole.figures[k])
         assert np.isnan(np.delete(found.figures, k, axis=0)).all()
         at, size = int(table[k, -1]), int(table[k, :2].sum())
         np.testing.assert_array_equal(found.alpha[at : at + size], whole.alpha[at : at + size])
         assert np.isnan(np.delete(found.alpha, np.s_[at : at + size])).all()
-    _, end = settled(pairs, table, begin=len(table))
+    _, end = solved(pairs, table, begin=len(table))
     assert end == len(table)
 
 
 def test_a_search_that_is_given_up_leaves_its_figures():
     pairs, table = pairs_of(*SETS["many"], 10.0, 0.3)
-    table[1, 5:9] = 0, 3, 5, 5  # three updates, five rows
-    found, _ = settled(pairs, table)
+    table[1, FILLS : MAX_ROWS_BOUNDED + 1] = 0, 3, 5, 5  # three updates, five rows
+    found, _ = solved(pairs, table)
     assert np.isnan(found.figures[1]).all()
     assert np.isfinite(np.delete(found.figures, 1, axis=0)).all()
 
@@ -242,22 +265,22 @@ def test_a_search_that_is_given_up_leaves_its_figures():
 )
 def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     pairs, table = pairs_of(*SETS["wine"], 1.0, 0.1)
-    told = table.copy()
-    told[row, column] = value
-    found = FoundPair(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 9)), np.zeros(3))
+    wrong = table.copy()
+    wrong[row, column] = value
+    found = PairArrays(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 9)), np.zeros(3))
     points = given(pairs)
-    rest = (1.0, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *RULES.values())
+    rest = (1.0, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *OPTIONS.values())
     with pytest.raises(ValueError, match="leads out of its arrays"):
-        settle_point_pairs(*points, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
+        solve_point_pairs(*points, pairs.members, pairs.upper, wrong, *rest, *found, 0, 1.0)
     members = pairs.members.copy()
     members[5] = len(points[1])
     with pytest.raises(ValueError, match="members"):
-        settle_point_pairs(*points, members, pairs.upper, table, *rest, *found, 0, 1.0)
-    told = table.copy()
-    told[1, 4] = 1
+        solve_point_pairs(*points, members, pairs.upper, table, *rest, *found, 0, 1.0)
+    wrong = table.copy()
+    wrong[1, IN_FLOAT32] = 1
     for fewer in (points[2][1:], points[3]), (points[2][:, 1:].copy(), points[3]), (points[2], points[3][1:]):
         with pytest.raises(ValueError, match="float32"):
-            settle_point_pairs(*points[:2], *fewer, pairs.members, pairs.upper, told, *rest, *found, 0, 1.0)
+            solve_point_pairs(*points[:2], *fewer, pairs.members, pairs.upper, wrong, *rest, *found, 0, 1.0)
     short = found._replace(figures=np.zeros((2, 9)))
-    with pytest.raises(ValueError, match="results"):
-        settle_point_pairs(*points, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)
+    with pytest.raises(ValueError, match="point and weights must be as long as alpha"):
+        solve_point_pairs(*points, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)

@@ -1,4 +1,4 @@
-"""Rows that are made once, leaps that come early, and small violations with large gaps."""
+"""Rows that are made once, early Newton steps, and small violations with large gaps."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_rows_that_there_are_not_are_refused(which):
     source, _, rows, slots = rows_of(float)
     with pytest.raises(ValueError, match="numbered from 0"):
         fetch_rows(rows, slots, 0, np.array(which), source)
-    with pytest.raises(ValueError, match="of n points"):
+    with pytest.raises(ValueError, match="must have n points"):
         fetch_rows(rows[:10], slots, 0, np.array([1]), source)
     assert (slots < 0).all()
 
@@ -65,14 +65,14 @@ def test_a_level_that_begins_somewhere_makes_the_rows_of_the_free_once(dtype):
     assert work.gram.entries_computed == 900 * np.count_nonzero(alpha)
     expected = problem.gradient(alpha)
     np.testing.assert_allclose(level.gradient, expected, atol=1e-4 if dtype is np.float32 else 1e-10)
-    assert level.improve(1e-12, 1) <= 1
+    assert level.solve_block(1e-12, 1) <= 1
     assert work.gram.entries_computed <= 900 * (np.count_nonzero(alpha) + 2)
     assert np.count_nonzero(level.rows.slot >= 0) <= free.sum() + 2
 
 
 def test_the_free_leap_as_soon_as_they_are_the_same_for_a_while():
-    """Diabetes by its median, C = 100: 214 of 442 are free. A leap after every so many updates alone comes to the end
-    after 10 506 updates; most of them change nobody's place."""
+    """Diabetes by its median, C = 100: 214 of 442 are free. Newton steps after a fixed number of updates reach the end
+    after 10 506 updates; most of them do not change which variables are free."""
     X, target = load_diabetes(return_X_y=True)
     X, y, C, n = X / X.std(axis=0), np.where(target > np.median(target), 1.0, -1.0), 100.0, len(X)
     K, low, high = rbf_kernel(X, 0.1), np.where(y > 0, 0.0, -C), np.where(y > 0, C, 0.0)
@@ -89,8 +89,8 @@ def test_the_free_leap_as_soon_as_they_are_the_same_for_a_while():
 
 
 def test_a_small_violation_with_a_large_gap_is_worked_on(monkeypatch):
-    """It was what the pairs were asked for, which moved nothing more, and a refinement had to do the rest."""
-    monkeypatch.setattr(descent, "ROWS_HAND_OVER", (1e-15, 0.5))
+    """The tolerance of the pair loop stopped it before it moved anything, and left all work to a refinement."""
+    monkeypatch.setattr(descent, "HAND_OVER_TOLS_ROWS", (1e-15, 0.5))
     X, t = make_moons(900, noise=0.2, random_state=0)
     solution = solve(problems.svc(Gram(X), 2.0 * t - 1, 10.0), refine="early")
     assert not solution.refined

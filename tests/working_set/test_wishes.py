@@ -1,4 +1,4 @@
-"""What a search asks about all points at once: what numpy says, in either precision of the gradient."""
+"""Vector operations of a search over points agree with numpy, in either precision of the gradient."""
 
 import numpy as np
 import pytest
@@ -51,21 +51,21 @@ def test_the_multiplier_is_the_mean_of_the_free(dtype):
 @pytest.mark.parametrize("nu", [-0.5, 0.0, 1.3])
 def test_violations(dtype, nu):
     G = RNG.normal(size=N).astype(dtype)
-    wish = violations(G, nu, BETA, LOW, HIGH)
-    np.testing.assert_allclose(wish, by_numpy(G.astype(float), nu), rtol=1e-14, atol=1e-15)
+    excess = violations(G, nu, BETA, LOW, HIGH)
+    np.testing.assert_allclose(excess, by_numpy(G.astype(float), nu), rtol=1e-14, atol=1e-15)
 
 
-def test_who_is_in_doubt():
-    sums, doubt = RNG.normal(size=N), RNG.uniform(0.0, 0.2, N)
-    doubt[:50] = -np.inf
+def test_undetermined_signs():
+    sums, error_bounds = RNG.normal(size=N), RNG.uniform(0.0, 0.2, N)
+    error_bounds[:50] = -np.inf
     rho = np.minimum(E * (sums - 0.1), E * (sums + 0.4)) - 0.6
-    some, which = in_doubt(sums, doubt, E, 0.1, -0.4, 0.6, 2.0)
-    assert some == (rho <= doubt).any()
-    np.testing.assert_array_equal(which, np.flatnonzero(rho <= 2.0 * doubt))
+    some, which = in_doubt(sums, error_bounds, E, 0.1, -0.4, 0.6, 2.0)
+    assert some == (rho <= error_bounds).any()
+    np.testing.assert_array_equal(which, np.flatnonzero(rho <= 2.0 * error_bounds))
     assert 0 < len(which) < N
-    # Nobody is, though some nearly are.
-    doubt = np.where(rho > 0, 0.7 * rho, -np.inf)
-    some, which = in_doubt(sums, doubt, E, 0.1, -0.4, 0.6, 2.0)
+    # None is undetermined, though some nearly are.
+    error_bounds = np.where(rho > 0, 0.7 * rho, -np.inf)
+    some, which = in_doubt(sums, error_bounds, E, 0.1, -0.4, 0.6, 2.0)
     assert not some
     np.testing.assert_array_equal(which, np.flatnonzero(rho > 0))
 

@@ -67,7 +67,7 @@ def test_pair_loop_takes_the_second_order_pair():
 
 @pytest.mark.parametrize("equality", [True, False])
 def test_pair_loop_leaps_to_the_minimum_over_the_free(equality):
-    """After 20 updates all free variables move at once to where pairs alone are far from: they are wrong by 6 there."""
+    """After 20 updates the free variables take a Newton step; pair updates alone would be wrong by 6 there."""
     M = 1.0 / (1.0 + np.subtract.outer(np.arange(9.0), np.arange(9.0)) ** 2) + 1e-3 * np.eye(9)
     M = M @ M @ M @ M  # condition number 6e3
     best = np.array([5.0, -4.0, 3.0, -7.0, 6.0, -5.0, 4.0, -3.0, 1.0])
@@ -133,7 +133,7 @@ def test_rows_made_on_demand_are_the_matrix_and_no_more_are_made(dtype, n):
 
 
 def test_rows_are_made_together_where_that_is_cheaper():
-    """Of those between their bounds all at once, though nothing is left to do; another row brings company."""
+    """Rows of all free variables are made together, even if no update follows; a single row brings another one."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 20))
     points = RadialPoints.of(X, np.zeros(20), 0.02, np.float64, (X**2).sum(axis=1))
@@ -204,44 +204,44 @@ KERNELS = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows", KERNELS)
 def test_level_keeps_the_gradient(name, dtype, rows, monkeypatch):
-    """G = e∘(Qα − p) after blocks that overlap, with kept rows dropped and fetched again, and with points asleep."""
-    monkeypatch.setattr(levels, "BLOCK", 16)
-    monkeypatch.setattr(levels, "NARROW", 8)
-    monkeypatch.setattr(levels, "WIDE", 16)
+    """G = e∘(Qα − p) after blocks that overlap, with kept rows dropped and fetched again, and with shrunk variables."""
+    monkeypatch.setattr(levels, "BLOCK_WIDTH", 16)
+    monkeypatch.setattr(levels, "MIN_BLOCK_WIDTH", 8)
+    monkeypatch.setattr(levels, "MAX_BLOCK_WIDTH", 16)
     monkeypatch.setattr("dualflow.core.kernel_cache.CACHE_BYTES", 1)
     monkeypatch.setattr("dualflow.core.kernel_cache.MAX_ROWS_PER_BATCH", 16)
     problem = PROBLEMS[name](KERNELS[rows](), Y)
     level = Level(Workspace(problem), problem.project(np.zeros(problem.n)), dtype)
-    before, slept = problem.objective(level.alpha), False
+    before, shrunk = problem.objective(level.alpha), False
     for k in range(12):
-        level.improve(1e-6, 1000)
-        slept |= not level.awake.all()
+        level.solve_block(1e-6, 1000)
+        shrunk |= not level.active.all()
         if k % 4 == 3:
-            level.wake()
-    level.wake()
+            level.unshrink()
+    level.unshrink()
     h = problem.gradient(level.alpha)
     expected = h if problem.e is None else problem.e * h
     np.testing.assert_allclose(level.G * level.slope, expected, atol=2e-5 if dtype is np.float32 else 1e-11)
     assert problem.infeasibility(level.alpha) <= 1e-9
     assert problem.objective(level.alpha) < before
-    assert slept == (rows == "made on demand")
+    assert shrunk == (rows == "made on demand")
 
 
-def test_whoever_violates_stays_awake(monkeypatch):
-    monkeypatch.setattr(levels, "NARROW", 12)
-    monkeypatch.setattr(levels, "WIDE", 32)
+def test_violators_stay_active(monkeypatch):
+    monkeypatch.setattr(levels, "MIN_BLOCK_WIDTH", 12)
+    monkeypatch.setattr(levels, "MAX_BLOCK_WIDTH", 32)
     level = Level(Workspace(PROBLEMS["hinge"](KERNELS["made on demand"](), Y)), np.zeros(60), np.float32)
-    assert level.awake.all()  # at α = 0 all want to rise
+    assert level.active.all()  # at α = 0 all want to rise
     for _ in range(60):
-        level.improve(1e-3, 1000)
-        level.wake()
-    assert level.standing()[0] < 0.01
-    assert 0 < level.awake.sum() < 60
+        level.solve_block(1e-3, 1000)
+        level.unshrink()
+    assert level.violation_and_gap()[0] < 0.01
+    assert 0 < level.active.sum() < 60
     h = level.problem.gradient(level.alpha)
     nu = np.median((h * Y)[(level.alpha > 0) & (level.alpha < 5)])
-    asleep = ~level.awake
-    assert (level.alpha[asleep] == 0).all()
-    assert ((h - nu * Y)[asleep] > 0).all()
+    shrunk = ~level.active
+    assert (level.alpha[shrunk] == 0).all()
+    assert ((h - nu * Y)[shrunk] > 0).all()
 
 
 def test_the_error_of_float32_is_known():
@@ -250,12 +250,12 @@ def test_the_error_of_float32_is_known():
     work = Workspace(problem)
     level = Level(work, np.zeros(60), np.float32)
     for _ in range(10):
-        level.improve(1e-2, 10_000)
+        level.solve_block(1e-2, 10_000)
     true = Y * (problem.gradient(level.alpha))
-    assert level.error() == pytest.approx(np.abs(true - level.G).max(), rel=1e-6)
-    assert level.error() > 1e-4
+    assert level.gradient_error() == pytest.approx(np.abs(true - level.G).max(), rel=1e-6)
+    assert level.gradient_error() > 1e-4
     level.set_gradient(problem.gradient(level.alpha) + 0.25)
-    assert level.error() == pytest.approx(0.25, rel=1e-6)
+    assert level.gradient_error() == pytest.approx(0.25, rel=1e-6)
 
 
 def test_float32_that_hides_who_violates_is_not_handed_over():
@@ -294,7 +294,7 @@ def test_levels_estimate_of_the_gap_is_the_certificates():
     problem = problems.svc(Gram(X, gamma=1.0), Y, 5.0)
     solution = solve(problem, "working-set", kkt_tol=1e-2, gap_tol=1e-2)
     level = Level(Workspace(problem), solution.raw_alpha, np.float64)
-    violation, gap = level.standing()
+    violation, gap = level.violation_and_gap()
     assert 0 < violation <= 1e-2
     assert gap >= solution.raw_certificate.relative_gap * (1 - 1e-6)  # the certificate takes the best ν
     assert gap <= 50 * solution.raw_certificate.relative_gap
@@ -305,16 +305,16 @@ def test_on_the_simplex_the_estimate_is_the_certificates():
     solution = solve(problem, "working-set", gap_tol=0.05)
     assert solution.raw_certificate.relative_gap > 1e-9
     level = Level(Workspace(problem), solution.raw_alpha, np.float64)
-    assert level.standing()[1] == pytest.approx(solution.raw_certificate.relative_gap, rel=1e-6)
+    assert level.violation_and_gap()[1] == pytest.approx(solution.raw_certificate.relative_gap, rel=1e-6)
 
 
 def test_a_block_on_the_simplex_is_filled_with_those_that_want_to_rise(monkeypatch):
-    monkeypatch.setattr(levels, "NARROW", 20)
+    monkeypatch.setattr(levels, "MIN_BLOCK_WIDTH", 20)
     problem = problems.svc(Gram(X, gamma=1.0), Y, 5.0, loss="squared_hinge")
     level = Level(Workspace(problem), np.where(np.arange(60) < 4, 0.25, 0.0), np.float64)
-    rise, fall = level.candidates()
+    rise, fall = level.rise_and_fall()
     (violators,) = (level.middle(rise.max(), fall.max()) > level.G).nonzero()
-    chosen, order = level.choose(), violators[np.argsort(level.G[violators])]
+    chosen, order = level.choose_block(), violators[np.argsort(level.G[violators])]
     order = order[order >= 4]
     assert len(order) > 16  # then some of each size of violation, the worst among them
     assert set(chosen) == set(range(4)) | set(order[np.arange(16) * len(order) // 16])
@@ -379,9 +379,9 @@ def test_tight_tolerance_goes_on_in_float64(C):
 def test_resumed_run_equals_the_uninterrupted_one(tmp_path, steps, monkeypatch):
     """Cut in a seeding level, in the middle of the last one in float32, and late: the same bits each time."""
     monkeypatch.setattr(descent, "BLOCKS_PER_STEP", 3)
-    monkeypatch.setattr(levels, "NARROW", 256)
-    monkeypatch.setattr(block_rows, "ONE_BLOCK", 256)
-    monkeypatch.setattr(descent, "ROWS_SEED_FROM", 1000)
+    monkeypatch.setattr(levels, "MIN_BLOCK_WIDTH", 256)
+    monkeypatch.setattr(block_rows, "MAX_N_ONE_BLOCK", 256)
+    monkeypatch.setattr(descent, "MAX_FIRST_LEVEL_ROWS", 1000)
     Z, t = make_classification(2500, 20, random_state=0)
 
     def problem():
@@ -463,12 +463,12 @@ def test_small_problems_are_brought_to_their_end(name):
 
 @pytest.mark.parametrize("n", [600, 900])
 def test_many_free_variables_are_handed_over(n, monkeypatch):
-    monkeypatch.setattr(descent, "ENDED", descent.FEW)
+    monkeypatch.setattr(descent, "MAX_FREE_FINISH", descent.MAX_FREE_FLOAT64_BOX)
     points, labels = make_classification(n, 20, random_state=0)
     problem = problems.svc(Gram(points, gamma=0.05), 2.0 * labels - 1, 100.0)
     solution = solve(problem, hand_over=True, refine="early")
     assert solution.refined
     free = (solution.alpha > 0) & (solution.alpha < 100.0)
-    assert free.sum() > descent.FEW
+    assert free.sum() > descent.MAX_FREE_FLOAT64_BOX
     assert solution.raw_certificate.relative_gap > 1e-6
     assert solution.certificate.relative_gap <= 1e-10

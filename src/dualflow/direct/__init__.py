@@ -1,1 +1,1 @@
-"""Problems solved directly: in one call, from points or small matrices, without a run of the driver's loop."""
+"""Small problems that are solved and certified in one call, without a run of the driver."""

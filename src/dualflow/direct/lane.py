@@ -1,4 +1,4 @@
-"""Which problems are solved directly, and what they come to."""
+"""The direct lane: small problems that are solved and certified without a run of the driver."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def is_pair(problem: DualProblem) -> bool:
 
 
 def _is_constant(vector: NDArray, value: float) -> bool:
-    """Whether all entries of a vector are a number: those of a model's own mostly are the vector that is kept."""
+    """Whether all entries of a vector are ``value``; vectors that `constant` caches are recognised without a pass."""
     return vector is constant(len(vector), value) or bool((vector == value).all())
 
 
 def solve_directly(
     problem: DualProblem, tol: float, refine: bool, thresholds: Thresholds = USUAL
 ) -> CertifiedResult | None:
-    """The optimum of a problem that needs no run, certified; None where there is none, or it is not reached.
+    """Solve and certify a problem without a run; None if it does not suit, or its tolerance is not reached.
 
     Parameters
     ----------
     problem : DualProblem
-        The hinge's dual with an intercept, or one on the simplex; of a kernel that is positive semidefinite whatever
-        the points are.
+        The hinge's dual with an intercept, or a problem on the simplex, with a kernel that is positive semidefinite for
+        any points. Others return None.
     tol : float
-        Certified relative gap that is wanted.
+        Certified relative gap to reach.
     refine : bool
-        Whether one of 1e-10 is, where that is less.
+        Whether the computed gap has to reach 1e-10 too.
     thresholds : Thresholds
     """
     gram = problem.gram

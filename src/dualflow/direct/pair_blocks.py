@@ -1,4 +1,4 @@
-"""Kernel values of pairs of classes, in lists that a compiled call solves at once; those within a class are shared."""
+"""Kernel values of pairs of classes, in lists that one compiled call solves; values within a class are shared."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from numpy.typing import NDArray
 from ..core.gram import Gram
 from ..core.runtime.arrays import immutable
 from ..core.runtime.memory import borrowed
+from ..working_set._classes import N_COLUMNS, N_FIRST, N_SECOND
 from .strategy import USUAL, Thresholds
 
-__all__ = ["Blocks", "Listed", "whole"]
+__all__ = ["BlockList", "SharedBlocks", "dense_list"]
 
 
-class Listed(NamedTuple):
-    """Pairs of classes and their kernel values, for reading only.
+class BlockList(NamedTuple):
+    """Pairs of classes and their kernel values, all read-only.
 
     Attributes
     ----------
     within, between, listed : arrays
         See `core._pair_bound.check_listed`.
     entries : array of shape (n_pairs,)
-        Kernel entries evaluated for each; those within a class are shared out among its pairs.
+        Kernel entries evaluated for each pair; each pair of a class has an equal share of those within the class.
     centred : Gram or None
-        Of the only pair's points, if its values are about a centre.
-    has_digits : array of shape (n_pairs,) or None
-        Which have values that differ by enough of their size; None is all.
+        The centred Gram, if there is one pair and its values are about a centre.
+    has_digits : bool array of shape (n_pairs,) or None
+        Which pairs have kernel values with enough significant digits, see `_has_digits`; None is all.
     """
 
     within: NDArray
@@ -41,10 +42,10 @@ class Listed(NamedTuple):
     has_digits: NDArray | None
 
 
-def whole(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds: Thresholds = USUAL) -> Listed:
-    """All pairs of few points, over the one matrix of all."""
+def dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds: Thresholds = USUAL) -> BlockList:
+    """Return all pairs of classes of few points, over one kernel matrix of all points."""
     order, ends = np.concatenate(groups), sizes.cumsum()
-    n, at = len(order), ends - sizes
+    n, starts = len(order), ends - sizes
     K = borrowed((n, n), float)
     points = gram.radial_points(float, order) if gram.is_radial else None
     if points is not None:
@@ -52,46 +53,59 @@ def whole(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds: Thr
     else:
         K[:] = gram.block(order, order)
     first, second = _pairs(len(groups))
-    a, b = at[first], at[second]
+    a, b = starts[first], starts[second]
     table = _table(sizes[first], sizes[second], a * (n + 1), a * n + b, b * (n + 1), n, n, n, a, b)
     digits = None
     if points is None:
-        parts = [slice(start, end) for start, end in zip(at.tolist(), ends.tolist(), strict=True)]
+        parts = [slice(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         digits = np.array([_has_digits(K[i, i], K[i, j], K[j, j], thresholds) for i, j in combinations(parts, 2)])
-    values = _locked(K.ravel())
-    return Listed(values, values, table, _entries(table, len(groups)), None, digits)
+    values = _read_only(K.ravel())
+    return BlockList(values, values, table, _entries(table, len(groups)), None, digits)
 
 
 @cache
 def _pairs(classes: int) -> tuple[NDArray, NDArray]:
-    """The first and the second class of each pair."""
+    """Return the first and the second class of each pair."""
     first, second = np.triu_indices(classes, 1)
     return immutable(first, first.dtype), immutable(second, second.dtype)
 
 
-class Blocks:
-    """Kernel values of pairs of classes of at most ``small`` points each; nothing is written to once they are made, but
-    for what `of` hands out."""
+class SharedBlocks:
+    """Kernel values of pairs of classes of at most ``max_points`` points each, in blocks that pairs share.
+
+    Nothing is written to after construction, so that threads can use `of` at the same time.
+
+    Parameters
+    ----------
+    gram : Gram
+    groups : sequence of int arrays
+        The points of each class.
+    sizes : int array
+        Their numbers.
+    max_points : int
+        Points of a pair, at most.
+    thresholds : Thresholds
+    """
 
     def __init__(
         self,
         gram: Gram,
         groups: Sequence[NDArray],
         sizes: NDArray,
-        small: int,
+        max_points: int,
         thresholds: Thresholds = USUAL,
     ) -> None:
         self.gram, self.groups, self.sizes, self.thresholds = gram, groups, sizes, thresholds
         self.bounds_at = sizes.cumsum() - sizes
-        # Of classes that are in a small pair at all, one after another.
-        least, next_ = np.sort(sizes)[:2]
-        squares = np.where(sizes + np.where(sizes == least, next_, least) <= small, sizes * sizes, 0)
+        # Blocks within classes follow one another, for classes whose smallest pair is small enough.
+        smallest, second = np.sort(sizes)[:2]
+        squares = np.where(sizes + np.where(sizes == smallest, second, smallest) <= max_points, sizes * sizes, 0)
         self.within_at = squares.cumsum() - squares
         self.is_kept = (
             (squares > 0) & (self.within_at + squares <= thresholds.max_kept_entries) & (not gram.is_translatable)
         )
-        own = np.where(self.is_kept, sizes, 0)
-        self.points_at = own.cumsum() - own
+        kept_sizes = np.where(self.is_kept, sizes, 0)
+        self.points_at = kept_sizes.cumsum() - kept_sizes
         kept = np.flatnonzero(self.is_kept).tolist()
         self.order = np.concatenate([groups[k] for k in kept] or [np.empty(0, dtype=np.intp)])
         self.points = gram.radial_points(float, self.order) if gram.is_radial else None
@@ -99,8 +113,8 @@ class Blocks:
         for k in kept:
             self._values(k, self._points_of(k), self.block(k))
 
-    def of(self, i: int, others: NDArray) -> Iterator[Listed]:
-        """Those of class i with others, ascending, a part at a time."""
+    def of(self, i: int, others: NDArray) -> Iterator[BlockList]:
+        """Yield the pairs of class i with other classes, in ascending order, as lists."""
         start = 0
         while start < len(others):
             stop, first = start + 1, others[start]
@@ -116,48 +130,49 @@ class Blocks:
                 yield self._strip(i, others[start:stop])
             start = stop
 
-    def _strip(self, i: int, others: NDArray) -> Listed:
-        """Class i with classes whose points follow one another."""
+    def _strip(self, i: int, others: NDArray) -> BlockList:
+        """Return the pairs of class i with kept classes whose points follow one another."""
         n, start = self.sizes[others], int(self.points_at[others[0]])
         width = int(n.sum())
         between = borrowed((int(self.sizes[i]), width), float)
         self._values(i, slice(start, start + width), between)
-        m, at, bounds = np.full(len(others), self.sizes[i]), self.within_at, self.bounds_at
+        m, within_at, bounds = np.full(len(others), self.sizes[i]), self.within_at, self.bounds_at
         places = self.points_at[others] - start
-        table = _table(m, n, at[i], places, at[others], m, width, n, bounds[i], bounds[others])
+        table = _table(m, n, within_at[i], places, within_at[others], m, width, n, bounds[i], bounds[others])
         digits = None
         if not self.gram.is_radial:
             parts = zip(others.tolist(), places.tolist(), n.tolist(), strict=True)
-            own = self.block(i)
+            block = self.block(i)
             digits = np.array(
-                [_has_digits(own, between[:, p : p + size], self.block(j), self.thresholds) for j, p, size in parts]
+                [_has_digits(block, between[:, p : p + size], self.block(j), self.thresholds) for j, p, size in parts]
             )
-        return Listed(
-            _locked(self.within), _locked(between.ravel()), table, _entries(table, len(self.groups)), None, digits
-        )
+        entries = _entries(table, len(self.groups))
+        return BlockList(_read_only(self.within), _read_only(between.ravel()), table, entries, None, digits)
 
-    def _alone(self, i: int, j: int) -> Listed:
-        """Classes i and j, by values of their own: about the mean of the pair, which no other has, if that may be."""
+    def _alone(self, i: int, j: int) -> BlockList:
+        """Return classes i and j with kernel values of their own, about the mean of the pair if that is possible."""
         m, n = int(self.sizes[i]), int(self.sizes[j])
-        own = self.gram.subset(np.concatenate([self.groups[i], self.groups[j]])).centred()
-        K = np.ascontiguousarray(own.block(np.arange(m + n), np.arange(m + n)))
-        digits = None if own.is_radial else np.array([_has_digits(K[:m, :m], K[:m, m:], K[m:, m:], self.thresholds)])
-        one, wide = np.ones(1, dtype=np.int64), m + n
+        gram = self.gram.subset(np.concatenate([self.groups[i], self.groups[j]])).centred()
+        K = np.ascontiguousarray(gram.block(np.arange(m + n), np.arange(m + n)))
+        digits = None if gram.is_radial else np.array([_has_digits(K[:m, :m], K[:m, m:], K[m:, m:], self.thresholds)])
+        one, width = np.ones(1, dtype=np.int64), m + n
         bounds = self.bounds_at
-        table = _table(one * m, one * n, 0, m, m * (wide + 1), wide, wide, wide, bounds[i], bounds[j])
-        values = _locked(K.ravel())
-        return Listed(values, values, table, one * float(wide**2), own if own.center is not None else None, digits)
+        table = _table(one * m, one * n, 0, m, m * (width + 1), width, width, width, bounds[i], bounds[j])
+        values = _read_only(K.ravel())
+        centred = gram if gram.center is not None else None
+        return BlockList(values, values, table, one * float(width**2), centred, digits)
 
     def block(self, k: int) -> NDArray:
-        """Those within class k."""
+        """Return the kernel values within class k, shape (m, m)."""
         m, at = int(self.sizes[k]), int(self.within_at[k])
         return self.within[at : at + m * m].reshape(m, m)
 
     def _points_of(self, k: int) -> slice:
+        """Return the places of class k in the order of the kept points."""
         return slice(int(self.points_at[k]), int(self.points_at[k] + self.sizes[k]))
 
     def _values(self, k: int, columns: slice, out: NDArray) -> None:
-        """Kernel values between class k and points in the order kept."""
+        """Compute the kernel values between class k and kept points, into ``out``."""
         rows = self._points_of(k)
         if self.points is not None:
             self.points.take(rows).kernel(self.points.take(columns), out)
@@ -166,8 +181,8 @@ class Blocks:
 
 
 def _table(m: NDArray, n: NDArray, *columns: NDArray | int) -> NDArray:
-    """A list of pairs whose multipliers follow one another."""
-    table = np.empty((len(m), 11), dtype=np.int64)
+    """Return a list of pairs, with the columns of `working_set._classes`; their multipliers follow one another."""
+    table = np.empty((len(m), N_COLUMNS), dtype=np.int64)
     both = m + n
     for k, column in enumerate((m, n, *columns, both.cumsum() - both)):
         table[:, k] = column
@@ -175,21 +190,25 @@ def _table(m: NDArray, n: NDArray, *columns: NDArray | int) -> NDArray:
 
 
 def _entries(table: NDArray, classes: int) -> NDArray:
-    m, n = table[:, 0], table[:, 1]
+    """Return the kernel entries of each pair, with its share of those within its classes."""
+    m, n = table[:, N_FIRST], table[:, N_SECOND]
     entries: NDArray = m * n + (m * m + n * n) / (classes - 1)
     return entries
 
 
-def _locked(values: NDArray) -> NDArray:
-    """The same, for reading only: the certificate is made from what the solver was given."""
+def _read_only(values: NDArray) -> NDArray:
+    """Return a read-only view: the certificate must use the same values as the solver."""
     view = values.view()
     view.flags.writeable = False
     return view
 
 
 def _has_digits(first: NDArray, between: NDArray, second: NDArray, thresholds: Thresholds) -> bool:
-    """Whether kernel values differ by enough of their size that two ways to compute them agree in the digits that
-    count: if not, a run says so, for its certificate is of values of its own."""
+    """Whether the spread of the points in feature space is large compared with the kernel values.
+
+    If not, two ways to compute the values differ in the digits that matter. Such a pair is left to a run, whose
+    certificate computes values of its own.
+    """
     diag = np.concatenate([first.diagonal(), second.diagonal()])
     total = float(first.sum() + 2 * between.sum() + second.sum())
     return float(diag.mean()) - total / len(diag) ** 2 > thresholds.min_relative_spread * float(diag.max())

@@ -1,4 +1,8 @@
-"""One pair of classes solved from its points, where few rows of its kernel matrix are needed."""
+"""Pairs of classes solved from their points, where few rows of the kernel matrix are needed.
+
+`PointPairs` solves and certifies many pairs in one compiled call. `pair_from_points` does the same for one larger pair
+in Python, and first estimates from two samples whether few rows suffice.
+"""
 
 from __future__ import annotations
 
@@ -18,61 +22,82 @@ from ..core.runtime import clock
 from ..core.runtime.threads import cached_property
 from ..core.solution import SHARP
 from ..core.sparse_points import SparsePoints
-from ..working_set._point_pairs import settle_point_pairs
-from ..working_set.descent import SINGLE_KKT
-from .from_points import FromPoints, limits_of, pays_in_single
+from ..working_set._point_pairs import HIGH, IN_FLOAT32, LOW, LOWER_BOUND, N_FIGURES, OBJECTIVE, solve_point_pairs
+from ..working_set.descent import MIN_KKT_FLOAT32
+from .from_points import PointSearch, limits_of, pays_in_float32
 from .point_sums import PointSums
 from .strategy import USUAL, Thresholds
 
-__all__ = ["FoundPair", "PointPairs", "pair_from_points", "suit_together", "suits_points"]
+__all__ = ["PairArrays", "PointPairs", "pair_from_points", "suits_one_table", "suits_points"]
 
-#: Where there is no start, and no sums are asked for.
-NOT_ASKED = np.empty(0)
+#: In place of a start or of sums that are not given.
+EMPTY = np.empty(0)
 
 
-class FoundPair(NamedTuple):
-    """What pairs came to: as `core._pair_bound.certify_listed` has it, kernel entries evaluated for each, and if they
-    are asked for K times the weights, NaN where that is not all in float64."""
+class PairArrays(NamedTuple):
+    """Results of pairs, one pair after another.
+
+    Attributes
+    ----------
+    alpha, point, weights, figures : arrays
+        As of `core._pair_bound.certify_listed`.
+    entries : array of shape (n_pairs,)
+        Kernel entries evaluated for each pair.
+    sums : array
+        K times the weights, NaN for pairs searched in float32; or empty.
+    """
 
     alpha: NDArray
     point: NDArray
     weights: NDArray
     figures: NDArray
     entries: NDArray
-    sums: NDArray = NOT_ASKED
+    sums: NDArray = EMPTY
 
 
-def suits_points(gram: Gram, n: int, of_several: bool = False, thresholds: Thresholds = USUAL) -> bool:
-    """Whether n points of two classes, all that there are or ``of_several``, are first tried by rows they ask for."""
+def suits_points(gram: Gram, n: int, multiclass: bool = False, thresholds: Thresholds = USUAL) -> bool:
+    """Whether a pair of n points is first tried from its points, with rows made on demand.
+
+    Parameters
+    ----------
+    gram : Gram
+    n : int
+    multiclass : bool, default=False
+        Whether it is one of several pairs.
+    thresholds : Thresholds
+    """
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
     features = gram.X.shape[1]
-    few = features <= FEW_FEATURES
+    is_narrow = features <= FEW_FEATURES
     if n <= thresholds.max_points_filled:
-        return few and (n >= thresholds.min_pair_points_multiclass or not of_several) and _is_compiled(gram)
-    if not few:
-        most = thresholds.max_pair_numbers_wide_shared if of_several else thresholds.max_pair_numbers_wide
-        return n <= thresholds.max_points_unsampled and n * features < most
+        return is_narrow and (n >= thresholds.min_pair_points_multiclass or not multiclass) and _has_ready_points(gram)
+    if not is_narrow:
+        max_numbers = thresholds.max_pair_numbers_wide_shared if multiclass else thresholds.max_pair_numbers_wide
+        return n <= thresholds.max_points_unsampled and n * features < max_numbers
     return n <= thresholds.max_pair_points and n * features < thresholds.max_pair_numbers
 
 
-def suit_together(gram: Gram, least: int, thresholds: Thresholds = USUAL) -> bool:
-    """Whether all pairs of few points of several classes are, of which none has less than so many points."""
+def suits_one_table(gram: Gram, least: int, thresholds: Thresholds = USUAL) -> bool:
+    """Whether all pairs of few points of several classes are solved from their points in one call.
+
+    ``least`` is the number of points of the smallest pair.
+    """
     if not gram.is_radial or gram.ready is None or least < thresholds.min_pair_points_list:
         return False
     features = gram.X.shape[1]
-    wide_enough = least > thresholds.min_points_per_feature * features
-    return features <= FEW_FEATURES and wide_enough and _is_compiled(gram)
+    has_many_points = least > thresholds.min_points_per_feature * features
+    return features <= FEW_FEATURES and has_many_points and _has_ready_points(gram)
 
 
-def _is_compiled(gram: Gram) -> bool:
-    """Whether `PointPairs` are for these points: ready as they are, and no bits."""
+def _has_ready_points(gram: Gram) -> bool:
+    """Whether the Gram has scaled points that `PointPairs` can use: float64 vectors, not bit patterns."""
     points = gram.ready
     return points is not None and points.table is None
 
 
 class PointPairs:
-    """Pairs of classes that a compiled call settles from their points, many at once, if they suit it.
+    """Pairs of classes that a compiled call solves from their points.
 
     Parameters
     ----------
@@ -80,9 +105,10 @@ class PointPairs:
     groups : sequence of int arrays
         The points of each class.
     upper : array
-        The bounds of their multipliers, class after class.
+        Upper bounds of their multipliers, one class after another.
     start : array, optional
-        Feasible multipliers to begin with, of two classes only.
+        Feasible multipliers to start from; of two classes only.
+    thresholds : Thresholds
     """
 
     def __init__(
@@ -95,7 +121,7 @@ class PointPairs:
     ) -> None:
         self.thresholds = thresholds
         self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
-        self.start = NOT_ASKED if start is None else start
+        self.start = EMPTY if start is None else start
         self.sizes = [len(group) for group in groups]
         points, least = gram.ready, sum(sorted(self.sizes)[:2])
         if points is None and gram.X.size <= thresholds.max_ready_numbers and least <= thresholds.max_points_unsampled:
@@ -104,36 +130,41 @@ class PointPairs:
         self.starts = [0, *accumulate(self.sizes)]
 
     def serves(self, i: int, others: list[int]) -> bool:
-        """Whether class i with others suits it: all points are few enough to be made ready, and no bits, and no sample
-        is to say first how many support vectors are to be expected."""
-        most = self.sizes[i] + max(self.sizes[j] for j in others)
-        return most <= self.thresholds.max_points_unsampled and self.points is not None and self.points.table is None
+        """Whether the pairs of class i with others can be solved here.
+
+        All points must be ready as float64 vectors, and no pair may need a sample that predicts its support vectors.
+        """
+        largest = self.sizes[i] + max(self.sizes[j] for j in others)
+        return largest <= self.thresholds.max_points_unsampled and self.points is not None and self.points.table is None
 
     def table(self, pairs: Sequence[tuple[int, int]]) -> NDArray:
-        """What `settle` is told of pairs of classes."""
+        """Return a row for each pair of classes, with the columns of `working_set._point_pairs`."""
         rows: list[list[int]] = []
-        start = 0
+        at_alpha = 0
         for i, j in pairs:
             m, n = self.sizes[i], self.sizes[j]
-            single = pays_in_single(self.gram, m + n, (m + n) / 2, self.thresholds)
+            in_float32 = pays_in_float32(self.gram, m + n, (m + n) / 2, self.thresholds)
             limits = limits_of(m + n, self.gram.X.shape[1], self.thresholds)
-            rows.append([m, n, self.starts[i], self.starts[j], single, *limits, start])
-            start += m + n
+            rows.append([m, n, self.starts[i], self.starts[j], in_float32, *limits, at_alpha])
+            at_alpha += m + n
         return np.array(rows, dtype=np.int64)
 
     @cached_property
     def single(self) -> RadialPoints:
-        """The points in float32, once for all pairs that are searched in it."""
+        """The points in float32, converted once for all pairs."""
         assert self.points is not None
         return self.points.in_single()
 
-    def settle(self, table: NDArray, sign: float, enough: float, found: FoundPair, begin: int, seconds: float) -> int:
-        """What pairs of a table come to, from one of them on, until so many seconds have passed: into what is `found`
-        of each, one after the other; figures stay as they are where a search is given up. Returns the next one."""
-        points, single = self.points, self.single if table[:, 4].any() else None
+    def solve(self, table: NDArray, sign: float, gap_tol: float, found: PairArrays, begin: int, seconds: float) -> int:
+        """Solve and certify pairs of a table, from number ``begin`` on; return the number of the next one.
+
+        Results go to ``found``. Figures are not written where a search is given up. No further pair is started after
+        ``seconds``.
+        """
+        points, single = self.points, self.single if table[:, IN_FLOAT32].any() else None
         assert points is not None
         return int(
-            settle_point_pairs(
+            solve_point_pairs(
                 points.points,
                 points.half,
                 np.empty((0, 1), dtype=np.float32) if single is None else single.points,
@@ -145,8 +176,8 @@ class PointPairs:
                 self.gram.X.shape[1],
                 self.gram.reach,
                 growth_of(self.gram),
-                enough,
-                SINGLE_KKT,
+                gap_tol,
+                MIN_KKT_FLOAT32,
                 self.thresholds.min_list_product_float32,
                 self.thresholds.max_uncertain_share,
                 self.thresholds.safe_errors,
@@ -158,24 +189,27 @@ class PointPairs:
         )
 
 
-def _expected(
+def expected_support(
     gram: Gram, order: NDArray, e: NDArray, upper: NDArray, thresholds: Thresholds = USUAL
 ) -> tuple[float, float]:
-    """About how many support vectors there will be, and how many of them free, by how their parts fall from one sample
-    to another, twice as large."""
-    parts = list[tuple[float, float]]()
+    """Estimate the number of support vectors, and of free ones, from two samples.
+
+    The second sample is twice as large as the first. The change of the two shares from one to the other is extrapolated
+    to all points.
+    """
+    shares = list[tuple[float, float]]()
     for size in thresholds.sample_points:
-        some = np.arange(size) * len(order) // size
-        sample = FromPoints(gram, order[some], e[some], 1.0, upper[some], np.zeros(size), np.inf, thresholds)
-        sample.settle(np.inf)
+        J = np.arange(size) * len(order) // size
+        sample = PointSearch(gram, order[J], e[J], 1.0, upper[J], np.zeros(size), np.inf, thresholds)
+        sample.solve(np.inf)
         clock.look()
         alpha = sample.alpha
-        has_weight = alpha > 0
-        free = np.count_nonzero(has_weight & (alpha < sample.upper))
-        parts.append((np.count_nonzero(has_weight) / size, free / size))
+        is_support = alpha > 0
+        free = np.count_nonzero(is_support & (alpha < sample.upper))
+        shares.append((np.count_nonzero(is_support) / size, free / size))
     n, doublings = len(order), math.log2(len(order) / thresholds.sample_points[1])
-    (few, few_free), (more, more_free) = (tuple(max(part, 1 / n) for part in both) for both in parts)
-    return n * more * (more / few) ** doublings, n * more_free * (more_free / few_free) ** doublings
+    (first, first_free), (second, second_free) = (tuple(max(share, 1 / n) for share in both) for both in shares)
+    return n * second * (second / first) ** doublings, n * second_free * (second_free / first_free) ** doublings
 
 
 def pair_from_points(
@@ -184,42 +218,61 @@ def pair_from_points(
     m: int,
     upper: NDArray,
     sign: float,
-    enough: float = SHARP,
+    gap_tol: float = SHARP,
     start: NDArray | None = None,
     thresholds: Thresholds = USUAL,
-) -> FoundPair | None:
-    """The hinge's optimum with an intercept for points ``order``, of which the first m have the label ``sign`` and the
-    others −``sign``, below bounds ``upper``, from ``start`` on, if that is given, which is feasible.
+) -> PairArrays | None:
+    """Solve and certify the hinge's dual with an intercept for one pair of classes.
 
-    None where more rows than a few are asked for, and there are too many to make them all. What the certificate is made
-    of is computed anew, from the points.
+    Parameters
+    ----------
+    gram : Gram
+    order : int array of shape (n,)
+        The points of both classes.
+    m : int
+        Number of points of the first class.
+    upper : array of shape (n,)
+        Upper bounds.
+    sign : float
+        Label of the first class, ±1; the second has −``sign``.
+    gap_tol : float
+        Relative gap to reach.
+    start : array of shape (n,), optional
+        Feasible multipliers to start from.
+    thresholds : Thresholds
+
+    Returns
+    -------
+    PairArrays or None
+        None if many rows are needed and there are too many to make them all. The certificate uses kernel values that
+        are computed anew from the points.
     """
     n = len(order)
     e = np.empty(n)
     e[:m], e[m:] = sign, -sign
-    search = FromPoints(gram, order, e, 1.0, upper, np.zeros(n) if start is None else start, n / 2, thresholds)
-    expected = None
+    search = PointSearch(gram, order, e, 1.0, upper, np.zeros(n) if start is None else start, n / 2, thresholds)
+    n_support = None
     if n > thresholds.max_points_unsampled:
-        expected, free = _expected(gram, order, e, upper, thresholds)
-        if expected > thresholds.max_expected_support or free > thresholds.max_expected_free:
+        n_support, n_free = expected_support(gram, order, e, upper, thresholds)
+        if n_support > thresholds.max_expected_support or n_free > thresholds.max_expected_free:
             return None
-    if not search.settle(enough, expected):
+    if not search.solve(gap_tol, n_support):
         return None
-    point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, 9))
+    point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, N_FIGURES))
 
     growth = growth_of(gram)
 
     def certify(sums: NDArray) -> tuple[float, float]:
         certify_pair(m, upper, sign, point, weights, sums, figures[0], growth)
-        return figures[0, 4], figures[0, 5]
+        return figures[0, LOW], figures[0, HIGH]
 
     products = PointSums(gram, search.points, search.single, e, 1.0, thresholds)
     while True:
         clock.look()
         alpha = search.alpha
         project_pair(m, upper, sign, alpha, point, weights, figures[0])
-        sums = products.of(weights, certify)
+        sums = products.compute(weights, certify)
         search.entries += float(n) * products.columns
-        objective, bound = figures[0, :2].tolist()
-        if objective - bound <= enough * max(abs(objective), abs(bound)) or not search.look(sums):
-            return FoundPair(alpha, point, weights, figures, np.array([search.entries]))
+        objective, bound = float(figures[0, OBJECTIVE]), float(figures[0, LOWER_BOUND])
+        if objective - bound <= gap_tol * max(abs(objective), abs(bound)) or not search.extend(sums):
+            return PairArrays(alpha, point, weights, figures, np.array([search.entries]))

@@ -1,10 +1,9 @@
-"""The small ones among the pairs of classes of one fit: solved over blocks of kernel values that they share, or from
-their points.
+"""The small pairs of classes of a one-vs-one fit, solved in batches without a run of the driver.
 
-A run of its own for each (workspace, twin, context, record) takes longer than solving it, and so do Python's objects:
-lists of pairs are solved and certified by one compiled call, or two, and become objects when they are looked at. What
-comes of it is what `working-set` brings such a problem to, its end in float64; and what the certificate does not call
-sharp is not handed out, but left to a run.
+A run for each pair (workspace, isolated copy, context, record) takes longer than solving it, and so do Python objects.
+So a list of pairs is solved and certified by one or two compiled calls, over shared blocks of kernel values or from the
+points; an object for a pair is made when it is read. A pair is solved in float64 to the accuracy that `working-set`
+reaches. A pair whose certificate misses the tolerances is not returned: it is left to a run.
 """
 
 from __future__ import annotations
@@ -24,27 +23,36 @@ from ..core.bounds import growth_of
 from ..core.gram import Gram
 from ..core.runtime.arrays import filled
 from ..core.solution import SHARP
-from ..working_set.whole import END, solve_small_pairs
-from .pair_blocks import Blocks, Listed, whole
-from .pair_points import FoundPair, PointPairs, pair_from_points, suit_together, suits_points
+from ..working_set import _classes, _point_pairs
+from ..working_set.whole import KKT_TOL_ROUND_OFF, solve_dense_pairs
+from .pair_blocks import BlockList, SharedBlocks, dense_list
+from .pair_points import PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
 from .results import Batch, PairResult
 from .strategy import USUAL, Thresholds
 
 __all__ = ["PairBatch", "solve_pair"]
 
-#: Seconds after which a compiled call begins no other pair: Ctrl-C and the clock are honoured between calls.
-AT_ONCE = 0.05
+#: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
+MAX_CALL_S = 0.05
 
 
-class Aim(NamedTuple):
-    """Relative gaps that a pair is to be brought to: as computed, and with what float64 may have rounded away."""
+class GapTols(NamedTuple):
+    """Relative gaps that a pair has to reach.
 
-    sharp: float
-    enough: float
+    Attributes
+    ----------
+    computed : float
+        Of objective and bound as computed.
+    certified : float
+        Of the same with a bound on float64's rounding errors.
+    """
+
+    computed: float
+    certified: float
 
     @classmethod
-    def of(cls, tol: float, refine: bool) -> Aim:
-        """Those of a certified gap that is wanted, or a sharp one, where that is less."""
+    def of(cls, tol: float, refine: bool) -> GapTols:
+        """Return the gaps for a requested certified gap, and `SHARP` for the computed one if refined."""
         return cls(min(SHARP, tol) if refine else tol, tol)
 
 
@@ -57,66 +65,66 @@ def solve_pair(
     start: NDArray | None = None,
     thresholds: Thresholds = USUAL,
 ) -> PairResult | None:
-    """The one pair of two classes: as `PairBatch`, with y = +1 for the second.
+    """Solve the pair of two classes, with y = +1 for the second; None if a run is needed.
 
     Parameters
     ----------
     gram, groups, upper, tol, refine, thresholds
         As of `PairBatch`.
     start : array, optional
-        Multipliers to begin with, feasible, as ``upper`` has them; where their points are asked.
+        Feasible multipliers to start from, laid out as ``upper``; used if the pair is solved from its points.
     """
-    if _are_usual(upper) and suits_points(gram, len(upper), False, thresholds):
-        return _two_classes(gram, groups, upper, Aim.of(tol, refine), start, thresholds)
+    if _are_positive_finite(upper) and suits_points(gram, len(upper), False, thresholds):
+        return _solve_two_classes(gram, groups, upper, GapTols.of(tol, refine), start, thresholds)
     return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
 
 
-def _are_usual(upper: NDArray) -> bool:
+def _are_positive_finite(upper: NDArray) -> bool:
     """Whether all bounds are finite and above 0."""
     return float(upper.min()) > 0.0 and float(upper.max()) < np.inf
 
 
-def _two_classes(
+def _solve_two_classes(
     gram: Gram,
     groups: Sequence[NDArray],
     upper: NDArray,
-    aim: Aim,
+    tols: GapTols,
     start: NDArray | None,
     thresholds: Thresholds,
 ) -> PairResult | None:
-    """The pair of two classes that `suits_points`."""
+    """Solve a pair of two classes for which `suits_points` is true."""
     pairs = PointPairs(gram, groups, upper, start, thresholds)
     if pairs.serves(0, [1]):
-        return next(_compiled(pairs, pairs.table([(0, 1)]), -1.0, aim))
-    return _from_points(gram, pairs.members, len(groups[0]), upper, -1.0, aim, start, thresholds)
+        return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
+    return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
 
 
 class PairBatch(Sequence[PairResult | None]):
-    """The hinge's dual with an intercept for each pair of classes (0, 1), (0, 2), …, in this order; settled when it is
-    asked for, by any thread.
+    """The hinge's dual with an intercept for each pair of classes (0, 1), (0, 2), …, in this order.
 
-    An item is None where a run of its own is called for: there are too many points, a bound is 0 or not finite (a
-    weight was too small, or too large, to multiply C), or the end could not be reached. y is +1 for the first class,
-    but for the second where there are two only.
+    A pair is solved when its item is first read, by any thread. An item is None if a run is needed: the pair has too
+    many points, a bound is 0 or not finite (a weight was too small, or too large, to multiply C), or the tolerances
+    were not reached. y is +1 for the first class; where there are two classes only, for the second.
 
     Parameters
     ----------
     gram : Gram
-        Of all points, its kernel positive semidefinite whatever they are.
+        Of all points; its kernel is positive semidefinite for any points.
     groups : sequence of int arrays
         The points of each class.
     upper : array
-        The bounds of their multipliers, class after class.
+        Upper bounds of their multipliers, one class after another.
     tol : float
-        Certified relative gap that is wanted.
+        Certified relative gap to reach.
     refine : bool, default=True
-        Whether a sharp one is, where that is less.
+        Whether the computed gap has to reach `SHARP` too.
     thresholds : Thresholds
 
     Attributes
     ----------
     units : list of range
-        Numbers of pairs that one list leads to the next of: threads that take a unit each need not wait for another.
+        Numbers of the pairs that are solved one after another: threads that take different units do not wait for each
+        other.
     """
 
     def __init__(
@@ -129,13 +137,14 @@ class PairBatch(Sequence[PairResult | None]):
         thresholds: Thresholds = USUAL,
     ) -> None:
         self._thresholds = thresholds
-        aim = Aim.of(tol, refine)
-        usual, classes = _are_usual(upper), len(groups)
+        tols = GapTols.of(tol, refine)
+        solvable, classes = _are_positive_finite(upper), len(groups)
         self._lists: list[Iterator[PairResult | None]] = []
-        if classes == 2 and usual and suits_points(gram, len(upper), False, thresholds):
-            counts, self._lists = [1], [(_two_classes(gram, groups, upper, aim, None, thresholds) for _ in range(1))]
-        elif usual:
-            counts = self._listed(gram, groups, upper, aim)
+        if classes == 2 and solvable and suits_points(gram, len(upper), False, thresholds):
+            counts = [1]
+            self._lists = [(_solve_two_classes(gram, groups, upper, tols, None, thresholds) for _ in range(1))]
+        elif solvable:
+            counts = self._make_lists(gram, groups, upper, tols)
         else:
             counts = [classes * (classes - 1) // 2]
         ends = list(accumulate(counts))
@@ -146,64 +155,69 @@ class PairBatch(Sequence[PairResult | None]):
         self._found: list[list[PairResult | None]] = [[] for _ in counts]
         self._locks = [threading.Lock() for _ in counts]
 
-    def _listed(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, aim: Aim) -> list[int]:
-        """Set lists that lead to pairs, if there is a way but runs; returns how many pairs each has."""
+    def _make_lists(self, gram: Gram, groups: Sequence[NDArray], upper: NDArray, tols: GapTols) -> list[int]:
+        """Set the iterators that solve the pairs, none if all need runs; return the number of pairs of each."""
         classes, t = len(groups), self._thresholds
-        few = len(upper) <= t.max_points_one_matrix
-        if classes > 2 and few and suit_together(gram, sum(sorted(map(len, groups))[:2]), t):
+        is_small = len(upper) <= t.max_points_one_matrix
+        if classes > 2 and is_small and suits_one_table(gram, sum(sorted(map(len, groups))[:2]), t):
             every, pairs = list(combinations(range(classes), 2)), PointPairs(gram, groups, upper, None, t)
-            self._lists = [_compiled(pairs, pairs.table(every), 1.0, aim)]
+            self._lists = [_pairs_by_points(pairs, pairs.table(every), 1.0, tols)]
             return [len(every)]
         sizes = np.array([len(group) for group in groups])
-        # Two classes that suit have been met already.
-        sign, small, most = (1.0, t.max_pair_shared, t.max_dense_updates)
+        # Two classes that are solved from their points do not come here.
+        sign, max_points, max_updates = (1.0, t.max_pair_shared, t.max_dense_updates)
         if classes == 2:
-            sign, small = -1.0, t.max_pair_dense
-            expensive = gram.is_radial and not gram.has_few_features
-            if expensive and float(upper.max() * gram.diag().mean()) <= t.max_scaled_bound:
-                small, most = t.max_pair_dense_expensive, t.max_dense_updates_per_point * len(upper)
+            sign, max_points = -1.0, t.max_pair_dense
+            has_expensive_rows = gram.is_radial and not gram.has_few_features
+            if has_expensive_rows and float(upper.max() * gram.diag().mean()) <= t.max_scaled_bound:
+                max_points = t.max_pair_dense_expensive
+                max_updates = t.max_dense_updates_per_point * len(upper)
         elif gram.is_radial and not gram.came_sparse and gram.has_few_features:
-            small = t.max_pair_dense
+            max_points = t.max_pair_dense
         elif gram.is_radial and not gram.came_sparse:
-            small, most = t.max_pair_shared_wide, t.max_dense_updates_wide
-        both = [sizes[i] + sizes[i + 1 :] for i in range(classes - 1)]
-        alone = [np.array([classes > 2 and suits_points(gram, n, True, t) for n in pairs.tolist()]) for pairs in both]
-        listed = [(pairs <= small) & ~other for pairs, other in zip(both, alone, strict=True)]
+            max_points, max_updates = t.max_pair_shared_wide, t.max_dense_updates_wide
+        # For each class: the points of its pairs with later classes, and how each of these pairs is solved.
+        totals = [sizes[i] + sizes[i + 1 :] for i in range(classes - 1)]
+        by_points = [np.array([classes > 2 and suits_points(gram, n, True, t) for n in row.tolist()]) for row in totals]
+        by_blocks = [(row <= max_points) & ~other for row, other in zip(totals, by_points, strict=True)]
         counts = list(range(classes - 1, 0, -1))
-        if few and not gram.is_translatable and not alone[0].any():
-            self._lists = [_solved(whole(gram, groups, sizes, t), upper, sign, most, aim, growth_of(gram))]
+        growth = growth_of(gram)
+        if is_small and not gram.is_translatable and not by_points[0].any():
+            part = dense_list(gram, groups, sizes, t)
+            self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth)]
             return [sum(counts)]
-        if not any(ways.any() for ways in (*alone, *listed)):
+        if not any(pairs.any() for pairs in (*by_points, *by_blocks)):
             return [sum(counts)]
-        blocks = Blocks(gram, groups, sizes, small, t) if any(ways.any() for ways in listed) else None
-        points = PointPairs(gram, groups, upper, None, t) if any(ways.any() for ways in alone) else None
+        blocks = SharedBlocks(gram, groups, sizes, max_points, t) if any(pairs.any() for pairs in by_blocks) else None
+        points = PointPairs(gram, groups, upper, None, t) if any(pairs.any() for pairs in by_points) else None
+        bounds = np.split(upper, sizes.cumsum()[:-1])
 
-        own = np.split(upper, sizes.cumsum()[:-1])
-
-        def by_points(i: int, others: list[int]) -> Iterator[PairResult | None]:
+        def from_points(i: int, others: list[int]) -> Iterator[PairResult | None]:
             if points is not None and others and points.serves(i, others):
-                return _compiled(points, points.table([(i, j) for j in others]), sign, aim)
-            given = ((np.concatenate([groups[i], groups[j]]), np.concatenate([own[i], own[j]])) for j in others)
-            return (_from_points(gram, order, len(groups[i]), limits, sign, aim, None, t) for order, limits in given)
+                return _pairs_by_points(points, points.table([(i, j) for j in others]), sign, tols)
+            given = ((np.concatenate([groups[i], groups[j]]), np.concatenate([bounds[i], bounds[j]])) for j in others)
+            return (
+                _pair_by_search(gram, order, len(groups[i]), limits, sign, tols, None, t) for order, limits in given
+            )
 
         def of_class(i: int) -> Iterator[PairResult | None]:
-            apart = by_points(i, (i + 1 + np.flatnonzero(alone[i])).tolist())
-            if alone[i].all():
-                return apart
-            parts = blocks.of(i, i + 1 + np.flatnonzero(listed[i])) if blocks else ()
-            settled = (pair for part in parts for pair in _solved(part, upper, sign, most, aim, growth_of(gram)))
-            ways = zip(listed[i].tolist(), alone[i].tolist(), strict=True)
-            return (next(settled) if is_listed else next(apart) if is_alone else None for is_listed, is_alone in ways)
+            searched = from_points(i, (i + 1 + np.flatnonzero(by_points[i])).tolist())
+            if by_points[i].all():
+                return searched
+            parts = blocks.of(i, i + 1 + np.flatnonzero(by_blocks[i])) if blocks else ()
+            solved = (pair for part in parts for pair in _pairs_by_blocks(part, upper, sign, max_updates, tols, growth))
+            ways = zip(by_blocks[i].tolist(), by_points[i].tolist(), strict=True)
+            return (next(solved) if block else next(searched) if point else None for block, point in ways)
 
         self._lists = [of_class(i) for i in range(classes - 1)]
         return counts
 
     def at_once(self) -> list[PairResult] | None:
-        """All of them, one list after the other, where all have come to an end; None otherwise."""
-        for found, own in zip(self._found, self._lists, strict=False):
-            found.extend(own)
-        settled = [pair for found in self._found for pair in found if pair is not None]
-        return settled if len(settled) == len(self) else None
+        """Return all pairs, in order; None if any needs a run."""
+        for found, pairs in zip(self._found, self._lists, strict=False):
+            found.extend(pairs)
+        solved = [pair for found in self._found for pair in found if pair is not None]
+        return solved if len(solved) == len(self) else None
 
     def __len__(self) -> int:
         return self._ends[-1]
@@ -221,68 +235,73 @@ class PairBatch(Sequence[PairResult | None]):
         return found[place]
 
 
-def _from_points(
+def _pair_by_search(
     gram: Gram,
     order: NDArray,
     m: int,
     upper: NDArray,
     sign: float,
-    aim: Aim,
+    tols: GapTols,
     start: NDArray | None,
     thresholds: Thresholds,
 ) -> PairResult | None:
-    """One pair, in a list of its own."""
-    begun, found = time.monotonic(), pair_from_points(gram, order, m, upper, sign, aim.sharp, start, thresholds)
+    """Solve one pair by `pair_from_points`; None if a run is needed."""
+    begun = time.monotonic()
+    found = pair_from_points(gram, order, m, upper, sign, tols.computed, start, thresholds)
     if found is None:
         return None
     pair = np.array([[m, len(order) - m, 0]])
-    return next(_read(pair, found, 0, 1, aim, time.monotonic() - begun))
+    return next(_results(pair, found, 0, 1, tols, time.monotonic() - begun))
 
 
-def _compiled(pairs: PointPairs, table: NDArray, sign: float, aim: Aim) -> Iterator[PairResult | None]:
-    """Pairs of a table, from their points. It writes to nothing but what it makes."""
-    m, n, *_, start = table[-1].tolist()
-    count, size, begin = len(table), start + m + n, 0
-    figures, sums = filled((count, 9), np.nan), np.empty(len(pairs.start))
-    found = FoundPair(np.empty(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
+def _pairs_by_points(pairs: PointPairs, table: NDArray, sign: float, tols: GapTols) -> Iterator[PairResult | None]:
+    """Solve the pairs of a table from their points; only arrays made here are written to."""
+    last = table[-1]
+    size = int(last[_point_pairs.AT_ALPHA] + last[_point_pairs.N_FIRST] + last[_point_pairs.N_SECOND])
+    count, begin = len(table), 0
+    figures, sums = filled((count, _point_pairs.N_FIGURES), np.nan), np.empty(len(pairs.start))
+    found = PairArrays(np.empty(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
-        end = pairs.settle(table, sign, aim.sharp, found, begin, AT_ONCE)
-        yield from _read(table, found, begin, end, aim, (time.monotonic() - begun) / (end - begin))
+        end = pairs.solve(table, sign, tols.computed, found, begin, MAX_CALL_S)
+        yield from _results(table, found, begin, end, tols, (time.monotonic() - begun) / (end - begin))
         begin = end
 
 
-def _read(
-    table: NDArray, found: FoundPair, begin: int, end: int, aim: Aim, seconds: float
+def _results(
+    table: NDArray, found: PairArrays, begin: int, end: int, tols: GapTols, seconds: float
 ) -> Iterator[PairResult | None]:
-    """Those from one to another of pairs that were settled from their points."""
+    """Yield the results of pairs ``begin`` to ``end`` of a table, None for those that miss the tolerances."""
     alpha, point, weights, figures, entries, sums = found
     batch = Batch.of(
         table[begin:end], alpha, point, weights, figures[begin:end], 0.0, seconds, entries[begin:end], sums
     )
-    for k, fine in enumerate(batch.are_sharp(*aim)):
-        yield PairResult(batch, k) if fine else None
+    for k, meets in enumerate(batch.meet_tols(*tols)):
+        yield PairResult(batch, k) if meets else None
 
 
-def _solved(
-    part: Listed, upper: NDArray, sign: float, most: int, aim: Aim, growth: float
+def _pairs_by_blocks(
+    part: BlockList, upper: NDArray, sign: float, max_updates: int, tols: GapTols, growth: float
 ) -> Iterator[PairResult | None]:
-    """The pairs of a list. It writes to nothing but what it makes."""
+    """Solve the pairs of a list from their kernel values; only arrays made here are written to."""
     within, between, listed, entries, centred, has_digits = part
-    size = int(listed[-1, 10] + listed[-1, :2].sum())
+    last = listed[-1]
+    size = int(last[_classes.AT_ALPHA] + last[_classes.N_FIRST] + last[_classes.N_SECOND])
     alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
     while begin < len(listed):
         begun = time.monotonic()
-        end = solve_small_pairs(within, between, listed, upper, sign, alpha, begin, END, most, AT_ONCE)
+        end = solve_dense_pairs(
+            within, between, listed, upper, sign, alpha, begin, KKT_TOL_ROUND_OFF, max_updates, MAX_CALL_S
+        )
         which = listed[begin:end]
-        figures = np.empty((end - begin, 9))
+        figures = np.empty((end - begin, _point_pairs.N_FIGURES))
         certify_listed(within, between, which, upper, sign, alpha, point, weights, figures, growth)
         seconds = (time.monotonic() - begun) / (end - begin)
         shift = 0.0 if centred is None else centred.constant(weights)
         batch = Batch.of(which, alpha, point, weights, figures, shift, seconds, entries[begin:end])
-        sharp = batch.are_sharp(*aim)
+        accepted = batch.meet_tols(*tols)
         if has_digits is not None:
-            sharp = [fine and has for fine, has in zip(sharp, has_digits[begin:end].tolist(), strict=True)]
-        for k, fine in enumerate(sharp):
-            yield PairResult(batch, k) if fine else None
+            accepted = [meets and has for meets, has in zip(accepted, has_digits[begin:end].tolist(), strict=True)]
+        for k, accept in enumerate(accepted):
+            yield PairResult(batch, k) if accept else None
         begin = end

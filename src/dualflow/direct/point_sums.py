@@ -1,4 +1,4 @@
-"""K times the weights of points, in float64 where float32 leaves the sign of a multiplier in doubt."""
+"""K times the weights of points, in float64 where float32 leaves the sign of a multiplier undetermined."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ __all__ = ["PointSums"]
 
 
 class PointSums:
-    """Kernel sums of the points of f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − price Σᵢ αᵢ, where eᵀα is given, as `core.screening` has
-    them of a problem.
+    """Kernel sums for the certificate of f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − price Σᵢ αᵢ with eᵀα fixed.
+
+    They are what `core.mixed_precision` computes for a general problem.
 
     Parameters
     ----------
@@ -27,16 +28,16 @@ class PointSums:
     points : RadialPoints
         In float64.
     single : RadialPoints or None
-        The same in float32, if that holds the kernel's digits.
+        The same in float32, if float32 is accurate enough for the kernel.
     e : array of shape (n,)
-        ±1, the labels.
+        Labels, ±1.
     price : float
     thresholds : Thresholds
 
     Attributes
     ----------
     columns : int
-        How many weights there were, of the last that were given.
+        Number of nonzero weights in the last call of `compute`.
     """
 
     def __init__(
@@ -52,42 +53,50 @@ class PointSums:
         self.points, self.single, self.e, self.price = points, single, e, price
         self.reach, self.features, self.columns, self.n = gram.reach, gram.X.shape[1], 0, len(e)
 
-    def of(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
-        """Σⱼ weightsⱼ k(xᵢ, xⱼ), shape (n,), when ``certify`` has been told of them: it says between which multipliers
-        of the equality the best one lies."""
+    def compute(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
+        """Return Σⱼ weightsⱼ k(xᵢ, xⱼ), shape (n,), accurate enough for a certificate.
+
+        Parameters
+        ----------
+        weights : array of shape (n,)
+        certify : callable
+            Takes the sums and returns the interval of the equality's best multiplier. It is called last with the sums
+            that are returned.
+        """
         (J,), n, single = weights.nonzero(), len(weights), self.single
         self.columns = len(J)
-        worth = n * len(J) * (AN_EXPONENTIAL + self.features) >= self.thresholds.min_product_float32
-        if single is None or not (worth and is_bounded(weights[J], self.reach, self.features)):
+        pays = n * len(J) * (AN_EXPONENTIAL + self.features) >= self.thresholds.min_product_float32
+        if single is None or not (pays and is_bounded(weights[J], self.reach, self.features)):
             sums = self._exact(slice(None), J, weights)
             certify(sums)
             return sums
-        (rest,), near = (weights == 0).nonzero(), self.points.take(J)
-        sums, doubt = np.empty(n), np.full(n, -np.inf)
-        sums[J] = near.expand_among(weights[J])
+        (rest,), support = (weights == 0).nonzero(), self.points.take(J)
+        sums, error_bounds = np.empty(n), np.full(n, -np.inf)
+        sums[J] = support.expand_among(weights[J])
         half = self.points.half
-        sums[rest], doubt[rest] = rough_sums(
-            single.take(rest), single.take(J), weights[J], half[rest], near.half, self.features
+        sums[rest], error_bounds[rest] = rough_sums(
+            single.take(rest), single.take(J), weights[J], half[rest], support.half, self.features
         )
         left = self.thresholds.max_uncertain_share * n
         while True:
             ends = certify(sums)
             if not (isfinite(ends[0]) and isfinite(ends[1])):
                 return sums
-            some, missing = in_doubt(
-                sums, doubt, self.e, *ends, self.price, self.thresholds.safe_errors
-            )  # and those who nearly are
-            if not some:
+            # The points whose sign is undetermined, or nearly so, are computed anew.
+            any_undetermined, missing = in_doubt(
+                sums, error_bounds, self.e, *ends, self.price, self.thresholds.safe_errors
+            )
+            if not any_undetermined:
                 return sums
             left -= len(missing)
             if left < 0:
-                (missing,) = (doubt > -np.inf).nonzero()
-            sums[missing], doubt[missing] = self._exact(missing, J, weights), -np.inf
-
-    # What `radial_product` asks of a matrix.
+                (missing,) = (error_bounds > -np.inf).nonzero()
+            sums[missing], error_bounds[missing] = self._exact(missing, J, weights), -np.inf
 
     def radial_points(self, dtype: type, J: NDArray | slice) -> RadialPoints:
+        """Return the points J: `radial_product` calls this method of a matrix."""
         return self.points.take(J)
 
     def _exact(self, rows: NDArray | slice, J: NDArray, weights: NDArray) -> NDArray:
+        """Return the sums of some rows in float64."""
         return radial_product(self, weights, rows, J, float)

@@ -1,4 +1,4 @@
-"""What pairs of classes that one compiled call has solved came to, each as an object when it is looked at."""
+"""Results of direct solves: batches of pairs as arrays, with an object for a pair when it is read."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ from ..core.runtime.arrays import immutable
 from ..core.runtime.threads import cached_property
 from ..core.solution import DirectResult, Status
 from ..refinement.refine import support_set
-from .pair_points import NOT_ASKED
-from .simplex import FoundSimplex
+from .pair_points import EMPTY
+from .simplex import SimplexResult
 
 __all__ = ["Batch", "CertificateRow", "CertifiedResult", "DirectPair", "DirectSimplex", "PairResult", "together"]
 
-#: What a negative gap of a pair says.
-CHANGED = "X changed while the pair was solved"
+#: The reason that an error for a negative gap gives.
+NEGATIVE_GAP_REASON = "X changed while the pair was solved"
 
 
 class CertificateRow(NamedTuple):
-    """The figures of one pair's certificate, as `core._pair_bound.certify_listed` lays them out; NaN where the α is not
-    feasible.
+    """The numbers of one pair's certificate, in the order of `core._pair_bound.certify_listed`; NaN if α is infeasible.
 
     Attributes
     ----------
     objective, lower_bound, infeasibility, projection_distance, quadratic, rounding
         As in `Certificate`.
     low, high : float
-        Ends of the interval of multipliers.
+        Ends of the multiplier interval.
     terms : float
-        How large the terms of the objective may be.
+        Size of the objective's terms.
     """
 
     objective: float
@@ -54,15 +53,15 @@ class CertificateRow(NamedTuple):
 
     @property
     def vanishes(self) -> bool:
-        """Whether objective and bound are 0 as far as float64 tells."""
+        """Whether objective and bound are 0 up to float64's rounding."""
         return max(abs(self.objective), abs(self.lower_bound)) <= VANISHES * self.terms
 
-    def is_sharp(self, tol: float, enough: float) -> bool:
-        """Whether the relative gap is ``tol``, and with what float64 may have rounded away of it ``enough``."""
+    def meets_tols(self, tol: float, tol_with_rounding: float) -> bool:
+        """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with the bound on rounding."""
         if not all(map(math.isfinite, self)):
             return False
         gap, size = self.objective - self.lower_bound, max(abs(self.objective), abs(self.lower_bound))
-        return (gap <= tol * size and gap + self.rounding <= enough * size) or self.vanishes
+        return (gap <= tol * size and gap + self.rounding <= tol_with_rounding * size) or self.vanishes
 
 
 class Batch(NamedTuple):
@@ -70,23 +69,24 @@ class Batch(NamedTuple):
 
     Attributes
     ----------
-    listed : int array of shape (n_pairs, …)
-        Points of the first and the second class first, and where the pair's begin in the next three last.
+    table : int array of shape (n_pairs, …)
+        Column 0 and 1: points of the first and the second class. Last column: where the pair's values begin in the
+        next three arrays.
     alpha, point, weights : arrays
         Multipliers as found and projected, and weights in the decision function, one pair after another.
     biases : array of shape (n_pairs,)
     rows : list of CertificateRow
     shift : float
-        What multipliers of the problem as given are more.
+        Added to the equality's multiplier of the centred problem to get that of the problem as given.
     seconds : float
-        For each pair.
+        Time per pair.
     entries : array of shape (n_pairs,)
         Kernel entries evaluated.
     sums : array
-        K times the weights, or NaN; empty where they are not known.
+        K times the weights, or NaN; empty if they are not known.
     """
 
-    listed: NDArray
+    table: NDArray
     alpha: NDArray
     point: NDArray
     weights: NDArray
@@ -100,7 +100,7 @@ class Batch(NamedTuple):
     @classmethod
     def of(
         cls,
-        listed: NDArray,
+        table: NDArray,
         alpha: NDArray,
         point: NDArray,
         weights: NDArray,
@@ -108,31 +108,38 @@ class Batch(NamedTuple):
         shift: float,
         seconds: float,
         entries: NDArray,
-        sums: NDArray = NOT_ASKED,
+        sums: NDArray = EMPTY,
     ) -> Batch:
-        """With biases, by the figures."""
+        """Return the batch, with rows and biases from the certificates' figures."""
         rows = list(map(CertificateRow._make, figures.tolist()))
         biases = np.array([Reading.bias_of((row.low, row.high)) - shift for row in rows])
-        return cls(listed, alpha, point, weights, biases, rows, shift, seconds, entries, sums)
+        return cls(table, alpha, point, weights, biases, rows, shift, seconds, entries, sums)
 
-    def are_sharp(self, tol: float, enough: float) -> list[bool]:
-        """Which have a relative gap of ``tol``, and with what float64 may have rounded away of it one of ``enough``."""
-        return [row.is_sharp(tol, enough) for row in self.rows]
+    def meet_tols(self, tol: float, tol_with_rounding: float) -> list[bool]:
+        """Return for each pair whether it meets its tolerances, see `CertificateRow.meets_tols`."""
+        return [row.meets_tols(tol, tol_with_rounding) for row in self.rows]
+
+    def span(self, k: int) -> slice:
+        """Return the places of pair k's values."""
+        m, n, *_, start = self.table[k].tolist()
+        return slice(start, start + m + n)
 
 
 @dataclass(frozen=True, slots=True)
 class PairResult:
-    """What a pair of classes came to; points of the first class come first, and then those of the second."""
+    """Result of one pair of classes; its arrays have the points of the first class before those of the second.
+
+    It has the attributes of a `Solution` that models read.
+    """
 
     batch: Batch
     number: int
-    #: As of a solution.
     steps: ClassVar[int] = 1
     status: ClassVar[Status] = Status.OPTIMAL
 
     def _part(self, values: NDArray) -> NDArray:
-        m, n, *_, start = self.batch.listed[self.number].tolist()
-        part: NDArray = values[start : start + m + n]
+        """Return this pair's part of an array of the batch."""
+        part: NDArray = values[self.batch.span(self.number)]
         return part
 
     @property
@@ -152,7 +159,7 @@ class PairResult:
 
     @property
     def sums(self) -> NDArray | None:
-        """K times the `coefficients`, shape (n,), where it was made in float64 and kept."""
+        """K times the `coefficients`, shape (n,), or None if it was not kept in float64."""
         if not len(self.batch.sums):
             return None
         sums = self._part(self.batch.sums)
@@ -160,24 +167,24 @@ class PairResult:
 
     @property
     def bias(self) -> float:
-        """b of the decision function."""
+        """Bias b of the decision function."""
         return float(self.batch.biases[self.number])
 
     @property
     def columns(self) -> float:
-        """Kernel entries evaluated for it, in columns of n; blocks within a class are shared out among its pairs."""
+        """Kernel entries evaluated, in columns of n entries; each pair of a class has a share of the class's block."""
         return float(self.batch.entries[self.number] / len(self.alpha))
 
     @property
     def wall_time_s(self) -> float:
-        """Its share in its list's."""
+        """Seconds: the mean of its list."""
         return self.batch.seconds
 
     @property
     def certificate(self) -> Certificate:
-        """Of `alpha`, as a `Certifier` makes it."""
+        """Certificate of `alpha`, as a `Certifier` makes it."""
         row, shift = self.batch.rows[self.number], self.batch.shift
-        gap, relative_gap = gaps(row.objective, row.lower_bound, row.rounding, CHANGED)
+        gap, relative_gap = gaps(row.objective, row.lower_bound, row.rounding, NEGATIVE_GAP_REASON)
         low, high = row.low + shift, row.high + shift
         return Certificate(
             alpha=immutable(self.point),
@@ -199,21 +206,21 @@ class PairResult:
 
 
 def together(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:
-    """Of pairs of one batch that follow one another: their `coefficients` one after another, and their biases."""
+    """Return the joined `coefficients`, and the biases, of consecutive pairs of one batch."""
     batch, first, last = pairs[0].batch, pairs[0].number, pairs[-1].number
-    m, n, *_, start = batch.listed[last].tolist()
-    return batch.weights[int(batch.listed[first, -1]) : start + m + n], batch.biases[first : last + 1]
+    return batch.weights[batch.span(first).start : batch.span(last).stop], batch.biases[first : last + 1]
 
 
 class CertifiedResult(DirectResult):
-    """A result whose certificate was made on the way, from scratch and by the functions of `core`: the driver makes no
-    other. Its parts are made when they are first looked at.
+    """A result with a certificate that was made from scratch by the functions of `core`: the driver makes no other.
+
+    Its attributes are computed when they are first read.
 
     Attributes
     ----------
     certificate : Certificate
     seconds, certify_s : float
-        Spent on the search, and on certificates.
+        Seconds spent on the search, and on certificates.
     """
 
     certificate: Certificate
@@ -221,18 +228,18 @@ class CertifiedResult(DirectResult):
     certify_s: float
 
     def support(self, problem: DualProblem) -> NDArray:
-        """The support set, indices of variables."""
+        """Return the support set, indices of variables."""
         raise NotImplementedError
 
 
 class DirectPair(CertifiedResult):
-    """Two classes.
+    """Result of a problem that is the dual of one pair of classes.
 
     Parameters
     ----------
     pair : PairResult
     order : int array of shape (n,)
-        The variables of the problem in the order of the pair's.
+        The problem's variables in the order of the pair's points.
     """
 
     certify_s = 0.0
@@ -243,19 +250,20 @@ class DirectPair(CertifiedResult):
     pair: PairResult
     order: NDArray
 
-    def _in_place(self, values: NDArray) -> NDArray:
-        found = np.empty(len(self.order))
-        found[self.order] = values
-        return immutable(found)
+    def _in_problem_order(self, values: NDArray) -> NDArray:
+        """Return values of the pair's points in the order of the problem's variables."""
+        ordered = np.empty(len(self.order))
+        ordered[self.order] = values
+        return immutable(ordered)
 
     @cached_property
     def alpha(self) -> NDArray:
-        return self._in_place(self.pair.alpha)
+        return self._in_problem_order(self.pair.alpha)
 
     @cached_property
     def certificate(self) -> Certificate:
-        found = self.pair.certificate
-        return replace(found, alpha=self._in_place(found.alpha))
+        certificate = self.pair.certificate
+        return replace(certificate, alpha=self._in_problem_order(certificate.alpha))
 
     @property
     def kernel_columns(self) -> float:
@@ -266,16 +274,16 @@ class DirectPair(CertifiedResult):
 
 
 class DirectSimplex(CertifiedResult):
-    """A problem on the simplex.
+    """Result of a problem on the simplex.
 
     Parameters
     ----------
-    found : FoundSimplex
+    found : SimplexResult
     seconds : float
-        Spent on all of it.
+        Seconds spent in total.
     """
 
-    def __init__(self, found: FoundSimplex, seconds: float) -> None:
+    def __init__(self, found: SimplexResult, seconds: float) -> None:
         self.__dict__.update(
             alpha=immutable(found.alpha),
             certificate=found.certificate,
@@ -285,7 +293,7 @@ class DirectSimplex(CertifiedResult):
             found=found,
         )
 
-    found: FoundSimplex
+    found: SimplexResult
 
     def support(self, problem: DualProblem) -> NDArray:
         return self.found.support

@@ -1,4 +1,4 @@
-"""A problem on the simplex solved from its points, where few rows of its kernel matrix are needed."""
+"""Problems on the simplex solved from their points, where few rows of the kernel matrix are needed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from ..core.runtime import clock
 from ..core.sparse_points import SparsePoints
 from ..refinement.refine import supporting
 from ..working_set.seeding import evenly, sharing
-from .from_points import FromPoints
+from .from_points import PointSearch
 from .point_sums import PointSums
 from .strategy import USUAL, Thresholds
 
-__all__ = ["FoundSimplex", "simplex_from_points", "suits_simplex_points"]
+__all__ = ["SimplexResult", "simplex_from_points", "suits_simplex_points"]
 
 
 def suits_simplex_points(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
-    """Whether a problem is one that is first tried by the rows it asks for: of points of the radial kernel, each with
-    one variable, no ridge, and a price that is the same for all; of many points, few of which can hold d."""
+    """Whether a problem is first tried from its points, with kernel rows made on demand.
+
+    It must be on a simplex, over points of the radial kernel with one variable each, without ridge, and with the same
+    price for all variables. Of many points, few must be able to hold d.
+    """
     gram, n = problem.gram, problem.n
     if (
         problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
@@ -40,16 +43,27 @@ def suits_simplex_points(problem: DualProblem, thresholds: Thresholds = USUAL) -
         return False
     if gram.X.shape[1] > FEW_FEATURES or gram.X.size >= thresholds.max_simplex_numbers:
         return False
-    uniform = (problem.p == problem.p[0]).all() and (problem.sigma == 1).all()  # as those of a simplex's e are
+    uniform = (problem.p == problem.p[0]).all() and (problem.sigma == 1).all()  # e of a simplex is 1 too
     if not uniform or problem.ridge.any() or problem.offset:
         return False
-    most = min(int(n * thresholds.max_row_share), thresholds.max_start_points)
-    return n <= thresholds.max_points_filled or sharing(problem) <= most
+    max_nonzero = min(int(n * thresholds.max_row_share), thresholds.max_start_points)
+    return n <= thresholds.max_points_filled or sharing(problem) <= max_nonzero
 
 
-class FoundSimplex(NamedTuple):
-    """What such a problem came to: α as found, what it is worth, its support set, kernel entries evaluated, and the
-    seconds that certificates took."""
+class SimplexResult(NamedTuple):
+    """Result of a problem on the simplex.
+
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+    certificate : Certificate
+    support : int array
+        The support set.
+    entries : float
+        Kernel entries evaluated.
+    certify_s : float
+        Seconds spent on certificates.
+    """
 
     alpha: NDArray
     certificate: Certificate
@@ -58,20 +72,20 @@ class FoundSimplex(NamedTuple):
     certify_s: float
 
 
-def simplex_from_points(problem: DualProblem, enough: float, thresholds: Thresholds = USUAL) -> FoundSimplex | None:
-    """The optimum of a problem that `suits_simplex_points`, certified to a relative gap that is ``enough``; None where
-    more rows than a few are asked for, and there are too many to make them all, or it is not reached. What the
-    certificate is made of is computed anew, from the points."""
+def simplex_from_points(problem: DualProblem, gap_tol: float, thresholds: Thresholds = USUAL) -> SimplexResult | None:
+    """Solve a problem for which `suits_simplex_points` is true, certified to a relative gap of ``gap_tol``.
+
+    Returns None if many rows are needed and there are too many to make them all, or if the gap is not reached. The
+    certificate uses kernel values that are computed anew from the points.
+    """
     scale, p, e = problem.scale, problem.p, problem.sigma
     price = float(p[0]) / scale
     start = evenly(problem)
-    search = FromPoints(problem.gram, slice(None), e, price, problem.upper, start, sharing(problem), thresholds)
-    if not search.settle(enough):
+    search = PointSearch(problem.gram, slice(None), e, price, problem.upper, start, sharing(problem), thresholds)
+    if not search.solve(gap_tol):
         return None
-    products, psd = (
-        PointSums(problem.gram, search.points, search.single, e, price, thresholds),
-        SpectrumEvidence("by kernel"),
-    )
+    products = PointSums(problem.gram, search.points, search.single, e, price, thresholds)
+    psd = SpectrumEvidence("by kernel")
     bound: tuple[float, Interval | None] = (-np.inf, None)
     certify_s = 0.0
     while True:
@@ -86,12 +100,12 @@ def simplex_from_points(problem: DualProblem, enough: float, thresholds: Thresho
             low, high = bound[1] or (np.nan, np.nan)
             return low / scale, high / scale
 
-        sums = products.of(point, certify)
+        sums = products.compute(point, certify)
         certificate = certificate_of(problem, psd, alpha, point, point, scale * sums, bound)
         certify_s += time.monotonic() - begun
-        if certificate.reaches(enough):
+        if certificate.reaches(gap_tol):
             nu = certificate.multiplier or 0.0
             support = supporting(problem, alpha, scale * sums - (p + nu))
-            return FoundSimplex(alpha, certificate, support, search.entries, certify_s)
-        if not search.look(sums):
+            return SimplexResult(alpha, certificate, support, search.entries, certify_s)
+        if not search.extend(sums):
             return None

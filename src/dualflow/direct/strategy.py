@@ -1,6 +1,6 @@
-"""Which way a problem is solved directly: every threshold that decides it, in one place.
+"""All thresholds that decide whether and how a problem is solved directly.
 
-A function that decides takes its `Thresholds` as an argument, so that a test can hand in others.
+A function that decides takes its `Thresholds` as an argument, so that a test can pass others.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ __all__ = ["USUAL", "Thresholds"]
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where one way of solving a problem directly is exchanged for another. Measured by `benchmarks/classical`.
+    """Sizes at which one direct method replaces another, measured by `benchmarks/classical`.
 
     "Wide" data have more than `core.radial.FEW_FEATURES` features, whose products BLAS makes; "shared" kernel values
     serve several pairs of classes.
     """
 
-    # --- the whole matrix of a pair, solved in float64 -------------------------------------------
+    # --- the dense_list matrix of a pair, solved in float64 -------------------------------------------
 
-    #: Points of a pair, up to which its matrix is soon made.
+    #: Points of a pair, up to which its dense matrix is cheap.
     max_pair_dense: int = 640
     #: Points of a pair whose blocks are shared.
     max_pair_shared: int = 1600
@@ -38,7 +38,7 @@ class Thresholds:
     max_points_one_matrix: int = 512
     #: SMO updates, after which a pair of many points is left to a run.
     max_dense_updates: int = 4096
-    #: SMO updates, after which a pair of many points of wide data is.
+    #: The same for a pair of wide data.
     max_dense_updates_wide: int = 20_000
     #: Kernel values within classes that are kept for all pairs: 128 MB.
     max_kept_entries: int = 1 << 24
@@ -64,7 +64,7 @@ class Thresholds:
     #: Points of the smallest pair, from which all pairs are one list.
     min_pair_points_list: int = 80
     #: Points of the smallest pair for each feature, above which all pairs are one list: BLAS makes all rows of fewer
-    #: in less time than the compiled product makes those that are requested.
+    #: in less time than the compiled product makes the requested ones.
     min_points_per_feature: int = 5
     #: Points of a pair, beyond which samples say how many support vectors to expect, and up to which wide data are
     #: solved from their points.
@@ -75,12 +75,12 @@ class Thresholds:
     max_expected_support: int = 3000
     #: Free support vectors that may be expected.
     max_expected_free: int = 1000
-    #: Numbers of all points, up to which these are made ready for all pairs at once: 64 MB.
+    #: Numbers of all points, up to which these are made ready for all pairs together: 64 MB.
     max_ready_numbers: int = 1 << 23
 
     # --- the search: what is made, and when it is given up ----------------------------------------
 
-    #: Points, up to which all kernel rows are made if many are requested; beyond, the search is given up then.
+    #: Points, up to which all kernel rows are made if many are requested; a search over more points is given up.
     max_points_filled: int = 640
     #: SMO updates of a search over more points.
     max_updates: int = 1 << 15
@@ -98,11 +98,12 @@ class Thresholds:
     max_values_bounded: int = 1 << 24
     #: Kernel rows that may be requested, for each support vector that is expected.
     max_rows_per_expected: float = 1.5
-    #: Multiplications of the rows that may be requested, from which they are in float32 first: what that takes beside
-    #: is a quarter of a millisecond.
+    #: Multiplications of the rows that may be requested, from which they are in float32 first: the float64 steps that
+    #: follow take a quarter of a millisecond.
     min_rows_float32: float = 4_500_000
-    #: Variables that may be free as far as float32 tells, for each that is, above which the search is given up, if they
-    #: are more than `working_set.whole.AMONG`: of an ill-conditioned problem they join a few at a time.
+    #: Variables that float32 cannot tell from free ones, per free variable, above which the search is given up if they
+    #: are also more than `working_set.whole.MAX_NEARLY_FREE`: in an ill-conditioned problem they would join a few at a
+    #: time.
     max_undetermined_per_free: int = 2
 
     # --- the product that a certificate is made of ------------------------------------------------

@@ -1,1 +1,1 @@
-"""The driver: `solve`, the run that steps a solver, certificates of its results, and checkpoints."""
+"""The driver: the loop over a solver's steps, with its limits, certificates and checkpoints."""

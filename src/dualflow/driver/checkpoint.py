@@ -1,10 +1,11 @@
-"""A solver's state on disk: npz with a JSON header, written atomically, read without pickle.
+"""Checkpoints: a solver's state on disk, as an npz file with a JSON header, written atomically and read without pickle.
 
-A state is a dataclass; its fields are what they are declared to be: arrays, numbers, text, tuples and dicts of these,
-other such dataclasses, or None where the declaration says so. What is read is of these types, and no more is known of
-it: the driver certifies it anew, and holds the file to account for what it leads to.
+A state is a dataclass. Its fields have their declared types: arrays, numbers, text, tuples and dicts of these, other
+such dataclasses, or None where the declaration allows it. What is read has these types, and nothing else is trusted:
+the driver certifies the state anew, and blames the file for errors that it causes.
 
-A run's checkpoint while it runs: what it was resumed from, when it was last saved, and why that failed.
+`save` and `load` write and read a file. `CheckpointFile` is the file of one run: what it resumed, when it was saved
+last, and why saving failed.
 """
 
 from __future__ import annotations
@@ -33,15 +34,17 @@ from ..persistence.files import open_regular, replacing
 from ..persistence.npy import array_of
 from ..solvers import Solver
 
-__all__ = ["Checkpoint", "Keeping", "Saved", "check_writable", "load", "save"]
+__all__ = ["Checkpoint", "CheckpointFile", "Saved", "check_writable", "load", "save"]
 
 
+#: Version of the file format.
 FORMAT = 3
-
-#: Kinds of dtype an array of a state may have.
+#: Kinds of dtype that an array of a state may have.
 _KINDS = "biuf"
-#: Most bytes of a file, and of its header: a state is a few arrays of n numbers, and of a population at most.
-MAX_BYTES, HEADER_BYTES = 1 << 36, 1 << 26
+#: Bytes of a file, at most: a state is a few arrays of n numbers, or a population of these.
+MAX_BYTES = 1 << 36
+#: Bytes of its header, at most.
+HEADER_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint file holds.
+    """The content of a checkpoint file.
 
     Attributes
     ----------
@@ -92,7 +95,7 @@ class Saved:
     wall_time_s : float
         Solver seconds of all runs so far.
     rows : dict of arrays
-        Of the trajectory: what is not computed from it and the problem.
+        Those of the trajectory that cannot be computed from the others and the problem.
     """
 
     path: Path
@@ -103,24 +106,24 @@ class Saved:
 
 
 def save(saved: Saved, key: dict[str, Any]) -> None:
-    """Write atomically: a full disk or a kill leaves the old file as it was, and the former is an OSError."""
+    """Write a checkpoint atomically: a full disk (an OSError) or a kill leaves the old file as it was."""
     arrays: dict[str, NDArray] = {f"row:{name}": array for name, array in saved.rows.items()}
     header = {"format": FORMAT, "key": key, "steps": saved.steps, "wall_time_s": saved.wall_time_s}
     header["state"] = _plain(saved.state, "state", arrays)
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    # Made in memory first: where a write fails, zipfile's own errors hide the reason.
+    # Built in memory first: if writing fails, zipfile's own errors would hide the reason.
     content = io.BytesIO()
     np.savez(content, **arrays)  # type: ignore[arg-type]
     with replacing(saved.path) as file:
         file.write(content.getbuffer())
 
 
-class _Probed(Exception):  # noqa: N818 - it is none
-    """A file could have been written, and is not."""
+class _Probed(Exception):  # noqa: N818 - not an error: it leaves the context without writing
+    """The file can be written; nothing is."""
 
 
 def check_writable(path: Path) -> None:
-    """Raise `ProblemError` where no checkpoint could be written: better before a run than after an hour of it."""
+    """Raise `ProblemError` if no checkpoint can be written, before a run rather than an hour into it."""
     try:
         with contextlib.suppress(_Probed), replacing(path):
             raise _Probed
@@ -132,7 +135,7 @@ def check_writable(path: Path) -> None:
 
 
 def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
-    """Read a checkpoint whose state is of a declared type.
+    """Read a checkpoint of a run with the given key, and with a state of the given type.
 
     Raises
     ------
@@ -168,12 +171,12 @@ def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
 
 
 def _plain(value: Any, where: str, arrays: dict[str, NDArray]) -> Any:
-    """What JSON can hold of a state; its arrays go to ``arrays`` under their place, and leave null."""
+    """Return the part of a state that JSON can hold; its arrays go to ``arrays`` under their names, and become null."""
     if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name), f"{where}:{f.name}", arrays) for f in fields(value)}
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in _KINDS:
-            raise ProblemError(f"checkpoint: the array {where} has dtype {value.dtype}, which no file is to hold")
+            raise ProblemError(f"checkpoint: the array {where} has dtype {value.dtype}, which a file cannot hold")
         arrays[where] = value
         return None
     if isinstance(value, Mapping):
@@ -184,8 +187,10 @@ def _plain(value: Any, where: str, arrays: dict[str, NDArray]) -> Any:
 
 
 def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
-    """The value of a declared type that `_plain` took apart, its arrays taken out of ``arrays``; ValueError where it is
-    of another type."""
+    """Return the value of a declared type from the output of `_plain`, and remove its arrays from ``arrays``.
+
+    ValueError if the value is of another type.
+    """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         kind = np.ndarray if where in arrays else type(plain)
@@ -199,7 +204,7 @@ def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         names = [f.name for f in fields(kind)]
-        # What has a default may have come after the file was written.
+        # A field with a default may have been added to the type after the file was written.
         needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
         if not isinstance(plain, dict) or not needed <= set(plain) <= set(names):
             raise ValueError(f"its {where} is not of {names}")
@@ -225,13 +230,14 @@ def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
 
 
 def _a(kind: type, value: Any, where: str) -> Any:
+    """Return the value if it is of exactly the given type; else ValueError."""
     if type(value) is not kind:
         raise ValueError(f"its {where} is {value!r}, not of type {kind.__name__}")
     return value
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
-    """Header and arrays; a file unpacks to no more than its own size, which is known before anything is allocated."""
+    """Return header and arrays; ValueError before anything is allocated if a file unpacks to more than its size."""
     with open_regular(path, MAX_BYTES, "MAX_BYTES", "checkpoint ") as file, zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
@@ -248,20 +254,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
 
 
 @dataclass
-class Keeping:
-    """The file of a run, or none.
+class CheckpointFile:
+    """The checkpoint file of a run, if it has one.
 
     Attributes
     ----------
     checkpoint : Checkpoint or None
     key : dict
-        What makes a run the same: a file of another is refused.
+        Identifies the run: a file with another key is refused.
     saved : Saved or None
-        What the run resumed.
+        What the run resumed from.
     open : bool
-        Whether states may be saved: not before the run has started, lest half a start replace a whole file.
+        Whether states may be saved. False until the run has started, so that an incomplete start replaces no file.
     error : str or None
-        Why the state on disk is not the last that was to be saved.
+        Why the last save failed.
     """
 
     checkpoint: Checkpoint | None
@@ -272,18 +278,18 @@ class Keeping:
     saved_at: float = 0.0
 
     @classmethod
-    def of(cls, checkpoint: str | Path | Checkpoint | None) -> Keeping:
-        """From what the user gave."""
+    def of(cls, checkpoint: str | Path | Checkpoint | None) -> CheckpointFile:
+        """Return the file for the ``checkpoint`` argument of `solve`."""
         given = checkpoint is None or isinstance(checkpoint, Checkpoint)
         return cls(checkpoint if given else Checkpoint(checkpoint))  # type: ignore[arg-type]
 
     @property
     def path(self) -> Path | None:
-        """Where the file is, or is to be."""
+        """Path of the file, which need not exist."""
         return None if self.checkpoint is None else Path(self.checkpoint.path)
 
     def load(self, engine: Solver[Any, Any]) -> Saved | None:
-        """What the file holds, if it is there; `ProblemError` if it is of another run, or could not be written."""
+        """Return the content of the file if it exists; `ProblemError` if it is another run's, or not writable."""
         if self.path is None:
             return None
         check_writable(self.path)
@@ -291,7 +297,7 @@ class Keeping:
         return self.saved
 
     def begin(self) -> None:
-        """From now on states are saved."""
+        """Allow saves from now on."""
         self.open, self.saved_at = True, time.monotonic()
 
     @property
@@ -301,7 +307,7 @@ class Keeping:
         return self.open and due
 
     def save(self, state: Any, steps: int, wall_time_s: float, rows: dict[str, Any]) -> None:
-        """Save a state; a full disk must not cost the run, so that it is a warning."""
+        """Save a state; a full disk is a warning, and does not end the run."""
         if self.path is None or not self.open:
             return
         try:
@@ -316,8 +322,8 @@ class Keeping:
         self.saved_at = time.monotonic()
 
     @contextlib.contextmanager
-    def accountable(self) -> Iterator[None]:
-        """Where a run was resumed, whatever goes wrong within is the file's fault."""
+    def blame_file(self) -> Iterator[None]:
+        """Turn errors within into a `ProblemError` that names the file, if the run was resumed from one."""
         try:
             yield
         except DeviceError:

@@ -1,4 +1,4 @@
-"""The driver's direct lane: a solver brings the problem to its end in one call, and no run is begun."""
+"""The driver's direct lane: a solver solves the problem in one call, without a run."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ __all__ = ["offers_direct", "result_of", "solve_directly"]
 
 
 def offers_direct(engine: Solver[Any, Any], problem: DualProblem) -> bool:
-    """Whether a solver can solve a problem, and has a way to do it in one call."""
+    """Whether a solver accepts a problem and has a method that solves it in one call."""
     return type(engine).solve_directly is not Solver.solve_directly and engine.mismatch(problem) is None
 
 
-class _Parts:
-    """The fields of the solution that a result makes."""
+class _ResultFields:
+    """The fields of a `Solution` that are computed from a direct result when they are read."""
 
-    def __init__(self, problem: DualProblem, result: CertifiedResult, told: dict[str, Any]) -> None:
-        self.problem, self.result, self.told = problem, result, told
+    def __init__(self, problem: DualProblem, result: CertifiedResult, provenance_args: dict[str, Any]) -> None:
+        self.problem, self.result, self.provenance_args = problem, result, provenance_args
 
     @property
     def certified(self) -> Certificate:
@@ -55,27 +55,27 @@ class _Parts:
 
     @property
     def cost(self) -> Cost:
-        made = self.result
+        result = self.result
         return Cost(
-            wall_time_s=made.seconds,
+            wall_time_s=result.seconds,
             steps=1,
-            kernel_columns=made.kernel_columns,
-            certify_time_s=made.certify_s,
+            kernel_columns=result.kernel_columns,
+            certify_time_s=result.certify_s,
         )
 
     @property
     def provenance(self) -> dict[str, Any]:
-        return provenance_of(**self.told, strategy=self.result.strategy)
+        return provenance_of(**self.provenance_args, strategy=self.result.strategy)
 
 
 def result_of(solution: Solution) -> CertifiedResult | None:
-    """The direct result that a solution was made of, if it was; a copy has none."""
+    """Return the direct result behind a solution; None if it has none, or is a copy."""
     parts = solution.__dict__.get("made")
-    return parts.result if isinstance(parts, _Parts) else None
+    return parts.result if isinstance(parts, _ResultFields) else None
 
 
-class _Certified(CertifiedResult):
-    """What a solver from outside this package came to, with the driver's certificate."""
+class _ForeignResult(CertifiedResult):
+    """The result of a solver from outside this package, with the driver's certificate."""
 
     def __init__(self, result: DirectResult, certifier: Certifier, seconds: float, certificate: Certificate) -> None:
         self.__dict__.update(
@@ -98,22 +98,35 @@ def solve_directly(
     engine: Solver[Any, Any],
     tol: float,
     refine: bool | str,
-    told: dict[str, Any],
+    provenance_args: dict[str, Any],
     deadline: float | None,
     callback: Callable[[Progress], bool | None] | None,
     record: bool = False,
 ) -> Solution | None:
-    """What a solver brings a problem to in one call, certified; None where a run is the way.
+    """Solve a problem in one call of the solver; None if a run is needed.
 
-    ``told`` are the arguments of `provenance_of`; where it is to ``record`` a trajectory, that is of the feasible point
-    next to 0 and of the answer. An error of a callback, Ctrl-C among them, carries the solution.
+    Parameters
+    ----------
+    problem : DualProblem
+    engine : Solver
+    tol : float
+        Certified relative gap to reach.
+    refine : bool or str
+    provenance_args : dict
+        Arguments of `provenance_of`.
+    deadline : float or None
+        Time at which the call is given up.
+    callback : callable or None
+        Called once. An error that it raises, and Ctrl-C, has the solution as its attribute ``solution``.
+    record : bool
+        Whether the solution has a trajectory: the feasible point nearest to 0, and the answer.
     """
     begun = time.monotonic()
-    result = _result_of(problem, engine, tol, bool(refine), deadline, begun)
+    result = _run_direct(problem, engine, tol, bool(refine), deadline, begun)
     if result is None:
         return None
     solution = Solution.later(
-        _Parts(problem, result, told),
+        _ResultFields(problem, result, provenance_args),
         problem=problem,
         refined=False,
         ended=Status.OPTIMAL,
@@ -131,22 +144,24 @@ def solve_directly(
         try:
             callback(Progress(1, 1.0, np.array(solution.raw_alpha), solution.certificate, seconds))
         except BaseException as error:
-            with contextlib.suppress(Exception):  # an error may take no attribute
+            with contextlib.suppress(Exception):  # some errors accept no attribute
                 ended = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
                 error.solution = ended  # type: ignore[attr-defined]
             raise
     if deadline is None:
-        clock.look()  # where the time is that of other work, half of it is none
+        clock.look()  # if a limit of the caller has passed, its work is given up as a whole
     return solution
 
 
-def _result_of(
+def _run_direct(
     problem: DualProblem, engine: Solver[Any, Any], tol: float, refine: bool, deadline: float | None, begun: float
 ) -> CertifiedResult | None:
+    """Return the certified result of the solver's direct method; None if it gave up or misses its tolerances."""
     try:
         with clock.within(deadline) if deadline is not None else contextlib.nullcontext():
             clock.look()
             ours = type(engine).__module__.startswith("dualflow.")
+            # A solver from outside gets a copy, so that it cannot change the problem.
             found = engine.solve_directly(problem if ours else twin(problem), tol, refine)
             if found is None or (ours and isinstance(found, CertifiedResult)):
                 return found
@@ -158,11 +173,11 @@ def _result_of(
             if alpha.shape != (problem.n,) or not np.isfinite(alpha).all():
                 return None
             seconds, certifier = time.monotonic() - begun, Certifier(problem)
-            made = certifier.certify(alpha)
+            certificate = certifier.certify(alpha)
     except clock.OutOfTime:
         if deadline is None:
             raise
         return None
-    enough = min(SHARP, tol) if refine else tol
-    good = made.reaches(enough) and made.within(tol) and made.is_near_feasible(tol)
-    return _Certified(found, certifier, seconds, made) if good else None
+    gap_tol = min(SHARP, tol) if refine else tol
+    meets = certificate.reaches(gap_tol) and certificate.within(tol) and certificate.is_near_feasible(tol)
+    return _ForeignResult(found, certifier, seconds, certificate) if meets else None

@@ -1,4 +1,4 @@
-"""What comes of a run: the raw answer, the refined one if that is asked for, their certificates, and what they cost."""
+"""The solution of a run that has ended: the raw answer, the refined one if requested, their certificates and costs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ..refinement.refine import LARGE, support_set
 from ..solvers import Solver
 from .run import Run, number
 
-__all__ = ["carry", "conclude", "conclude_interrupted", "provenance_of"]
+__all__ = ["attach_solution", "conclude", "conclude_interrupted", "provenance_of"]
 
-#: Endings after which nothing is refined: time is up, or resuming is the way to an answer, which another would hide.
-_SPENT = (
+#: Statuses after which nothing is refined: the time is over, or the run can be resumed for an answer of its own.
+_NOT_REFINED = (
     Status.TIME_LIMIT,
     Status.INTERRUPTED,
     Status.BROKEN,
@@ -36,57 +36,59 @@ _SPENT = (
     Status.BUDGET_SPENT,
 )
 
-#: Endings that no certificate changes: an estimator of many solves must see Ctrl-C even if this one was done.
-_KEPT = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)
+#: Statuses that no certificate changes: an estimator of many solves must see Ctrl-C even if this solve was complete.
+_FINAL = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)
 
-#: Seconds past its limit in which a run's certificate is given up, and the solution left without.
+#: Seconds after its time limit at which a run's certificate is given up.
 GRACE_S = 0.3
 
-#: How short of 1 a margin may fall and still be called round-off.
-MARGIN = 1e-9
+#: Difference of a margin and 1 up to which it counts as round-off.
+MAX_MARGIN_SHORTFALL = 1e-9
 
-#: Endings that noise may explain.
-_SOLVERS_OWN = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
+#: Statuses that the noise of a sampling solver may explain.
+_MAY_BE_NOISE = (Status.FINISHED, Status.STATIONARY, Status.STEP_LIMIT)
 
 
 def conclude(run: Run, refine: bool | str, problem: DualProblem) -> Solution:
-    """The solution of the problem given, by a run of it (`centred`) that has ended; refined if asked."""
-    if run.told is None:
-        run.told = _told(run)
+    """Return the solution of a problem from a run of it (`centred`) that has ended, refined if ``refine`` is set."""
+    if run.reported is None:
+        run.reported = _reported_by_solver(run)
     if run.deadline is None:
-        return _concluded(run, problem, run.told, refine)
+        return _solution_of(run, problem, run.reported, refine)
     try:
-        # The run has set time aside for this; a device that hung has taken some of it.
+        # The run has reserved time for this, of which a device that hung may have used a part.
         with clock.within(max(run.deadline, time.monotonic()) + GRACE_S):
-            return _concluded(run, problem, run.told, refine)
+            return _solution_of(run, problem, run.reported, refine)
     except clock.OutOfTime:
         run.status = Status.TIME_LIMIT
         with clock.at_leisure():
-            price = run.certifier.seconds(run.alpha())
-        return replace(uncertified(run, problem), extras={"certificate_s": np.array(price)})
+            needed_s = run.certifier.seconds(run.alpha())
+        return replace(uncertified(run, problem), extras={"certificate_s": np.array(needed_s)})
 
 
 def conclude_interrupted(run: Run, problem: DualProblem) -> Solution:
-    """The solution by a run that Ctrl-C has ended, or its conclusion: certified, and not refined."""
-    if run.status not in _KEPT:
+    """Return the certified, unrefined solution of a run that Ctrl-C has ended, in its loop or later."""
+    if run.status not in _FINAL:
         run.status = Status.INTERRUPTED
     with clock.interruptible(clock.Interrupt()):
-        run.settle()
+        run.save_final()
         return conclude(run, False, problem)
 
 
-def carry(error: BaseException, run: Run, problem: DualProblem) -> None:
-    """Hang what a run had reached on an error that ends it, as ``error.solution``: its certificates are made when they
-    are looked at, for Ctrl-C waits for nothing. An error that is of the call, before there was a state, has none."""
+def attach_solution(error: BaseException, run: Run, problem: DualProblem) -> None:
+    """Set ``error.solution`` of an error that ends a run: the solution so far, certified when it is read.
+
+    Ctrl-C must not wait for a certificate. Errors before the first state get no solution.
+    """
     if getattr(error, "solution", None) is not None or (run.state is None and isinstance(error, Exception)):
         return
-    with contextlib.suppress(Exception):  # what failed may be what says the state, and an error may take no attribute
+    with contextlib.suppress(Exception):  # reading the state may be what failed, and some errors accept no attribute
         run.status = Status.INTERRUPTED
         error.solution = uncertified(run, problem)  # type: ignore[attr-defined]
 
 
 def uncertified(run: Run, problem: DualProblem) -> Solution:
-    """What a run had reached, as its status says: certificates are made when they are looked at."""
+    """Return the solution of a run so far; its certificates are made when they are read."""
     raw_alpha = immutable(run.alpha())
     alpha = immutable(problem.project(raw_alpha))
     return Solution(
@@ -100,43 +102,45 @@ def uncertified(run: Run, problem: DualProblem) -> Solution:
         tol=run.tol,
         cost=Cost(wall_time_s=run.seconds(), steps=run.steps, kernel_columns=run.columns()),
         trajectory=run.rows.trajectory() if run.record and len(run.rows) else None,
-        provenance=provenance_of(run.engine, run.keeping.key.get("seed"), **run.arguments) | _errors_of(run),
+        provenance=provenance_of(run.engine, run.checkpoint_file.key.get("seed"), **run.arguments) | _errors_of(run),
     )
 
 
-def _told(run: Run) -> dict[str, Any]:
-    """What the solver itself says of its last state, if it came to one."""
+def _reported_by_solver(run: Run) -> dict[str, Any]:
+    """Return cost, extras and provenance, with what the solver reports of its last state."""
     cost = {"wall_time_s": run.seconds(), "steps": run.steps, "kernel_columns": run.columns()}
-    provenance = provenance_of(run.engine, run.keeping.key["seed"], **run.arguments)
-    told = {"cost": cost, "extras": {}, "provenance": provenance}
+    provenance = provenance_of(run.engine, run.checkpoint_file.key["seed"], **run.arguments)
+    reported = {"cost": cost, "extras": {}, "provenance": provenance}
     if run.state is not None:
-        with run.keeping.accountable():
-            told["cost"] |= run.engine.cost(run.context, run.state)
-            told["extras"] = run.engine.extras(run.context, run.state)
-            told["provenance"] |= run.engine.provenance(run.context, run.state)
-    told["provenance"] |= _errors_of(run)
-    return told
+        with run.checkpoint_file.blame_file():
+            reported["cost"] |= run.engine.cost(run.context, run.state)
+            reported["extras"] = run.engine.extras(run.context, run.state)
+            reported["provenance"] |= run.engine.provenance(run.context, run.state)
+    reported["provenance"] |= _errors_of(run)
+    return reported
 
 
 def _errors_of(run: Run) -> dict[str, str]:
-    errors = {"device_error": run.device_error, "checkpoint_error": run.keeping.error}
+    """Return the errors of device and checkpoint, for the provenance."""
+    errors = {"device_error": run.device_error, "checkpoint_error": run.checkpoint_file.error}
     return {name: error for name, error in errors.items() if error is not None}
 
 
-def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: bool | str) -> Solution:
+def _solution_of(run: Run, problem: DualProblem, reported: dict[str, Any], refine: bool | str) -> Solution:
+    """Return the certified solution of a run, refined if ``refine`` is set."""
     engine, raw_alpha = run.engine, immutable(run.alpha())
     if problem.total is not None:
-        refine = False  # it knows of one equality; solvers of two meet their bounds exactly by themselves
-    # Where certificates are rare and a refinement follows, the raw one is made when somebody looks at it.
+        refine = False  # a refinement handles one equality; solvers of two equalities meet bounds exactly themselves
+    # If certificates are rare and a refinement follows, the raw certificate is made when it is read.
     later = bool(refine) and run.certify_every > 1 and run.status is Status.FINISHED
     primal = run.primal()
     raw = None if later else run.certifier.certify(raw_alpha, primal=primal)
-    if raw is not None and run.status not in _KEPT and run.within_tol(raw):
+    if raw is not None and run.status not in _FINAL and run.within_tol(raw):
         run.status = Status.OPTIMAL
-    elif run.status in _SOLVERS_OWN and engine.drowned(run.context, run.state):
+    elif run.status in _MAY_BE_NOISE and engine.drowned(run.context, run.state):
         run.status = Status.DROWNED
     if refine == "early" and raw is not None and raw.reaches(run.tol) and problem.n > LARGE:
-        refine = False  # which would take about as long again
+        refine = False  # it would take about as long again
     gradient = engine.gradient(run.context, run.state) if refine and run.state is not None else None
     if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
         gradient = None
@@ -153,11 +157,11 @@ def _concluded(run: Run, problem: DualProblem, told: dict[str, Any], refine: boo
         ended=ended,
         raw_ended=run.status,
         tol=run.tol,
-        cost=Cost(certify_time_s=run.certify_time_s, refine_time_s=refine_time_s, **told["cost"]),
+        cost=Cost(certify_time_s=run.certify_time_s, refine_time_s=refine_time_s, **reported["cost"]),
         witness=witness,
         trajectory=run.rows.trajectory() if run.record else None,
-        provenance=told["provenance"],
-        extras=told["extras"],
+        provenance=reported["provenance"],
+        extras=reported["extras"],
         certified=certificate,
         raw_certified=raw,
     )
@@ -171,13 +175,22 @@ def _finish(
     gradient: NDArray | None,
     primal: NDArray | None,
 ) -> tuple[Certificate | None, Certificate, Status, NDArray | None]:
-    """Certificates of the raw answer, if it was made, and of the answer (the same one, if nothing was refined), how
-    the run ended, and a witness if the data are not separable."""
+    """Refine if requested, and certify.
+
+    Returns
+    -------
+    raw : Certificate or None
+        Of the raw answer; None if it is made later.
+    certificate : Certificate
+        Of the answer; ``raw`` if nothing was refined, or if the raw answer is better.
+    status : Status
+    witness : array or None
+        If the data are not separable.
+    """
     problem, status, witness = run.problem, run.status, run.witness
     start = raw_alpha if raw is None else raw.alpha
     if witness is None and problem.is_hard_margin and status is not Status.OPTIMAL:
         witness = inseparability_witness(problem, start)
-    # Whether a hard margin exists at all is a fact about the data: it is looked for even unrefined.
     exact = (
         raw is not None
         and raw.reaches(SHARP)
@@ -185,9 +198,10 @@ def _finish(
         and run.state is not None
         and run.engine.is_exact(run.state)
     )
-    wanted = (refine and not exact) or (problem.is_hard_margin and status is not Status.OPTIMAL)
+    # A hard-margin problem is refined even if not requested: that tells whether the data are separable.
+    refines = (refine and not exact) or (problem.is_hard_margin and status is not Status.OPTIMAL)
     convex = run.certifier.psd.kind != "indefinite"
-    if witness is None and wanted and convex and status not in _SPENT:
+    if witness is None and refines and convex and status not in _NOT_REFINED:
         refinement = run.refined(start, gradient, run.tol if refine == "early" else 0.0)
         witness = refinement.witness
         if refine and witness is None:
@@ -205,23 +219,23 @@ def _finish(
 
 
 def _rank(certificate: Certificate, tol: float) -> tuple[bool, float]:
-    """Certificates in order of what they are worth: what rounding may hide counts where it decides, then the gap."""
+    """Return a sort key for certificates, best first: within tol with its rounding bound, then by gap."""
     return not certificate.within(tol), number(certificate.relative_gap)
 
 
 def _stretched(certifier: Certifier, certificate: Certificate) -> Certificate:
-    """That of α a few ulp larger, if it is the better one.
+    """Return the certificate of α stretched by a few ulp, if it is the better one.
 
-    A margin that round-off leaves at 1 − 1e-16 costs C · 1e-16, which a large C makes more than all the rest; where no
-    variable is at its bound, stretching α takes every margin past 1, at a price of second order.
+    A margin that round-off leaves at 1 − 1e-16 adds C · 1e-16 to the gap, which dominates the gap if C is large. If no
+    variable is at its bound, stretching α takes every margin past 1, and adds a term of second order only.
     """
     problem, alpha = certifier.problem, certificate.alpha
     price = float(problem.p.max())
     if problem.d != 0 or not 0 < price == float(problem.p.min()) or (alpha >= problem.upper).any():
         return certificate
-    doubt = number(certificate.rounding) / float(problem.upper.max())  # of a margin, in float64
-    short = (doubt - float(certifier.rho(certificate).min())) / price
-    if not 0 < short < MARGIN:
+    rounding = number(certificate.rounding) / float(problem.upper.max())  # of a margin, in float64
+    short = (rounding - float(certifier.rho(certificate).min())) / price
+    if not 0 < short < MAX_MARGIN_SHORTFALL:
         return certificate
     other = certifier.certify(alpha * (1.0 + 2.0 * short))
     known, found = (number(one.relative_gap) + number(one.relative_rounding) for one in (certificate, other))
@@ -230,6 +244,7 @@ def _stretched(certifier: Certifier, certificate: Certificate) -> Certificate:
 
 @functools.cache
 def _versions() -> dict[str, str]:
+    """Return the versions of this package, Python, numpy and scipy."""
     return {
         "dualflow": importlib.metadata.version("dualflow"),
         "python": platform.python_version(),
@@ -245,7 +260,7 @@ def provenance_of(
     max_steps: int | None = None,
     strategy: str | None = None,
 ) -> dict[str, Any]:
-    """What a reader needs to repeat a solve, and the strategy that was taken: by default the solver's name."""
+    """Return what is needed to repeat a solve, and the strategy, which is the solver's name if none is given."""
     return {
         "solver": engine.name,
         "strategy": engine.name if strategy is None else strategy,

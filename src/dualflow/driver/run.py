@@ -1,6 +1,6 @@
-"""One run of one solver: its state, its clock, its record; what comes of it is concluded in `_conclusion`.
+"""One run of one solver: the loop over its steps, with certificates, limits, checkpoints and a record of its states.
 
-The trajectory of a run as it comes about: its states, and what is certified of them.
+`result.conclude` makes a solution from a run that has ended.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,48 +26,59 @@ from ..exceptions import BudgetSpent, DeviceError
 from ..refinement.refine import Refinement
 from ..refinement.refine import refine as refine_support
 from ..solvers import Solver
-from .checkpoint import Keeping, Saved
+from .checkpoint import CheckpointFile, Saved
 
 __all__ = ["Record", "Run", "number"]
 
 
-#: What a file keeps of it: nothing that a certificate says.
+#: Fields of a record that a checkpoint has: those that certificates do not give.
 _STORED = ("t", "alpha", "multiplier")
 
 
+class Row(NamedTuple):
+    """One state of a record."""
+
+    t: float
+    alpha: NDArray
+    #: The solver's own multiplier, or NaN.
+    multiplier: float
+    #: Multiplier, objective and relative gap of the certificate.
+    certified: tuple[float, float, float]
+
+
 class Record:
-    """Rows of a `Trajectory`: of each state its flow time, its α, and the solver's own multiplier if it has one."""
+    """The rows of a `Trajectory`, one for each state of a run."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[float, NDArray, float, tuple[float, float, float]]] = []
+        self.rows: list[Row] = []
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def t(self) -> list[float]:
-        return [row[0] for row in self.rows]
+        return [row.t for row in self.rows]
 
     @property
     def alpha(self) -> list[NDArray]:
-        return [row[1] for row in self.rows]
+        return [row.alpha for row in self.rows]
 
     @property
     def multiplier(self) -> list[float]:
-        return [row[2] for row in self.rows]
+        return [row.multiplier for row in self.rows]
 
     def add(self, t: float, alpha: ArrayLike, multiplier: float | None, certificate: Certificate) -> None:
-        """The next state, and its certificate: whole or, where Ctrl-C comes, not at all."""
-        own = (number(certificate.multiplier), certificate.objective, number(certificate.relative_gap))
-        self.rows.append((t, np.array(alpha), number(multiplier), own))
+        """Append a state and its certificate, in one call that Ctrl-C cannot leave half done."""
+        certified = (number(certificate.multiplier), certificate.objective, number(certificate.relative_gap))
+        self.rows.append(Row(t, np.array(alpha), number(multiplier), certified))
 
     def saved(self) -> dict[str, NDArray]:
-        """What a file keeps of it."""
+        """Return the arrays that a checkpoint stores."""
         return {name: np.array(values) for name in _STORED if (values := getattr(self, name))}
 
     @classmethod
     def restored(cls, rows: Mapping[str, NDArray], steps: int, certify: Callable[[ArrayLike], Certificate]) -> Record:
-        """The record of so many steps that was saved, certified anew; ValueError where it is none."""
+        """Return the record of ``steps`` steps from its arrays, certified anew; ValueError if they do not fit."""
         if set(rows) != set(_STORED) or any(array.dtype != np.float64 for array in rows.values()):
             raise ValueError(f"its rows are not {', '.join(_STORED)}")
         record, (t, alpha, multiplier) = cls(), (rows[name] for name in _STORED)
@@ -78,9 +89,9 @@ class Record:
         return record
 
     def trajectory(self) -> Trajectory:
-        """What a solution holds of it."""
+        """Return the trajectory for a solution."""
         own, alpha = np.array(self.multiplier), np.array(self.alpha)
-        multiplier, objective, gap = np.array([row[3] for row in self.rows]).reshape(-1, 3).T
+        multiplier, objective, gap = np.array([row.certified for row in self.rows]).reshape(-1, 3).T
         size = np.abs(alpha).max(axis=1, initial=0.0, keepdims=True)
         return Trajectory(
             t=np.array(self.t),
@@ -93,24 +104,25 @@ class Record:
 
 
 def number(value: float | None) -> float:
-    """NaN for what does not exist."""
+    """Return a value as a float, NaN for None."""
     return np.nan if value is None else float(value)
 
 
-#: A hard-margin run without any finite bound after this many steps is checked once for inseparability.
-_CHECK_SEPARABILITY_AT = 20
-#: Certificates that a refinement may take after its end, of its answer and of what it began with.
-REFINED = 3
-#: What solvers get that draw no random numbers.
-_NOT_DRAWN_FROM = np.random.default_rng(0)
+#: Number of certificates without a finite bound after which a hard-margin run is checked once for inseparability.
+SEPARABILITY_CHECK_STEP = 20
+#: Certificates for which time is reserved after a refinement: those of its answer and of its start.
+CERTIFICATES_AFTER_REFINEMENT = 3
+#: The generator of solvers that draw no random numbers.
+UNUSED_GENERATOR = np.random.default_rng(0)
 
 
 @dataclass
 class Run:
-    """One run of one solver: its state, its clock, its record.
+    """One run of one solver.
 
-    The problem is `centred`. The solver works on a workspace and a twin of it; certificates, support set and refinement
-    are made of the problem itself, in the certifier's own workspace. Nothing that a solver writes to can reach them.
+    The problem is `centred`. The solver works on an isolated copy of it and on a workspace of its own. Certificates,
+    support set and refinement use the problem itself, in the certifier's workspace: nothing that a solver writes to can
+    change them.
     """
 
     problem: DualProblem
@@ -123,52 +135,53 @@ class Run:
     deadline: float | None
     started: float
     warm: NDArray | None
-    keeping: Keeping
-    #: What `solve` was told beside the solver, for the provenance.
+    checkpoint_file: CheckpointFile
+    #: Arguments of `solve` beside the solver, for the provenance.
     arguments: dict[str, Any] = field(default_factory=dict)
     workspace: Workspace | None = None
     context: Any = None
-    state: Any = None  # the solver's own type, which only the solver knows; None until it has started
+    state: Any = None  # of the solver's state type; None until the run has started
     steps: int = 0
-    certificate: Certificate | None = None  # the latest; None until the first one is due
-    decisive: bool = False
+    certificate: Certificate | None = None  # the latest; None until the first one
+    decisive: bool = False  # whether that certificate may end the run
     shared: bool = False  # whether the solver has a copy of the certifier's kernel matrix
     status: Status = Status.STEP_LIMIT
     witness: NDArray | None = None
     device_error: str | None = None
-    earlier_s: float = 0.0  # wall time of the runs this one resumes
+    earlier_s: float = 0.0  # wall time of the runs that this one resumes
     certify_time_s: float = 0.0
-    overhead_s: float = 0.0  # callbacks and checkpoints: not the solver's time
+    overhead_s: float = 0.0  # callbacks and checkpoints, which are not the solver's time
     rows: Record = field(default_factory=Record)
-    told: dict[str, Any] | None = None  # what the solver said of its last state when the run was concluded
+    reported: dict[str, Any] | None = None  # cost, extras and provenance that the solver reported at the end
 
     def run(self, random_state: Any, max_steps: int) -> None:
-        """Start, or resume, and step until something ends it: what that was is the status afterwards."""
+        """Start or resume, and make steps until the run ends; `status` then says what ended it."""
         try:
             with clock.within(self.deadline):
                 self.start(random_state)
                 self.loop(max_steps)
         except clock.OutOfTime as late:
             if self.deadline is None:
-                raise  # the limit is that of other work, of which this run is a part
+                raise  # the limit of the caller has passed, not the run's
             self.status, self.device_error = Status.TIME_LIMIT, str(late) or None
         except DeviceError as error:
             if self.state is None:
                 raise
-            # What the run has is worth circuits: it is kept, and the half-finished step is made again on resuming.
+            # The state has cost circuits, so it is kept; a resumed run repeats the unfinished step.
             spent = isinstance(error, BudgetSpent)
             self.status, self.device_error = Status.BUDGET_SPENT if spent else Status.DEVICE_FAILED, str(error)
         except BaseException:
-            # Ctrl-C, or a kernel's, a callback's or a device's own: the caller gets it, and the next run what there was
-            # before it.
-            if self.keeping.saved is None or self.steps > self.keeping.saved.steps:
-                self.settle()
+            # Ctrl-C, or an error of a kernel, a callback or a device: the caller gets the error, and the checkpoint the
+            # state before it.
+            if self.checkpoint_file.saved is None or self.steps > self.checkpoint_file.saved.steps:
+                self.save_final()
             raise
-        self.settle()
+        self.save_final()
 
     def start(self, random_state: Any) -> None:
-        keeping, wanted = self.keeping, self.keeping.checkpoint is not None
-        keeping.key = {
+        """Make the first state, or resume from the checkpoint."""
+        checkpoint_file, wanted = self.checkpoint_file, self.checkpoint_file.checkpoint is not None
+        checkpoint_file.key = {
             "solver": self.engine.name,
             "options": repr(self.engine) if wanted else "",
             "seed": seed_of(random_state),
@@ -176,47 +189,47 @@ class Run:
             "warm": start_of(self.warm) if wanted else None,
             "trajectory": self.record,
         }
-        saved = keeping.load(self.engine)
+        saved = checkpoint_file.load(self.engine)
         self.workspace = Workspace(self.twin, evidence=self.certifier.psd.twin())
         self.context = self.engine.open(self.twin, self.workspace)
         if saved is not None:
             self.resume(saved)
         else:
-            # Making a generator takes as long as a tenth of a small fit.
-            # With a checkpoint one that is given stays as it is: by its state the run is known when it is resumed.
-            rng = generator_of_run(random_state, moves=not wanted) if self.engine.stochastic else _NOT_DRAWN_FROM
+            # Making a generator takes a tenth of the time of a small fit. With a checkpoint a given generator is not
+            # advanced: its state identifies the run when it is resumed.
+            rng = generator_of_run(random_state, moves=not wanted) if self.engine.stochastic else UNUSED_GENERATOR
             self.state = self.engine.start(self.context, rng, self.warm)
-            # A cold start is not worth a certificate where even steps are not, unless somebody looks at it.
-            worth = self.warm is not None or self.certify_every == 1
-            if worth or self.record or self.callback is not None:
-                self.certify(decisive=worth)
-            self.note()
-        keeping.begin()
+            # A cold start is certified only if every step is, or if it is recorded or reported.
+            decisive = self.warm is not None or self.certify_every == 1
+            if decisive or self.record or self.callback is not None:
+                self.certify(decisive=decisive)
+            self.record_step()
+        checkpoint_file.begin()
 
     def resume(self, saved: Saved) -> None:
-        """Take up a saved run: all that is believed of its file is that the solver may go on from there."""
+        """Continue a saved run; the file is trusted to hold a state that the solver can continue from, and no more."""
         self.state, self.steps, self.earlier_s = saved.state, saved.steps, saved.wall_time_s
-        with self.keeping.accountable():
-            # Between two certificates the uninterrupted run would not have ended here.
+        with self.checkpoint_file.blame_file():
+            # Between two certificates the uninterrupted run could not have ended.
             due = self.steps % self.certify_every == 0 or self.engine.asks_for_certificate(self.state)
             self.certify(decisive=due)
             if not self.record and saved.rows:
-                raise ValueError("it holds a trajectory that was not asked for")
+                raise ValueError("it holds a trajectory, which this run does not record")
             if self.record:
                 self.restore(saved)
 
     def restore(self, saved: Saved) -> None:
-        """Take up its trajectory."""
+        """Restore the record of a saved run."""
         rows = Record.restored(saved.rows, saved.steps, self.certifier.certify)
         if not np.array_equal(rows.alpha[-1], self.engine.alpha(saved.state)):
             raise ValueError("its last row is not the state")
         self.rows = rows
 
-    def settle(self) -> None:
-        """Save the last state, with the row of the record that an error or the clock may have come before."""
+    def save_final(self) -> None:
+        """Save the last state, with its row of the record, which an error or the deadline may have prevented."""
         begun = time.monotonic()
-        if self.record and not len(self.rows) and self.keeping.saved is not None:
-            self.restore(self.keeping.saved)
+        if self.record and not len(self.rows) and self.checkpoint_file.saved is not None:
+            self.restore(self.checkpoint_file.saved)
         if self.record and len(self.rows) <= self.steps:
             self.add_row()
         self.save()
@@ -224,26 +237,27 @@ class Run:
 
     @property
     def certify_every(self) -> int:
-        """Steps between certificates; every step where the dual may fall for ever, so that it is noticed."""
+        """Steps between certificates; 1 where the dual may be unbounded below, so that this is noticed."""
         return 1 if self.problem.is_hard_margin else self.engine.certify_every
 
     def loop(self, max_steps: int) -> None:
-        while not self.at_rest():
+        """Make steps until the run ends."""
+        while not self.has_ended():
             if self.steps >= max_steps:
                 self.status = Status.STEP_LIMIT
                 break
             clock.look()
-            with self.keeping.accountable():
+            with self.checkpoint_file.blame_file():
                 with clock.within(self.stop_at()):
-                    self.share()
+                    self.share_kernel_matrix()
                     state = self.engine.step(self.context, self.state)
                 broken = not np.isfinite(self.engine.alpha(state)).all()
             if broken:
                 self.status = Status.BROKEN
                 break
-            is_last = self.deadline is not None and self.is_too_dear(state)
+            is_last = self.deadline is not None and self.exceeds_time(state)
             if is_last:
-                # Prices are estimates: the time of the one before it stays set aside meanwhile.
+                # The time of a certificate is an estimate: the time for the previous state's one stays reserved.
                 with clock.within(self.stop_at()):
                     self.certifier.certify(self.engine.alpha(state))
             self.state, self.steps = state, self.steps + 1
@@ -256,38 +270,41 @@ class Run:
             )
             if due or self.record:
                 self.certify(decisive=due)
-            self.note()
-            if self.told_to_stop():
+            self.record_step()
+            if self.callback_stops():
                 self.status = Status.STOPPED
                 break
 
     def stop_at(self, certificates: int = 1) -> float | None:
-        """When work on the answer must end, for so many certificates like that of the state at hand to be in time; not
-        before the deadline if that is too late for them anyway: another state may have a cheaper one."""
+        """Return the time at which work must end so that ``certificates`` of the current state are made in time.
+
+        It is the deadline itself if that time has passed already: the next state may have a cheaper certificate.
+        """
         if self.deadline is None:
             return None
-        set_aside = certificates * self.certifier.seconds(self.alpha())
-        return self.deadline - set_aside if time.monotonic() < self.deadline - set_aside else self.deadline
+        reserved_s = certificates * self.certifier.seconds(self.alpha())
+        return self.deadline - reserved_s if time.monotonic() < self.deadline - reserved_s else self.deadline
 
-    def is_too_dear(self, state: Any) -> bool:
-        """Whether a new state cannot be certified in the time that is left, and sooner the one before it."""
+    def exceeds_time(self, state: Any) -> bool:
+        """Whether a new state's certificate takes longer than the time that is left, and than the previous state's."""
         assert self.deadline is not None
-        left, price = self.deadline - time.monotonic(), self.certifier.seconds(self.engine.alpha(state))
-        return price > max(left, self.certifier.seconds(self.alpha()))
+        left_s, needed_s = self.deadline - time.monotonic(), self.certifier.seconds(self.engine.alpha(state))
+        return needed_s > max(left_s, self.certifier.seconds(self.alpha()))
 
-    def share(self) -> None:
-        """Give the workspace a copy of the certifier's whole kernel matrix, if the solver wants it, in its own time."""
+    def share_kernel_matrix(self) -> None:
+        """Copy the certifier's dense kernel matrix to the workspace, if the solver requests it; counted as its time."""
         if self.shared or self.workspace is None or not self.engine.wants_whole(self.context, self.state):
             return
         self.shared, gram = True, self.certifier.workspace.gram
         if gram.is_dear:
             self.workspace.gram.take_single(gram.in_single())
 
-    def at_rest(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether the run has ended, by its certificate or by the solver; sets `status`."""
         certificate = self.certificate
         if certificate is not None and self.decisive and self.problem.is_hard_margin:
-            # Before the gap: on the simplex a witness has f = 0, and with it a gap of 0.
-            self.look_for_witness(certificate)
+            # Before the gap is checked: on the simplex a witness has f = 0, and so a gap of 0.
+            self.find_witness(certificate)
             if self.witness is not None:
                 self.status = Status.NOT_SEPARABLE
                 return True
@@ -300,45 +317,49 @@ class Run:
         return False
 
     def within_tol(self, certificate: Certificate) -> bool:
-        """Whether the gap is, and α itself lies near the feasible set; a sampled one never does."""
+        """Whether the gap is within tol and α is near the feasible set, which is not required of sampled answers."""
         near = certificate.is_near_feasible(self.tol) or self.engine.accuracy_class() == "sampled"
         return certificate.reaches(self.tol) and near
 
-    def look_for_witness(self, certificate: Certificate) -> None:
+    def find_witness(self, certificate: Certificate) -> None:
+        """Look for a witness that the data are not separable."""
         begun = time.monotonic()
         self.witness = inseparability_witness(self.problem, certificate.alpha)
-        due = certificate.gap == math.inf and self.steps == _CHECK_SEPARABILITY_AT * self.certify_every
+        due = certificate.gap == math.inf and self.steps == SEPARABILITY_CHECK_STEP * self.certify_every
         if self.witness is None and due:
             self.witness = self.refined(certificate.alpha).witness
         self.certify_time_s += time.monotonic() - begun
 
     def certify(self, decisive: bool = True) -> None:
-        # A recorded run must end where an unrecorded one does, so a certificate made only for the record
-        # does not decide.
+        """Certify the current state.
+
+        A recorded run must end where an unrecorded one does, so a certificate that is made for the record only is not
+        ``decisive``.
+        """
         begun = time.monotonic()
         self.certificate = self.certifier.certify(self.alpha(), quick=self.certify_every == 1, primal=self.primal())
         self.decisive = decisive
         self.certify_time_s += time.monotonic() - begun
 
     def alpha(self) -> NDArray:
-        """The state read as α; where there is none yet, what the run was to start from."""
+        """Return α of the current state, or of the start if the run has not started."""
         if self.state is not None:
             return self.engine.alpha(self.state)
         return self.problem.project(np.zeros(self.problem.n)) if self.warm is None else self.warm
 
     def primal(self) -> NDArray | None:
-        """The solver's weights of the features, if it has some that can be."""
+        """Return the solver's weights of the features, or None if it has none or they are not valid."""
         if self.state is None or (w := self.engine.primal(self.context, self.state)) is None:
             return None
         gram = self.problem.gram
         return w if gram.is_linear and np.shape(w) == gram.X.shape[1:] and np.isfinite(w).all() else None
 
     def seconds(self) -> float:
-        """Solver seconds so far, over all resumed runs."""
+        """Return the solver's seconds so far, over all resumed runs."""
         return self.earlier_s + time.monotonic() - self.started - self.certify_time_s - self.overhead_s
 
     def columns(self) -> float:
-        """Kernel entries evaluated for the solver, in columns; NaN if it wrote over its workspace."""
+        """Return the kernel entries evaluated for the solver, in columns; NaN if it overwrote its workspace."""
         if self.workspace is None:
             return 0.0
         try:
@@ -347,28 +368,33 @@ class Run:
             return np.nan
 
     def flow_time(self) -> float:
+        """Return the solver's flow time, or the number of steps if it has none."""
         t = self.engine.time(self.state)
         return float(self.steps) if t is None else float(t)
 
-    def note(self) -> None:
+    def record_step(self) -> None:
+        """Add a row to the record and save a checkpoint, where they are due."""
         begun = time.monotonic()
         if self.record:
             self.add_row()
-        if self.keeping.due and self.steps:
+        if self.checkpoint_file.due and self.steps:
             self.save()
         self.overhead_s += time.monotonic() - begun
 
     def add_row(self) -> None:
+        """Add the current state to the record."""
         started, certificate = self.state is not None, self.certifier.certify(self.alpha())
         t, nu = (self.flow_time(), self.engine.multiplier(self.state)) if started else (0.0, None)
         nu = None if nu is None else nu + self.certifier.shift(certificate.alpha)
         self.rows.add(t, self.alpha(), nu, certificate)
 
     def save(self) -> None:
+        """Save a checkpoint of the current state."""
         if self.state is not None:
-            self.keeping.save(self.state, self.steps, self.seconds(), self.rows.saved())
+            self.checkpoint_file.save(self.state, self.steps, self.seconds(), self.rows.saved())
 
-    def told_to_stop(self) -> bool:
+    def callback_stops(self) -> bool:
+        """Call the callback; return whether it stops the run."""
         if self.callback is None:
             return False
         assert self.certificate is not None
@@ -385,6 +411,12 @@ class Run:
         return stop
 
     def refined(self, start: NDArray, gradient: NDArray | None = None, tol: float = 0.0) -> Refinement:
+        """Return the refinement from a start, with time reserved for its certificates."""
         return refine_support(
-            self.problem, start, deadline=self.stop_at(REFINED), certifier=self.certifier, gradient=gradient, tol=tol
+            self.problem,
+            start,
+            deadline=self.stop_at(CERTIFICATES_AFTER_REFINEMENT),
+            certifier=self.certifier,
+            gradient=gradient,
+            tol=tol,
         )

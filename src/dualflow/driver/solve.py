@@ -1,4 +1,4 @@
-"""The driver: it owns every loop, every limit and every certificate; solvers only step."""
+"""`solve`: the driver has the loop, the limits and the certificates; a solver only makes steps."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ..core.workspace import twin
 from ..exceptions import FitError, ProblemError
 from ..solvers import Solver
 from ..solvers.registry import AUTO, DEFAULT_SOLVER, make_solver
-from .checkpoint import Checkpoint, Keeping, check_writable
+from .checkpoint import Checkpoint, CheckpointFile, check_writable
 from .direct import offers_direct, solve_directly
-from .result import carry, conclude, conclude_interrupted
+from .result import attach_solution, conclude, conclude_interrupted
 from .run import Run
 
 __all__ = [
@@ -44,9 +44,9 @@ __all__ = [
 
 _TOL = Number(above=0, note="(a relative gap)")
 _MAX_STEPS = Number(at_least=1, whole=True, none=True)
-#: Seconds that are left for a smaller problem where finding repeats has taken all.
+#: Time limit in seconds of the smaller problem if the search for repeated points has used the whole limit.
 MIN_LIMIT_S = 1e-3
-#: What Ctrl-C does.
+#: The values of ``on_interrupt``: what Ctrl-C does.
 ON_INTERRUPT = OneOf(words=("raise", "keep"))
 _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds)")
 
@@ -68,10 +68,10 @@ def solve(
     on_interrupt: str = "raise",
     **options: Any,
 ) -> Solution:
-    """Let a dual problem flow to rest on a solver, and certify where it came to.
+    """Solve a dual problem and certify the answer.
 
-    A solver that can solve the problem directly, in one call, is let do so (``provenance["strategy"]`` is "direct"
-    then), unless a start is given: by whatever name, with a callback or limits, the bits are the same.
+    A solver that can solve the problem directly, in one call, does so (``provenance["strategy"]`` is "direct" then),
+    unless a start is given. The bits are the same with or without a callback or limits, and under any solver name.
 
     Parameters
     ----------
@@ -80,53 +80,53 @@ def solve(
         A name of `list_solvers`, with its options as further keywords, or an instance. "auto" is "interior-point" for
         problems of 1000 variables and more whose kernel matrix is made by few columns (a linear kernel with few
         features, polynomials of them), and "working-set" for all others; of problems with two equalities
-        "interior-point" for these and "level-search" for others. Which one it was is in the provenance.
+        "interior-point" for these and "level-search" for others. The provenance has the name of the solver used.
     refine : bool or "early", default=False
-        Follow up with the classical active-set refinement. Raw and refined answers are both kept. A solver that can
-        tell rests where the refinement is the faster way on, unless its options say how far to go. "early" besides
-        refines nothing beyond 16 384 variables that is certified within ``tol`` already: the estimators' choice.
+        Follow up with the classical active-set refinement. Raw and refined answers are both kept. Some solvers stop
+        where the refinement is faster than further steps, unless their options set a tolerance. "early" also skips the
+        refinement of more than 16 384 variables if the raw answer is certified within ``tol``: the estimators' choice.
     trajectory : bool, default=False
         Record every state.
     tol : float > 0
-        Relative gap, certified by us, at which the run ends.
+        Certified relative gap at which the run ends.
     max_steps : int, optional
         Step limit; the solver's ``default_max_steps`` otherwise.
     time_limit : float, optional
-        Seconds. Looked at in steps, by whatever takes long there: the step under way is given up, and what was reached
-        before it is returned. Time for its certificate is set aside; where there is not enough for one, the certificate
-        is made when it is first looked at.
+        Seconds. It is checked within steps too: the current step is given up, and the state before it is returned. Time
+        for a certificate is reserved; if there is not enough, the certificate is computed when it is first read.
     random_state : int, numpy.random.Generator or None
-        Same seed, same answer, shots included: an error bar needs a seed a run, or None, or one Generator for all runs,
-        which each run that draws moves on, unless it has a checkpoint, where its state is what the run is known by.
+        Same seed, same answer, shots included: an error bar needs another seed for each run, or None, or one Generator
+        for all runs. A run that draws numbers advances the Generator, unless it has a checkpoint: the Generator's state
+        then identifies the run.
     callback : callable, optional
         Called with a `Progress` after each step; a true return value stops the run. A problem that is solved directly
         takes one step.
     checkpoint : str, Path or Checkpoint, optional
-        File to save to, and to resume from if it exists. That it can be written is made sure of before the run; where
-        it fails later (a full disk) there is a warning, and the run goes on. A problem that is solved directly, in one
-        call, leaves none: there is nothing to go on with.
+        File to save to, and to resume from if it exists. The run starts only if it can be written; if writing fails
+        later (a full disk) there is a warning, and the run continues. A problem that is solved directly writes none:
+        there is nothing to resume.
     warm : array of shape (n,) or Solution, optional
         Start; projected onto the feasible set.
     on_interrupt : {"raise", "keep"}, default="raise"
-        Ctrl-C raises KeyboardInterrupt, or is an ending like a limit: the state before the step it came in is
-        certified and returned, with status INTERRUPTED. A second one always raises.
+        Ctrl-C raises KeyboardInterrupt, or ends the run like a limit: the state before the current step is certified
+        and returned, with status INTERRUPTED. A second Ctrl-C always raises.
 
     Returns
     -------
     Solution
-        Whatever ended the run; its `status` says what did.
+        Its `status` says what ended the run.
 
     Raises
     ------
     SolverMismatch, SolverUnavailable, TypeError
         The solver cannot solve this problem, needs a package, or does not have an option.
     ProblemError
-        An argument is out of range, the checkpoint belongs to another run or cannot be written, or a kernel of one's
-        own returned what is none.
+        An argument is out of range, the checkpoint belongs to another run or cannot be written, or the user's kernel
+        returned something else than a kernel matrix.
     KeyboardInterrupt, Exception
-        Ctrl-C, and whatever a signal handler, a kernel, a callback or a device of one's own raises, apart from
-        `DeviceError`, which is a status. The checkpoint then holds the state before it, and so does
-        ``error.solution``, a `Solution` with status INTERRUPTED, unless the error cannot hold one.
+        Ctrl-C, and errors of the user's signal handler, kernel, callback or device, apart from `DeviceError`, which is
+        a status. The checkpoint then has the state before the error, and so has ``error.solution``, a `Solution` with
+        status INTERRUPTED, unless the error accepts no attribute.
 
     Examples
     --------
@@ -136,14 +136,14 @@ def solve(
     >>> solution.status.name, round(solution.certificate.objective, 6), round(solution.bias, 6)
     ('OPTIMAL', -2.0, -3.0)
     """
-    begun = time.monotonic()  # before the solver's own imports
+    begun = time.monotonic()  # before the solver imports its packages
     bounded = problem.kind in BOUNDED | {Kind.TWO_EQUALITIES}
     engine = make_solver(solver, options, problem.gram if bounded else None, problem.n, problem.kind)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
     ON_INTERRUPT.check("on_interrupt", on_interrupt)
-    asked = time.monotonic()
+    options_checked = time.monotonic()
     problem = problem.value()
     if engine.merges_repeats and (repeats := repeats_of(problem)) is not None:
         return _solve_merged(
@@ -161,23 +161,23 @@ def solve(
             on_interrupt=on_interrupt,
         )
     arguments = {"refine": refine, "max_steps": max_steps}
-    # A direct solve is one step, with nothing to save on the way: a file that is there is another run's state.
-    path = Keeping.of(checkpoint).path
+    # A direct solve is one step without checkpoints: an existing file has the state of a run, which is resumed.
+    path = CheckpointFile.of(checkpoint).path
     direct = warm is None and offers_direct(engine, problem)
     if direct and path is not None:
         check_writable(path)
         direct = not path.exists()
 
     def begin(hand_over: bool) -> Run:
-        """A run, which is not started yet."""
+        """Return a run that has not started."""
         aimed = engine.aim(tol, hand_over=hand_over)
         certifier = Certifier(problem)
         posed, start = certifier.problem, _warm_start(problem, warm)
         solvers_own = twin(posed)
         aimed.check(solvers_own, certifier.psd.twin())
         started = time.monotonic()
-        # What follows a run passes over the points about as often as what comes before it.
-        deadline = None if time_limit is None else begun + time_limit - (started - asked)
+        # The work after a run takes about as long as the work before it: reserve as much.
+        deadline = None if time_limit is None else begun + time_limit - (started - options_checked)
         return Run(
             posed,
             solvers_own,
@@ -189,23 +189,23 @@ def solve(
             deadline,
             started,
             start,
-            Keeping.of(checkpoint),
+            CheckpointFile.of(checkpoint),
             arguments,
         )
 
     if direct:
-        told = {"engine": engine, "seed": seed_of(random_state)} | arguments
+        provenance_args = {"engine": engine, "seed": seed_of(random_state)} | arguments
         deadline = None if time_limit is None else begun + time_limit
         try:
-            solution = solve_directly(problem, engine, tol, refine, told, deadline, callback, trajectory)
+            solution = solve_directly(problem, engine, tol, refine, provenance_args, deadline, callback, trajectory)
         except KeyboardInterrupt as error:
             if on_interrupt == "keep" and isinstance(known := getattr(error, "solution", None), Solution):
                 return known
             run = begin(hand_over=False)
             if on_interrupt != "keep":
-                carry(error, run, problem)
+                attach_solution(error, run, problem)
                 raise
-            run.run(random_state, 1)  # what one step comes to is more than nothing
+            run.run(random_state, 1)  # one step gives a better answer than none
             return conclude_interrupted(run, problem)
         if solution is not None:
             return solution
@@ -215,15 +215,15 @@ def solve(
             run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
             found = conclude(run, refine, problem)
             if time_limit is None:
-                clock.look()  # where the time is that of other work, half a run is none
+                clock.look()  # if a limit of the caller has passed, its work is given up as a whole
             return found
         except KeyboardInterrupt as error:
             if on_interrupt == "keep":
                 return conclude_interrupted(run, problem)
-            carry(error, run, problem)
+            attach_solution(error, run, problem)
             raise
         except BaseException as error:
-            carry(error, run, problem)
+            attach_solution(error, run, problem)
             raise
 
 
@@ -258,8 +258,17 @@ def _solve_merged(
 
 @contextlib.contextmanager
 def limited(seconds: float | None, what: str, limit: float | None = None) -> Iterator[None]:
-    """Give up work when ``seconds`` are over, of a ``limit`` that may be more; `FitError` then, which
-    names ``what`` was not done."""
+    """Give up the work within after ``seconds``, with a `FitError`.
+
+    Parameters
+    ----------
+    seconds : float or None
+        None is no limit.
+    what : str
+        The work, for the error's text.
+    limit : float, optional
+        The ``time_limit`` that the user gave, if it is more than ``seconds``.
+    """
     deadline = None if seconds is None else time.monotonic() + seconds
     try:
         with clock.within(deadline):
@@ -276,13 +285,13 @@ def limited(seconds: float | None, what: str, limit: float | None = None) -> Ite
 
 @contextlib.contextmanager
 def patient(seconds: float | None) -> Iterator[None]:
-    """Work whose kernel is waited for no longer than that: a device that hangs behind it ends in a `FitError`."""
+    """Limit the time that the work within waits for kernel values: a device that hangs ends in a `FitError`."""
     with clock.waiting(None if seconds is None else time.monotonic() + seconds):
         try:
             yield
         except clock.OutOfTime as error:
             if clock.is_late():
-                raise  # the time of what is around this
+                raise  # the limit of the caller has passed, not this one
             why = f": {error}" if str(error) else ""
             raise FitError(
                 f"time_limit was over before the kernel's values were there{why}; raise it, or take another device",
@@ -298,11 +307,12 @@ def check_limits(tol: float, max_steps: int | None, time_limit: float | None) ->
 
 
 def check_time_limit(time_limit: float | None) -> None:
-    """Raise `ProblemError` for a limit that is no number of seconds."""
+    """Raise `ProblemError` for a limit that is not a positive number of seconds."""
     _TIME_LIMIT.check("time_limit", time_limit)
 
 
 def _warm_start(problem: DualProblem, warm: ArrayLike | Solution | None) -> NDArray | None:
+    """Return the projection of a given start, shape (n,), or None."""
     if warm is None:
         return None
     alpha = np.asarray(warm.alpha if isinstance(warm, Solution) else warm, dtype=float)

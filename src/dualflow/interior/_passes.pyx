@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The passes over the rows of an interior-point iteration, each row read once a pass.
+"""The passes over the rows of an interior-point iteration, each of which reads each row once.
 
-A pass takes rows start … stop, a chunk that stays in the cache at a time: less their centre, it is multiplied by a
-vector or weighted, each of its variables is looked at (passes.h), and what they come to is added up. Sums of different
-stretches of rows are added by the caller, so that stretches may be of different threads, files or machines.
+A pass reads rows start … stop in chunks that stay in the cache. A chunk, minus the centre, is multiplied by a vector or
+weighted; the variables of its rows are updated (passes.h), and their contributions to the sums are added. The caller
+adds the sums of different stretches of rows, which may be computed in different threads.
 """
 
 import numpy as np
@@ -23,8 +23,26 @@ cdef extern from "passes.h":
         const double *p
         const double *sigma
         const double *e
-    enum:
+    cpdef enum:
+        SUM_Q
+        SUM_EQR
+        SUM_EA
+        SUM_PRODUCTS
+        SUM_PA
+        SUM_RAA
+        SUM_RESIDUAL
+        SUM_EQ
+        SUM_QR
+        SUM_A
+        SUM_BOUND
         SUMS
+        SUM_FIXED
+        SUM_FREE
+        SUM_FIRST
+        SUM_SECOND
+        SUM_QFIXED
+        SUM_QFREE
+        MOST_INVERSE
         AHEAD
     void weigh(Index m, Index at, const Variables *v, const double *values, double nu, double level, double scale,
                double *q, double *rho, double *by_q, double *by_qe, double *by_qr, double *by_a, double *by_qs,
@@ -42,7 +60,7 @@ ctypedef void (*Syrk)(char *, char *, int *, int *, double *, double *, int *, d
 
 
 cdef void *routine(str name, int pointers) except NULL:
-    """A routine of SciPy's BLAS, found when this is imported, so that nothing of SciPy is needed to compile it."""
+    """Return a routine of SciPy's BLAS. It is looked up at import, so that compiling needs no SciPy."""
     cdef object capsule = blas.__pyx_capi__[name]
     cdef const char *signature = PyCapsule_GetName(capsule)
     if (<bytes>signature).count(b"int *") != pointers:
@@ -60,10 +78,10 @@ cdef double NOTHING = 1e-18
 
 
 cdef class Rows:
-    """Rows of features with the variables that belong to them, and where the iteration is.
+    """Rows of features and their variables.
 
     Row i has ``copies`` variables, i + c·len(F): one in classification, two in regression. A row's features are those
-    of F less ``center``, and behind them ``extra`` if that is not 0.
+    of F minus ``center``, followed by ``extra`` if that is not 0.
 
     Parameters
     ----------
@@ -99,14 +117,14 @@ cdef class Rows:
 
     @property
     def height(self):
-        """Rows of a chunk."""
+        """Number of rows of a chunk."""
         return self._height()
 
     cdef Index _height(self) noexcept nogil:
         return max(<Index>16, min(<Index>1024, CHUNK // max(<Index>1, self.width)))
 
     cdef const double *load(self, Index start, Index m, double *buffer) noexcept nogil:
-        """Rows start … start + m as they are multiplied."""
+        """Return rows start … start + m minus the centre, with ``extra``; in ``buffer`` if they differ from F."""
         cdef Index i, j, r = self.F.shape[1], w = self.width
         cdef const double *row
         if not self.moves and self.extra == 0:
@@ -124,7 +142,7 @@ cdef class Rows:
         return buffer
 
     cdef Variables at(self, double[:, ::1] state) noexcept nogil:
-        """The variables, of a state whose rows are α, room, low and high."""
+        """Return the variables of a state whose rows are α, room, low and high."""
         cdef Variables v
         v.alpha, v.room, v.low, v.high = &state[0, 0], &state[1, 0], &state[2, 0], &state[3, 0]
         v.upper, v.ridge, v.p, v.sigma = &self.upper[0], &self.ridge[0], &self.p[0], &self.sigma[0]
@@ -132,7 +150,7 @@ cdef class Rows:
         return v
 
     def values(self, Index start, Index stop, const double[::1] w, double[::1] out):
-        """out[start:stop] = the rows' products with w."""
+        """out[start:stop] = products of the rows with w."""
         cdef Index h = self._height(), i, m
         cdef double[::1] buffer = np.empty(h * self.width)
         with nogil:
@@ -182,8 +200,11 @@ cdef class Rows:
 
     def weigh(self, Index start, Index stop, double[:, ::1] state, const double[::1] values, double nu, double level,
               double least, double[::1] q, double[::1] rho, double[:, ::1] gram, double[:, ::1] vectors, double[::1] sums):
-        """The first pass: q and ρ of each variable; to ``gram`` the rows weighted by q, to ``vectors`` the rows times
-        qe, qρ, α and, where there is a fourth, q, and to ``sums`` what passes.h says."""
+        """The first pass: compute q and ρ of each variable, and add to the sums.
+
+        ``gram`` receives Σ q row rowᵀ; ``vectors`` the sums of rows times qe, qρ, α and, if there is a fourth, q;
+        ``sums`` the SUM_… of passes.h.
+        """
         cdef Index h = self._height(), i, m, c, k, count = vectors.shape[0]
         cdef double[::1] buffer = np.empty((2 * h * self.width + 5 * h))
         cdef double *scaled = &buffer[h * self.width]
@@ -209,8 +230,10 @@ cdef class Rows:
 
     def predict(self, Index start, Index stop, double[:, ::1] state, const double[::1] dw, double d_nu, double d_level,
                 const double[::1] q, const double[::1] rho, double[::1] ahead, double[:, ::1] vectors, double[::1] sums):
-        """The second pass: the predictor's change of each variable, and to ``vectors`` and ``sums`` the corrector's
-        right side."""
+        """The second pass: compute the predictor's change of each variable, and add to the corrector's right side.
+
+        That is in ``vectors`` and ``sums``.
+        """
         cdef Index h = self._height(), i, m, c, k
         cdef double[::1] buffer = np.empty(h * self.width + 3 * h)
         cdef double *by = &buffer[h * self.width]
@@ -235,8 +258,11 @@ cdef class Rows:
 
     def correct(self, Index start, Index stop, double[:, ::1] state, const double[::1] dw, double d_nu, double d_level,
                 double mu, const double[::1] q, const double[::1] rho, double[:, ::1] changes, double[::1] change):
-        """The third pass: the changes of variables and multipliers, and of the values; returns the largest inverse of a
-        step that ends at a bound. The first row of ``changes`` holds the predictor's."""
+        """The third pass: compute the changes of variables, multipliers and values.
+
+        The first row of ``changes`` holds the predictor's change. Returns the largest inverse of a step length that ends
+        at a bound.
+        """
         cdef Index h = self._height(), i, m, c
         cdef double[::1] buffer = np.empty(h * self.width)
         cdef double most = 0.0
@@ -254,7 +280,7 @@ cdef class Rows:
 
     def advance(self, Index start, Index stop, double[:, ::1] state, const double[:, ::1] changes, double length,
                 double[:, ::1] after):
-        """The state after a step of that length."""
+        """Compute the state after a step of the given length."""
         cdef Index c
         cdef Variables v = self.at(state)
         with nogil:

@@ -1,8 +1,8 @@
-"""From the interior to the bounds: which variables are at them, and where that leaves the others.
+"""The step from the interior to the bounds: find the variables at bounds, and solve for the free ones.
 
-Of a pair αz = μ one tends to 0 and the other does not, so that near the end the smaller of the two, each in its own
-unit, says which. The variables that are free then are the solution of a linear system; those that it takes to a bound
-are held there, and the system of the others is solved again.
+In a complementary pair αz = μ one factor tends to 0 and the other does not. Near the end the smaller of the two, each
+in its own unit, is the one that is 0. The free variables solve a linear system; those that it takes to a bound are
+fixed there, and the system of the others is solved again.
 """
 
 from __future__ import annotations
@@ -18,47 +18,53 @@ from .state import InteriorState
 
 __all__ = ["Form", "FreeStep", "at_bounds"]
 
-#: Solves at most, and how much bolder than the last step's the weights of their proximal terms are; of two equalities,
-#: whose border columns leave less of float64, they are not.
-SOLVES, BOLDER = 12, 1e3
-#: The largest weight of a variable before it is made bolder: beyond, it would leave float64.
-FINITE = 1e300
-#: A step, as a part of the largest α, that is round-off.
-RESTS = 1e-15
-#: Rounds of letting go of variables at most, and the wrong multiplier, as a part of the others' mean, that is one.
-ROUNDS, SHARP = 8, 1e-11
+#: Linear systems to solve, at most.
+MAX_SOLVES = 12
+#: Factor from the last step's q to the weights of the systems' proximal terms. With two equalities it is 1: border
+#: columns leave fewer digits of float64.
+WEIGHT_FACTOR = 1e3
+#: Largest q to multiply by that factor: the product must stay in float64.
+MAX_WEIGHT = 1e300
+#: Steps below this part of the largest α are round-off.
+MIN_STEP = 1e-15
+#: Rounds in which variables are freed from their bounds, at most.
+MAX_ROUNDS = 8
+#: A multiplier of the wrong sign frees its variable beyond this part of the mean multiplier.
+MAX_WRONG_MULTIPLIER = 1e-11
 
 
 class FreeStep(Protocol):
-    """Newton's step of some variables alone, the others held where they are."""
+    """Newton's step over some variables, with the others fixed."""
 
     def step(self, alpha: NDArray, state: InteriorState, weight: NDArray) -> tuple[NDArray, InteriorState]:
-        """The change of these variables, and the state with the weights w and the multipliers afterwards, which are all
-        that is looked at of it; ``weight`` is q of each."""
+        """Return the change of the variables, and the state with the new weights w and multipliers.
+
+        Only these fields of the state are used. ``weight`` has q of each variable.
+        """
 
     def without(self, keep: NDArray) -> FreeStep:
-        """That of fewer variables."""
+        """Return the step over the variables ``keep`` only."""
 
 
 class Form(Protocol):
-    """A form of the iteration: with few columns, or over the whole Q."""
+    """A form of the iteration: low-rank, or over the dense Q."""
 
     @property
     def problem(self) -> DualProblem:
-        """What is solved."""
+        """The problem that is solved."""
 
     def free_step(self, free: NDArray) -> FreeStep:
-        """Newton's step of some variables alone."""
+        """Return Newton's step over the free variables alone."""
 
     def values(self, w: NDArray) -> NDArray:
-        """F w."""
+        """Return F w."""
 
     def slopes(self, state: InteriorState) -> NDArray:
-        """∇f − νe − μ of a state, shape (n,)."""
+        """Return ∇f − νe − μ of a state, shape (n,)."""
 
 
 def _sides(problem: DualProblem, state: InteriorState) -> tuple[NDArray, NDArray]:
-    """Which variables are at their lower, and at their upper bounds."""
+    """Return which variables are at their lower bounds, and which at their upper ones."""
     alpha, room, low, high = state.at
     capped, live = np.isfinite(problem.upper), problem.upper > 0
     unit = np.minimum(problem.upper, float(alpha.max()) or 1.0)
@@ -69,15 +75,18 @@ def _sides(problem: DualProblem, state: InteriorState) -> tuple[NDArray, NDArray
 
 
 def at_bounds(form: Form, state: InteriorState, q: NDArray) -> InteriorState:
-    """The state at the bounds that its multipliers show, where the others' system leads; ``q`` is 1/(z/α + y/(u − α))
-    of the last step. Variables whose multipliers have the wrong sign there are let go, and it is solved again."""
+    """Return the state with variables at the bounds that its multipliers show, and the others solved for.
+
+    Variables whose multipliers then have the wrong sign are freed, and the system is solved again. ``q`` is
+    1/(z/α + y/(u − α)) of the last step.
+    """
     problem, upper = form.problem, form.problem.upper
     at_lower, at_upper = _sides(problem, state)
     price = float((state.at[2] + state.at[3])[upper > 0].mean())
     best: InteriorState | None = None
     least = np.inf
-    for _ in range(ROUNDS):
-        state = _solved(form, state, at_lower, at_upper, q)
+    for _ in range(MAX_ROUNDS):
+        state = _solve_free(form, state, at_lower, at_upper, q)
         slopes, alpha = form.slopes(state), state.alpha
         at_lower, at_upper = alpha <= 0.0, alpha >= upper
         wrong = np.where(at_lower & ~at_upper, -slopes, np.where(at_upper & ~at_lower, slopes, np.abs(slopes)))
@@ -85,38 +94,38 @@ def at_bounds(form: Form, state: InteriorState, q: NDArray) -> InteriorState:
         worst = float(wrong.max())
         if worst < least:
             best, least = state, worst
-        violators = (wrong > SHARP * price) & (at_lower | at_upper)
+        violators = (wrong > MAX_WRONG_MULTIPLIER * price) & (at_lower | at_upper)
         if not violators.any():
             break
         at_lower, at_upper = at_lower & ~violators, at_upper & ~violators
     return state if best is None else best
 
 
-def _solved(form: Form, state: InteriorState, at_lower: NDArray, at_upper: NDArray, q: NDArray) -> InteriorState:
-    """The state with those variables at their bounds, and the others where their system leads."""
+def _solve_free(form: Form, state: InteriorState, at_lower: NDArray, at_upper: NDArray, q: NDArray) -> InteriorState:
+    """Return the state with the given variables at their bounds and the others solved for."""
     problem = form.problem
     alpha = np.where(at_lower, 0.0, np.where(at_upper, problem.upper, state.alpha))
     free = np.flatnonzero(~(at_lower | at_upper))
     system = form.free_step(free)
-    bolder = 1.0 if problem.groups else BOLDER
-    for _ in range(SOLVES if len(free) else 0):
-        weight = 1.0 / (1.0 / (bolder * np.minimum(q[free], FINITE)) + problem.ridge[free])
+    factor = 1.0 if problem.groups else WEIGHT_FACTOR
+    for _ in range(MAX_SOLVES if len(free) else 0):
+        weight = 1.0 / (1.0 / (factor * np.minimum(q[free], MAX_WEIGHT)) + problem.ridge[free])
         step, state = system.step(alpha, state, weight)
-        wish, most = alpha[free] + step, problem.upper[free]
-        alpha[free] = np.clip(wish, 0.0, most)
-        inside = (wish > 0) & (wish < most)
+        moved, upper = alpha[free] + step, problem.upper[free]
+        alpha[free] = np.clip(moved, 0.0, upper)
+        inside = (moved > 0) & (moved < upper)
         if not inside.all():
             free, system = free[inside], system.without(inside)
             if not len(free):
                 break
-        elif np.abs(step).max(initial=0.0) <= RESTS * float(alpha.max()):
+        elif np.abs(step).max(initial=0.0) <= MIN_STEP * float(alpha.max()):
             break
-    # What is left of an equality goes to its free variables: a projection would move those at their bounds too.
+    # The residual of an equality goes to its free variables: a projection would move variables at bounds too.
     if problem.groups:
-        for J, wanted in problem.groups:
-            own = np.intersect1d(J, free, assume_unique=True)
-            moved = alpha[own] + (wanted - float(alpha[J].sum())) / max(1, len(own))
-            alpha[own] = np.clip(moved, 0.0, problem.upper[own])
+        for J, total in problem.groups:
+            free_of_group = np.intersect1d(J, free, assume_unique=True)
+            moved = alpha[free_of_group] + (total - float(alpha[J].sum())) / max(1, len(free_of_group))
+            alpha[free_of_group] = np.clip(moved, 0.0, problem.upper[free_of_group])
     elif problem.e is not None and len(free):
         moved = alpha[free] + problem.e[free] * (problem.d - float(problem.e @ alpha)) / len(free)
         alpha[free] = np.clip(moved, 0.0, problem.upper[free])

@@ -1,7 +1,7 @@
-"""Interior-point steps over the whole Q, and of problems without bounds: those of the implicit flow of infinite length.
+"""Interior-point steps over the dense Q, and for problems without bounds, as steps of the implicit flow.
 
-A step of `gradient-flow` whose length is infinite is Newton's step of the optimality conditions, with Mehrotra's
-predictor and Gondzio's correctors.
+A step of `gradient-flow` of infinite length is a Newton step on the optimality conditions, with Mehrotra's predictor
+and Gondzio's correctors.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from .state import InteriorState, inside
 __all__ = ["Affine", "Dense"]
 
 _EPS = float(np.finfo(float).eps)
-#: Relative gap of the iteration's own sums from which on it is brought to its end, and steps without progress after
-#: which it is too.
-ENOUGH, STALLED = 1e-11, 40
-#: The same nearer than that gap, where round-off rules.
-NEAR, NEARLY = 1e-8, 4
+#: Relative gap, by the iteration's own sums, at which it ends.
+CONVERGED_GAP = 1e-11
+#: Steps without progress after which it ends.
+MAX_STALLED = 40
+#: Relative gap below which round-off may prevent progress.
+NEAR_GAP = 1e-8
+#: Steps without progress after which the iteration ends below that gap.
+MAX_STALLED_NEAR = 4
 _NONE = np.empty(0)
 
 
 class Dense:
-    """The iteration over the whole Q of a problem with lower bounds.
+    """The iteration over the dense Q of a problem with lower bounds.
 
     Parameters
     ----------
@@ -45,11 +48,11 @@ class Dense:
         self.capped = (problem.upper > 0) & np.isfinite(problem.upper)
 
     def values(self, w: NDArray) -> NDArray:
-        """There are none: w is not a variable here."""
+        """Return w, which is empty: the dense form has no features."""
         return w
 
     def start(self, warm: NDArray | None) -> InteriorState:
-        """α as far from its bounds as the equality lets it, and multipliers of the size of p."""
+        """Return the start: α as far from its bounds as the equality allows, and multipliers of the size of p."""
         problem = self.problem
         alpha = inside(problem, warm)
         g = problem.p - self.Q @ alpha
@@ -59,34 +62,41 @@ class Dense:
         return self._state(replace(at, level=level))
 
     def _state(self, at: ImplicitState) -> InteriorState:
+        """Return the interior state of a flow's state."""
         room = np.where(self.capped, self.problem.upper - at.alpha, 1.0)
         rows = np.stack([at.alpha, room, at.z_lower, at.z_upper])
         return InteriorState(rows, _NONE, _NONE, at.nu, moved=at.moved, level=at.level)
 
     def step(self, state: InteriorState) -> InteriorState:
-        """One predictor and its correctors; the end, where the gap says so."""
-        gap = self.left(state)
+        """Return the state after one predictor and its correctors, or the last one if the gap is reached."""
+        gap = self.relative_gap(state)
         stalled = 0 if gap < 0.9 * state.best else state.stalled + 1
         state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled)
-        if gap <= ENOUGH or stalled > (STALLED if gap > NEAR else NEARLY) or not np.isfinite(gap):
-            return self.ended(state)
+        if (
+            gap <= CONVERGED_GAP
+            or stalled > (MAX_STALLED if gap > NEAR_GAP else MAX_STALLED_NEAR)
+            or not np.isfinite(gap)
+        ):
+            return self.finish(state)
         alpha, _, low, high = state.at
         at = ImplicitState(0.0, np.inf, alpha, state.nu, low, high, state.moved, state.level)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             after = self._state(implicit_step(self.problem, at))
         if not np.isfinite(after.at).all() or after.moved < 1e-12:
-            return self.ended(state)
+            return self.finish(state)
         return replace(after, gap=gap, best=state.best, stalled=stalled)
 
     def slopes(self, state: InteriorState) -> NDArray:
-        """Qα − p − νe − μ, shape (n,)."""
+        """Return Qα − p − νe − μ, shape (n,)."""
         slopes: NDArray = self.Q @ state.alpha - self.problem.p
         slopes = slopes if self.problem.e is None else slopes - state.nu * self.problem.e
         return slopes - state.level if state.level else slopes
 
-    def left(self, state: InteriorState) -> float:
-        """What separates f at α from the bound that α and ν give, as a part of |f|; an infinite bound counts as the
-        largest α."""
+    def relative_gap(self, state: InteriorState) -> float:
+        """Return the gap between f at α and the bound that α and ν give, as a part of |f|.
+
+        An infinite upper bound counts as the largest α.
+        """
         problem, alpha, slopes = self.problem, state.alpha, self.slopes(state)
         lacks = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
         quadratic = float(alpha @ (slopes + problem.p)) + (0.0 if problem.e is None else state.nu * (problem.d - lacks))
@@ -98,32 +108,34 @@ class Dense:
         left += 0.0 if problem.total is None else abs(state.level * (problem.total - float(alpha.sum())))
         return left / max(abs(objective), vanishing(problem, alpha, quadratic), float(np.finfo(float).tiny))
 
-    def ended(self, state: InteriorState) -> InteriorState:
-        """The end: variables at their bounds where the iteration says so, and the others where that leads."""
+    def finish(self, state: InteriorState) -> InteriorState:
+        """Return the last state: with variables at the bounds that their multipliers show, if that is as accurate."""
         alpha, room, low, high = state.at
-        with np.errstate(over="ignore"):  # at its bound a variable is as stiff as can be
+        with np.errstate(over="ignore"):  # the stiffness of a variable at its bound may overflow
             stiff = low / np.maximum(alpha, np.finfo(float).tiny) + high / np.maximum(room, np.finfo(float).tiny)
         crossed = at_bounds(self, state, 1.0 / np.maximum(stiff, np.finfo(float).tiny))
-        before, after = state.gap, self.left(crossed)
-        if after <= max(before, ENOUGH):
+        before, after = state.gap, self.relative_gap(crossed)
+        if after <= max(before, CONVERGED_GAP):
             return replace(crossed, gap=after, done=True, exact=True)
         return replace(state, done=True)
 
     def free_step(self, free: NDArray) -> _FreeStep:
-        """Newton's step of some variables alone."""
+        """Return Newton's step over the free variables alone."""
         return _FreeStep(self, free)
 
 
 class _FreeStep:
-    """Newton's step of some variables alone."""
+    """Newton's step over the free variables alone."""
 
     def __init__(self, form: Dense, free: NDArray) -> None:
         self.form, self.free = form, free
 
     def without(self, keep: NDArray) -> _FreeStep:
+        """Return the step over the variables ``keep`` only."""
         return _FreeStep(self.form, self.free[keep])
 
     def step(self, alpha: NDArray, state: InteriorState, weight: NDArray) -> tuple[NDArray, InteriorState]:
+        """Return the change of the free variables, and the state with the new multipliers."""
         form, free = self.form, self.free
         problem, Q = form.problem, form.Q
         e = np.zeros(len(free)) if problem.e is None else problem.e[free]
@@ -138,7 +150,7 @@ class _FreeStep:
             return moved, state
         if problem.groups:
             sides = np.array([e > 0, e < 0], dtype=float)
-            lacking = [wanted - float(alpha[J].sum()) for J, wanted in problem.groups]
+            lacking = [total - float(alpha[J].sum()) for J, total in problem.groups]
             columns = scipy.linalg.lapack.dpotrs(factor, sides.T, lower=1)[0]
             plus, minus = np.linalg.lstsq(sides @ columns, lacking - sides @ moved)[0].tolist()
             nu, level = state.nu + 0.5 * (plus - minus), state.level + 0.5 * (plus + minus)
@@ -150,7 +162,7 @@ class _FreeStep:
 
 
 class Affine:
-    """The one step of a problem without bounds, and those that mend its round-off.
+    """The Newton step of a problem without bounds, and further steps that correct its round-off.
 
     Parameters
     ----------
@@ -161,13 +173,13 @@ class Affine:
         self.flow = FreeFlow(problem)
 
     def start(self, warm: NDArray | None) -> InteriorState:
-        """The origin, or ``warm``, on the equality."""
+        """Return the start: the origin, or ``warm``, projected onto the equality."""
         alpha = self.flow.start(warm, None).alpha
         zeros = np.zeros(len(alpha))
         return InteriorState(np.stack([alpha, zeros, zeros, zeros]), _NONE, _NONE, 0.0)
 
     def step(self, state: InteriorState) -> InteriorState:
-        """The end of the flow from where it is."""
+        """Return the state at the end of the flow."""
         at = ImplicitState(0.0, self.flow.longest, state.alpha, state.nu, _NONE, _NONE)
         after, left = self.flow.step(at, 1.0)
         zeros = np.zeros(len(after.alpha))

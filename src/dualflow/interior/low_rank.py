@@ -1,6 +1,6 @@
 """Interior-point steps in the dimension of the features, O(n r²) each, over stretches of rows.
 
-With F of shape (N, r) and K + c = FFᵀ, the dual's optimality conditions are, w a variable of its own,
+With F of shape (N, r) and K + c = FFᵀ, and with w as an independent variable, the dual's optimality conditions are
 
     w = Fᵀσα,  eᵀα = d,  sσ(Fw) + rα − p − νe = z − y,  αz = (u − α)y = 0,  z, y ≥ 0
 
@@ -9,10 +9,10 @@ With F of shape (N, r) and K + c = FFᵀ, the dual's optimality conditions are, 
     [ s + s²Fᵀdiag(q)F    −sFᵀσqe ] (Δw)   ( s(Fᵀσα − w + Fᵀσqρ) )
     [     −s(σqe)ᵀF         Σ q   ] (Δν) = ( d − eᵀα − Σ e q ρ   ),     Δα = q(ρ − sσFΔw + eΔν)
 
-where ρ is what the right side leaves of a variable. A second equality, 1ᵀα = total (ν-SVC, ν-SVR), is one more border
-column: −sFᵀσq beside the first, with Σ q and Σ e q in its corner, and its multiplier μ stands beside νe. Predictor and
-corrector are Mehrotra's (1992). Nothing but F is larger than n, and what is done with F are sums over its rows: `Rows`
-makes them of a stretch in three passes.
+where ρ is the right side after z and y are eliminated. A second equality, 1ᵀα = total (ν-SVC, ν-SVR), is one more
+border column: −sFᵀσq beside the first, with Σ q and Σ e q in its corner, and its multiplier μ stands beside νe.
+Predictor and corrector are Mehrotra's (1992). Only F is larger than n, and it is used in sums over its rows only:
+`Rows` computes those of a stretch in three passes.
 """
 
 from __future__ import annotations
@@ -29,26 +29,32 @@ from ..core.bounds import vanishing
 from ..core.features import Features
 from ..core.problem import DualProblem
 from ..core.runtime.threads import ONE_THREAD, share, stretches
+from . import _passes
 from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, inside
 
-__all__ = ["EXACT", "LowRank", "copies_of"]
+__all__ = ["EXACT_GAP", "LowRank", "copies_of"]
 
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
-#: Multiplications of a stretch of rows, a few milliseconds, and stretches at most: each has a Gram matrix of its own.
-STRETCH, MOST_STRETCHES = 1 << 24, 64
-#: The part of the way to the nearest bound that a step goes.
-TO_BOUND = 0.995
-#: Relative gap of the iteration's own sums from which on it is brought to its end, and steps without progress after
-#: which it is too.
-ENOUGH, STALLED = 1e-11, 40
-#: Relative gap up to which bounds met exactly are preferred to what the iteration left.
-EXACT = 1e-10
-#: The same nearer than that gap, where round-off rules.
-NEAR, NEARLY = 1e-8, 4
-#: The part of the largest weighted square of a row below which a row adds nothing to a Gram matrix in float64.
-NOTHING = 1e-20
+#: Multiplications of a stretch of rows: a few milliseconds.
+PRODUCTS_PER_STRETCH = 1 << 24
+#: Stretches, at most: each has a Gram matrix of its own.
+MAX_STRETCHES = 64
+#: Part of the way to the nearest bound that a step goes.
+STEP_TO_BOUND = 0.995
+#: Relative gap, by the iteration's own sums, at which it ends.
+CONVERGED_GAP = 1e-11
+#: Steps without progress after which it ends.
+MAX_STALLED = 40
+#: Relative gap up to which the answer with exact bounds is preferred to the last iterate.
+EXACT_GAP = 1e-10
+#: Relative gap below which round-off may prevent progress.
+NEAR_GAP = 1e-8
+#: Steps without progress after which the iteration ends below that gap.
+MAX_STALLED_NEAR = 4
+#: Weight of a row, as a part of the largest, below which it adds nothing to a Gram matrix in float64.
+MIN_ROW_SHARE = 1e-20
 
 
 class LowRank:
@@ -60,11 +66,11 @@ class LowRank:
         Of any kind with lower bounds.
     features : Features
         Of its Gram matrix.
-    beside : array of shape (r,), optional
-        What variables that are held elsewhere add to Fᵀσα.
+    fixed_rows : array of shape (r,), optional
+        The part of Fᵀσα of variables outside of the problem, which are fixed.
     """
 
-    def __init__(self, problem: DualProblem, features: Features, beside: NDArray | None = None) -> None:
+    def __init__(self, problem: DualProblem, features: Features, fixed_rows: NDArray | None = None) -> None:
         self.problem, self.features = problem, features
         self.copies = copies_of(problem)
         points = np.ascontiguousarray(features.points if self.copies else features.points[problem.idx])
@@ -77,37 +83,37 @@ class LowRank:
         self.live = problem.upper > 0
         self.count = int(self.live.sum()) + int((self.live & np.isfinite(problem.upper)).sum())
         width = self.rows.width
-        self.beside = np.zeros(width) if beside is None else beside
-        height = max(STRETCH // max(1, width * width), -(-self.rows.n // MOST_STRETCHES), 1)
+        self.fixed_rows = np.zeros(width) if fixed_rows is None else fixed_rows
+        height = max(PRODUCTS_PER_STRETCH // max(1, width * width), -(-self.rows.n // MAX_STRETCHES), 1)
         self.parts = stretches(self.rows.n, height)
 
     # --- sums over all rows ----------------------------------------------------------------------
 
-    def shared(self, work: Callable[[int, int, int], None]) -> None:
-        """``work(number, start, stop)`` of every stretch, in as many threads as there may be."""
+    def run_parallel(self, work: Callable[[int, int, int], None]) -> None:
+        """Call ``work(number, start, stop)`` for every stretch, in as many threads as allowed."""
         numbered = list(enumerate(self.parts))
         share(lambda part: work(part[0], part[1].start, part[1].stop), numbered, blas=True)
 
     def values(self, w: NDArray) -> NDArray:
-        """F w, shape (N,)."""
+        """Return F w, shape (N,)."""
         out = np.empty(self.rows.n)
-        self.shared(lambda k, start, stop: self.rows.values(start, stop, w, out))
+        self.run_parallel(lambda k, start, stop: self.rows.values(start, stop, w, out))
         return out
 
-    def gathered(self, alpha: NDArray) -> NDArray:
-        """Fᵀσα, with what is beside it, shape (r,)."""
+    def weighted_rows(self, alpha: NDArray) -> NDArray:
+        """Return Fᵀσα, with the part of fixed variables, shape (r,)."""
         signed = (self.problem.sigma * alpha).reshape(self.copies, -1).sum(axis=0)
         sums = np.zeros((len(self.parts), self.rows.width))
-        self.shared(lambda k, start, stop: self.rows.gather(start, stop, signed, sums[k]))
-        found: NDArray = self.beside + sums.sum(axis=0)
+        self.run_parallel(lambda k, start, stop: self.rows.gather(start, stop, signed, sums[k]))
+        found: NDArray = self.fixed_rows + sums.sum(axis=0)
         return found
 
     def slopes(self, state: InteriorState) -> NDArray:
-        """sσ(Fw) + rα − p − νe − μ, shape (n,)."""
+        """Return sσ(Fw) + rα − p − νe − μ of a state, shape (n,)."""
         return self.slopes_at(state.values, state.nu, state.alpha, state.level)
 
     def slopes_at(self, values: NDArray, nu: float, alpha: NDArray, level: float = 0.0) -> NDArray:
-        """The same of values, multipliers and α."""
+        """Return the slopes for given values F w, multipliers and α."""
         problem = self.problem
         slopes: NDArray = np.tile(values, self.copies)
         slopes *= problem.sigma
@@ -124,17 +130,17 @@ class LowRank:
 
     @property
     def borders(self) -> int:
-        """Equalities."""
+        """Number of equalities."""
         return (self.problem.e is not None) + (self.problem.total is not None)
 
-    def lacking(self, *sums: float) -> NDArray:
-        """What eᵀα and 1ᵀα of these sums lack of what they must be, as far as there are such equalities."""
+    def equality_residuals(self, *sums: float) -> NDArray:
+        """Return d − eᵀα and total − 1ᵀα from these two sums, for as many equalities as there are."""
         problem = self.problem
-        wanted = (problem.d, 0.0 if problem.total is None else problem.total)
-        return np.subtract(wanted, sums)[: self.borders]
+        totals = (problem.d, 0.0 if problem.total is None else problem.total)
+        return np.subtract(totals, sums)[: self.borders]
 
     def free_step(self, free: NDArray) -> _FreeStep:
-        """Newton's step of some variables alone."""
+        """Return Newton's step over the free variables alone."""
         F = np.empty((len(free), self.rows.width))
         r = self.features.rank
         points = self.features.points[free if self.problem.idx is None else self.problem.idx[free]]
@@ -142,11 +148,13 @@ class LowRank:
         F[:, r:] = np.sqrt(self.problem.offset)
         return _FreeStep(self, free, F)
 
-    def left(self, state: InteriorState) -> float:
-        """What separates f at α from the bound that w and ν give, by their sums, as a part of |f|; an infinite bound
-        counts as the largest α."""
+    def relative_gap(self, state: InteriorState) -> float:
+        """Return the gap between f at α and the bound that w and ν give, as a part of |f|.
+
+        An infinite upper bound counts as the largest α.
+        """
         problem, alpha, slopes = self.problem, state.alpha, self.slopes(state)
-        w_alpha = self.gathered(alpha)
+        w_alpha = self.weighted_rows(alpha)
         missing = w_alpha - state.w
         room = np.where(np.isfinite(problem.upper), problem.upper - alpha, float(alpha.max()))
         room[problem.upper == 0] = 0.0
@@ -161,12 +169,12 @@ class LowRank:
     # --- the iteration ---------------------------------------------------------------------------
 
     def start(self, warm: NDArray | None) -> InteriorState:
-        """w = 0, and α as far from its bounds as the equality lets it."""
+        """Return the start: w = 0, and α as far from its bounds as the equality allows."""
         problem, live = self.problem, self.live
         alpha = inside(problem, warm)
         size = float(np.abs(problem.p).mean())
         if not size:
-            w = self.gathered(alpha)
+            w = self.weighted_rows(alpha)
             size = problem.scale * float(w @ w) / float(alpha.sum()) or 1.0
         capped = live & np.isfinite(problem.upper)
         room = np.where(capped, problem.upper - alpha, 1.0)
@@ -175,45 +183,27 @@ class LowRank:
         at = np.stack([np.where(live, alpha, 0.0), room, low, high])
         return InteriorState(at, np.zeros(self.rows.width), np.zeros(self.rows.n), 0.0)
 
-    @np.errstate(over="ignore", invalid="ignore")  # what is not finite ends the iteration, and is looked for
+    @np.errstate(over="ignore", invalid="ignore")  # numbers that are not finite end the iteration; they are checked for
     def step(self, state: InteriorState) -> InteriorState:
-        """One predictor and corrector; the end, where the gap says so."""
-        # One stretch has nothing to share: BLAS has one thread for all of the step, which takes time to arrange.
+        """Return the state after one predictor and corrector step, or the last one if the gap is reached."""
+        # One stretch is not shared among threads: limit BLAS to one thread once for the step, not for each pass.
         with ONE_THREAD if len(self.parts) == 1 else contextlib.nullcontext():
-            return self._stepped(state)
+            return self._step(state)
 
-    def _stepped(self, state: InteriorState) -> InteriorState:
+    def _step(self, state: InteriorState) -> InteriorState:
+        """Return the state after one predictor and corrector step, or the last one."""
         problem, rows, s = self.problem, self.rows, self.problem.scale
         at, w, width, parts = np.array(state.at), state.w, self.rows.width, len(self.parts)
         borders = self.borders
-        grams, sums = np.zeros((parts, width, width)), np.zeros((parts, 12))
-        vectors = np.zeros((parts, 4 if borders > 1 else 3, width))
         q, rho = np.empty((2, problem.n))
-        self.shared(
-            lambda k, start, stop: rows.weigh(
-                start,
-                stop,
-                at,
-                state.values,
-                state.nu,
-                state.level,
-                NOTHING * state.largest,
-                q,
-                rho,
-                grams[k],
-                vectors[k],
-                sums[k],
-            )
-        )
-        half = grams.sum(axis=0)  # the lower triangle
-        G = half + half.T
-        G.flat[:: width + 1] = half.diagonal()
-        by_e, by_rho, w_alpha, *by_one = vectors.sum(axis=0)
-        sum_q, e_rho, e_alpha, products, p_alpha, ridges, residual, e_q, rhos, alphas = (
-            sums[:, :10].sum(axis=0).tolist()
-        )
-        w_alpha = w_alpha + self.beside
-        missing, lacks = w_alpha - w, self.lacking(e_alpha, alphas)
+        G, (by_e, by_rho, w_alpha, *by_one), totals = self._weigh(state, at, q, rho)
+        sum_q, e_q = totals[_passes.SUM_Q], totals[_passes.SUM_EQ]
+        e_rho, sum_rho = totals[_passes.SUM_EQR], totals[_passes.SUM_QR]
+        e_alpha, sum_alpha = totals[_passes.SUM_EA], totals[_passes.SUM_A]
+        products, residual = totals[_passes.SUM_PRODUCTS], totals[_passes.SUM_RESIDUAL]
+        p_alpha, ridges = totals[_passes.SUM_PA], totals[_passes.SUM_RAA]
+        w_alpha = w_alpha + self.fixed_rows
+        missing, lacks = w_alpha - w, self.equality_residuals(e_alpha, sum_alpha)
         objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - p_alpha
         left = products + residual + 0.5 * s * float(missing @ missing)
         left += float(np.abs(lacks) @ np.abs([state.nu, state.level][:borders]))
@@ -222,67 +212,104 @@ class LowRank:
         fell = gap < 0.9 * state.best
         stalled = 0 if fell else state.stalled + 1
         state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled, largest=float(q.max()))
-        if gap <= ENOUGH or stalled > (STALLED if gap > NEAR else NEARLY) or not np.isfinite(gap):
-            return self.ended(state, q)
+        if (
+            gap <= CONVERGED_GAP
+            or stalled > (MAX_STALLED if gap > NEAR_GAP else MAX_STALLED_NEAR)
+            or not np.isfinite(gap)
+        ):
+            return self.finish(state, q)
         system = _System(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
         mu = products / self.count
         # Predictor.
-        dw, d_nu, d_level = system.solve(missing + by_rho, lacks - [e_rho, rhos][:borders])
+        dw, d_nu, d_level = system.solve(missing + by_rho, lacks - [e_rho, sum_rho][:borders])
         changes, change = np.empty((3, problem.n)), np.empty(rows.n)
-        vectors, sums = np.zeros((parts, 2, width)), np.zeros((parts, 7))
+        vectors, sums = np.zeros((parts, 2, width)), np.zeros((parts, _passes.AHEAD))
 
         def predict(k: int, start: int, stop: int) -> None:
             rows.predict(start, stop, at, dw, d_nu, d_level, q, rho, changes[0], vectors[k], sums[k])
 
-        self.shared(predict)
-        (fixed, free), totals = vectors.sum(axis=0), sums[:, :6].sum(axis=0)
-        own_fixed, own_free, (first, second) = totals[[0, 4]][:borders], totals[[1, 5]][:borders], totals[2:4].tolist()
-        k = min(1.0, 1.0 / max(float(sums[:, 6].max()), 1e-300))
+        self.run_parallel(predict)
+        (fixed, free), totals = vectors.sum(axis=0), sums[:, : _passes.MOST_INVERSE].sum(axis=0)
+        border_fixed = totals[[_passes.SUM_FIXED, _passes.SUM_QFIXED]][:borders]
+        border_free = totals[[_passes.SUM_FREE, _passes.SUM_QFREE]][:borders]
+        first, second = float(totals[_passes.SUM_FIRST]), float(totals[_passes.SUM_SECOND])
+        k = min(1.0, 1.0 / max(float(sums[:, _passes.MOST_INVERSE].max()), 1e-300))
         ahead = max(products + k * first + k * k * second, 0.0)
         goal = (ahead / products) ** 3 * mu
         # Corrector.
-        dw, d_nu, d_level = system.solve(missing + fixed + goal * free, lacks - own_fixed - goal * own_free)
-        most = np.zeros(parts)
+        dw, d_nu, d_level = system.solve(missing + fixed + goal * free, lacks - border_fixed - goal * border_free)
+        inverse_steps = np.zeros(parts)
 
         def correct(k: int, start: int, stop: int) -> None:
-            most[k] = rows.correct(start, stop, at, dw, d_nu, d_level, goal, q, rho, changes, change)
+            inverse_steps[k] = rows.correct(start, stop, at, dw, d_nu, d_level, goal, q, rho, changes, change)
 
-        self.shared(correct)
-        k = min(1.0, TO_BOUND / max(float(most.max()), 1e-300))
+        self.run_parallel(correct)
+        k = min(1.0, STEP_TO_BOUND / max(float(inverse_steps.max()), 1e-300))
         if not (np.isfinite(k) and np.isfinite(dw).all() and np.isfinite([d_nu, d_level]).all()) or k < 1e-12:
-            return self.ended(state, q)
+            return self.finish(state, q)
         after = np.empty_like(at)
-        self.shared(lambda _, start, stop: rows.advance(start, stop, at, changes, k, after))
+        self.run_parallel(lambda _, start, stop: rows.advance(start, stop, at, changes, k, after))
         nu, level = state.nu + k * d_nu, state.level + k * d_level
         return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=nu, level=level)
 
-    def ended(self, state: InteriorState, q: NDArray) -> InteriorState:
-        """The end: variables at their bounds where the iteration says so, and the others where that leads."""
+    def _weigh(
+        self, state: InteriorState, at: NDArray, q: NDArray, rho: NDArray
+    ) -> tuple[NDArray, NDArray, list[float]]:
+        """Run the first pass, which computes q and ρ, and add up its sums.
+
+        Returns
+        -------
+        G : array of shape (r, r)
+            Fᵀdiag(q)F.
+        vectors : array of shape (3 or 4, r)
+            Rows times qe, qρ, α and, with two equalities, q.
+        totals : list of float
+            The sums that `_passes` names.
+        """
+        width, parts, least = self.rows.width, len(self.parts), MIN_ROW_SHARE * state.largest
+        grams, sums = np.zeros((parts, width, width)), np.zeros((parts, _passes.SUMS))
+        vectors = np.zeros((parts, 4 if self.borders > 1 else 3, width))
+
+        def weigh(k: int, start: int, stop: int) -> None:
+            given = state.values, state.nu, state.level, least
+            self.rows.weigh(start, stop, at, *given, q, rho, grams[k], vectors[k], sums[k])
+
+        self.run_parallel(weigh)
+        half = grams.sum(axis=0)  # the lower triangle
+        G = half + half.T
+        G.flat[:: width + 1] = half.diagonal()
+        return G, vectors.sum(axis=0), sums[:, : _passes.SUM_BOUND].sum(axis=0).tolist()
+
+    def finish(self, state: InteriorState, q: NDArray) -> InteriorState:
+        """Return the last state: with variables at the bounds that their multipliers show, if that is as accurate."""
         state = replace(state, values=self.values(state.w), done=True)
         crossed = at_bounds(self, state, q)
-        before, after = self.left(state), self.left(crossed)
-        return replace(crossed, gap=after, exact=True) if after <= max(before, EXACT) else replace(state, gap=before)
+        before, after = self.relative_gap(state), self.relative_gap(crossed)
+        return (
+            replace(crossed, gap=after, exact=True) if after <= max(before, EXACT_GAP) else replace(state, gap=before)
+        )
 
 
 class _FreeStep:
-    """Newton's step of some variables alone; w moves with them."""
+    """Newton's step over the free variables alone, which also moves w."""
 
     def __init__(self, form: LowRank, free: NDArray, F: NDArray) -> None:
         self.form, self.free, self.F = form, free, F
-        self._known: tuple[NDArray, NDArray] | None = None  # α, and Fᵀσα of it
-        self._left: tuple[NDArray, NDArray] | None = None  # variables that left since, and their rows
+        self._known: tuple[NDArray, NDArray] | None = None  # α, and its Fᵀσα
+        self._left: tuple[NDArray, NDArray] | None = None  # variables that left since then, and their rows
 
     def without(self, keep: NDArray) -> _FreeStep:
+        """Return the step over the variables ``keep`` only."""
         fewer = _FreeStep(self.form, self.free[keep], self.F[keep])
         if self._known is not None:
-            # Those that leave are at their bounds by now, where nothing moves them any more.
+            # Variables that leave are at their bounds, and do not move any more.
             fewer._known, fewer._left = self._known, (self.free[~keep], self.F[~keep])
         return fewer
 
-    def _gathered(self, alpha: NDArray) -> NDArray:
-        """Fᵀσα, from the last one and what has changed since: that of free variables, and of those that have left."""
+    def _weighted_rows(self, alpha: NDArray) -> NDArray:
+        """Return Fᵀσα, updated from the last one by the changes of the free variables and of those that left."""
         if self._known is None:
-            total = self.form.gathered(alpha)
+            total = self.form.weighted_rows(alpha)
         else:
             before, total = self._known
             for J, F in ((self.free, self.F), *(() if self._left is None else (self._left,))):
@@ -291,23 +318,26 @@ class _FreeStep:
         return total
 
     def step(self, alpha: NDArray, state: InteriorState, weight: NDArray) -> tuple[NDArray, InteriorState]:
+        """Return the change of the free variables, and the state with the new w and multipliers."""
         problem, free, F, w = self.form.problem, self.free, self.F, state.w
         s, sigma, borders = problem.scale, problem.sigma[free], self.form.borders
         e = np.zeros(len(free)) if problem.e is None else problem.e[free]
         rho = problem.p[free] - problem.ridge[free] * alpha[free] - s * sigma * (F @ w) + state.nu * e + state.level
-        lacks = self.form.lacking(0.0 if problem.e is None else float(problem.e @ alpha), float(alpha.sum()))
+        lacks = self.form.equality_residuals(0.0 if problem.e is None else float(problem.e @ alpha), float(alpha.sum()))
         root, sum_q, e_q = np.sqrt(weight)[:, None] * F, float(weight.sum()), float(e @ weight)
         columns = [F.T @ (sigma * weight * e), F.T @ (sigma * weight)][:borders]
         system = _System(root.T @ root, columns, [[sum_q, e_q], [e_q, sum_q]], s)
-        missing, own = self._gathered(alpha) - w, [float(e @ (weight * rho)), float(weight @ rho)]
-        dw, d_nu, d_level = system.solve(missing + F.T @ (sigma * weight * rho), lacks - own[:borders])
+        missing, border = self._weighted_rows(alpha) - w, [float(e @ (weight * rho)), float(weight @ rho)]
+        dw, d_nu, d_level = system.solve(missing + F.T @ (sigma * weight * rho), lacks - border[:borders])
         change = weight * (rho - s * sigma * (F @ dw) + d_nu * e + d_level)
         return change, replace(state, w=w + dw, nu=state.nu + d_nu, level=state.level + d_level)
 
 
 class _System:
-    """Newton's system of w and of the multipliers, a border column each, factorised with a unit diagonal; each solve is
-    refined once."""
+    """Newton's system for w and the multipliers, with a border column for each multiplier.
+
+    It is scaled to a unit diagonal and factorised; each solve is refined once.
+    """
 
     def __init__(self, G: NDArray, columns: list[NDArray], corner: list[list[float]], s: float) -> None:
         r, borders = len(G), len(columns)
@@ -323,27 +353,28 @@ class _System:
         unit, lift = M * self.scale * self.scale[:, None], 4 * _EPS
         unit.flat[:: len(M) + 1] = 1.0 + lift
         factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
-        while failed and lift < 1.0:  # round-off of a Gram matrix whose rows are nearly dependent
+        while failed and lift < 1.0:  # round-off in a Gram matrix with nearly dependent rows
             lift *= 10
             unit.flat[:: len(M) + 1] = 1.0 + lift
             factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
         self.factor = factor
 
     def solve(self, right: NDArray, last: NDArray) -> tuple[NDArray, float, float]:
-        """Δw, Δν and Δμ, which are 0 where there is no such equality."""
+        """Return Δw, Δν and Δμ; a multiplier without an equality has 0."""
         b = np.concatenate([self.s * right, last])
-        x = self._solved(b)
-        x += self._solved(b - self.M @ x)
+        x = self._solve_scaled(b)
+        x += self._solve_scaled(b - self.M @ x)
         d_nu, d_level = np.append(x[self.r :], [0.0, 0.0])[:2].tolist()
         return x[: self.r], d_nu, d_level
 
-    def _solved(self, b: NDArray) -> NDArray:
+    def _solve_scaled(self, b: NDArray) -> NDArray:
+        """Return the solution by the factor, without refinement."""
         found: NDArray = self.scale * scipy.linalg.lapack.dpotrs(self.factor, self.scale * b, lower=1)[0]
         return found
 
 
 def copies_of(problem: DualProblem) -> int:
-    """How many variables each point has, if they stand one block of all points after another; else 0."""
+    """Return the number of variables of each point if they are stacked, a block of all points each; else 0."""
     if problem.idx is None:
         return 1
     N = problem.gram.n

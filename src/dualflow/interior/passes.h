@@ -1,7 +1,7 @@
-/* One stretch of variables in each pass of an interior-point iteration: what is done to each of them alone.
+/* The operations on single variables in each pass of an interior-point iteration, over a stretch of variables.
  *
- * A variable has its value a, its room u − a, and the multipliers low and high of its two bounds. Where u is infinite
- * there is no room and no multiplier high; where u is 0 the variable takes no part. */
+ * A variable has a value a, its room u − a, and the multipliers low and high of its two bounds. If u is infinite there is
+ * no room and no multiplier high; if u is 0 the variable is fixed at 0. */
 #ifndef DUALFLOW_PASSES_H
 #define DUALFLOW_PASSES_H
 
@@ -9,21 +9,22 @@
 
 #include "clones.h"
 
-/* What is given of the variables, each (n,), and where the iteration is; e is NULL without an equality. */
+/* The variables' state and data, each (n,); e is NULL without an equality. */
 typedef struct {
     const double *alpha, *room, *low, *high;
     const double *upper, *ridge, *p, *sigma, *e;
 } Variables;
 
-/* Sums of `weigh`: q, e q rho, e a, a low + room high, p a, ridge a a, |residual| a, e q, q rho, a, the part of the dual
- * bound of finite bounds, and the largest |residual|. */
+/* Sums of `weigh`, in this order: q, e q rho, e a, a low + room high, p a, ridge a a, |residual| a, e q, q rho, a, the
+ * contribution of finite upper bounds to the dual bound, and the largest |residual|. */
 enum {
     SUM_Q, SUM_EQR, SUM_EA, SUM_PRODUCTS, SUM_PA, SUM_RAA, SUM_RESIDUAL, SUM_EQ, SUM_QR, SUM_A, SUM_BOUND, MAX_RESIDUAL,
     SUMS
 };
 
-/* q = 1/(low/a + high/room + ridge), rho = p + nu e + level − (scale sigma values + ridge a), which is what the
- * predictor's right side is, and to the sums of points (by_q, by_qe, by_qr, by_a, by_qs) what their variables add. */
+/* Compute q = 1/(low/a + high/room + ridge) and the predictor's right side
+ * rho = p + nu e + level − (scale sigma values + ridge a); add each variable to the sums of its point (by_q, by_qe,
+ * by_qr, by_a, by_qs). */
 CLONES static void weigh(Index m, Index at, const Variables *v, const double *values, double nu, double level,
                          double scale, double *q, double *rho, double *by_q, double *by_qe, double *by_qr, double *by_a,
                          double *by_qs, double *sums)
@@ -59,12 +60,12 @@ CLONES static void weigh(Index m, Index at, const Variables *v, const double *va
     }
 }
 
-/* Sums of `predict`: e q fixed, e q free, what the products a low + room high change by to first and to second order,
- * q fixed, q free, and the largest inverse of a step that ends at a bound. */
+/* Sums of `predict`, in this order: e q fixed, e q free, the first- and second-order change of the products
+ * a low + room high, q fixed, q free, and the largest inverse of a step length that ends at a bound. */
 enum { SUM_FIXED, SUM_FREE, SUM_FIRST, SUM_SECOND, SUM_QFIXED, SUM_QFREE, MOST_INVERSE, AHEAD };
 
-/* The predictor's change of each variable, from how values change; to the sums of points what the corrector's right
- * side is of q times (fixed + mu free). */
+/* Compute the predictor's change of each variable from the change of the values; add q times the corrector's right side,
+ * fixed + mu free, to the sums of its point. */
 CLONES static void predict(Index m, Index at, const Variables *v, const double *change, double d_nu, double d_level,
                            double scale, const double *q, const double *rho, double *ahead, double *by_fixed, double *by_free,
                            double *sums)
@@ -98,8 +99,8 @@ CLONES static void predict(Index m, Index at, const Variables *v, const double *
     }
 }
 
-/* The corrector's change of each variable and of its multipliers; returns the largest inverse of a step that ends at a
- * bound. ``da`` holds the predictor's change of the variable, and then the corrector's. */
+/* Compute the corrector's change of each variable and of its multipliers; return the largest inverse of a step length
+ * that ends at a bound. ``da`` has the predictor's change before, and the corrector's after. */
 CLONES static double correct(Index m, Index at, const Variables *v, const double *change, double d_nu, double d_level,
                              double scale, double mu, const double *q, const double *rho, double *da, double *dl, double *dh)
 {
@@ -131,7 +132,7 @@ CLONES static double correct(Index m, Index at, const Variables *v, const double
     return most;
 }
 
-/* The next values of the variables, a step of that length on; none reaches a bound. */
+/* Compute the variables after a step of the given length; none reaches a bound. */
 CLONES static void advance(Index m, Index at, const Variables *v, const double *da, const double *dl, const double *dh,
                            double length, double *alpha, double *room, double *low, double *high)
 {

@@ -1,4 +1,4 @@
-"""What an interior-point iteration carries from step to step."""
+"""The state of an interior-point iteration, and its start."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from ..flows.gradient import interior_point
 
 __all__ = ["InteriorState", "inside"]
 
-#: The part of a given start that is kept, and of a bound below which every start is: where the equality wants all
-#: variables at their bounds nothing lies inside, and the steps make up for what is missing.
-WARM, BELOW = 0.9, 0.99
+#: Weight of a given start in its mixture with the interior point.
+WARM_SHARE = 0.9
+#: Every start is at most this part of its upper bounds. If the equality needs all variables at their bounds the start
+#: violates it, and the steps correct that.
+MAX_BOUND_SHARE = 0.99
 
 
 @dataclass(frozen=True)
 class InteriorState:
-    """Where the iteration is.
+    """State of the iteration.
 
     Attributes
     ----------
     at : array of shape (4, n)
-        α, its room u − α, and the multipliers of α ≥ 0 and α ≤ u: all above 0 on the way; at the end α may be at a
-        bound, and may be alone.
+        α, its room u − α, and the multipliers of α ≥ 0 and α ≤ u. All are positive until the end, when α may be at a
+        bound and the only row.
     w, values : array of shape (r,), array of shape (N,)
-        Weights of the features, a variable of its own, and F w; empty in the dense form.
+        Weights of the features, an independent variable, and F w; empty in the dense form.
     nu, level : float
-        The multipliers ν of eᵀα = d and μ of 1ᵀα = total; 0 where there is no such equality.
+        The multipliers ν of eᵀα = d and μ of 1ᵀα = total; 0 without such an equality.
     gap : float
-        What is left by the iteration's own sums, as a part of |f|.
+        Relative gap by the iteration's own sums.
     best, stalled : float, int
         The least gap so far, and steps since it fell by a tenth.
     largest : float
@@ -39,15 +41,15 @@ class InteriorState:
     moved : float
         The part of the last step that the bounds allowed.
     done, exact : bool
-        Whether this is the end; and whether bounds are met exactly there.
+        Whether the iteration has ended, and whether α is exact at its bounds.
     within : int array
-        The variables that all this is about, of more of them (`Reduced`); none where it is about all.
+        The variables of the state, if it is over a part of them (`Reduced`); else empty.
     rest : array of shape (n,)
-        α of the others.
+        α of the other variables.
     share : array of shape (len(within),)
-        The part of its group that a variable stands for is its inverse, where they are a sample.
+        If the variables are a sample: the part of its group that was sampled, for each variable.
     rounds : int
-        How often variables have been chosen.
+        Times that variables have been chosen.
     """
 
     at: NDArray
@@ -69,13 +71,13 @@ class InteriorState:
 
     @property
     def alpha(self) -> NDArray:
-        """α of the variables that this is about."""
+        """α of the state's variables."""
         alpha: NDArray = self.at[0]
         return alpha
 
     @property
     def everywhere(self) -> NDArray:
-        """α of all variables, a copy."""
+        """A copy of α of all variables."""
         if not len(self.within):
             return np.array(self.alpha)
         alpha = np.array(self.rest)
@@ -84,8 +86,8 @@ class InteriorState:
 
 
 def inside(problem: DualProblem, warm: NDArray | None) -> NDArray:
-    """A start within the bounds, shape (n,): as far from them as the equality lets it, or most of ``warm``."""
+    """Return a start between the bounds, shape (n,): as far from them as the equality allows, or mostly ``warm``."""
     alpha = interior_point(problem)
     if warm is not None:
-        alpha = WARM * warm + (1.0 - WARM) * alpha
-    return np.minimum(alpha, BELOW * problem.upper)
+        alpha = WARM_SHARE * warm + (1.0 - WARM_SHARE) * alpha
+    return np.minimum(alpha, MAX_BOUND_SHARE * problem.upper)

@@ -1,4 +1,4 @@
-"""What `evolution-strategy` and `particle-swarm` share: presets, limits, and the box they need."""
+"""The base class of `evolution-strategy` and `particle-swarm`: presets, limits, and the check of the box."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..core.workspace import Workspace
 
 __all__ = ["EvolutionarySolver"]
 
-#: What the options stand for that were left open.
+#: Values of the options that are None, for each preset.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {"patience": 100, "generations": 10_000, "memetic": True},
     "paper": {"patience": 5, "generations": 1000, "memetic": False},
 }
-#: Bounds or kernel values from which f is looked at for overflow.
-LARGE = 1e100
+#: Bounds or kernel values from which f is checked for overflow.
+MIN_OVERFLOW_CHECK = 1e100
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class EvolutionarySolver(Solver[Workspace, StateT]):
     max_n: ClassVar[int | None] = 8000
     needs_psd: ClassVar[bool] = False
     whole: ClassVar[bool] = True
-    default_max_steps: ClassVar[int] = 1_000_000  # ``generations`` is the limit that counts
+    default_max_steps: ClassVar[int] = 1_000_000  # ``generations`` is the effective limit
 
     def chosen(self, name: str) -> Any:
-        """An option, or what the preset says where it was left open."""
+        """Return the value of an option, from the preset if it is None."""
         value = getattr(self, name)
         return PRESETS[self.preset][name] if value is None else value
 
@@ -52,26 +52,28 @@ class EvolutionarySolver(Solver[Workspace, StateT]):
         return int(self.sweeps) if self.chosen("memetic") else 0
 
     def first(self, problem: DualProblem, warm: NDArray | None) -> NDArray | None:
-        """Who takes the first place of a random population: a warm start, or where individuals learn α = 0.
+        """Return the first individual of a random population: a warm start, or α = 0 with memetic learning, or None.
 
-        At large C coordinate descent from a random α ends no better than 0 in any reasonable time.
+        At large C coordinate descent from a random α does not get below f(0) in a reasonable time.
         """
         return np.zeros(problem.n) if warm is None and self.sweeps_made else warm
 
     def generations_a_step(self, n: int) -> int:
-        """So many that a step takes some milliseconds and a time limit is kept."""
-        crowd = max(1.0, self.population / 10)
-        return max(1, int((min(10, 2000 // n) if self.sweeps_made else min(50, 20_000_000 // n**2)) / crowd))
+        """Return the generations of a step: it takes some milliseconds, so that a time limit is kept."""
+        size = max(1.0, self.population / 10)
+        return max(1, int((min(10, 2000 // n) if self.sweeps_made else min(50, 20_000_000 // n**2)) / size))
 
     def mismatch(self, problem: DualProblem) -> str | None:
         reason = super().mismatch(problem)
         if reason is None and not np.isfinite(problem.upper).all():
             return f"{self.name!r} draws α from the whole box, and some upper bounds are infinite; give a finite C"
-        most = float(problem.upper.max(initial=0.0))
-        if reason is None and max(most, float(np.abs(problem.diag()).max())) > LARGE:
+        largest = float(problem.upper.max(initial=0.0))
+        if reason is None and max(largest, float(np.abs(problem.diag()).max())) > MIN_OVERFLOW_CHECK:
             with np.errstate(over="ignore", invalid="ignore"):
-                reach = np.abs(problem.dense()).sum() * most * most + np.abs(problem.p).sum() * most
-            if not np.isfinite(reach):
-                reason = f"{self.name!r} draws α from the whole box, up to {most:.3g}, and f overflows float64 there; "
+                bound = np.abs(problem.dense()).sum() * largest * largest + np.abs(problem.p).sum() * largest
+            if not np.isfinite(bound):
+                reason = (
+                    f"{self.name!r} draws α from the whole box, up to {largest:.3g}, and f overflows float64 there; "
+                )
                 reason += "give a smaller C, or scale the kernel"
         return reason

@@ -1,4 +1,4 @@
-"""What `gradient-flow` and `lotka-volterra` share: a field, an integrator chosen by name, a clock."""
+"""The base class of `gradient-flow` and `lotka-volterra`: a vector field, and an integrator chosen by name."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["FlowContext", "FlowSolver", "FlowState"]
 
 @dataclass
 class FlowContext:
-    """The workspace, and what implicit steps make of it."""
+    """The workspace, and factors of its matrix for implicit steps."""
 
     workspace: Workspace
 
     @cached_property
     def factor(self) -> NDArray | None:
-        """L of shape (n, r) with Q = LLᵀ + diag(ridge), where the rank is low."""
+        """L of shape (n, r) with Q = LLᵀ + diag(ridge), or None if the rank is not low."""
         return low_rank(self.workspace)
 
     @cached_property
@@ -43,8 +43,16 @@ class FlowContext:
 
 @dataclass(frozen=True)
 class FlowState:
-    """Where the flow is, and for implicit steps the mean product of α and its slacks, and steps without movement. Where
-    there are no slacks that product is what is left of the gradient, as a part of its terms."""
+    """State of the flow.
+
+    Attributes
+    ----------
+    at : ImplicitState
+    complementarity : float
+        For implicit steps, the mean product of α and its slacks; without slacks the gradient, as a part of its terms.
+    stalled : int
+        Implicit steps without movement.
+    """
 
     at: ImplicitState
     complementarity: float = np.inf
@@ -53,7 +61,7 @@ class FlowState:
 
 @dataclass(frozen=True)
 class FlowSolver(Solver[FlowContext, FlowState]):
-    """Base of the classical flows; subclasses say which field moves and how fast its multiplier is."""
+    """Base of the classical flows; subclasses define the field and the time scale of its multiplier."""
 
     integrator: str = option("implicit", OneOf(words=("implicit", "multiplicative", *METHODS)))
     time_step: float | None = option(None, Number(above=0, none=True))
@@ -72,7 +80,7 @@ class FlowSolver(Solver[FlowContext, FlowState]):
         raise NotImplementedError
 
     def multiplier_time(self) -> float:
-        """τ of the multiplier; 0 is exact."""
+        """Return the time scale τ of the multiplier; 0 is the exact multiplier."""
         return 0.0
 
     def open(self, problem: DualProblem, workspace: Workspace) -> FlowContext:
@@ -94,12 +102,12 @@ class FlowSolver(Solver[FlowContext, FlowState]):
         w = weights(problem, alpha)
         nu = balance(problem, w, g)
         drive = np.abs(g if problem.e is None else g + nu * problem.e)
-        # Slacks are margins: they start at the size of p or, where p = 0, of the mean slope Qα. (The size of Qα
-        # for all, which is C times too large at α = u/2, costs the hinge 10 steps more.)
+        # Slacks are margins: they start at the size of p or, if p = 0, of the mean slope Qα. (The size of Qα for all,
+        # which is C times too large at α = u/2, costs the hinge 10 more steps.)
         size = float(np.abs(problem.p).mean()) or float(-g @ alpha) / float(alpha.sum())
         mutation = max(size * float(alpha.mean()), float(np.finfo(float).eps))
-        # Of the size of the clocks: 100 times that of the flow, and a tenth of that of λ, whose restoring force is of
-        # the size of 1/Q (longer, and the flow's damping is gone at once, for up to 4 steps more).
+        # The first step is 100 times the flow's time scale, and at least a tenth of that of λ, whose restoring force is
+        # of the size of 1/Q. (With a longer step the flow loses its damping immediately: up to 4 more steps.)
         clock = self.multiplier_time() * float(problem.diag().max())
         h = self.time_step or max(100.0 / max(float(drive.max()), 1e-300), 0.1 * clock)
         first = implicit_start(problem, alpha, h, nu, mutation)
@@ -125,7 +133,7 @@ class FlowSolver(Solver[FlowContext, FlowState]):
         return FlowState(replace(at, t=at.t + h, alpha=alpha, nu=nu))
 
     def multiplicative(self, problem: DualProblem, at: ImplicitState, h: float) -> tuple[NDArray, float]:
-        """One explicit step of (α, ν) in log or logit coordinates."""
+        """Return α and ν after one explicit step in log or logit coordinates."""
         alpha = multiplicative_step(problem, at.alpha, h)
         return alpha, self.field(problem).multiplier(alpha)
 
@@ -135,7 +143,7 @@ class FlowSolver(Solver[FlowContext, FlowState]):
     def finished(self, state: FlowState) -> bool:
         if self.t_end is not None and state.at.t >= self.t_end * (1 - 1e-12):
             return True
-        # Three steps without movement: round-off rules. ε underflowed: nothing is left to anneal.
+        # Three steps without movement: round-off prevents more. Or ε has underflowed and cannot decrease further.
         return state.stalled >= 3 or state.complementarity <= 1e-300
 
     def is_exact(self, state: FlowState) -> bool:

@@ -19,14 +19,14 @@ from ..flows.gradient import balance, interior_point, weights
 
 __all__ = ["AnalogFlow"]
 
-#: The first and the longest stretch of a run in the integrators' time constants (the simulator's shortest step is a
-#: share of the stretch); at rest, no voltage moved this much in a stretch.
-FIRST, LONGEST, REST_V = 100.0, 1e6, 1e-9 * FULL_SCALE
+FIRST_STRETCH = 100.0  # length of a run's first stretch, in time constants of the integrators
+MAX_STRETCH = 1e6  # of the longest one, in time constants: the simulator's shortest step is a part of the stretch
+MAX_REST_V = 1e-9 * FULL_SCALE  # movement of a voltage in a stretch, up to which the circuit is at rest
 
 
 @dataclass
 class AnalogContext:
-    """The problem, and the circuits that were built of it, by seed."""
+    """The problem, and the circuits built from it, by seed."""
 
     problem: DualProblem
     circuits: dict[int, Circuit] = field(default_factory=dict)
@@ -34,8 +34,8 @@ class AnalogContext:
 
 @dataclass(frozen=True)
 class AnalogState:
-    """α, ν, the volts on the capacitors; where the flow is and how long its next stretch is, both in the flow's time;
-    whether the last stretch moved nothing; the seed of its parts, and stretches so far."""
+    """α, ν, the capacitors' voltages (``held``), the flow's time ``t``, the length of its next stretch, whether the
+    last stretch moved nothing, the seed of the parts' faults, and the stretches so far."""
 
     alpha: NDArray
     multiplier: float
@@ -52,9 +52,9 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
     """The gradient or Lotka-Volterra flow as an analog circuit of integrators and conductances, in ngspice (a study).
 
     One step is a stretch of the circuit's time, ten times as long as the one before. αᵢ is a voltage, 5 V for the
-    largest that is allowed; 1 s of the circuit is 1e4/S of the flow's time, S the largest term of the fitness
+    largest upper bound; 1 s of the circuit is 1e4/S of the flow's time, S the largest term of the fitness
     (`dualflow.analog.build`). ngspice is a program, not a package of Python: ``apt install ngspice`` on Debian. The
-    time limit and Ctrl-C end it, and give back the state before the stretch.
+    time limit and Ctrl-C end it; the state before the stretch is returned.
 
     Parameters
     ----------
@@ -71,17 +71,17 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
     time_step : float, optional
         The flow's time of the first stretch; by default that of 100 time constants of the integrators.
     t_end : float, optional
-        The flow's time at which to stop; by default at rest, which noise never comes to: then set this.
+        The flow's time at which to stop; by default at rest. With noise there is no rest: set this then.
     control : {"shuffled"}, optional
-        The control: the same conductances, each at the place of another. What it ends at is what the circuit is worth
-        without its problem.
+        The control: the same conductances in shuffled places. Its result shows what the circuit gives without the
+        problem.
 
     Raises
     ------
     SolverUnavailable
         ngspice is not installed.
     DualflowError
-        It finds no solution of the circuit.
+        ngspice finds no solution of the circuit.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
 
     @property
     def parts(self) -> Parts:
-        """What its circuits are made of."""
+        """The parts of its circuits."""
         return Parts(self.cells, self.tolerance, self.gain_bandwidth, self.offset, self.noise)
 
     def open(self, problem: DualProblem, workspace: Workspace) -> AnalogContext:
@@ -134,7 +134,7 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
         return AnalogContext(workspace)
 
     def circuit(self, context: AnalogContext, seed: int) -> Circuit:
-        """That of a seed."""
+        """Return the circuit of a seed."""
         if seed not in context.circuits:
             made = build(context.problem, self.flow, self.parts, tau=self.tau, seed=seed, control=self.control)
             context.circuits[seed] = made
@@ -146,7 +146,7 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
         if warm is not None:
             alpha = 0.99 * warm + 0.01 * alpha  # the flow cannot leave a bound
         nu = balance(problem, weights(problem, alpha), -problem.gradient(alpha))
-        stretch = circuit.flow_time(FIRST * TIME_CONSTANT) if self.time_step is None else self.time_step
+        stretch = circuit.flow_time(FIRST_STRETCH * TIME_CONSTANT) if self.time_step is None else self.time_step
         return AnalogState(alpha, nu, circuit.at(alpha, nu), 0.0, stretch, False, seed, 0)
 
     def step(self, context: AnalogContext, state: AnalogState) -> AnalogState:
@@ -156,9 +156,9 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
         trace = simulate(circuit, seconds, state.held, noise_seed)
         alpha, nu = trace.alpha[-1], float(trace.multiplier[-1])
         moved = float(np.abs(alpha - state.alpha).max()) * FULL_SCALE / circuit.unit
-        # What moves nothing in a moment need not be at rest.
-        at_rest = moved <= REST_V and seconds >= FIRST * TIME_CONSTANT * (1 - 1e-9)
-        longest = max(circuit.flow_time(LONGEST * TIME_CONSTANT), state.stretch)
+        # A short stretch that moves nothing does not show that the circuit is at rest.
+        at_rest = moved <= MAX_REST_V and seconds >= FIRST_STRETCH * TIME_CONSTANT * (1 - 1e-9)
+        longest = max(circuit.flow_time(MAX_STRETCH * TIME_CONSTANT), state.stretch)
         stretch = min(state.stretch * self.growth, longest)
         return AnalogState(alpha, nu, trace.held[-1], t, stretch, at_rest, state.seed, state.stretches + 1)
 

@@ -1,4 +1,4 @@
-"""Cascade: parts are solved alone, their survivors together, and who violates a condition joins."""
+"""Cascade: parts of the variables are solved alone, their support vectors together, and violators join these."""
 
 from __future__ import annotations
 
@@ -16,18 +16,34 @@ from ..exceptions import SolverMismatch
 
 __all__ = ["Cascade"]
 
-#: Variables of a part, at least: fewer are no problem of their own.
-LEAST = 32
-#: The parts of the tolerance that the survivors' own solve may leave, and that those may add which violate a condition
-#: by too little to join; and the tolerance of the parts' own solves: what they miss joins later.
-OWN, LEFT, PARTS_TOL = 0.25, 0.25, 1e-3
-#: Invaders of a step at most, as a part of the survivors, and what is let in anyway.
-INVADERS, ANYWAY = 0.5, 512
+#: Variables of a part, at least.
+MIN_PART = 32
+#: Tolerance of the survivors' solve, as a part of the solver's.
+SURVIVORS_TOL_SHARE = 0.25
+#: Gap that violators which do not join may add together, as a part of the tolerance.
+VIOLATORS_TOL_SHARE = 0.25
+#: Least tolerance of the parts' solves: variables that they miss join later.
+PARTS_TOL = 1e-3
+#: Violators that join in a step, at most, as a part of the survivors.
+MAX_VIOLATORS_SHARE = 0.5
+#: Violators that may join in any case.
+VIOLATORS_ALWAYS_ALLOWED = 512
 
 
 @dataclass(frozen=True)
 class CascadeState:
-    """α of shape (n,), who is solved together next, whether the parts were solved, and whether nobody joined."""
+    """State of the rounds.
+
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+    pool : int array
+        The variables that are solved together next.
+    begun : bool
+        Whether the parts were solved.
+    done : bool
+        Whether no violator joined.
+    """
 
     alpha: NDArray
     pool: NDArray
@@ -37,18 +53,18 @@ class CascadeState:
 
 @dataclass(frozen=True)
 class Cascade(Solver[Workspace, CascadeState]):
-    """Parts are solved alone, their survivors together; whoever violates a condition then joins, until nobody does.
+    """Parts are solved alone, then their support vectors together; KKT violators join these until there are none.
 
-    The rounds of `CascadeSVC` (Graf and others 2005, with invasion in the place of their tree), in this process, on any
-    problem whose points are in one place: kernels are needed between all variables and the survivors alone. Variables
-    are dealt out to the parts by sign, in their order, so that each has of either its share.
+    The rounds of `CascadeSVC` (Graf and others 2005, with violators that join in the place of their tree), in this
+    process, on any problem whose points are in one place. Kernel values are needed between all variables and the
+    survivors (nonzero variables) only. Each part has the same share of the variables of each sign, in their order.
 
     Parameters
     ----------
     parts : int > 0, default=8
-        Parts at most; none has fewer than 32 variables.
+        Parts, at most; none has fewer than 32 variables.
     gap_tol : float > 0, optional
-        Estimated relative gap at rest; by default the driver's ``tol``.
+        Estimated relative gap at which the run ends; by default the driver's ``tol``.
 
     Examples
     --------
@@ -65,7 +81,7 @@ class Cascade(Solver[Workspace, CascadeState]):
     state_type: ClassVar[type] = CascadeState
 
     name: ClassVar[str] = "cascade"
-    reaches: ClassVar[str] = "the tolerance asked for"
+    reaches: ClassVar[str] = "the requested tolerance"
     stochastic: ClassVar[bool] = False
     kinds = BOUNDED
     certify_every: ClassVar[int] = 1 << 30
@@ -75,8 +91,8 @@ class Cascade(Solver[Workspace, CascadeState]):
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         if "engine" in options:
             raise SolverMismatch(
-                "solver='cascade' works in this process, where all points are; engines (joblib, dask) are those of "
-                "CascadeSVC(engine=...), which trains where the rows are"
+                "solver='cascade' works in this process, on points in its memory; engines (joblib, dask) are options "
+                "of CascadeSVC(engine=...), which trains where the rows are"
             )
         return super().from_options(options)
 
@@ -92,19 +108,24 @@ class Cascade(Solver[Workspace, CascadeState]):
         tol = 1e-6 if self.gap_tol is None else self.gap_tol
         if not state.begun:
             alpha = np.zeros(problem.n)
-            for J in self._dealt(problem):
-                alpha[J] = _solved(problem, J, state.alpha[J], max(PARTS_TOL, OWN * tol), warm=False)
+            for J in self._split(problem):
+                alpha[J] = _solve_part(
+                    problem, J, state.alpha[J], max(PARTS_TOL, SURVIVORS_TOL_SHARE * tol), warm=False
+                )
             pool = np.flatnonzero(alpha)
-            # What is feasible in each part is so in all, and nobody may have weight at the optimum of each.
-            return CascadeState(alpha, pool if len(pool) else np.arange(min(problem.n, LEAST)), True, False)
+            # The parts' solutions together are feasible; all of them may be 0.
+            return CascadeState(alpha, pool if len(pool) else np.arange(min(problem.n, MIN_PART)), True, False)
         alpha = np.zeros(problem.n)
-        alpha[state.pool] = _solved(problem, state.pool, state.alpha[state.pool], OWN * tol, warm=True)
-        joining = _invaders(problem, alpha, state.pool, LEFT * tol)
+        alpha[state.pool] = _solve_part(
+            problem, state.pool, state.alpha[state.pool], SURVIVORS_TOL_SHARE * tol, warm=True
+        )
+        joining = _violators(problem, alpha, state.pool, VIOLATORS_TOL_SHARE * tol)
         pool = np.union1d(np.flatnonzero(alpha), joining)
         return CascadeState(alpha, pool if len(pool) else state.pool, True, not len(joining))
 
-    def _dealt(self, problem: Workspace) -> list[NDArray]:
-        count = max(1, min(self.parts, problem.n // LEAST))
+    def _split(self, problem: Workspace) -> list[NDArray]:
+        """Return the variables of each part."""
+        count = max(1, min(self.parts, problem.n // MIN_PART))
         order = np.argsort(problem.sigma if problem.e is None else problem.sigma + 2 * problem.e, kind="stable")
         return [np.sort(order[k::count]) for k in range(count)]
 
@@ -115,8 +136,8 @@ class Cascade(Solver[Workspace, CascadeState]):
         return state.done
 
 
-def _solved(problem: Workspace, J: NDArray, alpha: NDArray, tol: float, warm: bool) -> NDArray:
-    """The optimum of variables J alone, whose share of the equality is what a feasible α of theirs has of it."""
+def _solve_part(problem: Workspace, J: NDArray, alpha: NDArray, tol: float, warm: bool) -> NDArray:
+    """Return the optimum over the variables J alone, with the sum eᵀα that the given feasible α has over them."""
     from ..working_set.descent import Descent
 
     gram = problem.gram.subset(J if problem.idx is None else problem.idx[J])
@@ -128,8 +149,8 @@ def _solved(problem: Workspace, J: NDArray, alpha: NDArray, tol: float, warm: bo
     return part.project(state.alpha)
 
 
-def _invaders(problem: Workspace, alpha: NDArray, pool: NDArray, tol: float) -> NDArray:
-    """Who is not in the pool and violates a condition by more than what all of them may add to the gap together."""
+def _violators(problem: Workspace, alpha: NDArray, pool: NDArray, tol: float) -> NDArray:
+    """Return the variables outside the pool whose KKT violation could add more than the tolerance to the gap."""
     from ..online.invasion import best_multiplier
 
     h, upper, e = problem.gradient(alpha), problem.effective_upper, problem.e
@@ -138,5 +159,5 @@ def _invaders(problem: Workspace, alpha: NDArray, pool: NDArray, tol: float) -> 
     outside = np.ones(problem.n, dtype=bool)
     outside[pool] = False
     worst = np.flatnonzero(outside & (rho < -tol * objective / float(upper.sum())))
-    most = max(ANYWAY, int(INVADERS * np.count_nonzero(alpha)))
-    return worst if len(worst) <= most else worst[np.argsort(rho[worst], kind="stable")[:most]]
+    max_count = max(VIOLATORS_ALWAYS_ALLOWED, int(MAX_VIOLATORS_SHARE * np.count_nonzero(alpha)))
+    return worst if len(worst) <= max_count else worst[np.argsort(rho[worst], kind="stable")[:max_count]]

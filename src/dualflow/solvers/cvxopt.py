@@ -20,7 +20,7 @@ __all__ = ["CVXOPT"]
 
 @dataclass(frozen=True)
 class CVXOPTState:
-    """α of shape (n,), the multiplier (NaN without an equality), and whether the call was made."""
+    """α of shape (n,), the multiplier (NaN without an equality), and whether CVXOPT was called."""
 
     alpha: NDArray
     multiplier: float
@@ -31,13 +31,13 @@ class CVXOPTState:
 class CVXOPT(Solver[Workspace, CVXOPTState]):
     """CVXOPT's coneqp on the whole problem in one call: a reference, not a fast solver.
 
-    The time limit is looked at between its iterations, each a factorisation of the whole Q (a second or two at
-    n = 5000), and what it has by then is given back. Ctrl-C is honoured there too, and gives the start back.
+    The time limit is checked between its iterations, each a factorisation of the dense Q (a second or two at n = 5000);
+    the current point is returned then. Ctrl-C takes effect there too, and the start is returned.
 
     Parameters
     ----------
     abstol, reltol, feastol : float > 0
-        CVXOPT's tolerances; tight, because this is what others are measured against.
+        CVXOPT's tolerances; tight, because other solvers are compared with it.
     max_iterations : int > 0
 
     Examples
@@ -75,12 +75,12 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
 
         n = problem.n
         lower, upper = np.isfinite(problem.lower), np.isfinite(problem.upper)
-        # In units of the largest bound, so that the absolute tolerances mean the same for every C.
+        # In units of the largest bound, so that the absolute tolerances have the same meaning for every C.
         scale = float(problem.upper[upper].max(initial=0.0)) or 1.0
         bounds = np.concatenate([-problem.lower[lower], problem.upper[upper]]) / scale
         signs = np.repeat([-1.0, 1.0], [lower.sum(), upper.sum()])
         which = np.concatenate([np.flatnonzero(lower), np.flatnonzero(upper)])
-        # A dense matrix of the bounds would take ten times the time of all the rest.
+        # A dense matrix of the bounds would take ten times as long as everything else.
         G = cvxopt.spmatrix(signs, range(len(which)), which.tolist(), (len(which), n))
         e, d = (np.zeros((0, n)), np.zeros(0)) if problem.e is None else (problem.e[None], np.array([problem.d]))
         if problem.total is not None:
@@ -88,12 +88,12 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
         Q, A = cvxopt.matrix(problem.dense() * scale), cvxopt.matrix(e)
         factorise, iterations = misc.kkt_chol2(G, {"l": len(which), "q": [], "s": []}, A), 0
 
-        def timely(W: Any) -> Any:
+        def factorise_in_time(W: Any) -> Any:
             nonlocal iterations
-            if iterations < 2:  # it has nothing yet that it could give back
+            if iterations < 2:  # CVXOPT has no point to return yet
                 look()
             elif is_late():
-                raise ArithmeticError  # upon which it gives back where it is
+                raise ArithmeticError  # CVXOPT then returns its current point
             iterations += 1
             return factorise(W, Q)
 
@@ -105,7 +105,7 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
                 cvxopt.matrix(bounds),
                 A=A,
                 b=cvxopt.matrix(d / scale, (len(d), 1)),
-                kktsolver=timely,
+                kktsolver=factorise_in_time,
                 options={
                     "show_progress": False,
                     "abstol": self.abstol,
@@ -120,7 +120,7 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
                 "C, or try 'interior-point'"
             ) from error
         alpha = np.array(result["x"], dtype=float).ravel() * scale
-        # CVXOPT's Lagrangian carries + yᵀ(Ax − b): its multiplier is −ν.
+        # CVXOPT's Lagrangian has + yᵀ(Ax − b): its multiplier is −ν.
         nu = -float(result["y"][0]) if problem.e is not None and len(result["y"]) else np.nan
         return CVXOPTState(alpha, nu, not is_late())
 

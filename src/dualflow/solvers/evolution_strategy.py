@@ -25,8 +25,8 @@ class EvolutionStrategy(EvolutionarySolver[Evolution]):
     The problem is the dual without bias, or with the bias inside the kernel
     (``problems.svc(..., fit_intercept=False)`` or ``"penalised"``): f = ½ αᵀQα − pᵀα over 0 ≤ α ≤ u, the paper's (12)
     with the + Σα it lacks and the sign turned. Each generation makes as many children as there are parents: uniform
-    crossover of random pairs, then mutation. One product of the children with Q evaluates them all, or what
-    has changed of it. Of parents and children together the fittest survives, and the winners of tournaments.
+    crossover of random pairs, then mutation. One product of the children with Q, or of their changes, evaluates them
+    all. The fittest of parents and children survives, and the winners of tournaments.
 
     Evolution alone is slow. By the paper's preset it stops, on most of the paper's sets, at 0.5 to 0.8 of the optimum,
     and at C = 1 on two of them can end above f = 0; after 2000 generations "switching-gaussian" has 0.93 to 0.99 of it
@@ -44,20 +44,20 @@ class EvolutionStrategy(EvolutionarySolver[Evolution]):
         "gaussian": normal noise on every αᵢ, clipped, its width adapted by the 1/5 rule. "switching": αᵢ changes
         between 0 and uᵢ with probability 1/n. "hybrid" (Fig. 4): with probability 1/n, αᵢ > 0 becomes 0 and αᵢ = 0
         uniform. "switching-gaussian" is the paper's outlook: switching until ``patience`` or half of the
-        ``generations`` is spent, then Gaussian on the variables that the population has not settled at 0 or u.
+        ``generations`` is spent, then Gaussian on the variables that are not yet 0 or u in most of the population.
     preset : {"default", "paper"}
-        What ``patience``, ``generations`` and ``memetic`` are where they are left open: 100, 10000, True; in the
-        paper 5, 1000, False.
+        The values of ``patience``, ``generations`` and ``memetic`` if they are None: 100, 10000, True; in the paper 5,
+        1000, False.
     population : even int ≥ 2
         Parents, and children, of a generation.
     patience : int ≥ 1, optional
-        Generations without improvement (of 1e-10 of f) after which evolution rests.
+        Generations without improvement (of 1e-10 of f) after which the run ends.
     generations : int ≥ 1, optional
-        After which it rests in any case. A step of the driver is up to 50 of them, less for large n.
+        Generations after which the run ends in any case. A step of the driver is up to 50 of them, fewer for large n.
     memetic : bool, optional
-        Whether children, and the fittest parent, learn and pass on what they learned.
+        Whether children and the fittest parent are improved by coordinate descent, and pass on the result.
     sweeps : int ≥ 1
-        Of coordinate descent in such a life, each in an order of its own.
+        Sweeps of this coordinate descent, each in another order.
     crossover : float in [0, 1]
         Probability with which a pair is crossed.
     tournament : float in (0, 1]

@@ -1,4 +1,4 @@
-"""Frank-Wolfe: no projection and no system to solve, one linear problem a step."""
+"""Frank-Wolfe: each step solves one linear problem; no projection and no linear system is needed."""
 
 from __future__ import annotations
 
@@ -77,25 +77,25 @@ class FrankWolfe(Solver[Workspace, FrankWolfeState]):
         if self.variant != "classic":
             away = best_vertex(problem, -h, face_of=alpha)
             moves.append(toward - away if self.variant == "pairwise" else alpha - away)
-            # A move of round-off alone (α is its own away vertex) has a direction but no meaning.
+            # A move of the size of round-off (α is its own away vertex) has no meaningful direction.
             least = 1e-12 * float(problem.effective_upper.max())
             moves = [move for move in moves if np.abs(move).max() > least] or moves[:1]
         move, Qm, length, longest = self.best_move(problem, state, moves)
         after = np.clip(alpha + length * move, 0.0, problem.upper)
         if length == longest:
-            # What met its bound is put on it exactly: faces are recognised by equality.
+            # Variables that reach their bound are set to it exactly: faces are recognised by equality.
             tiny = 1e-14 * problem.effective_upper
             after[after < tiny] = 0.0
             full = problem.upper - after < tiny
             after[full] = problem.upper[full]
-        fresh = state.k % 50 == 49  # h is updated, not recomputed; every now and then it is
+        fresh = state.k % 50 == 49  # h is updated, and recomputed every 50 steps
         h_after = problem.gradient(after) if fresh else h + length * Qm
         return replace(state, alpha=after, h=h_after, k=state.k + 1, fw_gap=fw_gap)
 
     def best_move(
         self, problem: Workspace, state: FrankWolfeState, moves: list[NDArray]
     ) -> tuple[NDArray, NDArray, float, float]:
-        """Of the candidate moves, the one along which f falls most: (move, Q move, length, longest)."""
+        """Return the candidate move along which f falls most, as (move, Q move, length, longest length)."""
         if self.variant == "classic":
             return moves[0], problem.matvec(moves[0]), 2.0 / (state.k + 2.0), 1.0
         tried = []
@@ -114,21 +114,21 @@ class FrankWolfe(Solver[Workspace, FrankWolfeState]):
 
 
 def best_vertex(problem: DualProblem, h: NDArray, face_of: NDArray | None = None) -> NDArray:
-    """Vertex s of the feasible set, or of the smallest face holding ``face_of``, with the least hᵀs.
+    """Return the vertex s of least hᵀs of the feasible set, or of the smallest face that contains ``face_of``.
 
     With an equality: variables enter in the order of hᵢ/eᵢ (those with eᵢ = −1 leave their upper bound) until
     eᵀs = d; the last one goes as far as needed.
     """
     lower, upper = np.zeros(problem.n), problem.effective_upper
     if face_of is not None:
-        # A coordinate 1e-17 off its bound, taken for free, would stop every step.
+        # A variable 1e-17 off its bound must count as bounded: as a free one it would stop every step.
         slack = 1e-12 * upper
         lower = np.where(face_of >= upper - slack, upper, 0.0)
         upper = np.where(face_of <= slack, 0.0, upper)
     e = problem.e
     if e is None:
         return np.where(h < 0, upper, lower)
-    # In x = eα every variable can rise by its room, at price h/e a unit; d − (sum at the least x) is to be spent.
+    # In x = eα every variable can rise by its room at price h/e per unit, until their sum is d.
     room = upper - lower
     least = float(lower[e > 0].sum()) - float(upper[e < 0].sum())
     budget = problem.d - least
@@ -138,8 +138,8 @@ def best_vertex(problem: DualProblem, h: NDArray, face_of: NDArray | None = None
     order = open_[np.argsort(price[open_], kind="stable")]
     total = np.cumsum(room[order])
     count = int(np.searchsorted(total, budget * (1 + 1e-12) + np.finfo(float).tiny, side="right"))
-    whole = order[:count]
-    vertex[whole] = np.where(e[whole] > 0, upper[whole], lower[whole])
+    filled = order[:count]
+    vertex[filled] = np.where(e[filled] > 0, upper[filled], lower[filled])
     if count < len(order):
         k = order[count]
         rest = budget - (float(total[count - 1]) if count else 0.0)
@@ -148,7 +148,7 @@ def best_vertex(problem: DualProblem, h: NDArray, face_of: NDArray | None = None
 
 
 def _longest(problem: DualProblem, alpha: NDArray, move: NDArray) -> float:
-    """Longest step along a move that stays feasible."""
+    """Return the longest feasible step along a move."""
     falls, rises = move < 0, move > 0
     reach = np.inf
     if falls.any():

@@ -1,4 +1,4 @@
-"""The gradient flow, integrated implicitly to rest or faithfully along its path."""
+"""The gradient flow of the dual, integrated implicitly to its rest point, or along its path."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ __all__ = ["GradientFlow"]
 class GradientFlow(FlowSolver):
     """Gradient flow of the dual on its feasible set (Bauckhage eq. 3), by implicit steps of growing length.
 
-    α̇ = w(g + νe) with ν the exact multiplier, so eᵀα = d all the way. The default integrator steps the
-    replicator-mutator form of the flow while its mutation fades (see `dualflow.integrate.implicit`): one
-    Cholesky factorisation of Q + diagonal a step, at most 20 steps to relative gap 1e-6 on the benchmarks.
+    α̇ = w(g + νe) with ν the exact multiplier, so that eᵀα = d along the path. The default integrator steps the
+    replicator-mutator form of the flow with a decreasing mutation (see `dualflow.integrate.implicit`): one Cholesky
+    factorisation of Q + diagonal per step, at most 20 steps to relative gap 1e-6 on the benchmarks.
 
     Free variables (least squares) have w = 1: their flow is linear, and an implicit step of any length is one linear
-    system. Unless ``time_step`` asks for the path, the first one is as long as float64 allows, whose end is the state
-    at rest (see `dualflow.integrate.free`), for any n: beyond 8000 by conjugate gradients.
+    system. Unless ``time_step`` is given, the first step is as long as float64 allows and ends at the rest point (see
+    `dualflow.integrate.free`), for any n: beyond 8000 by conjugate gradients.
 
     Parameters
     ----------
     integrator : {"implicit", "multiplicative", "RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA"}
         "implicit" is for training; the others follow the trajectory, one step of ``time_step`` at a time, and
-        come to rest slowly.
+        approach the rest point slowly.
     time_step : float, optional
         First step length (implicit), or every step's. Default: 100 over the largest drive (implicit; without bounds
-        the longest there is), the longest step with which f cannot rise (multiplicative), 1 (SciPy's methods).
+        the longest that float64 allows), the longest step with which f cannot rise (multiplicative), 1 (SciPy's).
     growth : float ≥ 1, default=100
         Factor from one implicit step length to the next.
     t_end : float, optional
         Flow time at which to stop.
     mutation : float ≥ 0, default=0
-        ε of the replicator-mutator flow for SciPy's methods; implicit steps anneal theirs.
+        ε of the replicator-mutator flow for SciPy's methods; implicit steps have a decreasing one of their own.
 
     Examples
     --------
     >>> from dualflow import Gram, problems, solve
     >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
     >>> solution = solve(problem, "gradient-flow", trajectory=True)
-    >>> solution.trajectory.survivors[[0, -1]]  # of four in the beginning, who is left at the end
+    >>> solution.trajectory.survivors[[0, -1]]  # nonzero variables at the start and at the end
     array([4, 2])
     >>> round(solution.certificate.objective, 4), round(solution.bias, 4)
     (-2.0, -3.0)

@@ -17,12 +17,12 @@ from ..online.snapshot import Snapshot
 
 __all__ = ["Incremental"]
 
-#: Steps of the driver a problem is cut into.
+#: Steps of the driver into which a problem is divided.
 PARTS = 64
 
 
-class _OfProblem:
-    """Q of a problem as an engine asks for it: columns always whole, so that their bits depend on nothing."""
+class _ProblemMatrix:
+    """Q of a problem, as an engine reads it: full columns are cached, so that the bits never depend on ranges."""
 
     def __init__(self, problem: Workspace) -> None:
         self.problem = problem
@@ -39,7 +39,7 @@ class _OfProblem:
 
 @dataclass(frozen=True)
 class IncrementalContext:
-    """The problem, and an engine that knows all its variables and is put where a state says before each step."""
+    """The problem, and an engine with all its variables, which is restored from the state before each step."""
 
     problem: Workspace
     engine: Engine
@@ -47,7 +47,7 @@ class IncrementalContext:
 
 @dataclass(frozen=True)
 class IncrementalState:
-    """An engine after the first ``fed`` variables; ``passes`` counts the rounds of polishing at the end."""
+    """The engine after the first ``fed`` variables; ``passes`` counts the final passes that remove round-off."""
 
     at: Snapshot
     fed: int
@@ -58,9 +58,9 @@ class IncrementalState:
 class Incremental(Solver[IncrementalContext, IncrementalState]):
     """Exact: the optimum is followed while the variables come in one by one (Cauwenberghs & Poggio 2001).
 
-    Each variable is raised until its margin or its bound is reached, with all others kept optimal along the way; where
-    eᵀα = d ≠ 0, d is raised as soon as the variables that are in can carry it. What it is good for is learning and
-    forgetting (`IncrementalSVC`); as a batch solver it is exact, and slow for many free support vectors. A warm start
+    Each variable is raised until it reaches its margin or its bound, with all others kept optimal on the way; if
+    eᵀα = d ≠ 0, d is raised as soon as the learned variables can sum to it. The method is meant for learning and
+    unlearning (`IncrementalSVC`); as a batch solver it is exact, and slow for many free support vectors. A warm start
     is not used.
 
     Examples
@@ -82,7 +82,7 @@ class Incremental(Solver[IncrementalContext, IncrementalState]):
     certify_every: ClassVar[int] = PARTS
 
     def open(self, problem: DualProblem, workspace: Workspace) -> IncrementalContext:
-        engine = Engine(_OfProblem(workspace), workspace.e is not None)
+        engine = Engine(_ProblemMatrix(workspace), workspace.e is not None)
         e = np.zeros(workspace.n) if workspace.e is None else workspace.e
         engine.append(workspace.p, workspace.upper, e, workspace.diag())
         return IncrementalContext(workspace, engine)
@@ -97,9 +97,9 @@ class Incremental(Solver[IncrementalContext, IncrementalState]):
         try:
             state.at.check(n)
         except ValueError as error:
-            raise ProblemError(f"the state to go on from is none of this problem: {error}") from None
+            raise ProblemError(f"the state to resume from does not fit this problem: {error}") from None
         engine.restore(state.at)
-        engine.pool.evict(engine.margin, 0)  # an engine just made has no other columns, and is to give the same bits
+        engine.pool.evict(engine.margin, 0)  # as in a new engine, so that a resumed run gives the same bits
         if state.fed == n:
             engine.refresh()
             return IncrementalState(engine.snapshot(), n, state.passes + 1)

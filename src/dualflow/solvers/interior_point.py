@@ -1,4 +1,4 @@
-"""Newton's method on the optimality conditions, from within the bounds."""
+"""The primal-dual interior-point method: Newton steps on the optimality conditions."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 from ..interior.dense import Affine, Dense
-from ..interior.low_rank import EXACT, LowRank
+from ..interior.low_rank import EXACT_GAP, LowRank
 from ..interior.reduced import Reduced, can_reduce
 from ..interior.state import InteriorState
 
 __all__ = ["InteriorPoint"]
 
-#: The part of the points up to which a rank is low: from about there on a factor of Q is cheaper, and steadier.
-LOW = 0.25
-#: Columns at most: a Gram matrix of them takes 32 MB.
-MOST_COLUMNS = 2000
+#: Rank, as a part of the points, up to which it is low: for higher ranks a factor of Q is cheaper and more accurate.
+MAX_RANK_SHARE = 0.25
+#: Columns, at most: a Gram matrix of them takes 32 MB.
+MAX_COLUMNS = 2000
 
 
 @dataclass(frozen=True)
 class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
     """Primal-dual interior point: Newton's steps in the dimension of the features where they are few.
 
-    Where K = FFᵀ with few columns (linear kernels; polynomials while their monomials are some hundreds; kernels whose
-    Cholesky factorisation with pivoting ends early) a step takes O(n r²) and no matrix of n × n, whatever n; else one
-    factor of Q, for n up to 4000. The steps are 10 to 30, whatever C and the scale of the columns. The last one puts
-    variables at their bounds, and solves for the others: support vectors are exact.
+    If K = FFᵀ with few columns (linear kernels; polynomials of up to some hundred monomials; kernels whose pivoted
+    Cholesky factorisation ends early) a step takes O(n r²) and no n × n matrix, for any n. Otherwise it takes one
+    factor of Q, for n up to 4000. There are 10 to 30 steps, for any C and scale of the columns. The last one puts
+    variables at their bounds and solves for the others: support vectors are exact.
 
     Examples
     --------
@@ -57,17 +57,17 @@ class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
     default_max_steps: ClassVar[int] = 300
 
     def mismatch(self, problem: DualProblem) -> str | None:
-        any_n = problem.kind is Kind.AFFINE or _may_be_low(problem)
+        any_n = problem.kind is Kind.AFFINE or _may_have_low_rank(problem)
         return None if any_n and problem.kind in self.kinds else super().mismatch(problem)
 
     def open(self, problem: DualProblem, workspace: Workspace) -> LowRank | Reduced | Dense | Affine:
         if problem.kind is Kind.AFFINE:
             return Affine(workspace)
-        features = features_of(workspace.gram, min(MOST_COLUMNS, int(LOW * problem.gram.n)))
+        features = features_of(workspace.gram, min(MAX_COLUMNS, int(MAX_RANK_SHARE * problem.gram.n)))
         if features is not None:
             return (Reduced if can_reduce(workspace, features.rank) else LowRank)(workspace, features)
         if (reason := super().mismatch(problem)) is not None:
-            raise SolverMismatch(f"{reason}; the kernel matrix needs more than {MOST_COLUMNS} columns")
+            raise SolverMismatch(f"{reason}; the kernel matrix needs more than {MAX_COLUMNS} columns")
         return Dense(workspace)
 
     def start(
@@ -93,15 +93,14 @@ class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
         return state.w[: context.features.rank]
 
     def is_exact(self, state: InteriorState) -> bool:
-        # Where no bounds are found that are as good, a refinement from so many free variables finds none either.
-        return state.done and state.gap <= EXACT
+        # If the last step found no exact bounds, a refinement from as many free variables finds none either.
+        return state.done and state.gap <= EXACT_GAP
 
     def asks_for_certificate(self, state: InteriorState) -> bool:
         return state.done
 
 
-def _may_be_low(problem: DualProblem) -> bool:
-    """Whether few columns may make the kernel matrix: those of others than linear and polynomial kernels are looked
-    for when a run begins."""
+def _may_have_low_rank(problem: DualProblem) -> bool:
+    """Whether the kernel matrix may have low rank; for kernels other than linear and polynomial a run finds out."""
     rank = rank_by_kernel(problem.gram)
-    return rank is None or rank <= min(MOST_COLUMNS, LOW * problem.gram.n)
+    return rank is None or rank <= min(MAX_COLUMNS, MAX_RANK_SHARE * problem.gram.n)

@@ -1,4 +1,4 @@
-"""Invasion: variables arrive in batches, those that can grow get in, those that lose their weight are gone."""
+"""Invasion: variables arrive in batches; violators join the survivors, and variables that fall to 0 are dropped."""
 
 from __future__ import annotations
 
@@ -19,8 +19,22 @@ __all__ = ["Invasion"]
 
 @dataclass(frozen=True)
 class InvasionState:
-    """α of shape (n,), whether its survivors are at equilibrium, those who leave ν the least room of all that arrived
-    since the last invasion, the variable that arrives next, how many arrived since then, and counts."""
+    """State between batches.
+
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+    balanced : bool
+        Whether the survivors are at their optimum.
+    pins : int array
+        The variables that bound the multiplier ν most tightly, of those that arrived since the last invasion.
+    arriving : int
+        The variable that arrives next.
+    quiet : int
+        Variables that arrived since the last invasion.
+    invasions, extinctions : int
+        Variables that joined, and that fell to 0, so far.
+    """
 
     alpha: NDArray
     balanced: bool
@@ -35,10 +49,10 @@ class InvasionState:
 class Invasion(Solver[Workspace, InvasionState]):
     """Howell's EcoSVM as a solver: variables arrive in batches, again and again, until none of them invades.
 
-    An arrival grows if its fitness beats the multiplier of the survivors, g₀ + νe₀ > 0 (9, 17, 28). Survivors and
-    invaders then find their equilibrium by the active-set method of the core, and whose weight is 0 goes extinct: only
-    kernel rows of survivors and invaders are made, over the arriving batch. One pass is what `EcoSVC` does with a
-    stream; here the extinct return with their batch, so the optimum is reached from any order.
+    A new variable invades if its fitness exceeds the multiplier of the survivors, g₀ + νe₀ > 0 (9, 17, 28). The optimum
+    over survivors and invaders is then computed by the active-set method, and variables at 0 go extinct. Kernel rows
+    are needed of survivors and invaders only, over the arriving batch. `EcoSVC` makes one pass over a stream; here
+    extinct variables return with their batch, so that the optimum is reached from any order.
 
     Parameters
     ----------
@@ -68,7 +82,7 @@ class Invasion(Solver[Workspace, InvasionState]):
     def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> InvasionState:
         alpha = warm
         if alpha is None:
-            # Nobody, where that is feasible; else the first ones, with all the weight they may have.
+            # α = 0 if that is feasible; else the first variables at their upper bounds.
             upper, e = problem.effective_upper, problem.e
             before = np.concatenate([[0.0], np.cumsum(upper)[:-1]])
             filled = np.zeros(problem.n) if e is None or problem.d == 0 else np.clip(problem.d - before, 0.0, upper)
@@ -80,8 +94,8 @@ class Invasion(Solver[Workspace, InvasionState]):
 
         n = problem.n
         arrivals = (state.arriving + np.arange(min(self.batch, n))) % n
-        # The part of the problem that is looked at: survivors and arrivals. Where no survivor is free, ν is an
-        # interval, and two who want it beyond each other may come in different batches: those who pin it stay.
+        # The subproblem of survivors and arrivals. If no survivor is free, ν is an interval, and two variables may
+        # contradict each other's bound on ν from different batches: those with the tightest bounds stay.
         J = np.unique(np.concatenate([np.flatnonzero(state.alpha), state.pins, arrivals]))
         habitat = Habitat(restrict(problem, J), state.alpha[J], disturbed=not state.balanced)
         habitat.settle(_equilibrium, np.arange(len(J)))
@@ -106,4 +120,5 @@ class Invasion(Solver[Workspace, InvasionState]):
 
 
 def _equilibrium(problem: DualProblem, alpha: NDArray) -> NDArray:
+    """Return the optimum from a start."""
     return refine(problem, alpha).alpha

@@ -1,4 +1,4 @@
-"""Problems with two equalities by the working set, which knows of one: a search for the multiplier of the other."""
+"""Problems with two equalities: a search for the multiplier of the second one, around the working-set solver."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ __all__ = ["ParticleSwarm"]
 class ParticleSwarm(EvolutionarySolver[Swarm]):
     """Particle swarm on the box dual, Q indefinite or not (Kennedy & Eberhart 1995; Mierswa, GECCO 2006).
 
-    The problem, and what memetic learning is for, are as for `EvolutionStrategy`. Each particle is drawn to its own
-    best place and to the swarm's, by uniform random shares of the way for every variable; with Mierswa's weights
-    the swarm soon stands still, far from the optimum, and learning does the rest.
+    The problem and memetic learning are those of `EvolutionStrategy`. Each particle moves towards its own best place
+    and the swarm's best one, by uniform random parts of the way for each variable. With Mierswa's weights the swarm
+    soon stops moving, far from the optimum, and learning does the rest.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class ParticleSwarm(EvolutionarySolver[Swarm]):
     patience, generations, memetic, sweeps
         As for `EvolutionStrategy`; the particles and the leader learn.
     inertia : float in [0, 1]
-        Share of the velocity that is kept; falls linearly to 0 at the last of the ``generations``.
+        Part of the velocity that is kept; it falls linearly to 0 at the last of the ``generations``.
     own_weight, common_weight : float in [0, 4]
-        Pulls to a particle's own best place and to the swarm's.
+        Weights of the moves towards a particle's own best place and the swarm's.
 
     Raises
     ------

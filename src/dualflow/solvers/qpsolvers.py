@@ -1,7 +1,4 @@
-"""General QP solvers on the whole dual, through qpsolvers: second opinions, on small problems.
-
-The dual as general QP solvers have it, and what is known of each of them: for `qpsolvers`.
-"""
+"""General QP solvers on the dense dual, through qpsolvers: independent answers for small problems."""
 
 from __future__ import annotations
 
@@ -28,43 +25,56 @@ __all__ = ["BACKENDS", "Program", "QPSolvers"]
 
 
 def _residuals(eps: float) -> dict[str, Any]:
+    """Return options for residuals of at most eps."""
     return {"eps_abs": eps, "eps_rel": eps}
 
 
 def _residuals_and_gap(eps: float) -> dict[str, Any]:
+    """Return options for residuals and a duality gap of at most eps."""
     gap = {"check_duality_gap": True, "eps_duality_gap_abs": eps, "eps_duality_gap_rel": eps}
     return _residuals(eps) | gap | {"max_iter": 1000}
 
 
 class Backend(NamedTuple):
-    """What is known of a backend.
+    """Properties of a backend.
 
-    ``matrices`` is how many n × n arrays of float64 there are at its peak, ours among them, as measured; ``terms`` are
-    its options for an accuracy, and ``seconds`` is that for a time limit, if it has one.
+    Attributes
+    ----------
+    package : str
+        The package to import.
+    matrices : int
+        Number of n × n arrays of float64 at its peak, Q among them, as measured.
+    sparse : bool
+        Whether it takes sparse matrices.
+    accuracy_options : callable
+        Returns its options for an accuracy eps.
+    time_option : str or None
+        Its option for a time limit.
     """
 
     package: str
     matrices: int
     sparse: bool
-    terms: Callable[[float], dict[str, Any]]
-    seconds: str | None = None
+    accuracy_options: Callable[[float], dict[str, Any]]
+    time_option: str | None = None
 
 
-#: In the order in which they are looked for: fastest first at n = 300 and 800, of two alike the more exact.
+#: The backends, in the order in which they are tried: the fastest first at n = 300 and 800; of two equal ones the more
+#: accurate.
 BACKENDS = {
     "piqp": Backend("piqp", 6, False, _residuals_and_gap),
     "clarabel": Backend(
         "clarabel", 12, True, lambda eps: dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), eps), "time_limit"
     ),
-    # Not polished: its polishing prints to the screen.
+    # Without polishing, which prints to the screen.
     "osqp": Backend("osqp", 8, True, lambda eps: _residuals(eps) | {"max_iter": 100_000}, "time_limit"),
-    # Its dense code is twice as fast, and gives other bits where its memory happens to lie otherwise.
+    # Sparse: its dense code is twice as fast, but its bits depend on the alignment of memory.
     "proxqp": Backend("proxsuite", 14, True, _residuals_and_gap),
 }
 
 
 class _Quiet(ProcessContext):
-    """Without the warnings of qpsolvers and osqp on how a call ended, which is told: filters belong to the process."""
+    """Suppress warnings of qpsolvers and osqp on how a call ended, which the state has; filters are per process."""
 
     def begin(self) -> None:
         self._filters = warnings.catch_warnings()
@@ -79,14 +89,15 @@ _QUIET = _Quiet()
 
 
 def _matrix(backend: str) -> Callable[[NDArray], Any]:
+    """Return the type of matrix that a backend takes."""
     return sparse.csc_matrix if BACKENDS[backend].sparse else np.asarray
 
 
 @dataclass(frozen=True)
 class Program:
-    """The dual as a backend has it: a, α = ``unit`` · a, of least ½ aᵀPa + qᵀa with Aa = b and bounds (None: none).
+    """The dual in a backend's form: minimise ½ aᵀPa + qᵀa with Aa = b between bounds (None: none), α = ``unit`` · a.
 
-    Its multipliers are those of the dual over ``price``.
+    Its multipliers are those of the dual divided by ``price``.
     """
 
     backend: str
@@ -102,7 +113,7 @@ class Program:
 
     @classmethod
     def of(cls, problem: DualProblem, backend: str) -> Program:
-        """In units in which curvature and slope are about 1: tolerances of backends are absolute in the end."""
+        """Return the program in units with curvature and slope of about 1: the backends' tolerances are absolute."""
         peak = float(problem.diag().max(initial=0.0)) or 1.0
         slope = float(np.abs(problem.p).max(initial=0.0))
         largest = float(problem.upper[np.isfinite(problem.upper)].max(initial=0.0)) or np.inf
@@ -127,16 +138,16 @@ class Program:
         )
 
     def solve(self, eps: float) -> tuple[NDArray, float, bool, str]:
-        """α, the multiplier, whether the backend is content, and its own word for how it ended."""
+        """Return α, the multiplier, whether the backend reached its accuracy, and its own status text."""
         import qpsolvers
 
         known = BACKENDS[self.backend]
-        options, seconds = known.terms(eps), left()
-        if known.seconds and seconds is not None:
-            options[known.seconds] = max(seconds, 1e-3)
+        options, seconds = known.accuracy_options(eps), left()
+        if known.time_option and seconds is not None:
+            options[known.time_option] = max(seconds, 1e-3)
         G, h = None, None
         if self.A is None and self.lower is None and self.upper is None:
-            # qpsolvers takes what has no constraint at all away from some of them: 0 ≤ 1.
+            # qpsolvers does not pass problems without any constraint to some backends: add 0 ≤ 1.
             G, h = _matrix(self.backend)(np.zeros((1, len(self.q)))), np.ones(1)
         posed = qpsolvers.Problem(self.P, self.q, G, h, self.A, self.b, self.lower, self.upper)
         try:
@@ -144,27 +155,41 @@ class Program:
                 found = qpsolvers.solve_problem(posed, solver=self.backend, **options)
         except BaseException as error:
             if isinstance(error.__cause__, KeyboardInterrupt):
-                raise KeyboardInterrupt from error  # qpsolvers makes a malformed problem of it
+                raise KeyboardInterrupt from error  # qpsolvers turned it into an error of the problem
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise SolverMismatch(
                 f"'qpsolvers': {self.backend} refuses the problem: {error}; try 'working-set'"
             ) from error
         alpha = np.full(len(self.q), np.nan) if found.x is None else np.array(found.x, dtype=float) * self.unit
-        # Their Lagrangian carries + yᵀ(Aa − b): ν is −y.
+        # The backends' Lagrangian has + yᵀ(Aa − b): ν is −y.
         nu = np.nan if self.A is None or found.y is None or not len(found.y) else -float(found.y[0]) * self.price
         said = found.extras.get("status", getattr(found.extras.get("info"), "status", ""))
         return alpha, nu, bool(found.found), str(said).rpartition(".")[2]
 
 
-#: The tightest accuracy that is asked for, and how much tighter each call is than the one before.
-FLOOR, TIGHTER = 1e-13, 1e-2
+#: Least accuracy that is requested.
+MIN_EPS = 1e-13
+#: Factor from the accuracy of one call to that of the next.
+EPS_FACTOR = 1e-2
 
 
 @dataclass(frozen=True)
 class QPSolversState:
-    """α of shape (n,), the multiplier (NaN without an equality), the accuracy that the next call asks for, whether
-    there is to be none, and what the backend said of the last one ("" before the first)."""
+    """State between calls.
+
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+    multiplier : float
+        NaN without an equality.
+    eps : float
+        Accuracy of the next call.
+    done : bool
+        Whether there is no next call.
+    said : str
+        The backend's status text of the last call, "" before the first.
+    """
 
     alpha: NDArray
     multiplier: float
@@ -177,29 +202,29 @@ class QPSolversState:
 class QPSolvers(Solver[Program, QPSolversState]):
     """General QP solvers (piqp, clarabel, osqp, proxqp) on the whole Q: second opinions.
 
-    Each step is a call for the whole problem; while the certified gap is above the tolerance, the next asks for a
-    hundredth of the residuals, down to 1e-13, or until the backend falls short of what it was asked for.
+    Each step is a call for the whole problem. While the certified gap is above the tolerance, the next call requests a
+    hundredth of the residuals, down to 1e-13, or until the backend misses the accuracy requested.
 
-    The time limit is looked at between calls, and handed to clarabel and osqp, which give back where they are; piqp
-    and proxqp know none, and end their call first. Ctrl-C waits for the end of a call too, and gives back the state
-    before it.
+    The time limit is checked between calls, and passed to clarabel and osqp, which return their current point; piqp
+    and proxqp have no time limit and complete their call. Ctrl-C also takes effect after a call, and the state before
+    the call is returned.
 
     Parameters
     ----------
     backend : {"piqp", "clarabel", "osqp", "proxqp"}, optional
         By default the first of these that is installed; piqp is the fastest of them on the dual of a C-SVM.
     eps : float > 0, optional
-        What the first call asks for, in the backend's own terms: of its residuals, absolute and relative, and of its
-        duality gap, where it looks at one. By default a tenth of the driver's ``tol``.
+        Accuracy that the first call requests, in the backend's own terms: of its residuals, absolute and relative, and
+        of its duality gap, if it has one. By default a tenth of the driver's ``tol``.
 
     Raises
     ------
     SolverUnavailable
         The backend is not installed; the message has the pip line.
     SolverMismatch
-        The backend refuses the problem; the message has its own.
+        The backend refuses the problem; the message contains the backend's.
     ProblemError
-        Q and what the backend makes of it cannot fit into memory; the message says how much that is.
+        Q and the backend's copies of it do not fit into memory; the message has their size.
 
     Examples
     --------
@@ -228,13 +253,13 @@ class QPSolvers(Solver[Program, QPSolversState]):
         return self if self.eps is not None else replace(self, eps=min(0.1 * tol, 1e-3))
 
     def chosen(self) -> str:
-        """The backend: that which was named, or the first that is installed."""
-        wanted = tuple(BACKENDS) if self.backend is None else (self.backend,)
-        for name in wanted:
+        """Return the backend's name: the one given, or the first that is installed."""
+        names = tuple(BACKENDS) if self.backend is None else (self.backend,)
+        for name in names:
             if find_spec(BACKENDS[name].package) is not None:
                 return name
         raise SolverUnavailable(
-            f"solver 'qpsolvers': backend {' or '.join(wanted)} is not installed: pip install 'dualflow[qpsolvers]'"
+            f"solver 'qpsolvers': backend {' or '.join(names)} is not installed: pip install 'dualflow[qpsolvers]'"
         )
 
     def open(self, problem: DualProblem, workspace: Workspace) -> Program:
@@ -244,14 +269,14 @@ class QPSolvers(Solver[Program, QPSolversState]):
 
     def start(self, context: Program, rng: np.random.Generator, warm: NDArray | None = None) -> QPSolversState:
         alpha = context.origin if warm is None else warm
-        return QPSolversState(alpha, np.nan, max(FLOOR, self.eps or 1e-9), False, "")
+        return QPSolversState(alpha, np.nan, max(MIN_EPS, self.eps or 1e-9), False, "")
 
     def step(self, context: Program, state: QPSolversState) -> QPSolversState:
-        alpha, nu, content, said = context.solve(state.eps)
-        if not content and state.said:  # the last call got what it asked for
+        alpha, nu, reached, said = context.solve(state.eps)
+        if not reached and state.said:  # the call before reached its accuracy
             alpha, nu = state.alpha, state.multiplier
-        last = not content or state.eps <= FLOOR
-        return QPSolversState(alpha, nu, max(FLOOR, TIGHTER * state.eps), last and not is_late(), said)
+        last = not reached or state.eps <= MIN_EPS
+        return QPSolversState(alpha, nu, max(MIN_EPS, EPS_FACTOR * state.eps), last and not is_late(), said)
 
     def alpha(self, state: QPSolversState) -> NDArray:
         return state.alpha

@@ -1,4 +1,4 @@
-"""Solvers by name. Third parties join by the entry-point group "dualflow.solvers"."""
+"""Solvers by name. Third parties add solvers by the entry-point group "dualflow.solvers"."""
 
 from __future__ import annotations
 
@@ -15,28 +15,33 @@ __all__ = [
     "CATALOGUE",
     "DEFAULT_SOLVER",
     "SolverInfo",
+    "auto_solver_name",
     "list_solvers",
     "make_solver",
     "solver_class",
     "solver_names",
-    "usual_solver",
 ]
 
-#: What stands for the solver that suits a problem, and the one that suits all with lower bounds.
-AUTO, DEFAULT_SOLVER = "auto", "working-set"
-#: Variables from which `interior-point` is the faster one where few columns make the kernel matrix, and the squared
-#: number of columns, a point, up to which it is (benchmarks/classical/linear.py).
-MIN_VARIABLES_LOW_RANK, MAX_SQUARE_A_POINT = 1000, 10
-#: How far apart the scales of columns may be before no α of float64 says what the weights are, to a gap of 1e-6; and
-#: points a column from which `interior-point` has weights of its own.
-MAX_APART, MIN_POINTS_A_COLUMN = 1e4, 4
+#: Name that stands for the solver that suits a problem.
+AUTO = "auto"
+#: The solver for all problems with lower bounds.
+DEFAULT_SOLVER = "working-set"
+#: Variables from which `interior-point` is faster than `working-set` for a kernel matrix of low rank
+#: (benchmarks/classical/linear.py).
+MIN_N_LOW_RANK = 1000
+#: Squared rank per point, up to which it is.
+MAX_RANK_SQUARED_PER_POINT = 10
+#: Ratio of the columns' scales beyond which no α in float64 determines the weights to a gap of 1e-6.
+MAX_SCALE_RATIO = 1e4
+#: Points per column from which `interior-point` computes weights directly.
+MIN_POINTS_PER_COLUMN = 4
 
 
 @dataclass(frozen=True)
 class SolverInfo:
     """One row of `list_solvers`.
 
-    ``install`` is None when the solver can run, else what to do about it.
+    ``install`` is None if the solver can run, else the command that installs what it needs.
 
     Examples
     --------
@@ -56,12 +61,12 @@ class SolverInfo:
 
 
 def solver_names() -> list[str]:
-    """Every known name: the catalogue, then entry points, in their order."""
+    """Return all known names: the catalogue, then entry points, in their order."""
     return SOLVERS.names()
 
 
 def solver_class(name: str) -> type[Solver[Any, Any]]:
-    """The class behind a name.
+    """Return the solver class of a name.
 
     Raises
     ------
@@ -73,18 +78,18 @@ def solver_class(name: str) -> type[Solver[Any, Any]]:
     return SOLVERS.find(name)
 
 
-def usual_solver(gram: KernelMatrix, n: int) -> str:
-    """The name of the solver that "auto" stands for, of a problem of n variables with finite bounds."""
-    if _is_low(gram) and n >= MIN_VARIABLES_LOW_RANK:
+def auto_solver_name(gram: KernelMatrix, n: int) -> str:
+    """Return the name of the solver that "auto" means for a problem of n variables with finite bounds."""
+    if _is_low_rank(gram) and n >= MIN_N_LOW_RANK:
         return "interior-point"
-    apart = gram.is_linear and MIN_POINTS_A_COLUMN * gram.X.shape[1] <= n and scales_apart(gram.X) > MAX_APART
+    apart = gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n and scales_apart(gram.X) > MAX_SCALE_RATIO
     return "interior-point" if apart else DEFAULT_SOLVER
 
 
-def _is_low(gram: KernelMatrix) -> bool:
-    """Whether few columns make a kernel matrix, as its kernel says."""
+def _is_low_rank(gram: KernelMatrix) -> bool:
+    """Whether a kernel matrix has low rank because of its kernel."""
     rank = rank_by_kernel(gram)
-    return rank is not None and rank * rank <= MAX_SQUARE_A_POINT * gram.n
+    return rank is not None and rank * rank <= MAX_RANK_SQUARED_PER_POINT * gram.n
 
 
 def make_solver(
@@ -94,17 +99,20 @@ def make_solver(
     n: int = 0,
     kind: Kind | None = None,
 ) -> Solver[Any, Any]:
-    """An instance from a name and its options, or the instance that was given. "auto" is the `usual_solver` of a
-    problem of n variables; without one it is the default solver, as it is with options, which are that one's. Of a
-    ``kind`` with two equalities it is "interior-point" where few columns make the kernel matrix, or "level-search"."""
+    """Return a solver instance from a name and its options, or the instance given.
+
+    "auto" is the `auto_solver_name` of a problem of n variables, or the default solver if no ``gram`` is given, or with
+    options, which are the default solver's. For a ``kind`` with two equalities it is "interior-point" if the kernel
+    matrix has low rank, else "level-search".
+    """
     if isinstance(solver, str) and solver == AUTO:
         if kind is Kind.TWO_EQUALITIES:
-            solver = "interior-point" if not options and gram is not None and _is_low(gram) else "level-search"
+            solver = "interior-point" if not options and gram is not None and _is_low_rank(gram) else "level-search"
         else:
-            solver = DEFAULT_SOLVER if options or gram is None else usual_solver(gram, n)
+            solver = DEFAULT_SOLVER if options or gram is None else auto_solver_name(gram, n)
     if isinstance(solver, Solver):
         if options:
-            raise TypeError(f"options {sorted(options)} go with a solver's name, not with an instance of one")
+            raise TypeError(f"options {sorted(options)} belong to a solver's name; an instance has its own")
         found = solver
     elif isinstance(solver, str):
         found = SOLVERS.find(solver).from_options(options or {})
@@ -115,7 +123,7 @@ def make_solver(
 
 
 def list_solvers() -> list[SolverInfo]:
-    """All solvers: what each can solve, and whether it is installed.
+    """Return all solvers, with the problems that each can solve and whether it is installed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sequential minimal optimisation: the most violating pair, solved exactly, again and again."""
+"""Sequential minimal optimisation: each update solves the problem over one pair of variables exactly."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ..core.workspace import Workspace
 
 __all__ = ["SMO"]
 
-_TINY_CURVATURE = 1e-12  # LIBSVM's τ, here of the largest Qᵢᵢ: curvature where Q is flat or indefinite along a pair
-#: Updates a step where columns are not at hand: a second, after which limits are looked at.
-_FEW = 1000
+#: Least curvature along a pair, as a part of the largest Qᵢᵢ (LIBSVM's τ): Q may be flat or indefinite along it.
+MIN_CURVATURE = 1e-12
+#: Updates per step if Q is not cached: about a second, after which limits are checked.
+UPDATES_PER_STEP = 1000
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class SMO(Solver[Workspace, SMOState]):
     def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> SMOState:
         alpha = warm
         if alpha is None:
-            # Zero where it is feasible; on the simplex the cheapest feasible point in terms of columns.
+            # 0 if it is feasible; on the simplex a feasible point that needs few columns of Q.
             alpha = problem.project(np.zeros(problem.n)) if problem.d == 0 else _corner(problem)
         return SMOState(alpha, problem.gradient(alpha), np.inf, 0)
 
@@ -73,10 +74,10 @@ class SMO(Solver[Workspace, SMOState]):
         alpha = state.alpha.copy()
         if problem.keeps_dense:
             problem.dense()  # before the product, so that a resumed run multiplies as this one does
-        # Incremental updates drift; with Q at hand the fresh gradient costs one of the n updates to come.
+        # Updates accumulate round-off; if Q is cached a new gradient takes as long as one of the n updates.
         h = problem.gradient(alpha) if problem.keeps_dense else state.h.copy()
         sweep = _pair_updates if problem.e is not None else _single_updates
-        count = max(100, problem.n) if problem.keeps_dense else _FEW
+        count = max(100, problem.n) if problem.keeps_dense else UPDATES_PER_STEP
         updates, violation = sweep(problem, alpha, h, count, self.kkt_tol)
         return replace(state, alpha=alpha, h=h, violation=violation, updates=state.updates + updates)
 
@@ -88,18 +89,18 @@ class SMO(Solver[Workspace, SMOState]):
 
 
 def _corner(problem: Workspace) -> NDArray:
-    """Feasible α of a simplex problem with as few non-zeros as the bounds allow (LIBSVM's start)."""
+    """Return a feasible α of a simplex problem with as few nonzero variables as the bounds allow (LIBSVM's start)."""
     upper = problem.effective_upper
     before = np.concatenate([[0.0], np.cumsum(upper)[:-1]])
     return problem.project(np.clip(problem.d - before, 0.0, upper))
 
 
 def _pair_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kkt_tol: float) -> tuple[int, float]:
-    """Up to ``count`` pair updates of α and h in place; returns how many, and the violation before the last."""
+    """Make up to ``count`` pair updates of α and h in place; return their number, and the violation before the last."""
     e, upper, diag = problem.e, problem.upper, problem.diag()
     assert e is not None
     positive = e > 0
-    least = _TINY_CURVATURE * (float(diag.max()) or 1.0)
+    least = MIN_CURVATURE * (float(diag.max()) or 1.0)
 
     def rooms(k: int | slice) -> tuple[NDArray, NDArray]:
         above, below = alpha[k] < upper[k], alpha[k] > 0
@@ -123,7 +124,7 @@ def _pair_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kk
         room_j = alpha[j] if positive[j] else upper[j] - alpha[j]
         t = min(excess[j] / curvature[j], room_i, room_j)
         old_i, old_j = alpha[i], alpha[j]
-        # A bound that stops the move is met exactly, not to round-off: sets of bounded variables rely on it.
+        # A bound that stops the move is met exactly: sets of bounded variables are found by equality.
         alpha[i] = (upper[i] if positive[i] else 0.0) if t == room_i else old_i + e[i] * t
         alpha[j] = (0.0 if positive[j] else upper[j]) if t == room_j else old_j - e[j] * t
         h += qi * (alpha[i] - old_i)
@@ -136,9 +137,9 @@ def _pair_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kk
 
 
 def _single_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kkt_tol: float) -> tuple[int, float]:
-    """The same without an equality: the single variable with the largest decrease moves."""
+    """Make updates without an equality: the single variable with the largest decrease of f moves."""
     upper = problem.upper
-    curvature = np.maximum(problem.diag(), _TINY_CURVATURE * (float(problem.diag().max()) or 1.0))
+    curvature = np.maximum(problem.diag(), MIN_CURVATURE * (float(problem.diag().max()) or 1.0))
     column = problem.columns_at_hand()
     violation = np.inf
     for done in range(count):

@@ -1,4 +1,4 @@
-"""The fast one: blocks of a few hundred variables, solved by a compiled pair loop."""
+"""The default solver: blocks of variables, solved by a compiled pair loop."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ __all__ = ["WorkingSet"]
 
 @dataclass(frozen=True)
 class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
-    """Block decomposition: many points seeded on a quarter of them, recursively; second-order SMO in compiled blocks.
+    """Block decomposition: many points start from a quarter of them, recursively; second-order SMO in compiled blocks.
 
-    A block holds all free variables where it can, and the worst violators. Inside it pairs are chosen by the
-    second-order rule (Fan, Chen, Lin 2005) over float32 rows, made when they are first asked for (radial kernels of up
-    to 64 features; the others' blocks of 512 are computed beforehand). Where few variables are free, they also move
-    all at once now and then, by Newton steps, so that ill-conditioned problems (large C) do not crawl. Only what moved
-    is carried to the rest, and not to those whose multipliers are far from changing sign: they are looked at when the
-    violation has fallen to a tenth, and before it ends. Below KKT violation 1e-3 (LIBSVM's default) and relative gap
-    5e-5, float32 no longer tells who violates, and it goes on in float64. A refinement that follows takes over earlier:
-    see ``hand_over``.
+    A block has all free variables, if they fit, and the worst violators. Within a block pairs are chosen by the
+    second-order rule (Fan, Chen, Lin 2005) over float32 kernel rows, which are made on demand (radial kernels of up to
+    256 features; for others blocks of 512 variables are computed first). If few variables are free, these also take
+    Newton steps together from time to time, so that ill-conditioned problems (large C) do not crawl. After a block the
+    gradient of the other variables is updated, except that of shrunk variables, whose multipliers are far from changing
+    sign: these are checked when the violation has fallen to a tenth, and before the end. Below a KKT violation of 1e-3
+    (LIBSVM's default) and a relative gap of 5e-5 float32 cannot identify violators, and float64 is used. A refinement
+    that follows takes over earlier: see ``hand_over``.
 
-    Sparse points with a linear kernel, 500 variables and more, make no kernel rows: each variable is a block of its own
-    there, whose gradient is a product of its point with w (`dualflow.working_set.coordinates`), and so where no
-    ``kkt_tol`` or ``max_updates`` is given. The provenance says so: ``blocks`` is "coordinates".
+    Sparse points with a linear kernel, 500 variables and more, need no kernel rows: each variable is a block of its
+    own, and its gradient is a product of its point with w (`dualflow.working_set.coordinates`), unless ``kkt_tol`` or
+    ``max_updates`` is given. In the provenance ``blocks`` is "coordinates" then.
 
     Parameters
     ----------
     gap_tol : float > 0, optional
-        Estimated relative gap at rest. By default half of the driver's ``tol``.
+        Estimated relative gap at which the run ends. By default half of the driver's ``tol``.
     kkt_tol : float > 0, optional
-        Worst KKT violation at rest, in units of the gradient (of the largest Qᵢᵢ on the simplex), wanted besides,
-        unless the gap is a hundred times smaller than asked. Where no gap exists (Q not positive semidefinite) the
-        violation alone decides, with 1e-3 by default.
+        KKT violation at which the run ends, required beside the gap, in units of the gradient (of the largest Qᵢᵢ on
+        the simplex). It is not required if the gap is a hundredth of its tolerance. If no gap exists (Q not positive
+        semidefinite) the violation alone decides, with 1e-3 by default.
     hand_over : bool, optional
-        Rest where a refinement is the faster way on: at gap 3e-3 with violation 1e-3 (1e-2 and 3e-3 where blocks are
-        computed beforehand), or at gap 3e-2 once the pair updates outnumber the variables by 10 to 1; on the simplex at
-        gap 0.01. Where few variables are free (200 in a box, 224 on the simplex), it goes on from there to the end in
-        float64, violation 1e-13, and there is nothing to refine; small problems (512 variables, 4096 if X has less than
-        100 000 numbers, 1536 on the simplex) are in float64 from the start, and those on the simplex go on up to 100
-        updates a variable. By default if a refinement is to follow (``refine``) and neither tolerance is given.
+        End where a refinement is faster than further updates: at gap 3e-3 with violation 1e-3 (1e-2 and 3e-3 where
+        blocks are computed first), or at gap 3e-2 after 10 pair updates per variable (5 if few variables at bounds
+        violate); on the simplex at gap 0.01. If few variables are free (at most 500), these are finished in float64 to
+        violation 1e-12 instead, and there is nothing to refine. Small problems (512 variables, 1536 on the simplex) are
+        in float64 from the start, to violation 1e-13. By default True if a refinement follows (``refine``) and neither
+        tolerance is given.
     max_updates : int, optional
-        Pair updates after which it rests, wherever it is: LIBSVM's ``max_iter``. What was made is in
+        Pair updates after which the run ends: LIBSVM's ``max_iter``. The number made is in
         ``Solution.extras["updates"]`` then.
 
     Examples
@@ -75,7 +75,7 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     state_type: ClassVar[type] = WorkingSetState
 
     name: ClassVar[str] = "working-set"
-    reaches: ClassVar[str] = "the tolerance asked for"
+    reaches: ClassVar[str] = "the requested tolerance"
     stochastic: ClassVar[bool] = False
     kinds = EVERY_CONVEX
     needs_psd: ClassVar[bool] = False
@@ -85,7 +85,7 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
 
     def solve_directly(self, problem: DualProblem, tol: float, refine: bool) -> DirectResult | None:
         if (self.gap_tol, self.kkt_tol, self.hand_over, self.max_updates) != (None, None, None, None):
-            return None  # these say where a run ends
+            return None  # these options define where a run ends
         if suits_coordinates(problem):
             return None
         return solve_directly(problem, tol, refine)
@@ -103,9 +103,9 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     def open(self, problem: DualProblem, workspace: Workspace) -> Descent | Coordinates:
         tol = self.gap_tol
         if tol is not None and self.kkt_tol is None and self.max_updates is None and suits_coordinates(problem):
-            # A refinement would follow, to where these rounds come to in less time.
-            ends = self.hand_over and problem.n <= LARGE
-            return Coordinates(workspace, min(tol, 0.5 * SHARP) if ends else tol)
+            # If a refinement would follow: these rounds reach its accuracy in less time.
+            refines = self.hand_over and problem.n <= LARGE
+            return Coordinates(workspace, min(tol, 0.5 * SHARP) if refines else tol)
         return Descent(workspace, self.gap_tol, self.kkt_tol, bool(self.hand_over), self.max_updates)
 
     def start(

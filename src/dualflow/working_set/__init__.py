@@ -1,1 +1,1 @@
-"""Floor 2: block decomposition with a compiled pair loop, and the seeds it starts from."""
+"""Block decomposition with a compiled pair loop, and the starts it needs."""

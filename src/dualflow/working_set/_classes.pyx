@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Two classes solved by the pair loop alone, from blocks of kernel values: many pairs of them in one call."""
+"""The duals of pairs of classes solved by the pair loop from given blocks of kernel values, many in one call."""
 
 from time import monotonic
 
@@ -13,46 +13,91 @@ from ._loop cimport Index, memory_double, pairs_double, row_of_blocks_double, so
 from ._pairs import spare_for
 
 
+#: Columns of the list that `core._pair_bound.check_listed` describes, a row for each pair of classes.
+cpdef enum:
+    N_FIRST = 0  # points of the first class
+    N_SECOND = 1  # points of the second class
+    WITHIN_FIRST = 2  # where the kernel values within the first class begin
+    BETWEEN = 3  # where those between the classes begin
+    WITHIN_SECOND = 4  # where those within the second class begin
+    STRIDE_FIRST = 5  # distance of the rows of each of these blocks
+    STRIDE_BETWEEN = 6
+    STRIDE_SECOND = 7
+    UPPER_FIRST = 8  # where the bounds of the first class begin
+    UPPER_SECOND = 9  # where the bounds of the second class begin
+    AT_ALPHA = 10  # where the pair's multipliers begin
+    N_COLUMNS = 11
+
+
 def solve_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
-                 const double[::1] upper, double sign, double[::1] alpha, Index begin, double tolerance, Index updates,
-                 Index small, Index most, int rounds, Index few, double seconds):
-    """The hinge's optima for listed pairs of classes, see `check_listed`, from number ``begin`` on; into ``alpha``.
+                 const double[::1] upper, double sign, double[::1] alpha, Index begin, double tolerance,
+                 Index updates_per_variable, Index max_n_unlimited, Index max_updates, int rounds, Index exact_updates,
+                 double seconds):
+    """Solve the hinge's dual with an intercept for listed pairs of classes, from number ``begin`` on.
 
-    The first class of each has the label ``sign``, the other −``sign``. Each is solved by pairs in rounds that begin
-    with a gradient from scratch, ``updates`` a variable at most, until nothing moves, or the violation is within the
-    tolerance after fewer than ``few`` updates, so that the gradient has its digits. One of more than ``small`` points
-    is given up after ``most`` updates. Rows of a matrix are put together as they are needed.
+    A pair is solved by pair updates in rounds. A round starts with a gradient from scratch. The last one moves nothing,
+    or reaches the tolerance with so few updates that its gradient is exact. Rows of a pair's matrix are assembled from
+    the blocks on demand. Nothing that is written is shared: calls with an ``alpha`` of their own may run at the same
+    time.
 
-    Returns the number of the first pair that was not solved: after ``seconds`` no other is begun. Nothing that is
-    written is shared: calls with an ``alpha`` of their own may run at once.
+    Parameters
+    ----------
+    within, between, listed, upper
+        See `core._pair_bound.check_listed`.
+    sign : float
+        Label of the first class of each pair, ±1; the second has −``sign``.
+    alpha : array
+        Receives the multipliers.
+    begin : int
+        Number of the first pair to solve.
+    tolerance : float
+        KKT violation to stop at.
+    updates_per_variable : int
+        Pair updates of a round, per variable.
+    max_n_unlimited : int
+        Points of a pair beyond which a round has ``max_updates`` instead, and the pair is given up after these.
+    max_updates : int
+    rounds : int
+    exact_updates : int
+        Number of updates up to which a gradient is exact.
+    seconds : float
+        Time after which no further pair is started.
+
+    Returns
+    -------
+    int
+        Number of the first pair that was not solved.
     """
     check_listed(within, between, listed, upper, alpha, sign)
     cdef Index count = listed.shape[0], n, largest = 0, k
     cdef double until = monotonic() + seconds
     for k in range(begin, count):
-        largest = max(largest, <Index>(listed[k, 0] + listed[k, 1]))
+        largest = max(largest, <Index>(listed[k, N_FIRST] + listed[k, N_SECOND]))
     if not 0 <= begin <= count:
-        raise ValueError("begin must be one of the list, or its end")
+        raise ValueError("begin must be from 0 to the number of pairs")
     cdef double[::1] rows = borrowed((largest * largest,), np.float64)
     cdef double[::1] work = aligned((10 * largest,), np.float64)
     cdef long long[::1] slots = np.empty(largest, dtype=np.int64)
     cdef double[::1] spare = borrowed((spare_for(largest, 0, 0, np.float64),), np.float64)
     for k in range(begin, count):
-        n = listed[k, 0] + listed[k, 1]
+        n = listed[k, N_FIRST] + listed[k, N_SECOND]
         with nogil:
-            solve_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign, &alpha[listed[k, 10]], tolerance,
-                      updates * n if n <= small else most, n > small, rounds, few, &rows[0], &work[0], &slots[0],
-                      &spare[0], spare.shape[0])
+            solve_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign, &alpha[listed[k, AT_ALPHA]],
+                      tolerance, updates_per_variable * n if n <= max_n_unlimited else max_updates,
+                      n > max_n_unlimited, rounds, exact_updates, &rows[0], &work[0], &slots[0], &spare[0],
+                      spare.shape[0])
         if monotonic() > until:
             return k + 1
     return count
 
 
 cdef void solve_one(const double *within, const double *between, const long long *pair, const double *upper,
-                    double sign, double *alpha, double tolerance, Index limit, bint once, int rounds, Index few,
-                    double *rows, double *work, long long *slots, double *spare, Index spare_size) noexcept nogil:
-    cdef Index head = pair[0], n = pair[0] + pair[1], used = 0, moved, k
-    # β = yα/b with b one over the largest Kᵢᵢ, see `InUnits`; the compiled loop wants finite numbers.
+                    double sign, double *alpha, double tolerance, Index limit, bint one_round, int rounds,
+                    Index exact_updates, double *rows, double *work, long long *slots, double *spare,
+                    Index spare_size) noexcept nogil:
+    """Solve one pair; ``pair`` is its row of the list."""
+    cdef Index head = pair[N_FIRST], n = pair[N_FIRST] + pair[N_SECOND], used = 0, moved, k
+    # β = yα/b with b = 1 / max Kᵢᵢ, see `ScaledVariables`. The compiled loop expects finite numbers.
     cdef double *G = work + 4 * n
     cdef double *diag = work + 5 * n
     cdef double *ep = work + 6 * n
@@ -62,19 +107,26 @@ cdef void solve_one(const double *within, const double *between, const long long
     cdef double unit = 0.0, bound, violation = 0.0
     cdef int turn
     cdef source_double source
-    cdef memory_double none
-    none.spare, none.size, none.all, none.entries, none.leaves = spare, spare_size, 0, NULL, 0
+    cdef memory_double memory
+    memory.spare, memory.size, memory.all, memory.entries, memory.shrinks = spare, spare_size, 0, NULL, 0
     memset(&source, 0, sizeof(source))
     source.head = head
-    source.first, source.between, source.second = within + pair[2], between + pair[3], within + pair[4]
-    source.first_apart, source.between_apart, source.second_apart = pair[5], pair[6], pair[7]
+    source.first = within + pair[WITHIN_FIRST]
+    source.between = between + pair[BETWEEN]
+    source.second = within + pair[WITHIN_SECOND]
+    source.first_stride = pair[STRIDE_FIRST]
+    source.between_stride = pair[STRIDE_BETWEEN]
+    source.second_stride = pair[STRIDE_SECOND]
     for k in range(n):
-        diag[k] = source.first[k * (pair[5] + 1)] if k < head else source.second[(k - head) * (pair[7] + 1)]
+        if k < head:
+            diag[k] = source.first[k * (source.first_stride + 1)]
+        else:
+            diag[k] = source.second[(k - head) * (source.second_stride + 1)]
         unit = max(unit, diag[k])
     unit = 1.0 / unit if unit > 0 else 1.0
     source.factor = unit
     for k in range(n):
-        bound = upper[pair[8] + k] if k < head else upper[pair[9] + k - head]
+        bound = upper[pair[UPPER_FIRST] + k] if k < head else upper[pair[UPPER_SECOND] + k - head]
         bound = min(bound, 1e300 * unit) / unit
         ep[k] = sign if k < head else -sign
         low[k], high[k] = (0.0, bound) if ep[k] > 0 else (-bound, 0.0)
@@ -84,11 +136,11 @@ cdef void solve_one(const double *within, const double *between, const long long
     for turn in range(rounds):
         gradient_of_blocks(n, beta, ep, &source, rows, slots, &used, G)
         moved = pairs_double(n, n, rows, slots, &used, &source, G, diag, beta, low, high, True, tolerance, limit, n,
-                             work, &violation, none, False)
-        if moved == 0 or (violation <= tolerance and moved < few) or (once and moved == limit):
+                             work, &violation, memory, False)
+        if moved == 0 or (violation <= tolerance and moved < exact_updates) or (one_round and moved == limit):
             break
-    for k in range(n):  # a bound is given back as it came: (u/b)·b may be an ulp off
-        bound = upper[pair[8] + k] if k < head else upper[pair[9] + k - head]
+    for k in range(n):  # a variable at its bound gets the bound itself: (u/b)·b may differ by an ulp
+        bound = upper[pair[UPPER_FIRST] + k] if k < head else upper[pair[UPPER_SECOND] + k - head]
         if beta[k] == (high[k] if ep[k] > 0 else low[k]):
             alpha[k] = min(bound, 1e300 * unit)
         else:
@@ -97,7 +149,7 @@ cdef void solve_one(const double *within, const double *between, const long long
 
 cdef void gradient_of_blocks(Index n, const double *beta, const double *ep, const source_double *source, double *rows,
                              long long *slots, Index *used, double *G) noexcept nogil:
-    """G = Mβ − ep, by the rows of those that are not 0."""
+    """G = Mβ − ep, from the rows of the nonzero variables."""
     cdef Index k, j
     cdef const double *row
     for j in range(n):

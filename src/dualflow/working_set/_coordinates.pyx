@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""One variable after another over sparse points, the weights w = Σσαx kept up to date (Hsieh et al. 2008).
+"""Coordinate descent over sparse points, with the weights w = Σσαx kept up to date (Hsieh et al. 2008).
 
-Each takes the best value it can have while the others stay: a product of its row with w says its gradient, and w moves
-by its row. Variables at a bound whose gradient points farther out than any did in the round before are set aside.
+Each variable in turn moves to its optimum with the others fixed: the product of its row with w gives its gradient, and
+w is updated by its row. Variables at a bound whose gradient points farther outward than all of the round before are
+shrunk.
 """
 
 import numpy as np
@@ -15,19 +16,23 @@ ctypedef fused Place:
 
 
 cdef class Round:
-    """Where a round over the variables is.
+    """Rounds over the active variables; a round can be interrupted and continued.
 
     Attributes
     ----------
     order : int array of shape (n,)
-        The variables; those of the round come first.
-    at, active : int
-        The next one to look at, and how many are in the round.
+        The variables, active ones first.
+    at : int
+        Place in ``order`` of the next variable.
+    active : int
+        Number of active variables.
     w : array of shape (m,)
-    total, nu : float
-        Σσα, and the multiplier of eᵀα = d less ρ(eᵀα − d).
+    total : float
+        Σσα.
+    nu : float
+        The multiplier of eᵀα = d less ρ(eᵀα − d).
     low, high : float
-        The least and the largest gradient, of those that may move there, of the round before.
+        The least and the largest projected gradient of the round before.
     least, most : float
         The same of this round.
     """
@@ -46,7 +51,7 @@ cdef class Round:
         self.seed = 2 * seed + 88172645463325252
 
     def begin(self):
-        """Begin another round over the variables that are left, in another order."""
+        """Start a round over the active variables, in a new random order."""
         cdef Index k, other, i
         cdef unsigned long long s = self.seed
         self.low = self.least if self.least < 0 else -INFINITY
@@ -64,22 +69,23 @@ cdef class Round:
 
     @property
     def violation(self):
-        """How far the gradients of a round that is over were from one another."""
+        """Difference of the largest and the least projected gradient of a completed round."""
         return max(self.most, 0.0) - min(self.least, 0.0) if self.most >= self.least else 0.0
 
     def go_on(self, const double[::1] data, const Place[::1] indices, const Place[::1] indptr, const Index[::1] points,
               const double[::1] p, const double[::1] upper, const double[::1] ridge, const double[::1] sigma,
-              const double[::1] e, const double[::1] curvature, double scale, double offset, double rho, Index most):
-        """Go on with the round for about ``most`` multiplications; returns whether it is over."""
+              const double[::1] e, const double[::1] curvature, double scale, double offset, double rho,
+              Index max_products):
+        """Continue the round for about ``max_products`` multiplications; return whether it is complete."""
         cdef Index k = self.at, active = self.active, i, done = 0, moves = 0
         cdef Place j, start, stop
-        cdef double f, slope, free, before, after, change, total = self.total, nu = self.nu
+        cdef double f, slope, projected, before, after, change, total = self.total, nu = self.nu
         cdef double least = self.least, largest = self.most, low = self.low, high = self.high
         cdef double *w = &self.w[0]
         cdef double *alpha = &self.alpha[0]
         cdef Index *order = &self.order[0]
         with nogil:
-            while k < active and done < most:
+            while k < active and done < max_products:
                 i = order[k]
                 start, stop = indptr[points[i]], indptr[points[i] + 1]
                 done += stop - start + 4
@@ -88,22 +94,22 @@ cdef class Round:
                     f += data[j] * w[indices[j]]
                 before = alpha[i]
                 slope = scale * sigma[i] * f + ridge[i] * before - p[i] - nu * e[i]
-                free = slope
+                projected = slope
                 if before <= 0 and slope >= 0:
-                    free = 0
+                    projected = 0
                     if slope > high:
                         active -= 1
                         order[k], order[active] = order[active], i
                         continue
                 elif before >= upper[i] and slope <= 0:
-                    free = 0
+                    projected = 0
                     if slope < low:
                         active -= 1
                         order[k], order[active] = order[active], i
                         continue
-                least, largest = min(least, free), max(largest, free)
+                least, largest = min(least, projected), max(largest, projected)
                 k += 1
-                if free == 0:
+                if projected == 0:
                     continue
                 after = min(max(before - slope / curvature[i], 0.0), upper[i])
                 change = after - before

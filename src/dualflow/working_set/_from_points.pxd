@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The search over points, for the compiled files of this folder."""
+"""The search over points of the radial kernel, for the compiled files of this folder; see _from_points.pyx."""
 
 from ._loop cimport Index
 
@@ -7,21 +7,22 @@ ctypedef fused real:
     float
     double
 
-cdef struct rules:
+# When a search stops, and when it is given up; see `solve_points`.
+cdef struct search_rules:
     double tolerance
-    Index limit
-    Index room
-    Index more
+    Index max_updates
+    Index max_rows
+    Index max_rows_bounded
     bint fills
     int rounds
-    Index few
-    bint leaves
+    Index exact_updates
+    bint shrinks
 
 cdef double search(Index n, Index m, const real *points, const real *half, const real *ep, const double *low,
-                   const double *high, double *beta, real *G, rules told, real *rows, real *tiles, real *work,
+                   const double *high, double *beta, real *G, search_rules rules, real *rows, real *tiles, real *work,
                    long long *slots, long long *wanted, real *spare, Index spare_size) noexcept nogil
 
 
-cdef inline Index rows_of(Index n, Index more, bint fills) noexcept:
-    """Numbers of the rows that `search` may make of n points: an update asks for two, and each may come with another."""
-    return (n if fills else min(n, more + 4)) * ((n + 127) // 128 * 128)
+cdef inline Index rows_of(Index n, Index max_rows, bint fills) noexcept:
+    """Return the numbers in all rows that `search` may make: an update needs two, and each may bring another one."""
+    return (n if fills else min(n, max_rows + 4)) * ((n + 127) // 128 * 128)

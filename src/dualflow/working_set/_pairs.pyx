@@ -1,17 +1,20 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The compiled pair loop; see pairs.h for the loop itself and `Level` for who calls it."""
+"""Python's access to the compiled pair loop of pairs.h, and two passes over all variables that `Level` needs."""
 
 import numpy as np
 from libc.string cimport memset
 
 from ..core._radial import aligned
 from ..core.runtime.memory import borrowed
-from ._loop cimport (PANEL, PART_FROM, Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float,
+from ._loop cimport (PANEL, MIN_N_SHRINKING, Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float,
                      pairs_double, memory_double, memory_float, pairs_float, source_double, source_float)
 
-#: Variables from which some may be left out for a while; from which the allocator has no room for leaps that it would
-#: not give back; and free ones up to which there is always room.
-LEAVES_FROM, LEAPS_FROM, LEAP_OF = PART_FROM, 64, 640
+#: Variables from which some may be shrunk.
+MIN_N_SHRINK = MIN_N_SHRINKING
+#: Variables from which memory for Newton steps is borrowed, and not left to malloc, which might not give it back.
+MIN_N_NEWTON = 64
+#: Free variables for whose Newton step that memory suffices.
+MAX_FREE_NEWTON = 640
 
 ctypedef fused real:
     float
@@ -19,7 +22,7 @@ ctypedef fused real:
 
 
 class RowSource:
-    """Where rows of M are made from: Mᵢ_c = factor · sᵢs_c(k(xᵢ, x_c) + offset) + ridgeᵢ[i = c].
+    """What rows of M are made from: Mᵢ_c = factor · sᵢs_c(k(xᵢ, x_c) + offset) + ridgeᵢ[i = c].
 
     k is the radial kernel, or (aᵀb − half_a − half_b) to the power of a positive ``degree``.
 
@@ -34,7 +37,7 @@ class RowSource:
     Attributes
     ----------
     entries : int
-        Entries that parts of a problem have made, beside whole rows.
+        Kernel entries that were made for active variables alone, beside whole rows.
     """
 
     def __init__(self, points, half, sign, ridge, factor, offset, degree=0):
@@ -82,16 +85,16 @@ cdef source_double double_of(source):
 def check_source(source, n, room, stride):
     """Raise if rows of n variables cannot be made from a source."""
     if source.points.shape[0] != n or stride != padded(n) or room < n:
-        raise ValueError("the source must be of n points, and rows (n, padded(n)), where some are to be made")
+        raise ValueError("the source must have n points, and rows must be (n, padded(n)), if rows are to be made")
 
 
 def fetch_rows(real[:, ::1] rows, long long[::1] slots, Index used, const long long[::1] which, source):
-    """Make rows of M that are wanted, where they are not there yet; see `solve_pairs`.
+    """Make the rows ``which`` of M that are missing; see `solve_pairs`.
 
     Returns
     -------
     used : int
-        Rows there are now.
+        Number of rows made so far.
     """
     cdef Index n = slots.shape[0], count = which.shape[0]
     check_source(source, n, rows.shape[0], rows.shape[1])
@@ -114,20 +117,36 @@ def fetch_rows(real[:, ::1] rows, long long[::1] slots, Index used, const long l
 
 def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G, const real[::1] diag,
                 double[::1] beta, const double[::1] low, const double[::1] high, bint equality, double tolerance,
-                Index limit, source=None, bint settled=False):
-    """Update β and G in place by pairs (single variables without the equality).
+                Index limit, source=None, bint starts_newton=False):
+    """Update β and G in place by pairs of variables (by single variables without the equality).
 
-    Row i of M is ``rows[slots[i]]``. Where ``slots[i]`` is negative it is made from ``source``, which must be given
-    then, and put in ``rows[used]``; rows are then as wide as `padded` says. Where it is ``settled`` who is between his
-    bounds, they leap at once.
+    Parameters
+    ----------
+    rows : array of shape (k, width)
+        Rows of M; ``width`` is at least n, and `padded` (n) with a source.
+    slots : int array of shape (n,)
+        Row i of M is ``rows[slots[i]]``. If ``slots[i]`` is negative it is made from the source, as ``rows[used]``.
+    used : int
+        Number of rows made so far.
+    G, diag, beta, low, high : arrays of shape (n,)
+        The gradient, the diagonal of M, the variables, and their finite bounds.
+    equality : bool
+        Whether Σβ is fixed.
+    tolerance : float
+        KKT violation to stop at, in units of G.
+    limit : int
+        Updates, at most.
+    source : RowSource, optional
+    starts_newton : bool, default=False
+        Whether the free variables take a Newton step before the first update.
 
     Returns
     -------
     updates : int
     violation : float
-        Worst KKT violation when the loop ended, in units of G.
+        Largest KKT violation when the loop ended, in units of G.
     used : int
-        Rows there are now.
+        Number of rows made so far.
     """
     cdef int n = G.shape[0]
     cdef Index stride = rows.shape[1]
@@ -145,7 +164,7 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     cdef Index entries = 0
     single_memory.all = double_memory.all = 0
     single_memory.entries = double_memory.entries = &entries
-    single_memory.leaves = double_memory.leaves = source is not None and n >= LEAVES_FROM
+    single_memory.shrinks = double_memory.shrinks = source is not None and n >= MIN_N_SHRINK
     cdef real[::1] spare
     cdef real *spare_at = NULL
     cdef Index spare_size = 0
@@ -153,14 +172,14 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     memset(&double_, 0, sizeof(double_))
     if source is None:
         if (np.asarray(slots) < 0).any():
-            raise ValueError("rows are missing, and no source to make them from")
+            raise ValueError("rows are missing, and there is no source to make them from")
     else:
         check_source(source, n, rows.shape[0], stride)
         if real is float:
             single = single_of(source)
         else:
             double_ = double_of(source)
-    if n >= (LEAPS_FROM if source is None else LEAVES_FROM):
+    if n >= (MIN_N_NEWTON if source is None else MIN_N_SHRINK):
         dtype = np.float32 if real is float else np.float64
         spare = borrowed((spare_for(n, 0 if source is None else source.points.shape[1], n, dtype),), dtype)
         spare_at, spare_size = &spare[0], spare.shape[0]
@@ -169,39 +188,43 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
             single_memory.spare, single_memory.size = <float *>spare_at, spare_size
             updates = pairs_float(n, stride, &rows[0, 0], &slots[0], &used, &single, &G[0], &diag[0], &beta[0], &low[0],
                                   &high[0], equality, tolerance, limit, n, &work[0], &violation, single_memory,
-                                  settled)
+                                  starts_newton)
         else:
             double_memory.spare, double_memory.size = <double *>spare_at, spare_size
             updates = pairs_double(n, stride, &rows[0, 0], &slots[0], &used, &double_, &G[0], &diag[0], &beta[0],
                                    &low[0], &high[0], equality, tolerance, limit, n, &work[0], &violation,
-                                   double_memory, settled)
+                                   double_memory, starts_newton)
     if source is not None:
         source.entries += entries
     return updates, violation, used
 
 
 def spare_for(n, m, rows, dtype):
-    """Numbers of a precision for leaps of a problem of n variables, and for its parts, of points with m coordinates, of
-    which so many rows may be made."""
-    half, free = n // 2, min(n, LEAP_OF)
-    parts = 2 * (2 * padded(half) * m + padded(half) * (min(rows, half) + 8)) if m and n >= LEAVES_FROM else 0
+    """Return the spare numbers that Newton steps and shrinking need.
+
+    The problem has n variables, points of m coordinates (0: no shrinking), and at most ``rows`` rows that are made.
+    """
+    half, free = n // 2, min(n, MAX_FREE_NEWTON)
+    parts = 2 * (2 * padded(half) * m + padded(half) * (min(rows, half) + 8)) if m and n >= MIN_N_SHRINK else 0
     return max(parts, ((free + 14 + PANEL) * (free + 7) * 8 + 8 * free) // np.dtype(dtype).itemsize + 1)
 
 
 def padded(n):
-    """Width of rows that are made on demand: the next multiple of a tile."""
+    """Return the width of rows that are made on demand: n rounded up to a multiple of a tile."""
     return -(-n // 128) * 128
 
 
 def extremes(const double[::1] G, const double[::1] beta, const double[::1] low, const double[::1] high,
-             const unsigned char[::1] awake):
-    """How much the one that wants to rise most, and the one that wants to fall most, would: largest −G of those awake
-    that can rise, and largest G of those that can fall; −1e300 if there is none."""
+             const unsigned char[::1] active):
+    """Return the largest −G of the active variables that can rise, and the largest G of those that can fall.
+
+    Either is −1e300 if there is no such variable.
+    """
     cdef double top = -1e300, bottom = -1e300
     cdef Index k, n = G.shape[0]
     with nogil:
         for k in range(n):
-            if awake[k]:
+            if active[k]:
                 if beta[k] < high[k] and -G[k] > top:
                     top = -G[k]
                 if beta[k] > low[k] and G[k] > bottom:
@@ -210,13 +233,13 @@ def extremes(const double[::1] G, const double[::1] beta, const double[::1] low,
 
 
 def shortfall(const double[::1] G, const double[::1] e, const double[::1] low, const double[::1] high,
-              const unsigned char[::1] awake, double nu):
-    """Σ min(0, uρ) over those awake, ρ = e(G − ν): what the dual bound loses to multipliers of the wrong sign."""
+              const unsigned char[::1] active, double nu):
+    """Return Σ min(0, uρ) over the active variables, ρ = e(G − ν): the loss of the bound to wrong signs."""
     cdef double total = 0.0, rho
     cdef Index k, n = G.shape[0]
     with nogil:
         for k in range(n):
             rho = e[k] * (G[k] - nu)
-            if rho < 0 and awake[k]:
+            if rho < 0 and active[k]:
                 total += rho * (high[k] - low[k])  # one of the two bounds is 0
     return total

@@ -1,6 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Pairs of classes solved and certified from their points, many in one call: `FromPoints` and `PointSums` of each, with
-nothing between them and the numbers."""
+"""Pairs of classes solved from their points and certified, many in one compiled call without the interpreter's lock.
+
+For each pair it does what `direct.from_points.FromPoints` and `direct.point_sums.PointSums` do in Python for larger
+problems: a search that makes kernel rows on demand, in float32 first where that pays; a float64 subproblem over the
+free and nearly free variables; and a certificate from kernel sums that are in float64 wherever float32 leaves the sign
+of a multiplier undetermined.
+"""
 
 from time import monotonic
 
@@ -11,13 +16,14 @@ from libc.string cimport memcpy, memset
 from ..core.runtime.memory import borrowed
 from ..core.radial import AN_EXPONENTIAL
 from ..core.mixed_precision import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT
-from ._pairs import LEAVES_FROM, spare_for
-from .descent import SINGLE_GAP
-from .whole import AGAIN, AMONG, BETWEEN_LEAPS, ENOUGH, FEW_UPDATES, LOOKS, NEAR, NEARLY, ROUNDS
+from ._pairs import MIN_N_SHRINK, spare_for
+from .descent import MIN_GAP_FLOAT32
+from .whole import (KKT_TOL, MAX_LOOKS, MAX_NEARLY_FREE, MAX_RESTARTS, MAX_ROUNDS_FREE, MAX_UPDATES_EXACT,
+                    NEARLY_FREE_FACTOR, TRUSTED_GAP_SHARE, UPDATES_PER_FREE)
 
 from ..core._bound cimport doubtful, doubts_of
 from ..core._pair_bound cimport bound_one, project_one
-from ._from_points cimport rows_of, rules, search
+from ._from_points cimport rows_of, search, search_rules
 from ._loop cimport Index, memory_double, pairs_double, source_double
 from ._wishes cimport mean_of_free, violation_of
 
@@ -33,85 +39,222 @@ cdef extern from "loop.h":
     void radial_square_double(Index n, Index m, const double *a, const double *half, const double *weights, Index start,
                               Index stop, double *out, double *work) nogil
 
-#: In the place of an infinite number, and beyond what is one.
-cdef double NONE = 1e300, SOME = 1e299
-#: What those tiles of `radial_rows` take together that stay in the second-level cache.
-cdef Index CACHED = 1 << 17, TILE = 128
-cdef double END = ENOUGH, GAP = SINGLE_GAP, SURE = NEARLY, CLOSE = NEAR
-cdef Index MOST_LOOKS = LOOKS, TURNS = ROUNDS, LEAST = FEW_UPDATES, AFRESH = AGAIN, FOR_EACH = BETWEEN_LEAPS, CROWD = AMONG
-cdef double U = UNIT, SMALLEST = ORDINARY[0], LARGEST = ORDINARY[1], TOO_MUCH = LARGEST_ERROR
-cdef Index IN_A_SUM = AT_A_TIME, EXPONENTIAL = AN_EXPONENTIAL
+#: Columns of the table that `solve_point_pairs` reads, a row for each pair.
+cpdef enum:
+    N_FIRST = 0  # points of the first class
+    N_SECOND = 1  # points of the second class
+    AT_FIRST = 2  # where the first class begins in `members` and `upper`
+    AT_SECOND = 3  # where the second class begins there
+    IN_FLOAT32 = 4  # whether the pair is searched in float32
+    FILLS = 5  # this and the next three: parameters of `solve_points`
+    MAX_UPDATES = 6
+    MAX_ROWS = 7
+    MAX_ROWS_BOUNDED = 8
+    AT_ALPHA = 9  # where the pair's multipliers begin
+    N_COLUMNS = 10
 
-include "_point_desk.pxi"
-include "_point_steps.pxi"
+
+#: Places in a row of figures, the fields of `direct.results.CertificateRow`.
+cpdef enum:
+    OBJECTIVE = 0
+    LOWER_BOUND = 1
+    LOW = 4  # the multiplier interval
+    HIGH = 5
+    N_FIGURES = 9
 
 
-def settle_point_pairs(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
+# The constants of `whole`, `descent`, `core.radial` and `core.mixed_precision` as C numbers.
+
+#: Replaces an infinite number.
+cdef double INFINITE = 1e300
+#: Numbers beyond this stand for infinity.
+cdef double MAX_FINITE = 1e299
+#: Numbers in those tiles of `radial_rows` that stay in the second-level cache together.
+cdef Index CACHE_NUMBERS = 1 << 17
+#: Points of a tile.
+cdef Index TILE_WIDTH = 128
+cdef double STOP_TOL = KKT_TOL
+cdef double MIN_GAP = MIN_GAP_FLOAT32
+cdef double TRUSTED_SHARE = TRUSTED_GAP_SHARE
+cdef double MARGIN_FACTOR = NEARLY_FREE_FACTOR
+cdef Index LOOKS = MAX_LOOKS
+cdef Index ROUNDS_CHOSEN = MAX_ROUNDS_FREE
+cdef Index UPDATES_EXACT = MAX_UPDATES_EXACT
+cdef Index RESTARTS = MAX_RESTARTS
+cdef Index UPDATES_EACH = UPDATES_PER_FREE
+cdef Index CHOSEN = MAX_NEARLY_FREE
+cdef double UNIT_FLOAT32 = UNIT
+cdef double SMALLEST_FLOAT32 = ORDINARY[0]
+cdef double LARGEST_FLOAT32 = ORDINARY[1]
+cdef double LARGEST_SUM_ERROR = LARGEST_ERROR
+cdef Index TERMS = AT_A_TIME
+cdef Index EXPONENTIAL_COST = AN_EXPONENTIAL
+
+
+# The data of the current pair, and scratch arrays, all in one piece of memory that serves one pair after another.
+cdef struct PairBuffers:
+    # n points of m coordinates, `head` of them of the first class; m is `features` rounded up to a multiple of 4.
+    Index n, m, head, features
+    double sign, reach, growth, gap_tol, tol_float32, min_product_float32, max_uncertain_share, safe_errors
+    # The points of all pairs; `members` are the places of this pair's.
+    const double *all_points
+    # This pair's points in float64, unless it is searched in float32.
+    double *points
+    double *half
+    double *e
+    double *upper
+    double *low
+    double *high
+    double *beta
+    double *G
+    double *sums
+    double *error_bound
+    # Two parts of the points, with half their squared lengths; weights of one part, and sums over it.
+    double *some_points
+    double *some_half
+    double *weight
+    double *other_points
+    double *other_half
+    double *partial_sums
+    # The subproblem over the chosen variables.
+    double *sub_K
+    double *sub_gradient
+    double *sub_start
+    double *sub_beta
+    double *sub_low
+    double *sub_high
+    double *sub_diag
+    double *work
+    double *tiles
+    float *points_32
+    float *half_32
+    float *ep_32
+    float *G_32
+    float *some_points_32
+    float *some_half_32
+    float *weight_32
+    float *other_points_32
+    float *other_half_32
+    float *work_32
+    void *rows
+    void *packed
+    void *spare
+    Index spare_bytes, max_chosen, size
+    char *memory
+    long long *members
+    long long *slots
+    long long *subset
+    long long *weighted
+    unsigned char *chosen
+    double entries
+
+
+def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
                        const float[::1] half_32, const long long[::1] members, const double[::1] upper,
-                       const long long[:, ::1] table, double sign, Index features, double reach, double growth, double enough,
-                       double rough, double worth, double few, double ease, const double[::1] start,
-                       double[::1] alpha, double[::1] point, double[::1] weights, double[:, ::1] figures,
+                       const long long[:, ::1] table, double sign, Index features, double reach, double growth,
+                       double gap_tol, double tol_float32, double min_product_float32, double max_uncertain_share,
+                       double safe_errors, const double[::1] start, double[::1] alpha, double[::1] point,
+                       double[::1] weights, double[:, ::1] figures,
                        double[::1] entries, double[::1] sums, Index begin, double seconds):
-    """The hinge's optima with an intercept for pairs of classes, from number ``begin`` on, and what they are worth.
+    """Solve and certify the hinge's dual with an intercept for pairs of classes, from number ``begin`` on.
 
-    A row of ``table`` is m, n: how many points the classes have; where in ``members`` and in ``upper`` each begins;
-    whether it is searched in float32; fills, limit, room and more of `solve_points`; and where in ``alpha`` the pair's
-    multipliers begin. ``members`` are places in ``points``, which are scaled as `RadialPoints` has them, ``half`` with
-    half their squared lengths, of so many ``features``, their squared distances up to 4 ``reach`` times, the ``growth`` of their rounding errors that of `growth_of`; the same in
-    float32, or none where no pair is searched in it. The first class of each has the label ``sign``, the other
-    −``sign``.
+    No array that is written to is shared: calls with results of their own may run at the same time.
 
-    It ends at a relative gap of ``enough``, or at what there is; a search in float32 at a KKT violation of ``rough``,
-    who is nearly free within a multiple of that. Products of ``worth`` multiplications are tried in
-    float32, which may leave a part ``few`` of all in doubt, see `PointSums`, of which ``ease`` is what is looked at.
-    ``start`` holds feasible multipliers to begin with, as ``alpha`` does; if it is empty they are 0.
+    Parameters
+    ----------
+    points : array of shape (n, m)
+        Scaled as in `RadialPoints`; m is a multiple of 4.
+    half : array of shape (n,)
+        Half of their squared lengths.
+    points_32, half_32 : arrays
+        The same in float32; empty if no pair is searched in float32.
+    members, upper : arrays
+        Places in ``points``, and upper bounds of the multipliers, of one class after another.
+    table : array of shape (n_pairs, 10)
+        A row for each pair, with the columns named above.
+    sign : float
+        Label of the first class of each pair, ±1; the second has −``sign``.
+    features : int
+    reach : float
+        A quarter of the largest squared distance.
+    growth : float
+        Growth of rounding errors, see `core.bounds.growth_of`.
+    gap_tol : float
+        Relative gap at which a pair is solved.
+    tol_float32 : float
+        KKT violation at which a float32 search stops; a multiple of it says which variables are nearly free.
+    min_product_float32 : float
+        Multiplications of a product, from which it is tried in float32.
+    max_uncertain_share : float
+        Part of the points whose sign float32 may leave undetermined.
+    safe_errors : float
+        See `core._bound.in_doubt`.
+    start : array
+        Feasible multipliers to start from, laid out as ``alpha``; 0 if it is empty.
+    alpha, point, weights, figures : arrays
+        Receive what `core._pair_bound.certify_listed` says; figures are not written if a search was given up.
+    entries : array of shape (n_pairs,)
+        Receives the number of kernel entries evaluated for each pair.
+    sums : array
+        Receives K times the weights if it is as long as ``alpha``; NaN for a pair searched in float32.
+    begin : int
+        Number of the first pair to solve.
+    seconds : float
+        Time after which no further pair is started.
 
-    ``alpha``, ``point``, ``weights`` and ``figures`` receive what `certify_listed` says; figures stay as they are where
-    a search was given up. ``entries`` receives the kernel entries evaluated for each, and ``sums``, if it is as long as
-    ``alpha``, K times the weights, NaN where that is not all in float64.
-
-    Returns the number of the first pair that was not solved: after ``seconds`` no other is begun. Nothing that is
-    written is shared: calls with results of their own may run at once.
+    Returns
+    -------
+    int
+        Number of the first pair that was not solved.
     """
-    cdef Index count = table.shape[0], m = points.shape[1], most = 0, more = 0, rows = 0, room = 0, made, spare, k, n
+    cdef Index count = table.shape[0], m = points.shape[1], max_n = 0, max_made = 0, row_bytes = 0, max_chosen = 0
+    cdef Index made, spare, k, n, begins
+    cdef bint single
     cdef double until = monotonic() + seconds
-    cdef Desk desk
-    cdef rules told
+    cdef PairBuffers pair
+    cdef search_rules rules
     check_table(points, half, points_32, half_32, members, upper, table, alpha, sign)
     if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count
-            and figures.shape[1] == 9 and 0 <= begin <= count):
-        raise ValueError("results must be as long as alpha, or have a row for each pair, of which begin is one, or the end")
+            and figures.shape[1] == N_FIGURES and 0 <= begin <= count):
+        raise ValueError("point and weights must be as long as alpha, figures must be (n_pairs, 9), entries (n_pairs,), "
+                         "and begin from 0 to n_pairs")
     for k in range(begin, count):
-        n, made = table[k, 0] + table[k, 1], max(table[k, 7], table[k, 8])
-        most, more, room = max(most, n), max(more, made), max(room, min(n, max(CROWD, made + 4) + CROWD // 4))
-        rows = max(rows, rows_of(n, made, table[k, 5]) * (4 if table[k, 4] else 8))
+        n = table[k, N_FIRST] + table[k, N_SECOND]
+        made = max(table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])
+        max_n, max_made = max(max_n, n), max(max_made, made)
+        max_chosen = max(max_chosen, min(n, max(CHOSEN, made + 4) + CHOSEN // 4))
+        row_bytes = max(row_bytes, rows_of(n, made, table[k, FILLS]) * (4 if table[k, IN_FLOAT32] else 8))
     if begin == count:
         return count
     if start.shape[0] and start.shape[0] != alpha.shape[0]:
         raise ValueError("start must be as long as alpha, or empty")
     if sums.shape[0] and sums.shape[0] != alpha.shape[0]:
         raise ValueError("sums must be as long as alpha, or empty")
-    spare = max(spare_for(most, m, more + 4, np.float32) * 4, spare_for(most, m, more + 4, np.float64) * 8,
-                spare_for(room, 0, 0, np.float64) * 8)
-    lay_out(&desk, NULL, m, most, room, rows, spare)
-    cdef unsigned char[::1] memory = borrowed((desk.size,), np.uint8)
-    lay_out(&desk, <char *>&memory[0], m, most, room, rows, spare)
-    desk.features, desk.sign, desk.reach, desk.growth = features, sign, reach, growth
-    desk.enough, desk.rough = enough, rough
-    desk.worth, desk.few, desk.ease = worth, few, ease
+    spare = max(spare_for(max_n, m, max_made + 4, np.float32) * 4, spare_for(max_n, m, max_made + 4, np.float64) * 8,
+                spare_for(max_chosen, 0, 0, np.float64) * 8)
+    lay_out(&pair, NULL, m, max_n, max_chosen, row_bytes, spare)
+    cdef unsigned char[::1] memory = borrowed((pair.size,), np.uint8)
+    lay_out(&pair, <char *>&memory[0], m, max_n, max_chosen, row_bytes, spare)
+    pair.features, pair.sign, pair.reach, pair.growth = features, sign, reach, growth
+    pair.gap_tol, pair.tol_float32 = gap_tol, tol_float32
+    pair.min_product_float32 = min_product_float32
+    pair.max_uncertain_share, pair.safe_errors = max_uncertain_share, safe_errors
     for k in range(begin, count):
-        told.fills, told.limit, told.room, told.more = table[k, 5], table[k, 6], table[k, 7], max(table[k, 7], table[k, 8])
-        told.tolerance, told.rounds, told.few = rough if table[k, 4] else END, 1 if table[k, 4] else AFRESH, LEAST
-        told.leaves = table[k, 0] + table[k, 1] >= LEAVES_FROM
+        single, begins = table[k, IN_FLOAT32], table[k, AT_ALPHA]
+        rules.fills, rules.max_updates = table[k, FILLS], table[k, MAX_UPDATES]
+        rules.max_rows = table[k, MAX_ROWS]
+        rules.max_rows_bounded = max(table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])
+        rules.tolerance, rules.rounds = tol_float32 if single else STOP_TOL, 1 if single else RESTARTS
+        rules.exact_updates = UPDATES_EXACT
+        rules.shrinks = table[k, N_FIRST] + table[k, N_SECOND] >= MIN_N_SHRINK
         with nogil:
-            sit_down(&desk, points, half, points_32, half_32, members, upper, &table[k, 0],
-                     &start[table[k, 9]] if start.shape[0] else NULL)
-            settle_one(&desk, told, table[k, 4], &alpha[table[k, 9]], &point[table[k, 9]], &weights[table[k, 9]],
-                       &figures[k, 0])
-        entries[k] = desk.entries
+            load_pair(&pair, points, half, points_32, half_32, members, upper, &table[k, 0],
+                      &start[begins] if start.shape[0] else NULL)
+            solve_one(&pair, rules, single, &alpha[begins], &point[begins], &weights[begins], &figures[k, 0])
+        entries[k] = pair.entries
         if sums.shape[0]:
-            for n in range(desk.n):
-                sums[table[k, 9] + n] = NAN if table[k, 4] else desk.sums[n]
+            for n in range(pair.n):
+                sums[begins + n] = NAN if single else pair.sums[n]
         if monotonic() > until:
             return k + 1
     return count
@@ -120,148 +263,382 @@ def settle_point_pairs(const double[:, ::1] points, const double[::1] half, cons
 cdef check_table(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
                  const float[::1] half_32, const long long[::1] members, const double[::1] upper,
                  const long long[:, ::1] table, const double[::1] alpha, double sign):
+    """Raise ValueError if a table leads out of the arrays given."""
     cdef Index k, size = members.shape[0]
     cdef long long m, n
     if points.shape[1] == 0 or points.shape[1] % 4 or half.shape[0] != points.shape[0] or upper.shape[0] != size:
         raise ValueError("points must be (n, multiple of 4), half (n,), and upper as long as members")
-    if table.shape[1] != 10 or (sign != 1 and sign != -1):
-        raise ValueError("a pair is 10 numbers, and sign ±1")
+    if table.shape[1] != N_COLUMNS or (sign != 1 and sign != -1):
+        raise ValueError("a row of the table has 10 numbers, and sign must be ±1")
     for k in range(size):
         if not 0 <= members[k] < points.shape[0]:
             raise ValueError("members must be places of points")
-    cdef bint has_single = half_32.shape[0] == points_32.shape[0] == points.shape[0] and points_32.shape[1] == points.shape[1]
+    cdef bint has_single = (half_32.shape[0] == points_32.shape[0] == points.shape[0]
+                            and points_32.shape[1] == points.shape[1])
     for k in range(table.shape[0]):
-        m, n = table[k, 0], table[k, 1]
-        if table[k, 4] and not has_single:
+        m, n = table[k, N_FIRST], table[k, N_SECOND]
+        if table[k, IN_FLOAT32] and not has_single:
             raise ValueError("points in float32 must be those in float64, with half of each")
-        if not (0 < m <= size and 0 < n <= size and 0 <= table[k, 2] <= size - m and 0 <= table[k, 3] <= size - n
-                and 0 <= table[k, 9] <= alpha.shape[0] - m - n and 0 <= min(table[k, 6], table[k, 7], table[k, 8])):
+        if not (0 < m <= size and 0 < n <= size and 0 <= table[k, AT_FIRST] <= size - m
+                and 0 <= table[k, AT_SECOND] <= size - n and 0 <= table[k, AT_ALPHA] <= alpha.shape[0] - m - n
+                and 0 <= min(table[k, MAX_UPDATES], table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])):
             raise ValueError(f"pair {k} leads out of its arrays")
 
 
-cdef void settle_one(Desk *d, rules told, bint single, double *alpha, double *point, double *weights,
-                     double *figures) noexcept nogil:
-    cdef Index n = d.n, looks = 0, w = 0, k
+cdef void solve_one(PairBuffers *pair, search_rules rules, bint single, double *alpha, double *point, double *weights,
+                    double *figures) noexcept nogil:
+    """Solve and certify the loaded pair; figures are not written if the search is given up."""
+    cdef Index n = pair.n, looks = 0, chosen = 0, k
     cdef double made, objective, bound
     if single:
-        made = search(n, d.m, d.points_32, d.half_32, d.ep_32, d.low, d.high, d.beta, d.G_32, told, <float *>d.rows,
-                      <float *>d.packed, d.work_32, d.slots, d.slots + n, <float *>d.spare, d.spare_bytes // sizeof(float))
+        made = search(n, pair.m, pair.points_32, pair.half_32, pair.ep_32, pair.low, pair.high, pair.beta, pair.G_32,
+                      rules, <float *>pair.rows, <float *>pair.packed, pair.work_32, pair.slots, pair.slots + n,
+                      <float *>pair.spare, pair.spare_bytes // sizeof(float))
     else:
-        made = search(n, d.m, d.points, d.half, d.e, d.low, d.high, d.beta, d.G, told, <double *>d.rows,
-                      <double *>d.packed, d.work, d.slots, d.slots + n, <double *>d.spare, d.spare_bytes // sizeof(double))
-    d.entries += n * made
+        made = search(n, pair.m, pair.points, pair.half, pair.e, pair.low, pair.high, pair.beta, pair.G, rules,
+                      <double *>pair.rows, <double *>pair.packed, pair.work, pair.slots, pair.slots + n,
+                      <double *>pair.spare, pair.spare_bytes // sizeof(double))
+    pair.entries += n * made
     if made == 0:
         return
     if single:
         for k in range(n):
-            d.G[k] = d.G_32[k]
-        if d.enough <= GAP or gap_of(d) > SURE * d.enough:
-            w = nearly_free(d)
-            if not among(d, w):
+            pair.G[k] = pair.G_32[k]
+        if pair.gap_tol <= MIN_GAP or gap_of(pair) > TRUSTED_SHARE * pair.gap_tol:
+            chosen = mark_free_within_margin(pair)
+            if not solve_chosen(pair, chosen):
                 return
     while True:
         for k in range(n):
-            alpha[k] = min(max(d.e[k] * d.beta[k], 0.0), d.upper[k])
-        if not project_one(d.head, n, d.upper, d.upper + d.head, d.sign, alpha, point, weights, figures, d.work):
+            alpha[k] = min(max(pair.e[k] * pair.beta[k], 0.0), pair.upper[k])
+        if not project_one(pair.head, n, pair.upper, pair.upper + pair.head, pair.sign, alpha, point, weights, figures,
+                           pair.work):
             return
-        sum_up(d, single, point, weights, figures)
-        objective, bound = figures[0], figures[1]
-        if objective - bound <= d.enough * max(fabs(objective), fabs(bound)) or not single or looks == MOST_LOOKS:
+        make_sums(pair, single, point, weights, figures)
+        objective, bound = figures[OBJECTIVE], figures[LOWER_BOUND]
+        if objective - bound <= pair.gap_tol * max(fabs(objective), fabs(bound)) or not single or looks == LOOKS:
             return
         for k in range(n):
-            d.G[k] = d.sums[k] - d.e[k]
-        if w == 0:
-            w = nearly_free(d)
+            pair.G[k] = pair.sums[k] - pair.e[k]
+        if chosen == 0:
+            chosen = mark_free_within_margin(pair)
         else:
-            k, w = w, joined(d)
-            if k == w:
+            k, chosen = chosen, mark_violators(pair)
+            if k == chosen:
                 return
         looks += 1
-        if w == 0 or not among(d, w):
+        if chosen == 0 or not solve_chosen(pair, chosen):
             return
 
 
-cdef void sum_up(Desk *d, bint searched, const double *point, const double *weights, double *figures) noexcept nogil:
-    """K times the weights, in float64 where float32 leaves a doubt, see `PointSums`; and the figures of that."""
-    cdef Index n = d.n, count = 0, missing = 0, left = <Index>(d.few * n), k
-    cdef double least = NONE, largest = 0.0
+cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const double *weights,
+                    double *figures) noexcept nogil:
+    """Compute K times the weights and the figures of the certificate.
+
+    The sums are in float64 where float32 leaves the sign of a multiplier undetermined. ``searched`` says whether the
+    pair was searched in float32. See `direct.point_sums.PointSums`.
+    """
+    cdef Index n = pair.n, count = 0, missing = 0, left = <Index>(pair.max_uncertain_share * n), k
+    cdef double least = INFINITE, largest = 0.0
     for k in range(n):
         if weights[k] != 0:
-            d.others[count] = k
-            d.shares[count] = weights[k]
+            pair.weighted[count] = k
+            pair.weight[count] = weights[k]
             least, largest = min(least, fabs(weights[k])), max(largest, fabs(weights[k]))
             count += 1
         else:
-            d.W[missing] = k
+            pair.subset[missing] = k
             missing += 1
-    exactly(d, count, d.others, d.near, d.near_half)
-    d.entries += <double>n * count
-    cdef bint single = (searched and <double>n * count * (EXPONENTIAL + d.features) >= d.worth and SMALLEST < least
-                        and largest < LARGEST and 4 * (d.features + 8) * U * d.reach <= TOO_MUCH)
+    copy_points(pair, count, pair.weighted, pair.some_points, pair.some_half)
+    pair.entries += <double>n * count
+    cdef bint single = (searched and <double>n * count * (EXPONENTIAL_COST + pair.features) >= pair.min_product_float32
+                        and SMALLEST_FLOAT32 < least and largest < LARGEST_FLOAT32
+                        and 4 * (pair.features + 8) * UNIT_FLOAT32 * pair.reach <= LARGEST_SUM_ERROR)
     if not single and 4 * count <= n:
         if searched:
             for k in range(n):
-                d.W[k] = k
-            exactly(d, n, d.W, d.points, d.half)
-        memset(d.sums, 0, n * sizeof(double))
-        radial_sum_double(count, n, d.m, 1, d.near, d.near_half, d.points, d.half, d.shares, d.sums, d.tiles)
-        look_at(d, point, figures)
+                pair.subset[k] = k
+            copy_points(pair, n, pair.subset, pair.points, pair.half)
+        memset(pair.sums, 0, n * sizeof(double))
+        radial_sum_double(count, n, pair.m, 1, pair.some_points, pair.some_half, pair.points, pair.half, pair.weight,
+                          pair.sums, pair.tiles)
+        update_bound(pair, point, figures)
         return
-    memset(d.found, 0, count * sizeof(double))
-    radial_square_double(count, d.m, d.near, d.near_half, d.shares, 0, count, d.found, d.tiles)
+    memset(pair.partial_sums, 0, count * sizeof(double))
+    radial_square_double(count, pair.m, pair.some_points, pair.some_half, pair.weight, 0, count, pair.partial_sums,
+                         pair.tiles)
     for k in range(count):
-        d.sums[d.others[k]], d.doubt[d.others[k]] = d.found[k], -NONE
+        pair.sums[pair.weighted[k]], pair.error_bound[pair.weighted[k]] = pair.partial_sums[k], -INFINITE
     if single:
-        rough_sums(d, count, missing)
+        rough_sums(pair, count, missing)
     else:
-        exact_sums(d, count, missing)
+        exact_sums(pair, count, missing)
     while True:
-        look_at(d, point, figures)
-        if not (single and doubtful(n, d.sums, d.doubt, d.e, figures[4], figures[5], 1.0, d.ease, d.W, &missing)):
+        update_bound(pair, point, figures)
+        if not (single and doubtful(n, pair.sums, pair.error_bound, pair.e, figures[LOW], figures[HIGH], 1.0,
+                                    pair.safe_errors, pair.subset, &missing)):
             return
         left -= missing
         if left < 0:
             missing = 0
             for k in range(n):
-                if d.doubt[k] > -SOME:
-                    d.W[missing] = k
+                if pair.error_bound[k] > -MAX_FINITE:
+                    pair.subset[missing] = k
                     missing += 1
-        exact_sums(d, count, missing)
+        exact_sums(pair, count, missing)
 
 
-cdef void look_at(Desk *d, const double *point, double *figures) noexcept nogil:
-    cdef Index n = d.n, k
+cdef void update_bound(PairBuffers *pair, const double *point, double *figures) noexcept nogil:
+    """Compute the figures of the certificate from the sums."""
+    cdef Index n = pair.n, k
     for k in range(n):
-        d.work[k], d.work[n + k], d.work[2 * n + k] = d.e[k] * d.sums[k], d.e[k], d.upper[k]
-    bound_one(n, point, figures, d.work, NULL, d.growth)
+        pair.work[k], pair.work[n + k], pair.work[2 * n + k] = pair.e[k] * pair.sums[k], pair.e[k], pair.upper[k]
+    bound_one(n, point, figures, pair.work, NULL, pair.growth)
 
 
-cdef void exact_sums(Desk *d, Index count, Index missing) noexcept nogil:
-    """Of those in W, in float64, over those who are near."""
+cdef void exact_sums(PairBuffers *pair, Index count, Index missing) noexcept nogil:
+    """Compute the sums of the ``missing`` points in `subset`, in float64, over the ``count`` points with weights."""
     cdef Index k
-    exactly(d, missing, d.W, d.rest, d.rest_half)
-    memset(d.found, 0, missing * sizeof(double))
-    radial_sum_double(count, missing, d.m, 1, d.near, d.near_half, d.rest, d.rest_half, d.shares, d.found, d.tiles)
+    copy_points(pair, missing, pair.subset, pair.other_points, pair.other_half)
+    memset(pair.partial_sums, 0, missing * sizeof(double))
+    radial_sum_double(count, missing, pair.m, 1, pair.some_points, pair.some_half, pair.other_points, pair.other_half,
+                      pair.weight, pair.partial_sums, pair.tiles)
     for k in range(missing):
-        d.sums[d.W[k]], d.doubt[d.W[k]] = d.found[k], -NONE
+        pair.sums[pair.subset[k]], pair.error_bound[pair.subset[k]] = pair.partial_sums[k], -INFINITE
 
 
-cdef void rough_sums(Desk *d, Index count, Index missing) noexcept nogil:
-    """The same in float32, and what they may be wrong by, see `screening.rough_sums`."""
+cdef void rough_sums(PairBuffers *pair, Index count, Index missing) noexcept nogil:
+    """Compute the same sums in float32, with bounds on their errors, see `core.mixed_precision.rough_sums`."""
     cdef Index k
     cdef double total = 0.0, size
-    roughly(d, count, d.others, d.near_32, d.near_half_32)
-    roughly(d, missing, d.W, d.rest_32, d.rest_half_32)
+    copy_points_32(pair, count, pair.weighted, pair.some_points_32, pair.some_half_32)
+    copy_points_32(pair, missing, pair.subset, pair.other_points_32, pair.other_half_32)
     for k in range(missing):
-        d.rest_half[k] = d.half[d.W[k]]
+        pair.other_half[k] = pair.half[pair.subset[k]]
     for k in range(count):
-        size = fabs(d.shares[k])
+        size = fabs(pair.weight[k])
         total += size
-        d.shares_32[3 * k], d.shares_32[3 * k + 1] = <float>d.shares[k], <float>size
-        d.shares_32[3 * k + 2] = <float>(size * d.near_half[k])
-    memset(d.found, 0, 3 * missing * sizeof(double))
-    radial_sum_float(count, missing, d.m, 3, d.near_32, d.near_half_32, d.rest_32, d.rest_half_32, d.shares_32, d.found,
-                     d.work_32)
-    doubts_of(missing, d.features, IN_A_SUM, total, d.rest_half, d.found)
+        pair.weight_32[3 * k], pair.weight_32[3 * k + 1] = <float>pair.weight[k], <float>size
+        pair.weight_32[3 * k + 2] = <float>(size * pair.some_half[k])
+    memset(pair.partial_sums, 0, 3 * missing * sizeof(double))
+    radial_sum_float(count, missing, pair.m, 3, pair.some_points_32, pair.some_half_32, pair.other_points_32,
+                     pair.other_half_32, pair.weight_32, pair.partial_sums, pair.work_32)
+    doubts_of(missing, pair.features, TERMS, total, pair.other_half, pair.partial_sums)
     for k in range(missing):
-        d.sums[d.W[k]], d.doubt[d.W[k]] = d.found[3 * k], d.found[3 * k + 1]
+        pair.sums[pair.subset[k]] = pair.partial_sums[3 * k]
+        pair.error_bound[pair.subset[k]] = pair.partial_sums[3 * k + 1]
+
+
+cdef void lay_out(PairBuffers *pair, char *memory, Index m, Index max_n, Index max_chosen, Index row_bytes,
+                  Index spare) noexcept:
+    """Place all arrays in memory, each at a cache line, and set `size` to the number of bytes they take.
+
+    They serve pairs of up to ``max_n`` points, with subproblems of up to ``max_chosen`` variables; kernel rows have
+    ``row_bytes``, and the search has ``spare`` bytes to work in.
+    """
+    cdef Index wide = (max_n + 127) // 128 * 128, tiles = TILE_WIDTH * (m + 8)
+    pair.memory, pair.size, pair.m, pair.max_chosen, pair.spare_bytes = memory, 0, m, max_chosen, spare
+    pair.points, pair.some_points = doubles(pair, wide * m), doubles(pair, wide * m)
+    pair.other_points = doubles(pair, wide * m)
+    pair.half, pair.e = doubles(pair, wide), doubles(pair, wide)
+    pair.upper, pair.low = doubles(pair, wide), doubles(pair, wide)
+    pair.high, pair.beta = doubles(pair, wide), doubles(pair, wide)
+    pair.G, pair.sums = doubles(pair, wide), doubles(pair, wide)
+    pair.error_bound, pair.some_half, pair.weight = doubles(pair, wide), doubles(pair, wide), doubles(pair, wide)
+    pair.other_half, pair.partial_sums = doubles(pair, wide), doubles(pair, 3 * wide)
+    pair.work = doubles(pair, 7 * wide)
+    pair.sub_gradient, pair.sub_start = doubles(pair, wide), doubles(pair, wide)
+    pair.sub_beta, pair.sub_low = doubles(pair, wide), doubles(pair, wide)
+    pair.sub_high, pair.sub_diag = doubles(pair, wide), doubles(pair, wide)
+    pair.tiles = doubles(pair, tiles + CACHE_NUMBERS // 4)
+    pair.points_32, pair.some_points_32 = floats(pair, wide * m), floats(pair, wide * m)
+    pair.other_points_32 = floats(pair, wide * m)
+    pair.half_32, pair.ep_32 = floats(pair, wide), floats(pair, wide)
+    pair.G_32, pair.some_half_32 = floats(pair, wide), floats(pair, wide)
+    pair.other_half_32, pair.weight_32 = floats(pair, wide), floats(pair, 3 * wide)
+    pair.work_32 = floats(pair, 7 * wide + tiles)
+    pair.slots, pair.subset = <long long *>doubles(pair, 2 * wide), <long long *>doubles(pair, wide)
+    pair.weighted, pair.members = <long long *>doubles(pair, wide), <long long *>doubles(pair, wide)
+    pair.chosen, pair.packed = <unsigned char *>doubles(pair, wide // 8), doubles(pair, wide * m)
+    # Large arrays come last: often only their beginning is used.
+    pair.spare, pair.rows = doubles(pair, spare // 8 + 1), doubles(pair, row_bytes // 8 + 1)
+    pair.sub_K = doubles(pair, max_chosen * max_chosen)
+
+
+cdef double *doubles(PairBuffers *pair, Index count) noexcept:
+    """Return the place of the next array, of ``count`` doubles."""
+    cdef double *here = <double *>(pair.memory + pair.size)
+    pair.size += (8 * count + 63) // 64 * 64
+    return here
+
+
+cdef float *floats(PairBuffers *pair, Index count) noexcept:
+    """Return the place of the next array, of ``count`` floats."""
+    return <float *>doubles(pair, (count + 1) // 2)
+
+
+cdef void load_pair(PairBuffers *pair, const double[:, ::1] points, const double[::1] half,
+                    const float[:, ::1] points_32, const float[::1] half_32, const long long[::1] members,
+                    const double[::1] upper, const long long *row, const double *start) noexcept nogil:
+    """Copy the pair in a row of the table to the buffers; ``start`` may be NULL."""
+    cdef Index k, place, own
+    cdef bint single = row[IN_FLOAT32]
+    pair.all_points, pair.head, pair.n = &points[0, 0], row[N_FIRST], row[N_FIRST] + row[N_SECOND]
+    pair.entries = 0.0
+    for k in range(pair.n):
+        place = row[AT_FIRST] + k if k < pair.head else row[AT_SECOND] + k - pair.head
+        own = pair.members[k] = members[place]
+        pair.half[k], pair.e[k] = half[own], pair.sign if k < pair.head else -pair.sign
+        if single:
+            memcpy(pair.points_32 + k * pair.m, &points_32[own, 0], pair.m * sizeof(float))
+            pair.half_32[k], pair.ep_32[k] = half_32[own], <float>pair.e[k]
+        else:
+            memcpy(pair.points + k * pair.m, &points[own, 0], pair.m * sizeof(double))
+        pair.upper[k], pair.chosen[k] = upper[place], 0
+        pair.beta[k] = pair.e[k] * start[k] if start else 0.0
+        pair.low[k], pair.high[k] = (0.0, pair.upper[k]) if pair.e[k] > 0 else (-pair.upper[k], 0.0)
+
+
+cdef void mirror(Index n, double *K) noexcept nogil:
+    """Copy the upper triangle to the lower one, in blocks of 8 × 8: each cache line of a column is read once."""
+    cdef Index i, j, first, start
+    for first in range(0, n, 8):
+        for start in range(0, first + 1, 8):
+            for i in range(first, min(first + 8, n)):
+                for j in range(start, min(start + 8, i)):
+                    K[i * n + j] = K[j * n + i]
+
+
+cdef void copy_points(const PairBuffers *pair, Index count, const long long *which, double *to,
+                      double *to_half) noexcept nogil:
+    """Copy the points ``which``, and half their squared lengths, in float64."""
+    cdef Index k
+    for k in range(count):
+        memcpy(to + k * pair.m, pair.all_points + pair.members[which[k]] * pair.m, pair.m * sizeof(double))
+        to_half[k] = pair.half[which[k]]
+
+
+cdef void copy_points_32(const PairBuffers *pair, Index count, const long long *which, float *to,
+                         float *to_half) noexcept nogil:
+    """Copy them in float32; the pair must be searched in it."""
+    cdef Index k
+    for k in range(count):
+        memcpy(to + k * pair.m, pair.points_32 + which[k] * pair.m, pair.m * sizeof(float))
+        to_half[k] = pair.half_32[which[k]]
+
+
+cdef double multiplier_of(const PairBuffers *pair) noexcept nogil:
+    """Return the multiplier of the equality: the mean gradient of the free variables.
+
+    If there are none it is halfway between the two worst violators.
+    """
+    cdef double top = -INFINITE, bottom = -INFINITE, mean
+    cdef Index k, free = 0
+    mean = mean_of_free(pair.n, pair.G, pair.beta, pair.low, pair.high, &free)
+    if free:
+        return mean
+    for k in range(pair.n):
+        if pair.beta[k] < pair.high[k]:
+            top = max(top, -pair.G[k])
+        if pair.beta[k] > pair.low[k]:
+            bottom = max(bottom, pair.G[k])
+    if top > -MAX_FINITE and bottom > -MAX_FINITE:
+        return 0.5 * (bottom - top)
+    return bottom if bottom > -MAX_FINITE else -top
+
+
+cdef inline double excess_of(const PairBuffers *pair, Index k, double nu) noexcept nogil:
+    """Return by how much variable k violates its KKT condition; negative is slack."""
+    return violation_of(pair.G[k] - nu, pair.beta[k] < pair.high[k], pair.beta[k] > pair.low[k])
+
+
+cdef double gap_of(const PairBuffers *pair) noexcept nogil:
+    """Return the relative gap that the gradient gives: see `direct.from_points.FromPoints`."""
+    cdef double nu = multiplier_of(pair), gap = 0.0, f = 0.0, away
+    cdef Index k
+    for k in range(pair.n):
+        away = pair.G[k] - nu
+        gap += (pair.beta[k] - pair.low[k] if away > 0 else pair.beta[k] - pair.high[k]) * away
+        f += pair.beta[k] * (pair.G[k] - pair.e[k])
+    return gap / max(fabs(0.5 * f), 1e-300)
+
+
+cdef Index mark_free_within_margin(PairBuffers *pair) noexcept nogil:
+    """Choose the free variables, and those at bounds with a KKT slack below a margin; return their number.
+
+    The margin is a multiple of the search's tolerance. It is halved while too many variables are chosen: a pass over
+    the variables, where `whole.nearest_free` selects the ones of least slack.
+    """
+    cdef double nu = multiplier_of(pair), margin = MARGIN_FACTOR * pair.tol_float32
+    cdef Index k, count, free = 0
+    for k in range(pair.n):
+        free += pair.low[k] < pair.beta[k] < pair.high[k]
+    while True:
+        count = 0
+        for k in range(pair.n):
+            pair.chosen[k] = (pair.low[k] < pair.beta[k] < pair.high[k]
+                              or (margin > STOP_TOL and excess_of(pair, k, nu) > -margin))
+            count += pair.chosen[k]
+        if count <= max(CHOSEN, free) or margin <= STOP_TOL:
+            return count
+        margin *= 0.5
+
+
+cdef Index mark_violators(PairBuffers *pair) noexcept nogil:
+    """Choose the variables that violate their KKT condition, beside those chosen before; return their number."""
+    cdef double nu = multiplier_of(pair)
+    cdef Index k, count = 0
+    for k in range(pair.n):
+        if not pair.chosen[k] and excess_of(pair, k, nu) > STOP_TOL:
+            pair.chosen[k] = 1
+        count += pair.chosen[k]
+    return count
+
+
+cdef bint solve_chosen(PairBuffers *pair, Index w) noexcept nogil:
+    """Optimise over the w chosen variables in float64, with all others fixed; return whether the buffers hold them."""
+    cdef Index k, n_others = 0, used = w, moved, limit, turn, at = 0
+    cdef double violation = 0.0
+    cdef source_double none
+    cdef memory_double memory = memory_double(<double *>pair.spare, pair.spare_bytes // sizeof(double), 0, NULL, 0)
+    if w > pair.max_chosen:
+        return False
+    if w == 0:
+        return True
+    for k in range(pair.n):
+        if pair.chosen[k]:
+            pair.subset[at], pair.slots[at] = k, at
+            pair.sub_beta[at] = pair.sub_start[at] = pair.beta[k]
+            pair.sub_low[at], pair.sub_high[at], pair.sub_diag[at] = pair.low[k], pair.high[k], 1.0
+            at += 1
+        elif pair.beta[k] != 0:
+            pair.weighted[n_others] = k
+            pair.weight[n_others] = pair.beta[k]
+            n_others += 1
+    copy_points(pair, w, pair.subset, pair.some_points, pair.some_half)
+    radial_rows_double(w, w, pair.m, pair.some_points, pair.some_half, pair.some_points, pair.some_half, pair.sub_K,
+                       pair.tiles, max(1, min((w + 63) // 64, CACHE_NUMBERS // (512 * (pair.m + 1)))), 1)
+    mirror(w, pair.sub_K)
+    for k in range(w):
+        pair.sub_diag[k], pair.sub_gradient[k] = pair.sub_K[k * w + k], -pair.e[pair.subset[k]]
+    add_rows_double(w, w, w, pair.sub_K, pair.slots, pair.sub_beta, pair.sub_gradient)
+    if n_others:
+        copy_points(pair, n_others, pair.weighted, pair.other_points, pair.other_half)
+        radial_sum_double(n_others, w, pair.m, 1, pair.other_points, pair.other_half, pair.some_points, pair.some_half,
+                          pair.weight, pair.sub_gradient, pair.tiles)
+    pair.entries += <double>w * (w + n_others)
+    memset(&none, 0, sizeof(none))
+    for turn in range(ROUNDS_CHOSEN):
+        limit = max(UPDATES_EXACT, UPDATES_EACH * w)
+        memcpy(pair.G, pair.sub_gradient, w * sizeof(double))
+        if turn:
+            for k in range(w):
+                pair.work[k] = pair.sub_beta[k] - pair.sub_start[k]
+            add_rows_double(w, w, w, pair.sub_K, pair.slots, pair.work, pair.G)
+        moved = pairs_double(w, w, pair.sub_K, pair.slots, &used, &none, pair.G, pair.sub_diag, pair.sub_beta,
+                             pair.sub_low, pair.sub_high, True, STOP_TOL, limit, w, pair.work, &violation, memory, True)
+        if moved == 0 or (violation <= STOP_TOL and moved < UPDATES_EXACT):
+            break
+    for k in range(w):
+        pair.beta[pair.subset[k]] = pair.sub_beta[k]
+    return True

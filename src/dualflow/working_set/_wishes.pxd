@@ -1,4 +1,6 @@
 # cython: language_level=3
+"""The passes of _wishes.pyx that other compiled files use."""
+
 ctypedef Py_ssize_t Index
 
 ctypedef fused real:
@@ -8,7 +10,7 @@ ctypedef fused real:
 
 cdef inline double mean_of_free(Index n, const real *G, const double *beta, const double *low, const double *high,
                                 Index *free) noexcept nogil:
-    """The mean of the gradients of those who are free, 0 if there are none, and how many they are."""
+    """Return the mean gradient of the free variables, 0 if there are none; ``free`` receives their number."""
     cdef double total = 0.0
     cdef Index k
     free[0] = 0
@@ -20,7 +22,10 @@ cdef inline double mean_of_free(Index n, const real *G, const double *beta, cons
 
 
 cdef inline double violation_of(double away, bint rises, bint falls) noexcept nogil:
-    """How much one violates the KKT conditions whose gradient is that far from the multiplier; how far it is from it, if
-    negative."""
+    """Return by how much a variable violates its KKT condition; negative is slack.
+
+    ``away`` is its gradient less the multiplier; it ``rises`` if it is below its upper bound, ``falls`` if above its
+    lower one.
+    """
     cdef double rise = -away if rises else -1e300, fall = away if falls else -1e300
     return max(rise, fall)

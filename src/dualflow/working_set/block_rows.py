@@ -1,4 +1,4 @@
-"""Rows of a block's matrix, made as they are asked for."""
+"""Kernel rows of a block that are made on demand, by the compiled pair loop."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..core.workspace import Workspace
 from ._pairs import RowSource, fetch_rows, padded, solve_pairs
 
 __all__ = [
-    "MADE",
-    "MADE_OF_FEW",
-    "MADE_OF_PRODUCTS",
-    "NARROW",
-    "ONE_BLOCK",
+    "MAX_FEATURES_ROWS",
+    "MAX_FEATURES_ROWS_FEW_POINTS",
+    "MAX_FEATURES_ROWS_LINEAR",
+    "MAX_N_ONE_BLOCK",
+    "MIN_BLOCK_WIDTH",
     "BlockRows",
     "makes_rows",
     "one_block_of",
@@ -28,47 +28,63 @@ __all__ = [
 ]
 
 #: Least width of a block whose rows are made on demand.
-NARROW = 1536
-#: Features up to which rows are made on demand, however many points there are, and where these are `NARROW`; of the
-#: linear kernel; and the rank of polynomials up to which they are: beyond, pairs crawl where C is large.
-MADE, MADE_OF_FEW, MADE_OF_PRODUCTS, MADE_OF_POWERS = 256, 1024, 64, 96
-#: Variables up to which all are in one block where no level is above or below (none of so few is ever asleep), or the
-#: whole matrix is at hand; and where products of that many features take most of the time, so that a row is not to be
-#: made twice: 1.1 to 1.9 × faster over 4500 to 8000 points of 100 to 250 features, 0.7 to 1 with 20 to 70.
-ONE_BLOCK, ONE_BLOCK_OF_MANY, MANY_FEATURES = 4096, 8192, 100
+MIN_BLOCK_WIDTH = 1536
+#: Features up to which rows of the radial kernel are made on demand.
+MAX_FEATURES_ROWS = 256
+#: The same for at most `MIN_BLOCK_WIDTH` points.
+MAX_FEATURES_ROWS_FEW_POINTS = 1024
+#: Features up to which rows of the linear kernel are made on demand.
+MAX_FEATURES_ROWS_LINEAR = 64
+#: Monomials (the rank of the kernel) up to which rows of a polynomial kernel are: pair updates crawl beyond if C is
+#: large.
+MAX_MONOMIALS_ROWS = 96
+#: Variables up to which all form one block, where there is one level, or the dense matrix is cached: none of as few is
+#: ever shrunk.
+MAX_N_ONE_BLOCK = 4096
+#: The same for at least `MIN_FEATURES_WIDE` features: products take most of the time then, and no row should be made
+#: twice. 1.1 to 1.9 × faster over 4500 to 8000 points of 100 to 250 features, 0.7 to 1 × with 20 to 70.
+MAX_N_ONE_BLOCK_WIDE = 8192
+#: Features from which `MAX_N_ONE_BLOCK_WIDE` holds.
+MIN_FEATURES_WIDE = 100
 
 
 def makes_rows(gram: KeptGram) -> bool:
-    """Whether a block's rows are made by the compiled loop, as they are needed: few are, of most data; of many features
-    BLAS is the faster even so, of many points the sooner."""
+    """Whether the compiled loop makes the rows of a block on demand: most data need few of them.
+
+    With many features, and with fewer the more points there are, BLAS makes all rows in less time.
+    """
     if ProductPoints.serve(gram):
         m, degree = gram.X.shape[1], int(gram.degree)
-        return m <= MADE_OF_PRODUCTS if gram.kernel == "linear" else math.comb(m + degree, degree) <= MADE_OF_POWERS
+        return (
+            m <= MAX_FEATURES_ROWS_LINEAR
+            if gram.kernel == "linear"
+            else math.comb(m + degree, degree) <= MAX_MONOMIALS_ROWS
+        )
     if not gram.is_radial or isinstance(gram.X, SparsePoints):
         return False
-    return gram.X.shape[1] <= (MADE_OF_FEW if gram.n <= NARROW else MADE)
+    return gram.X.shape[1] <= (MAX_FEATURES_ROWS_FEW_POINTS if gram.n <= MIN_BLOCK_WIDTH else MAX_FEATURES_ROWS)
 
 
 def points_of(gram: KeptGram, dtype: type) -> RadialPoints | ProductPoints:
-    """Its points, ready for rows to be made of them."""
+    """Return the points of a Gram in the layout that rows are made from."""
     return gram.radial_points(dtype) if gram.is_radial else ProductPoints.of(gram, dtype)
 
 
 def one_block_of(gram: KeptGram) -> int:
-    """Variables up to which all are in one block."""
-    return ONE_BLOCK_OF_MANY if makes_rows(gram) and gram.X.shape[1] >= MANY_FEATURES else ONE_BLOCK
+    """Return the number of variables up to which all form one block."""
+    return MAX_N_ONE_BLOCK_WIDE if makes_rows(gram) and gram.X.shape[1] >= MIN_FEATURES_WIDE else MAX_N_ONE_BLOCK
 
 
 class BlockRows:
-    """A work array for the rows of a block, where each is, and what they are made from.
+    """The rows of the current block: the array that holds them, the place of each, and the points they are made from.
 
-    No cache: the next block's are others, and only those of the whole problem stay. The array is the workspace's.
+    Rows are dropped when the next block comes, unless the block is the whole problem. The array is the workspace's.
 
     Parameters
     ----------
     problem : Workspace
     points : RadialPoints or ProductPoints
-        Of its variables.
+        The point of each variable.
     sign, ridge : arrays of shape (n,)
     factor : float
         As in `RowSource`.
@@ -88,33 +104,34 @@ class BlockRows:
         self.source: RowSource | None = None
 
     def room(self, W: NDArray) -> tuple[NDArray, NDArray]:
-        """The array for the rows of a block, and where each is."""
+        """Return the array for the rows of block W, and the place of each row, −1 if it is not made yet."""
         width, n = len(W), self.problem.n
         rows = self.problem.scratch("rows of a block", (width, padded(width)), self.points.points.dtype.type)
         if not self.width == width == n:
             self.slot[:], self.made, self.width = -1, 0, width
-            near = self.points.take(slice(None) if width == n else W)
+            of_block = self.points.take(slice(None) if width == n else W)
             signs = self.sign[W], self.ridge[W], self.factor, self.problem.offset
-            degree = near.degree if isinstance(near, ProductPoints) else 0
-            self.source = RowSource(near.points, near.half, *signs, degree)
+            degree = of_block.degree if isinstance(of_block, ProductPoints) else 0
+            self.source = RowSource(of_block.points, of_block.half, *signs, degree)
         return rows, self.slot[:width]
 
-    def add(self, some: NDArray, change: NDArray, G: NDArray) -> None:
-        """G += M[:, some] change over the whole problem, by rows that the pair loop would ask for first."""
+    def add(self, J: NDArray, change: NDArray, G: NDArray) -> None:
+        """G += M[:, J] change over the whole problem, by rows that the pair loop would make first."""
         rows, slots = self.room(np.arange(self.problem.n))
-        self._made(fetch_rows(rows, slots, self.made, some, self.source))
-        add_rows(rows, slots[some], change, G)
+        self._count(fetch_rows(rows, slots, self.made, J, self.source))
+        add_rows(rows, slots[J], change, G)
 
     def solve(
         self, W: NDArray, G: NDArray, diag: NDArray, beta: NDArray, *rest: object
     ) -> tuple[int, NDArray, NDArray]:
-        """`solve_pairs` on a block: updates, and its rows, and where they are."""
+        """Run `solve_pairs` on block W; return the number of updates, the rows, and the place of each."""
         rows, slots = self.room(W)
         updates, _, made = solve_pairs(rows, slots, self.made, G, diag, beta, *rest, self.source)
-        self._made(made)
+        self._count(made)
         return int(updates), rows, slots
 
-    def _made(self, made: int) -> None:
+    def _count(self, made: int) -> None:
+        """Count the kernel entries of new rows."""
         entries = 0 if self.source is None else self.source.entries
         self.problem.gram.count((made - self.made) * self.width + entries)
         self.made = made

@@ -1,8 +1,8 @@
-/* Part of leap.h: the Cholesky factor of a matrix of some hundred rows, of which each is w wide, a multiple of 8. */
-#define STRIP 8
-#define PANEL 32
+/* The Cholesky factor of a matrix of some hundred rows, for leap.h. Rows are w wide, a multiple of 8. */
+#define STRIP 8 /* rows of the factor that stay in the first-level cache together */
+#define PANEL 32 /* rows that are finished before they are subtracted from all rows below */
 
-/* Rows `first` + STRIP to `last` of A, less what a whole strip of rows, which begins with `first`, takes from them. */
+/* Subtract the products of a whole strip, which begins at row `first`, from rows `first` + STRIP to `last` of A. */
 CLONES static void below_strip(Index last, Index w, double *A, Index first)
 {
     const double *restrict r0 = A + first * w, *restrict r1 = r0 + w, *restrict r2 = r1 + w, *restrict r3 = r2 + w;
@@ -16,7 +16,7 @@ CLONES static void below_strip(Index last, Index w, double *A, Index first)
     }
 }
 
-/* A strip's own rows, from `first` to `last`; 0 if A is not positive definite. */
+/* Factorise the rows of a strip, from `first` to `last`; return 0 if A is not positive definite. */
 CLONES static int strip(Index last, Index w, double *A, Index first)
 {
     for (Index k = first; k < last; k++) {
@@ -44,7 +44,7 @@ typedef double eight_doubles __attribute__((vector_size(64), aligned(8), may_ali
 #define TAKE(r) for (int j = 0; j < 8; j++) A[r * w + j] -= sum##r[j]
 #endif
 
-/* Four rows of eight of A, less products of packed columns. */
+/* Subtract products of packed columns from four rows of eight entries of A. */
 static ALWAYS_INLINE void take_four(Index w, const double *left, const double *right, double *A)
 {
     SUM(0); SUM(1); SUM(2); SUM(3);
@@ -54,8 +54,8 @@ static ALWAYS_INLINE void take_four(Index w, const double *left, const double *r
     TAKE(0); TAKE(1); TAKE(2); TAKE(3);
 }
 
-/* All rows of A from `first` on, a multiple of 8, less what the panel before them takes: eight columns of it after
- * another are packed, and stay in the first-level cache while four rows meet them. */
+/* Subtract the products of the panel before row `first`, a multiple of 8, from all rows of A from `first` on. Eight
+ * columns of the panel at a time are packed, and stay in the first-level cache while four rows use them. */
 CLONES static void below_panel(Index f, Index w, double *A, Index first, double *restrict packed)
 {
     const double *panel = A + (first - PANEL) * w;
@@ -77,10 +77,11 @@ CLONES static void below_panel(Index f, Index w, double *A, Index first, double 
     }
 }
 
-/* The symmetric A becomes R, upper triangular, A = RᵀR; 0 if A is not positive definite. `packed` holds PANEL w.
+/* Replace the symmetric A by the upper triangular R with A = RᵀR; return 0 if A is not positive definite. `packed` holds
+ * PANEL w numbers.
  *
- * Eight rows of R at a time stay in the first-level cache while the next rows of their panel meet them; all below it,
- * which do not, are met once a panel. */
+ * Eight rows of R at a time stay in the first-level cache while they are subtracted from the next rows of their panel;
+ * the rows below the panel are updated once a panel. */
 static int cholesky(Index f, Index w, double *A, double *packed)
 {
     for (Index begin = 0; begin < f; begin += PANEL) {

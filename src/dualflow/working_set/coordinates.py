@@ -1,14 +1,14 @@
-"""The descent of `working-set` over sparse points with a linear kernel: blocks of one variable each.
+"""Dual coordinate descent of `working-set`, for sparse points with a linear kernel.
 
-A kernel matrix of such points takes far longer than a pass over their numbers. With w = Σσαx kept up to date a variable
-knows its gradient by its own row alone (Hsieh et al. 2008). The equality eᵀα = d, which no variable can keep by itself,
-is part of what is minimised instead,
+A kernel matrix of such points takes far longer than a pass over their entries. With w = Σσαx kept up to date the
+gradient of a variable needs its own row only (Hsieh et al. 2008). The equality eᵀα = d, which no single variable can
+keep, becomes a part of the objective,
 
     f(α) − ν(eᵀα − d) + ½ρ(eᵀα − d)²
 
-(an augmented Lagrangian: ρ adds to each curvature), with the ν that makes the best bound for the w at hand. Between the
-rounds variables off their bounds take what is missing of the equality, and move all at once now and then: by conjugate
-gradients, whose products are passes over their rows.
+(an augmented Lagrangian: ρ adds to each curvature), with the ν of the best dual bound for the current w. After each
+round the free variables are moved until the equality holds again. Where the rounds are slow, all free variables are
+moved together by conjugate gradients, whose products are passes over their rows.
 """
 
 from __future__ import annotations
@@ -31,39 +31,41 @@ from .state import WorkingSetState
 
 __all__ = ["Coordinates", "suits_coordinates"]
 
-#: Variables from which these rounds replace blocks of pairs. The number was not tuned.
-FROM = 500
-#: Multiplications between two looks at the clock, some hundredths of a second.
-AT_ONCE = 1 << 24
-#: Passes over all points' numbers between two looks at the gap.
-PASSES = 8
-#: A round's spread of gradients, as a part of that of the step's first, that ends a step.
-FALLEN = 0.1
-#: The part that the gap must fall to in a step for the free variables not to move all at once, and the gap from which
-#: on they are likely to be those of the optimum.
-CRAWLS, NEAR = 0.5, 1e-2
-#: Steps without progress after which this is at rest: far from the optimum, where the bound may be a bad one for long
-#: while f falls, and near it.
-STALLED, NEARLY = 40, 12
+#: Variables from which these rounds replace blocks of pair updates. The number was not tuned.
+MIN_N = 500
+#: Multiplications between two checks of the clock, some hundredths of a second.
+MAX_PRODUCTS_UNINTERRUPTED = 1 << 24
+#: Passes over all entries of the points in a step; the gap is computed between steps.
+PASSES_PER_STEP = 8
+#: A step ends when a round's violation is this part of that of its first round.
+STEP_END_RATIO = 0.1
+#: A step that leaves more than this part of the gap is slow: a conjugate step follows.
+SLOW_GAP_RATIO = 0.5
+#: Relative gap up to which the free variables are likely to be those of the optimum.
+MAX_GAP_NEAR = 1e-2
+#: Steps without progress after which the run ends, far from the optimum: the bound can be bad for long while f falls.
+MAX_STALLED_FAR = 40
+#: The same at a gap of at most `MAX_GAP_NEAR`.
+MAX_STALLED_NEAR = 12
 
 
 def suits_coordinates(problem: DualProblem) -> bool:
-    """Whether a problem is of that kind, with finite optimum and lower bounds."""
+    """Whether a problem is of sparse points with a linear kernel, large enough, and of a kind with a finite optimum."""
     gram, kinds = problem.gram, (Kind.BOX_EQUALITY, Kind.BOX, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
     sparse = isinstance(gram.X, SparsePoints) and gram.kernel == "linear"
-    return sparse and problem.n >= FROM and problem.kind in kinds
+    return sparse and problem.n >= MIN_N and problem.kind in kinds
 
 
 @dataclass
 class Coordinates:
-    """What a run works with.
+    """The context of a run.
 
     Parameters
     ----------
     workspace : Workspace
-        A problem that `suits_coordinates`.
+        A problem for which `suits_coordinates` is true.
     gap_tol : float
-        Relative gap at rest.
+        Relative gap at which the run ends.
     """
 
     workspace: Workspace
@@ -71,7 +73,7 @@ class Coordinates:
 
     @cached_property
     def rows(self) -> scipy.sparse.csr_array:
-        """The points less their centre."""
+        """The points minus their centre."""
         gram = self.workspace.gram
         points = gram.X if gram.center is None else gram.X - gram.center
         rows = scipy.sparse.csr_array((points.data, points.indices, points.indptr), shape=points.shape, copy=False)
@@ -79,41 +81,41 @@ class Coordinates:
 
     @cached_property
     def points(self) -> NDArray:
-        """The point of each variable."""
+        """The index of each variable's point."""
         idx = self.workspace.idx
         return np.arange(self.workspace.n) if idx is None else np.array(idx)
 
     @cached_property
     def diag(self) -> NDArray:
-        """Qᵢᵢ, at least as much as keeps a division by it finite."""
+        """Diagonal of Q, bounded below so that a division by it is finite."""
         diag = self.workspace.diag()
         return np.maximum(diag, 1e-12 * (float(diag.max()) or 1.0))
 
     def start(self, warm: NDArray | None) -> WorkingSetState:
-        """The first state: nothing, or as near as the equality lets it."""
+        """Return the first state: at the given α, or at the feasible point nearest to 0."""
         problem, none = self.workspace, np.empty(0, dtype=np.intp)
         alpha = problem.project(np.zeros(problem.n)) if warm is None else warm
         return WorkingSetState(alpha, none, 0, False, np.inf, 0, 0, np.inf, 0, np.empty(0), 0)
 
     def step(self, state: WorkingSetState) -> WorkingSetState:
-        """The next state, some rounds on; the end, if this one's gap is small enough."""
+        """Return the next state, after some rounds, or the last one if the gap meets its tolerance."""
         problem, alpha = self.workspace, np.array(state.alpha)
         w, total = self.weights(alpha)
         Qa = self.product(alpha, w, total)
         lower, interval = dual_bound(problem, alpha, Qa)
         _, gap = gaps(0.5 * float(alpha @ Qa) - float(problem.p @ alpha), lower)
         stalled = 0 if gap < 0.9 * state.best else state.stalled + 1
-        if gap <= self.gap_tol or stalled > (STALLED if gap > NEAR else NEARLY):
+        if gap <= self.gap_tol or stalled > (MAX_STALLED_FAR if gap > MAX_GAP_NEAR else MAX_STALLED_NEAR):
             return replace(state, done=True, offered=gap <= self.gap_tol)
-        if CRAWLS * state.best < gap <= NEAR:
-            moved = self.all_at_once(alpha, Qa)
+        if SLOW_GAP_RATIO * state.best < gap <= MAX_GAP_NEAR:
+            moved = self.conjugate_step(alpha, Qa)
             if moved is not None:
                 alpha = moved
                 w, total = self.weights(alpha)
                 lower, interval = dual_bound(problem, alpha, self.product(alpha, w, total))
         nu = 0.0 if interval is None else 0.5 * (interval[0] + interval[1])
         work = self.rounds(alpha, w, total, nu if np.isfinite(nu) else 0.0, state.blocks)
-        self.meet(alpha)
+        self.restore_equality(alpha)
         return replace(
             state,
             alpha=alpha,
@@ -125,29 +127,28 @@ class Coordinates:
         )
 
     def rounds(self, alpha: NDArray, w: NDArray, total: float, nu: float, seed: int) -> Round:
-        """Rounds over the variables, which they move."""
+        """Run the rounds of a step, which update α and w in place; return the last one."""
         problem, rows = self.workspace, self.rows
-        # As much as a variable's own curvature: less leaves the equality to many steps, more makes all of them short.
+        # The mean curvature: a smaller ρ needs many steps to meet the equality, a larger one makes all moves short.
         rho = 0.0 if problem.e is None else float(self.diag.mean())
         e = np.zeros(problem.n) if problem.e is None else problem.e
         arrays = rows.data, rows.indices, rows.indptr, self.points
         values = problem.p, problem.upper, problem.ridge, problem.sigma, e, self.diag + rho
         work = Round(alpha, w, total, nu, seed)
         passes, first = 0.0, None
-        while passes < PASSES:
+        while passes < PASSES_PER_STEP:
             work.begin()
             passes += work.active / problem.n
-            while not work.go_on(*arrays, *values, problem.scale, problem.offset, rho, AT_ONCE):
+            while not work.go_on(*arrays, *values, problem.scale, problem.offset, rho, MAX_PRODUCTS_UNINTERRUPTED):
                 look()
             look()
             first = work.violation if first is None else first
-            if work.violation <= FALLEN * first:
+            if work.violation <= STEP_END_RATIO * first:
                 break
         return work
 
-    def all_at_once(self, alpha: NDArray, Qa: NDArray) -> NDArray | None:
-        """Where the variables off their bounds are best while the others stay, cut off at bounds; None if that is no
-        progress."""
+    def conjugate_step(self, alpha: NDArray, Qa: NDArray) -> NDArray | None:
+        """Return α after a conjugate-gradient step over free variables, clipped to bounds; None if f would not fall."""
         problem = self.workspace
         free = np.flatnonzero((alpha > 0) & (alpha < problem.upper))
         if len(free) < 2:
@@ -157,7 +158,7 @@ class Coordinates:
         step = system.step(h[free], 0.0 if problem.e is None else problem.d - float(problem.e @ alpha))
         after = np.array(alpha)
         after[free] = np.clip(alpha[free] + step, 0.0, problem.upper[free])
-        self.meet(after)
+        self.restore_equality(after)
         change = after - alpha
         w, total = self.weights(change)
         along = self.product(change, w, total)
@@ -166,8 +167,8 @@ class Coordinates:
             return None
         return alpha + min(1.0, -slope / curvature) * change if curvature > 0 else after
 
-    def meet(self, alpha: NDArray) -> None:
-        """Give what the equality lacks to variables off their bounds: a projection would move those at bounds too."""
+    def restore_equality(self, alpha: NDArray) -> None:
+        """Move the free variables, in place, until eᵀα = d: a projection would move variables at bounds too."""
         problem = self.workspace
         if problem.e is None:
             return
@@ -181,21 +182,21 @@ class Coordinates:
             alpha[:] = problem.project(alpha)
 
     def weights(self, alpha: NDArray) -> tuple[NDArray, float]:
-        """Σσαx and Σσα."""
+        """Return w = Σσαx, shape (m,), and Σσα."""
         signed = self.workspace.sigma * alpha
-        of_points = np.bincount(self.points, signed, minlength=self.workspace.gram.n)
-        return np.asarray(of_points @ self.rows), float(signed.sum())
+        by_point = np.bincount(self.points, signed, minlength=self.workspace.gram.n)
+        return np.asarray(by_point @ self.rows), float(signed.sum())
 
     def product(self, alpha: NDArray, w: NDArray, total: float) -> NDArray:
-        """Qα."""
+        """Return Qα, shape (n,), from the `weights` of α."""
         problem, values = self.workspace, np.asarray(self.rows @ w)
         product: NDArray = problem.scale * problem.sigma * (values[self.points] + problem.offset * total)
         return product + problem.ridge * alpha
 
     def gradient(self, state: WorkingSetState) -> NDArray:
-        """Qα − p."""
+        """Return Qα − p, shape (n,)."""
         return self.product(state.alpha, *self.weights(state.alpha)) - self.workspace.p
 
     def wants_whole(self, state: WorkingSetState) -> bool:
-        """Never."""
+        """Return False: the dense kernel matrix is never needed."""
         return False

@@ -1,4 +1,10 @@
-"""The descent of `working-set`: levels of ever more points, blocks on each, float32 before float64."""
+"""The iteration of the solver `working-set`.
+
+A large problem is solved in levels: first on a sample of the points, then on four times as many, and so on up to all of
+them, each level starting from the α of the one before. A level is solved in float32 first and in float64 if float32 is
+not accurate enough. Within a level the variables are optimised block by block. The iteration ends at the tolerances, or
+earlier where the active-set refinement is faster than further pair updates.
+"""
 
 from __future__ import annotations
 
@@ -13,68 +19,109 @@ from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
 from ..refinement.refine import LARGE
 from .block_rows import makes_rows, one_block_of
-from .level import VAST, Level
+from .level import MAX_N_FREE_BLOCKS, Level
 from .seeding import nested_order, restrict, seed, sharing
-from .state import WorkingSetState, afresh
-from .whole import AMONG, END, nearly_free, solve_among, solve_whole
+from .state import WorkingSetState, restarted
+from .whole import KKT_TOL_ROUND_OFF, MAX_NEARLY_FREE, nearest_free, solve_dense, solve_subset
 
 __all__ = ["Descent"]
 
-#: Below this KKT violation and relative gap float32 is unsafe: its gradient no longer tells who violates.
-SINGLE_KKT, SINGLE_GAP = 1e-3, 5e-5
-#: Estimated relative gap and KKT violation at which the refinement is the faster of the two: where blocks are computed,
-#: and where rows are made as they are needed, and updates are cheap. The gap at which it is after so many pair updates
-#: a variable, or after twice as many if others than the free variables still want to be free: then the problem is
-#: ill-conditioned, and pairs crawl.
-BLOCKS_HAND_OVER, ROWS_HAND_OVER, CRAWLING_GAP, CRAWLING = (1e-2, 3e-3), (3e-3, 1e-3), 3e-2, 5
-#: As `CRAWLING`, on a simplex of so few variables that it is brought to its end: those that are free leap, where each
-#: round of a refinement would take a factor.
-LEAPING = 100
-#: The part of the free variables up to which others may want to be free when a problem is handed over: each round of a
-#: refinement takes a factor, and pairs settle many sooner. The part of the tolerances for these, how often at most; the
-#: simplex's gap.
-UNSETTLED, FINER, FINEST, SIMPLEX_GAP = 0.1, 0.1, 3, 0.01
-#: Free variables from which a large problem is not handed over: a refinement's dense factor takes 2.4 GB then, with
-#: what it is made of. To a gap that float32 can reach none is either, unless pairs crawl.
-FACTORED = 12_288
-#: Variables, and free ones among them, up to which pairs and leaps in float64 come to the end before a refinement
-#: would, in a box, and variables on the simplex; free variables up to which these, and those who nearly are, are
-#: brought there among themselves; and the violation that round-off may end at.
-WHOLE, FEW, SIMPLEX_WHOLE, ENDED, NEAR_END = 512, 200, 1536, 500, 1e-11
-#: How often those who nearly are free are brought to their end among themselves, where they are too many for once.
-ENDS = 6
-#: Variables up to which such a problem is solved over its whole matrix, in one go.
-SMALL_WHOLE = 112
-#: Points of the smallest level of the seeding at most. A block in a box that makes the rows it needs makes no more
-#: without a level's α to begin with: its levels are larger, with none up to `one_block_of`. Of dear kernels a level
-#: says whether to have the whole matrix.
-SEED_FROM, ROWS_SEED_FROM = 1000, 2048
-#: Variables up to which so few may share d on the capped simplex that levels, and float32, cost more than they save.
-FEW_WHOLE, SHARING = 8192, 64
-#: Pair updates in a block before the rest is looked at again: so many, or that part of very many variables.
-PAIRS_PER_BLOCK, PAIRED = 10_000, 32
-#: Steps without progress after which a level counts as at rest, for round-off rules; and the part of the violation when
-#: those asleep were last looked at at which they are again.
-STALLED, WAKE_AT = 12, 0.1
-#: The part of the points that are support vectors, in the level before, from which the whole kernel matrix pays: by
-#: blocks, and by rows made as they are needed.
-MANY, MOST = 0.35, 0.6
-#: Blocks a step of the driver.
+#: Least KKT violation that float32 can resolve: below it the sign of a violation is not reliable.
+MIN_KKT_FLOAT32 = 1e-3
+#: Least relative gap that float32 can resolve.
+MIN_GAP_FLOAT32 = 5e-5
+
+# When a refinement takes over. It is faster than pair updates near the optimum.
+
+#: Estimated relative gap and KKT violation at which it takes over, where blocks of the matrix are computed.
+HAND_OVER_TOLS_BLOCKS = (1e-2, 3e-3)
+#: The same where rows are made on demand: pair updates are cheaper then.
+HAND_OVER_TOLS_ROWS = (3e-3, 1e-3)
+#: Relative gap at which it takes over on a simplex without upper bounds: finding the support set is all that is left.
+HAND_OVER_GAP_SIMPLEX = 0.01
+#: Pair updates per variable after which they are said to crawl: the problem is ill-conditioned. The refinement then
+#: takes over at `MAX_GAP_CRAWLING`; after twice as many updates even if variables at bounds still violate.
+CRAWLING_UPDATES = 5
+#: Relative gap up to which a problem whose updates crawl is handed over.
+MAX_GAP_CRAWLING = 3e-2
+#: As `CRAWLING_UPDATES`, on a simplex of at most `MAX_N_FLOAT64_SIMPLEX` variables: Newton steps over the free
+#: variables finish it, and each round of a refinement would need a new factor.
+CRAWLING_UPDATES_SIMPLEX = 100
+#: Violators at bounds, as a part of the free variables, up to which a problem is handed over: each round of a
+#: refinement factorises a matrix, while pair updates move many of these variables in less time.
+MAX_VIOLATORS_PER_FREE = 0.1
+#: Factor on both tolerances while there are more violators than that.
+FINER_TOL_RATIO = 0.1
+#: Times that the tolerances are reduced by it, at most.
+MAX_FINER_ROUNDS = 3
+#: Free variables up to which a large problem is handed over: the dense factor of as many takes 2.4 GB with the matrix
+#: that it is made from.
+MAX_FREE_HAND_OVER = 12_288
+
+# When a problem is finished in float64 instead.
+
+#: Variables of a box, up to which float64 pair updates and Newton steps finish in less time than a refinement.
+MAX_N_FLOAT64_BOX = 512
+#: Free variables, up to which they do.
+MAX_FREE_FLOAT64_BOX = 200
+#: Variables of a simplex, up to which they do.
+MAX_N_FLOAT64_SIMPLEX = 1536
+#: Free variables, up to which these and the nearly free ones are finished as a subproblem of their own.
+MAX_FREE_FINISH = 500
+#: Times that this is done, where the nearly free variables are more than one subproblem may hold.
+MAX_FINISH_ROUNDS = 6
+#: KKT violation that may be left by round-off in float64.
+MAX_KKT_ROUND_OFF = 1e-11
+#: Variables up to which a problem is solved over its dense matrix in one step.
+MAX_N_DENSE = 112
+
+# Levels.
+
+#: Points of the first level, at most.
+MAX_FIRST_LEVEL = 1000
+#: The same for a box whose rows are made on demand; it makes as few rows without an α to start from, so that there
+#: are no levels up to `one_block_of` variables. Expensive kernels keep `MAX_FIRST_LEVEL`: the level before says whether
+#: the dense matrix pays.
+MAX_FIRST_LEVEL_ROWS = 2048
+#: Variables of a capped simplex, up to which levels and float32 cost more than they save, if d is shared by at most
+#: `MAX_FEW_SUPPORT` variables.
+MAX_N_FEW_SUPPORT = 8192
+#: Variables that share d, for that.
+MAX_FEW_SUPPORT = 64
+#: Steps without progress after which a level ends: round-off prevents more.
+MAX_STALLED_STEPS = 12
+#: Shrunk variables are checked again when the violation falls to this part of its value at the last check.
+UNSHRINK_RATIO = 0.1
+#: Support vectors of the level before, as a part of its points, from which the dense kernel matrix pays, where blocks
+#: are computed.
+MIN_SUPPORT_SHARE_BLOCKS = 0.35
+#: The same where rows are made on demand.
+MIN_SUPPORT_SHARE_ROWS = 0.6
+
+# Blocks.
+
+#: Pair updates in a block before the gradient of all variables is updated.
+MAX_UPDATES_PER_BLOCK = 10_000
+#: Variables per pair update in a block, of more than `MAX_N_FREE_BLOCKS` variables.
+VARIABLES_PER_UPDATE = 32
+#: Blocks in a step of the driver.
 BLOCKS_PER_STEP = 8
 
 
 @dataclass
 class Descent:
-    """What a run works with: the workspace, what is wanted, and the level in work.
+    """The context of a run: the workspace, the tolerances, and the current level.
 
     Attributes
     ----------
     gap_tol, kkt_tol, hand_over, max_updates
         As in `WorkingSet`.
-    level, inside : Level, array of int
-        The level in work, and which variables it holds.
+    level : Level or None
+        The current level.
+    inside : int array
+        The variables of the problem that the level holds.
     at : tuple or None
-        Depth, precision and blocks of the state it belongs to.
+        Depth, precision and number of blocks of the state that the level belongs to.
     """
 
     workspace: Workspace
@@ -87,65 +134,66 @@ class Descent:
     at: tuple[int, bool, int] | None = None
 
     def start(self, warm: NDArray | None) -> WorkingSetState:
-        """The first state: of the smallest level, or of the whole problem if a start is given."""
-        problem, depth, (whole, smallest) = self.workspace, 0, self.seeding
-        while warm is None and problem.gram.n > whole and problem.gram.n // 4**depth > smallest:
+        """Return the first state: at the first level, or at the whole problem if a start is given."""
+        problem, depth, (max_one_level, max_first) = self.workspace, 0, self.level_sizes
+        while warm is None and problem.gram.n > max_one_level and problem.gram.n // 4**depth > max_first:
             depth += 1
-        alpha = np.zeros(problem.n) if warm is None else warm  # the level finds a start from nothing
+        alpha = np.zeros(problem.n) if warm is None else warm  # the level makes it feasible
         order = nested_order(problem) if depth else np.empty(0, dtype=np.intp)
-        return WorkingSetState(alpha, order, depth, not self.ends_here, np.inf, 0, 0, np.inf, 0, alpha, 0)
+        return WorkingSetState(alpha, order, depth, not self.solves_in_float64, np.inf, 0, 0, np.inf, 0, alpha, 0)
 
     @property
-    def seeding(self) -> tuple[int, int]:
-        """Points up to which there are no levels, and those of the smallest one at most."""
+    def level_sizes(self) -> tuple[int, int]:
+        """Points up to which there is one level, and points of the first of several, at most."""
         gram = self.workspace.gram
         if self.on_simplex:
-            return FEW_WHOLE if self.is_shared_by_few else SEED_FROM, SEED_FROM
+            return MAX_N_FEW_SUPPORT if self.is_shared_by_few else MAX_FIRST_LEVEL, MAX_FIRST_LEVEL
         rows_pay = makes_rows(gram) and not gram.is_dear
-        return (one_block_of(gram), ROWS_SEED_FROM) if rows_pay else (SEED_FROM, SEED_FROM)
+        return (one_block_of(gram), MAX_FIRST_LEVEL_ROWS) if rows_pay else (MAX_FIRST_LEVEL, MAX_FIRST_LEVEL)
 
     @property
     def on_simplex(self) -> bool:
+        """Whether the problem is on a simplex, with or without upper bounds."""
         return self.workspace.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
 
     @property
-    def ends_here(self) -> bool:
-        """Whether a problem that may be handed over is small enough to be brought to its end in float64 instead."""
-        n, most = self.workspace.n, WHOLE
+    def solves_in_float64(self) -> bool:
+        """Whether a problem that may be handed over is small enough to be finished in float64 instead."""
+        n, max_n = self.workspace.n, MAX_N_FLOAT64_BOX
         if self.on_simplex:
-            most = FEW_WHOLE if self.is_shared_by_few else SIMPLEX_WHOLE
-        return self.hand_over and n <= most and self.workspace.psd.is_psd
+            max_n = MAX_N_FEW_SUPPORT if self.is_shared_by_few else MAX_N_FLOAT64_SIMPLEX
+        return self.hand_over and n <= max_n and self.workspace.psd.is_psd
 
     @cached_property
     def is_shared_by_few(self) -> bool:
-        """Whether few points hold d: then few have weight at the end, and few rows are needed."""
-        return self.workspace.kind is Kind.CAPPED_SIMPLEX and sharing(self.workspace) <= SHARING
+        """Whether few variables share d: then few are nonzero at the optimum, and few rows are needed."""
+        return self.workspace.kind is Kind.CAPPED_SIMPLEX and sharing(self.workspace) <= MAX_FEW_SUPPORT
 
     @property
-    def leaps(self) -> bool:
-        """Whether pairs and leaps in float64 go to the end of a problem on the simplex, however many they are."""
-        return self.ends_here and self.on_simplex and self.workspace.n <= SIMPLEX_WHOLE
+    def finishes_simplex(self) -> bool:
+        """Whether a problem on a simplex is finished by pair updates and Newton steps, even if many are needed."""
+        return self.solves_in_float64 and self.on_simplex and self.workspace.n <= MAX_N_FLOAT64_SIMPLEX
 
     @property
-    def crawling(self) -> int:
-        """Pair updates a variable from which pairs are said to crawl."""
-        return LEAPING if self.leaps else CRAWLING
+    def crawling_updates(self) -> int:
+        """Pair updates per variable from which they are said to crawl."""
+        return CRAWLING_UPDATES_SIMPLEX if self.finishes_simplex else CRAWLING_UPDATES
 
     def step(self, state: WorkingSetState) -> WorkingSetState:
-        """The next state, some blocks on."""
+        """Return the next state, after `BLOCKS_PER_STEP` blocks or the end of a level."""
         problem = self.workspace
-        if self.ends_here and problem.n <= SMALL_WHOLE:
-            return self.finished(state)
+        if self.solves_in_float64 and problem.n <= MAX_N_DENSE:
+            return self.finish_dense_problem(state)
         level = self.level_of(state)
         if state.offered:
-            # Look once with the true gradient.
+            # Check once with the gradient computed in float64.
             level.set_gradient(problem.gradient(state.alpha))
-            violation, gap = level.standing()
-            gap_tol, kkt_tol = self.wanted(level)
-            finer = not _at_rest(violation, gap, 2 * kkt_tol, 2 * gap_tol)
-            return afresh(state, violation=violation, single=not finer, done=not finer, offered=False)
+            violation, gap = level.violation_and_gap()
+            gap_tol, kkt_tol = self.target_tols(level)
+            finer = not _meets_tols(violation, gap, 2 * kkt_tol, 2 * gap_tol)
+            return restarted(state, violation=violation, single=not finer, done=not finer, offered=False)
         left = None if self.max_updates is None else self.max_updates - state.updates
-        done, updates, violation, gap, rest = self.advance(level, state, BLOCKS_PER_STEP, left)
+        done, updates, violation, gap, stops = self.advance(level, state, BLOCKS_PER_STEP, left)
         measure = gap if np.isfinite(gap) else violation
         fell = measure < 0.9 * state.best
         alpha = self.expanded(state, level)
@@ -160,150 +208,183 @@ class Descent:
         }
         self.at = (state.depth, state.single, after["blocks"])
         if left is not None and updates >= left:
-            return afresh(state, **after | {"done": True})
-        if not rest and after["stalled"] < STALLED:
+            return restarted(state, **after | {"done": True})
+        if not stops and after["stalled"] < MAX_STALLED_STEPS:
             return replace(state, **after)
         if state.depth:
-            return afresh(state, **after | {"depth": state.depth - 1})
-        # float32 cannot vouch for itself; a refinement can live with what it leaves, unless that hides who violates.
-        handed = self.hands_over(level, stuck=not rest)
-        if state.single and (not handed or level.error() > 2 * self.wanted(level)[1]):
+            return restarted(state, **after | {"depth": state.depth - 1})
+        # A float32 result is checked in float64, unless a refinement follows and float32 resolves the violators.
+        handed = self.hands_over(level, stuck=not stops)
+        if state.single and (not handed or level.gradient_error() > 2 * self.target_tols(level)[1]):
             return replace(state, **after, offered=True)
-        # With few that are free, blocks come to the end sooner than a refinement.
-        if state.single and self.may_end(level):
-            return afresh(state, **self.ended(level, after))
-        # At the end a certificate may say that there is nothing to refine.
-        ended = self.ends_here and violation <= max(NEAR_END, level.noise())
-        ended |= self.workspace.n > LARGE and not handed
-        return afresh(state, **after | {"done": True, "offered": ended})
+        # With few free variables a float64 subproblem takes less time than a refinement.
+        if state.single and self.can_finish_free(level):
+            return restarted(state, **self.finish_free(level, after))
+        # An offered state is certified: it may need no refinement.
+        offered = self.solves_in_float64 and violation <= max(MAX_KKT_ROUND_OFF, level.round_off())
+        offered |= self.workspace.n > LARGE and not handed
+        return restarted(state, **after | {"done": True, "offered": offered})
 
-    def finished(self, state: WorkingSetState) -> WorkingSetState:
-        """The state at the end of a problem that is small enough to be solved in one go."""
+    def finish_dense_problem(self, state: WorkingSetState) -> WorkingSetState:
+        """Return the last state of a problem that is solved over its dense matrix in one step."""
         begun = seed(self.workspace, state.alpha)
-        alpha, violation, updates = solve_whole(self.workspace, begun, END, self.max_updates)
-        end = {"blocks": state.blocks + 1, "updates": state.updates + updates, "offered": violation <= NEAR_END}
-        return afresh(state, alpha=alpha, violation=violation, done=True, **end)
+        alpha, violation, updates = solve_dense(self.workspace, begun, KKT_TOL_ROUND_OFF, self.max_updates)
+        end = {
+            "blocks": state.blocks + 1,
+            "updates": state.updates + updates,
+            "offered": violation <= MAX_KKT_ROUND_OFF,
+        }
+        return restarted(state, alpha=alpha, violation=violation, done=True, **end)
 
-    def ended(self, level: Level, after: dict[str, Any]) -> dict[str, Any]:
-        """What the next state has, when those who are free, or nearly, were brought to their end in float64."""
-        alpha, updates, margin = after["alpha"], after["updates"], max(SINGLE_KKT, after["violation"])
-        for _ in range(ENDS):
+    def finish_free(self, level: Level, after: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of the last state, after float64 subproblems over the free and nearly free variables."""
+        alpha, updates, margin = after["alpha"], after["updates"], max(MIN_KKT_FLOAT32, after["violation"])
+        for _ in range(MAX_FINISH_ROUNDS):
             left = None if self.max_updates is None else self.max_updates - updates
-            wish = level.wishes(asleep=True)
-            W = nearly_free(level.is_free, wish, margin)
-            alpha, violation, moved = solve_among(self.workspace, alpha, W, left)
+            W = nearest_free(level.is_free, level.kkt_excess(shrunk=True), margin)
+            alpha, violation, moved = solve_subset(self.workspace, alpha, W, left)
             updates += moved
-            if len(W) < AMONG or left == moved:
+            if len(W) < MAX_NEARLY_FREE or left == moved:
                 break
-            # Others are as near: they are looked at, in float64.
-            level.take(alpha, self.workspace.gradient(alpha))
-            margin = violation = level.standing()[0]
-            if violation <= NEAR_END:
+            # More variables are nearly free than one subproblem holds: choose again by the float64 gradient.
+            level.restart_from(alpha, self.workspace.gradient(alpha))
+            margin = violation = level.violation_and_gap()[0]
+            if violation <= MAX_KKT_ROUND_OFF:
                 break
         end = {"alpha": alpha, "violation": violation, "updates": updates}
         return after | end | {"done": True, "offered": True}
 
     def strategy(self, state: WorkingSetState) -> str:
-        """The way a run takes: over the whole matrix of few variables, by levels of ever more points, or by blocks."""
-        if self.ends_here and self.workspace.n <= SMALL_WHOLE:
+        """Return the strategy of a run: "whole" (one step over the dense matrix), "levels" or "blocks"."""
+        if self.solves_in_float64 and self.workspace.n <= MAX_N_DENSE:
             return "whole"
         return "levels" if len(state.order) else "blocks"
 
     def wants_whole(self, state: WorkingSetState) -> bool:
-        """Whether a state begins, or is in, the whole problem in float32, and many support vectors are expected: that
-        is asked of where this level began, so that a resumed run finds the same."""
+        """Whether the last level, in float32, should compute the dense kernel matrix: it expects many support vectors.
+
+        They are counted at the α where this level began, so that a resumed run decides the same.
+        """
         gram = self.workspace.gram
         points = gram.n >> (2 if len(state.order) else 0)
-        many = bool(np.count_nonzero(state.anchor) >= (MOST if makes_rows(gram) else MANY) * points)
+        min_share = MIN_SUPPORT_SHARE_ROWS if makes_rows(gram) else MIN_SUPPORT_SHARE_BLOCKS
+        many = bool(np.count_nonzero(state.anchor) >= min_share * points)
         return many and state.single and not state.depth and gram.is_dear
 
     def gradient(self, state: WorkingSetState) -> NDArray | None:
-        """Qα − p of a state, if it is the whole problem's in work."""
+        """Return Qα − p of a state, or None if it is not the current one or not of the whole problem."""
         known = self.level is not None and not state.depth and self.at == (0, state.single, state.blocks)
         return self.level.gradient if self.level is not None and known else None
 
-    def may_end(self, level: Level) -> bool:
-        """Whether what float32 leaves is soon brought to its end in float64."""
-        return level.points is not None and self.workspace.psd.is_psd and level.free_ones() <= ENDED
+    def can_finish_free(self, level: Level) -> bool:
+        """Whether a float64 subproblem over the free and nearly free variables finishes the problem."""
+        return level.points is not None and self.workspace.psd.is_psd and level.free_count() <= MAX_FREE_FINISH
 
     def advance(
-        self, level: Level, state: WorkingSetState, blocks: int, most: int | None = None
+        self, level: Level, state: WorkingSetState, blocks: int, max_updates: int | None = None
     ) -> tuple[int, int, float, float, bool]:
-        """Up to so many blocks, of so many pair updates at most: how many, pair updates, violation, estimated gap, and
-        whether the level rests."""
-        gap_tol, kkt_tol = self.wanted(level)
+        """Solve up to ``blocks`` blocks of a level, by at most ``max_updates`` pair updates.
+
+        Returns
+        -------
+        blocks, updates : int
+            As many as were made.
+        violation, gap : float
+            KKT violation (in units of s), and estimated relative gap.
+        stops : bool
+            Whether the level has ended.
+        """
+        gap_tol, kkt_tol = self.target_tols(level)
         if state.single:
-            gap_tol, kkt_tol = max(gap_tol, SINGLE_GAP), max(kkt_tol, SINGLE_KKT)
+            gap_tol, kkt_tol = max(gap_tol, MIN_GAP_FLOAT32), max(kkt_tol, MIN_KKT_FLOAT32)
         n, updates, finer = level.problem.n, 0, 0
         for done in range(blocks + 1):
-            violation, gap = level.standing()
-            if finer < FINEST and _at_rest(violation, gap, kkt_tol, gap_tol) and not self.is_settled(level):
-                finer, gap_tol, kkt_tol = finer + 1, FINER * gap_tol, FINER * kkt_tol
-            rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
-            if rest or violation <= WAKE_AT * level.violation:
-                if level.wake():
-                    violation, gap = level.standing()
-                    rest = self.rests(level, violation, gap, kkt_tol, gap_tol)
+            violation, gap = level.violation_and_gap()
+            meets = _meets_tols(violation, gap, kkt_tol, gap_tol)
+            if finer < MAX_FINER_ROUNDS and meets and not self.has_few_violators(level):
+                finer, gap_tol, kkt_tol = finer + 1, FINER_TOL_RATIO * gap_tol, FINER_TOL_RATIO * kkt_tol
+            stops = self.should_stop(level, violation, gap, kkt_tol, gap_tol)
+            if stops or violation <= UNSHRINK_RATIO * level.violation:
+                if level.unshrink():
+                    violation, gap = level.violation_and_gap()
+                    stops = self.should_stop(level, violation, gap, kkt_tol, gap_tol)
                 level.violation = violation
-            if rest or done == blocks:
+            if stops or done == blocks:
                 break
-            inner = level.depth_of_a_block * violation
-            if self.ends_here:
-                first = not (self.on_simplex or _may_hand_over(level, violation, gap))
-                inner = min(0.3 * _handing_over(level)[1], inner) if first else END
+            block_tol = level.block_tol_ratio * violation
+            if self.solves_in_float64:
+                coarse = not (self.on_simplex or _reaches_hand_over(level, violation, gap))
+                block_tol = min(0.3 * _hand_over_tols(level)[1], block_tol) if coarse else KKT_TOL_ROUND_OFF
             if gap <= gap_tol and np.isfinite(kkt_tol):
-                inner = max(inner, 0.3 * kkt_tol)
-            limit = min(PAIRS_PER_BLOCK, CRAWLING * max(n, 100)) if n <= VAST else max(PAIRS_PER_BLOCK, n // PAIRED)
-            limit = self.crawling * n if self.leaps else limit
-            room = limit if most is None else min(limit, most - updates)
-            moved = level.improve(inner, room)
+                block_tol = max(block_tol, 0.3 * kkt_tol)
+            limit = self._block_updates(n)
+            if max_updates is not None:
+                limit = min(limit, max_updates - updates)
+            moved = level.solve_block(block_tol, limit)
             updates += moved
-            if moved == 0 or updates == most:
-                rest = True  # nothing can be moved at this precision
+            if moved == 0 or updates == max_updates:
+                stops = True  # nothing can be moved at this precision, or no more updates are allowed
                 break
-            if moved >= room:
-                level.slide()  # pairs of more free variables than there are dimensions crawl
-        return done, updates, violation, gap, rest
+            if moved >= limit:
+                level.slide()  # pair updates crawl where more variables are free than the matrix has rank
+        return done, updates, violation, gap, stops
 
-    def rests(self, level: Level, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
-        """Whether a level is as good as wanted, or good enough to hand over."""
-        pairs = level.updates // self.crawling // level.problem.n
-        crawls = self.hands_over(level) and pairs > 0 and gap <= CRAWLING_GAP
-        crawls = crawls and (pairs > 1 or self.is_settled(level))
-        many = self.ends_here and not self.on_simplex and _may_hand_over(level, violation, gap)
-        if _at_rest(violation, gap, kkt_tol, gap_tol) or crawls or (many and level.free_ones() > FEW):
+    def _block_updates(self, n: int) -> int:
+        """Return the pair updates that one block of a level of n variables may take."""
+        if self.finishes_simplex:
+            return self.crawling_updates * n
+        if n <= MAX_N_FREE_BLOCKS:
+            return min(MAX_UPDATES_PER_BLOCK, CRAWLING_UPDATES * max(n, 100))
+        return max(MAX_UPDATES_PER_BLOCK, n // VARIABLES_PER_UPDATE)
+
+    def should_stop(self, level: Level, violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
+        """Whether a level meets its tolerances, or a refinement is the faster way from here."""
+        crawled = level.updates // self.crawling_updates // level.problem.n
+        crawls = self.hands_over(level) and crawled > 0 and gap <= MAX_GAP_CRAWLING
+        crawls = crawls and (crawled > 1 or self.has_few_violators(level))
+        near = self.solves_in_float64 and not self.on_simplex and _reaches_hand_over(level, violation, gap)
+        has_many_free = near and level.free_count() > MAX_FREE_FLOAT64_BOX
+        if _meets_tols(violation, gap, kkt_tol, gap_tol) or crawls or has_many_free:
             return True
-        # Below what its gradient is wrong by, a level has nothing to go by: an optimum of 0 has no gap to end at.
-        return violation <= SINGLE_KKT and violation <= level.doubt()
+        # A violation below the error of the gradient says nothing. An optimum of 0 has no relative gap to stop at.
+        return violation <= MIN_KKT_FLOAT32 and violation <= level.error_bound()
 
-    def is_settled(self, level: Level) -> bool:
-        """Whether hardly any variable at a bound wants to leave it, beside those that are free."""
+    def has_few_violators(self, level: Level) -> bool:
+        """Whether few variables at bounds violate their KKT condition, compared with the free variables."""
         if not self.hands_over(level):
             return True
-        free = 0 if self.on_simplex else level.free_ones()
-        # Few that are free soon come to their end, but for the step of a refinement that each of the others takes.
-        return level.invaders() <= (AMONG if free <= FEW else UNSETTLED * free)
+        free = 0 if self.on_simplex else level.free_count()
+        # A refinement over few free variables is fast; each violator costs it a step.
+        few = MAX_NEARLY_FREE if free <= MAX_FREE_FLOAT64_BOX else MAX_VIOLATORS_PER_FREE * free
+        return level.violator_count() <= few
 
     def hands_over(self, level: Level, stuck: bool = False) -> bool:
-        """Whether a refinement is the faster way on, from where it may be handed over; ``stuck``, by pairs none is."""
+        """Whether a refinement follows this level.
+
+        Parameters
+        ----------
+        level : Level
+        stuck : bool
+            Whether pair updates no longer make progress.
+        """
         if not self.hand_over or self.workspace.n <= LARGE:
             return self.hand_over
-        stuck |= level.updates >= CRAWLING * level.problem.n
-        return (stuck or (self.gap_tol or 0.0) < SINGLE_GAP) and level.free_ones() <= FACTORED
+        stuck |= level.updates >= CRAWLING_UPDATES * level.problem.n
+        return (stuck or (self.gap_tol or 0.0) < MIN_GAP_FLOAT32) and level.free_count() <= MAX_FREE_HAND_OVER
 
-    def wanted(self, level: Level) -> tuple[float, float]:
-        """Gap and violation to reach. Where Q may be indefinite an estimated gap bounds nothing."""
+    def target_tols(self, level: Level) -> tuple[float, float]:
+        """Return the relative gap and the KKT violation at which a level stops."""
         if not self.workspace.psd.is_psd:
-            return np.inf, self.kkt_tol or SINGLE_KKT
-        if self.ends_here:
-            return np.inf, END
+            return np.inf, self.kkt_tol or MIN_KKT_FLOAT32  # the gap of an indefinite Q bounds nothing
+        if self.solves_in_float64:
+            return np.inf, KKT_TOL_ROUND_OFF
         if self.hands_over(level):
-            # Without upper bounds a support set is all there is to find; to the last pairs the gap says how near it is.
-            return (SIMPLEX_GAP, np.inf) if self.workspace.kind is Kind.SIMPLEX else _handing_over(level)
-        return self.gap_tol or SINGLE_GAP, self.kkt_tol or np.inf
+            # On a simplex without upper bounds only the support set has to be found: the gap says how near it is.
+            return (HAND_OVER_GAP_SIMPLEX, np.inf) if self.workspace.kind is Kind.SIMPLEX else _hand_over_tols(level)
+        return self.gap_tol or MIN_GAP_FLOAT32, self.kkt_tol or np.inf
 
     def level_of(self, state: WorkingSetState) -> Level:
-        """The level in work: the one at hand if it belongs to this state, else made from its anchor, and replayed."""
+        """Return the level of a state: the current one, or one made from the state's anchor by replaying its blocks."""
         if self.level is None or self.at != (state.depth, state.single, state.blocks):
             part, inside = self.workspace, np.arange(self.workspace.n)
             if state.depth:
@@ -313,11 +394,11 @@ class Descent:
             self.inside = inside
             if state.replay:
                 self.advance(self.level, state, state.replay)
-        self.at = None  # until the step is whole, it belongs to no state
+        self.at = None  # until the step is complete it belongs to no state
         return self.level
 
     def expanded(self, state: WorkingSetState, level: Level) -> NDArray:
-        """α of the whole problem from a level's."""
+        """Return α of the whole problem, 0 outside of the level."""
         if not state.depth:
             return np.array(level.alpha)
         alpha = np.zeros(self.workspace.n)
@@ -325,18 +406,18 @@ class Descent:
         return alpha
 
 
-def _handing_over(level: Level) -> tuple[float, float]:
-    """Gap and violation at which a refinement goes on faster than pairs."""
-    return BLOCKS_HAND_OVER if level.points is None else ROWS_HAND_OVER
+def _hand_over_tols(level: Level) -> tuple[float, float]:
+    """Return the gap and the violation from which a refinement is faster than pair updates."""
+    return HAND_OVER_TOLS_BLOCKS if level.points is None else HAND_OVER_TOLS_ROWS
 
 
-def _may_hand_over(level: Level, violation: float, gap: float) -> bool:
-    """Whether a level is at `_handing_over`, or better."""
-    enough = _handing_over(level)
-    return _at_rest(violation, gap, enough[1], enough[0])
+def _reaches_hand_over(level: Level, violation: float, gap: float) -> bool:
+    """Whether a level meets `_hand_over_tols`."""
+    gap_tol, kkt_tol = _hand_over_tols(level)
+    return _meets_tols(violation, gap, kkt_tol, gap_tol)
 
 
-def _at_rest(violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
-    """Both tolerances, or a gap so much smaller than asked that the violation no longer matters."""
-    enough = np.isfinite(gap_tol) and gap <= 0.01 * gap_tol
-    return bool(gap <= gap_tol and (violation <= kkt_tol or enough))
+def _meets_tols(violation: float, gap: float, kkt_tol: float, gap_tol: float) -> bool:
+    """Whether both tolerances are met, or the gap is a hundredth of its tolerance: the violation is irrelevant then."""
+    gap_suffices = np.isfinite(gap_tol) and gap <= 0.01 * gap_tol
+    return bool(gap <= gap_tol and (violation <= kkt_tol or gap_suffices))

@@ -1,11 +1,12 @@
-/* A problem of few variables solved at once, where pairs would crawl.
+/* A projected Newton step over few variables, where pair updates would crawl.
  *
- * Minimise gᵀs + ½ sᵀAs within bounds, with Σs = 0 if asked: a Newton step up to the first bound on the way, which its
- * variable then keeps, and on with the others. All in float64; rows are w wide, the next multiple of 8, and loops take
- * eight entries at a time from the eight that hold the first one: what is left of it, and the padding, are zeros.
+ * Minimise gᵀs + ½ sᵀAs within bounds, with Σs = 0 if there is an equality: a Newton step up to the first bound on the
+ * way, at which its variable is then fixed, and another step with the other variables. All is in float64. Rows are w
+ * wide, f rounded up to a multiple of 8. Loops take eight entries at a time, starting at the group of eight that holds
+ * the first entry; entries to the left of it, and the padding, are zeros.
  */
-#ifndef DUALFLOW_LEAP_H
-#define DUALFLOW_LEAP_H
+#ifndef DUALFLOW_NEWTON_STEP_H
+#define DUALFLOW_NEWTON_STEP_H
 
 #include "clones.h"
 #include <float.h>
@@ -15,8 +16,9 @@
 #define EIGHT for (Index j = j8; j < j8 + 8; j++)
 #include "cholesky.h"
 
-/* R without column place[r]: rotations give each row after it the place of the next; one row less is left of m. */
-CLONES static void without(Index r, Index m, Index w, double *R, int *place)
+/* Remove column place[r] from the factor R: rotations move the diagonal of each later row one column on. R has m rows
+ * before and m − 1 after. */
+CLONES static void drop_column(Index r, Index m, Index w, double *R, int *place)
 {
     for (Index i = 0; i <= r; i++) R[i * w + place[r]] = 0;
     for (Index i = r; i + 1 < m; i++) {
@@ -61,7 +63,8 @@ CLONES static void solve_two(Index m, Index w, const double *R, const int *place
     }
 }
 
-/* The upper triangle of A anew: from the lower one, which a factor leaves as it is, and what its diagonal's eights were. */
+/* Restore the upper triangle of A: from the lower one, which the factor does not overwrite, and from the saved groups of
+ * eight on its diagonal. */
 static void restore(Index f, Index w, double *A, const double *eights)
 {
     for (Index k = 0; k < f; k++) {
@@ -71,12 +74,13 @@ static void restore(Index f, Index w, double *A, const double *eights)
     }
 }
 
-/* Changes x, of length f; A, whose columns beyond f are 0, and g are spent. `room` holds (PANEL + 10) w, `place` f.
+/* Take the step: changes x, of length f, and overwrites g and A, whose columns beyond f are 0. `room` holds
+ * (PANEL + 10) w numbers, `place` f.
  *
- * delta, a part of the largest diagonal entry, keeps the factor above A's own rounding errors. A step is shorter for
- * it along directions of less curvature than that, and leaves δs of the gradient: while that is more than enough, the
- * step is repeated, which costs little. */
-CLONES static void leap(Index f, Index w, double *A, double delta, double enough, int equality,
+ * delta, a part of the largest diagonal entry, keeps the factor above the rounding errors of A. It shortens the step
+ * along directions of less curvature than delta, and leaves δs of the gradient. While δs is larger than `enough` the step
+ * is repeated with the same factor, which costs little. */
+CLONES static void newton_step(Index f, Index w, double *A, double delta, double enough, int equality,
                         const double *low, const double *high, double *x, double *g, double *room, int *place)
 {
     double *R = A, *s = room, *one = s + w, *eights = one + w, *panel = eights + 8 * w, largest = 0;
@@ -131,8 +135,8 @@ CLONES static void leap(Index f, Index w, double *A, double delta, double enough
             x[k] = after < low[k] ? low[k] : after > high[k] ? high[k] : after;
             g[k] += t * (mean + nu - g[k] - delta * s[k]); /* As, from the system that s solves */
         }
-        if (first >= 0) without(first, m--, w, R, place);
-        else if (delta * longest <= enough || again++ == AGAIN) break;
+        if (first >= 0) drop_column(first, m--, w, R, place);
+        else if (delta * longest <= enough || again++ == MAX_NEWTON_REPEATS) break;
     }
 }
 

@@ -1,10 +1,10 @@
-"""Two equalities by one: the multiplier μ of 1ᵀα = total is searched for, and each α(μ) solved for by the working set.
+"""Problems with two equalities, solved by a search over the multiplier μ of the second one, 1ᵀα = total.
 
-At a level μ the problem is one with a single equality (`DualProblem.at_level`), and S(μ) = 1ᵀα(μ) grows with μ: minus
-the inner minimum is convex in μ, and S its slope. For quadratic f it is piecewise linear; while the free variables F
-stay the same its slope is 1ᵀx with Q_FF x − y e_F = 1, e_Fᵀx = 0. So Newton's method ends in finitely many solves.
-Where S jumps past the total (f has several minima there, which differ in their sum) the answer lies between those on
-both sides.
+At a level μ the problem has a single equality (`DualProblem.at_level`), and the working set solves it for α(μ). The sum
+S(μ) = 1ᵀα(μ) grows with μ: minus the inner minimum is convex in μ, and S is its slope. For quadratic f, S is piecewise
+linear; while the free variables F stay the same its slope is 1ᵀx with Q_FF x − y e_F = 1, e_Fᵀx = 0. So Newton's method
+ends in finitely many solves. Where S jumps past the total (f has several minima there, with different sums) the
+solution is a mixture of the optima on both sides.
 """
 
 from __future__ import annotations
@@ -24,48 +24,49 @@ from .seeding import nested_order, restrict
 
 __all__ = ["LevelState", "Levels"]
 
-#: The part of the total that a sum may miss it by and be round-off, with exact inner solves.
-EXACT = 1e-11
+#: Difference of a sum and the total that counts as round-off, as a part of the total, with refined inner solves.
+SUM_TOL_REFINED = 1e-11
 #: The same with inner solves that are not refined.
-ROUGH = 1e-6
+SUM_TOL_UNREFINED = 1e-6
 #: Width of the bracket of levels at the end, as a part of its ends.
 BRACKET_TOL = 1e-13
 #: Levels that count as 0, in the problem's unit.
 LEVEL_TOL = 1e-15
-#: How far a step may go where nothing bounds the level, times the level or a part of it.
+#: Factor by which the level may grow or shrink in a step where the bracket does not bound it.
 MAX_STEP_RATIO = 8.0
-#: Levels from which Newton's step over 0 is taken to 0, in the problem's unit.
+#: Levels up to this size, in the problem's unit, step to 0 where Newton's step would change the sign.
 NEAR_ZERO = 1e-2
-#: Inner solves at most.
+#: Inner solves, at most.
 MAX_SOLVES = 200
-#: Points from which on a quarter of them says where to begin.
+#: Points from which a search over a quarter of them gives the first level.
 MIN_POINTS_COARSE = 800
-#: Inner solves over that quarter at most.
+#: Inner solves of that search, at most.
 MAX_SOLVES_COARSE = 12
-#: The part of the total that a sum over that quarter may miss it by.
-COARSE = 1e-2
-#: Relative gap from which inner solves are refined.
-INNER = 1e-4
+#: Difference of the sum and the total at which that search ends, as a part of the total.
+SUM_TOL_COARSE = 1e-2
+#: Relative gap of an inner solve, before it is refined.
+INNER_GAP_TOL = 1e-4
 _EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
 class LevelState:
-    """Where the search is.
+    """State of the search.
 
     Attributes
     ----------
     alpha : array of shape (n,)
-        Feasible: what the ends of the bracket make, or the last solve's projection.
+        Feasible: the mixture of the optima at the ends of the bracket, or the projection of the last optimum.
     low, high : arrays of shape (n,)
         The optima at the ends of the bracket of levels, 0 where there is none yet.
     low_level, high_level : float
         These levels, ∓∞ where there is none yet.
     level, next_level : float
-        That of the last solve, and of the next one.
+        The level of the last solve, and of the next one.
     solves : int
+        Inner solves so far.
     done, exact : bool
-        Whether this is the end, and whether bounds are met exactly there.
+        Whether the search has ended, and whether α is exact at its bounds.
     """
 
     alpha: NDArray
@@ -81,7 +82,7 @@ class LevelState:
 
 
 class Levels:
-    """The search of one problem.
+    """The search over the level of one problem.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ class Levels:
         self.unit = slope or float(problem.diag().mean()) * self.total or 1.0
 
     def start(self, warm: NDArray | None) -> LevelState:
-        """The level that a quarter of the points, or a given α, says; 0 is below all of them where p = 0."""
+        """Return the first state: its level is from a quarter of the points, or from a given α; positive if p = 0."""
         problem = self.problem
         alpha = interior_point(problem) if warm is None else warm
         level = self.guess() if warm is None else None
@@ -113,7 +114,7 @@ class Levels:
         return LevelState(alpha, none, alpha if warm is not None else none, lowest, np.inf, level, level)
 
     def guess(self) -> float | None:
-        """The level that a quarter of the points comes to, whose bounds are four times as wide."""
+        """Return the level for a quarter of the points, with bounds four times as wide; None if there are too few."""
         problem = self.problem
         if problem.gram.n < MIN_POINTS_COARSE:
             return None
@@ -122,12 +123,12 @@ class Levels:
         state = search.start(None)
         while not (state.done or state.solves >= MAX_SOLVES_COARSE):
             state = search.step(state)
-            if abs(float(search.last.sum()) - self.total) <= COARSE * self.total:
+            if abs(float(search.last.sum()) - self.total) <= SUM_TOL_COARSE * self.total:
                 break
         return state.level
 
     def step(self, state: LevelState) -> LevelState:
-        """One solve, and the level of the next."""
+        """Return the state after one inner solve, with the level of the next one."""
         level, convex = state.next_level, self.problem.psd.is_psd
         near = state.high if abs(state.high_level - level) < abs(level - state.low_level) else state.low
         at, alpha = self.solved(level, near if near.any() else None)
@@ -137,7 +138,7 @@ class Levels:
             return replace(state, alpha=lifted, level=level, solves=state.solves + 1, done=True, exact=convex)
         state = replace(state, level=level, solves=state.solves + 1)
         free, direction, slope = self.slope(at, alpha) if convex else (np.empty(0, np.intp), np.empty(0), 0.0)
-        if abs(short) <= (EXACT if convex else ROUGH) * self.total:
+        if abs(short) <= (SUM_TOL_REFINED if convex else SUM_TOL_UNREFINED) * self.total:
             alpha[free] += direction * (short / slope) if slope > 0 else 0.0
             return replace(state, alpha=self.balanced(alpha, free), done=True, exact=convex)
         if short > 0:
@@ -150,18 +151,18 @@ class Levels:
         return replace(state, done=closed or state.solves >= MAX_SOLVES, exact=closed and convex)
 
     def proposed(self, state: LevelState, short: float, slope: float) -> float:
-        """Newton's next level, if it lies within the bracket and not too far; else one that halves the bracket."""
+        """Return the level of Newton's step if it is in the bracket and not too far; else bisect the bracket."""
         level, (low, high) = state.level, (state.low_level, state.high_level)
-        if abs(level) <= LEVEL_TOL * self.unit:  # a solve there says what its sign is not to be
+        if abs(level) <= LEVEL_TOL * self.unit:  # the sign of `short` there is the sign of the level sought
             beyond = high if short > 0 else low
             return float(0.5 * (low + high) if np.isfinite(beyond) else np.copysign(NEAR_ZERO * self.unit, short))
-        least, most = sorted((level / MAX_STEP_RATIO, level * MAX_STEP_RATIO))
-        wish = level + short / slope if slope > 0 else np.copysign(np.inf, short)
-        wish = min(max(wish, least), most)
-        over = level < 0 and slope > 0 and level + short / slope >= 0 and abs(level) <= NEAR_ZERO * self.unit
-        wish = 0.0 if over else wish
-        if low < wish < high:
-            return float(wish)
+        least, largest = sorted((level / MAX_STEP_RATIO, level * MAX_STEP_RATIO))
+        newton = level + short / slope if slope > 0 else np.copysign(np.inf, short)
+        newton = min(max(newton, least), largest)
+        crosses = level < 0 and slope > 0 and level + short / slope >= 0 and abs(level) <= NEAR_ZERO * self.unit
+        newton = 0.0 if crosses else newton
+        if low < newton < high:
+            return float(newton)
         if low * high > 0:
             return float(np.copysign(np.sqrt(low * high), low))
         if low == 0 or high == 0:
@@ -169,10 +170,10 @@ class Levels:
         return float(0.5 * (low + high))
 
     def solved(self, level: float, warm: NDArray | None) -> tuple[Workspace, NDArray]:
-        """The problem at a level, and its optimum: exactly, where Q is positive semidefinite."""
+        """Return the problem at a level and its optimum, refined if Q is positive semidefinite."""
         problem = self.problem
         at = Workspace(problem.at_level(level), problem.gram, problem.psd)
-        descent = Descent(at, INNER, None, True, None)
+        descent = Descent(at, INNER_GAP_TOL, None, True, None)
         state = descent.start(warm)
         while not state.done:
             state = descent.step(state)
@@ -182,7 +183,7 @@ class Levels:
         return at, np.array(alpha)
 
     def slope(self, at: Workspace, alpha: NDArray) -> tuple[NDArray, NDArray, float]:
-        """The free variables, how they move with the level, and how their sum does."""
+        """Return the free variables, their derivatives with respect to the level, and the sum of these."""
         free = np.flatnonzero((alpha > 0) & (alpha < at.upper))
         if not len(free) or at.e is None:
             return free, np.zeros(len(free)), 0.0
@@ -190,14 +191,17 @@ class Levels:
         Q.flat[:: len(free) + 1] += 16 * _EPS * (float(np.trace(Q)) or 1.0)
         try:
             by_one, by_e = np.linalg.solve(Q, np.stack([np.ones(len(free)), e], axis=1)).T
-        except np.linalg.LinAlgError:  # then the bracket is halved
+        except np.linalg.LinAlgError:  # no slope: the bracket is bisected
             return free, np.zeros(len(free)), 0.0
         direction = by_one - float(e @ by_one) / float(e @ by_e) * by_e
         return free, direction, float(direction.sum())
 
     def lifted(self, alpha: NDArray, short: float) -> NDArray | None:
-        """α with both variables of points raised alike, which changes nothing at level 0, until they sum to the total;
-        None where points have no two variables that cancel, or these no room."""
+        """Return α with both variables of each point raised equally until they sum to the total.
+
+        At level 0 this changes neither f nor the equality. None if the variables of a point do not cancel, or if their
+        upper bounds are too small.
+        """
         problem, half = self.problem, self.problem.n // 2
         idx, first, second = problem.idx, slice(0, half), slice(half, None)
         if idx is None or not np.array_equal(idx[first], idx[second]) or problem.ridge.any():
@@ -210,7 +214,7 @@ class Levels:
         return alpha + np.tile(room * (0.5 * short / float(room.sum())), 2)
 
     def between(self, state: LevelState, alpha: NDArray) -> NDArray:
-        """The mixture of the optima at both ends that sums to the total, or the last one's projection."""
+        """Return the mixture of the optima at both ends that sums to the total, or the projection of the last one."""
         if not (np.isfinite(state.low_level) and np.isfinite(state.high_level)):
             return self.problem.project(alpha)
         low, high = float(state.low.sum()), float(state.high.sum())
@@ -219,7 +223,7 @@ class Levels:
         return mixed
 
     def balanced(self, alpha: NDArray, free: NDArray) -> NDArray:
-        """α with the round-off of both sums on free variables: a projection would lift others off their bounds."""
+        """Return α with the round-off of both sums added to free variables: a projection would free others too."""
         for J, wanted in self.problem.groups:
             own = np.intersect1d(J, free, assume_unique=True)
             alpha[own] += (wanted - float(alpha[J].sum())) / max(1, len(own))

@@ -1,18 +1,19 @@
-/* What both compiled files of this folder include: the pair loop of pairs.h in single and in double precision. */
+/* The pair loop of pairs.h in single and in double precision, for the compiled files of this folder. */
 #include "clones.h"
 #include "exponential.h"
-#define BIG 1e30
-#define TINY 1e-12
-#define COMPANY 16
-#define LOOKED_AT 32
-#define NOISE 8 /* what a gradient of order 1 may be wrong by, in units of the last place */
-#define PAIRS_A_LEAP 20 /* at least */
-/* A leap of f variables takes f³ over this and n pair updates of n, and more where its factor leaves the cache. */
-#define LEAP_SPEED 25
-#define LEAP_CACHED 640.0
-#define SETTLE 2 /* updates without a change of who is free, for each that is free */
-#define AGAIN 10 /* times a step is repeated, at most */
-#define RIDGE_SINGLE 1e-5
+#define BIG 1e30 /* stands for infinity in the loop */
+#define TINY 1e-12 /* least curvature of an update */
+#define MIN_M_TWO_ROWS 16 /* coordinates from which rows are made two at a time */
+#define TEST_WIDTH 32 /* entries that a search compares together */
+#define GRADIENT_ULPS 8 /* error of a gradient of order 1, in units of the last place */
+#define MIN_UPDATES_PER_NEWTON 20 /* pair updates between two Newton steps, at least */
+/* A Newton step over f free variables takes as long as f³ / NEWTON_SPEED / n pair updates of n variables, and longer
+ * where its factor leaves the cache, beyond MAX_FREE_IN_CACHE free variables. */
+#define NEWTON_SPEED 25
+#define MAX_FREE_IN_CACHE 640.0
+#define STABLE_UPDATES_PER_FREE 2 /* updates per free variable without a change of the free set, before a Newton step */
+#define MAX_NEWTON_REPEATS 10 /* times a Newton step is repeated, at most */
+#define RIDGE_SINGLE 1e-5 /* added to the diagonal of a Newton step's matrix, as a part of its largest entry */
 #define RIDGE_DOUBLE 1e-12
 #include "leap.h"
 #define REAL float

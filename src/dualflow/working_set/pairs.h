@@ -1,4 +1,4 @@
-/* The pair loop of the working-set solver: everything in it that must vectorise.
+/* The pair loop of the working-set solver (SMO with second-order selection), in vectorised loops.
  *
  * Included twice by loop.h, for REAL = float and REAL = double. Variables are β = eα, so that Σβ = d, with
  * G = Mβ − ep, M = diag(e) Q diag(e); β rises where G is small and falls where it is large. Bounds are kept in G's
@@ -8,13 +8,14 @@
  * Compiled with -ffinite-math-only -fno-signed-zeros (min and max then vectorise), never with -ffast-math: loading
  * a library linked with that turns 1e-310 into 0 in the whole process. Hence no infinity may enter here.
  *
- * Where Q is ill-conditioned pairs crawl: tens of updates for each variable that is free, most of them undone by the
- * next. So every now and then the free variables leap, see leap.h. Pairs still say who is free. What a leap costs grows
- * with the number of free variables, and so does the number of updates until the next: (f/5)⁴/n, by trial. With many
- * of them that is never, with few it is a small part of the time, and saves most of it if C is large.
+ * Where Q is ill-conditioned pair updates crawl: each free variable needs tens of updates, most of them undone by the
+ * next. So from time to time all free variables take a projected Newton step, see leap.h, while pair updates decide
+ * which variables are free. The cost of a Newton step grows with the number f of free variables, and so does the number
+ * of updates until the next one: (f/5)⁴/n, found by trial. With many free variables there is none; with few it takes a
+ * small part of the time, and saves most of it if C is large.
  *
- * Rows of M are either all there, or made when they are first asked for (radial kernels of few features): most
- * points of a problem never move, and a row costs about as much as an update with it.
+ * Rows of M are given, or made on demand (radial kernels of few features): most variables of a problem never move, and
+ * a row costs about as much as an update with it.
  */
 #define NAME2(base, type) base##_##type
 #define NAME1(base, type) NAME2(base, type)
@@ -22,7 +23,7 @@
 #define ROW(i) \
     (rows + stride * (slots[i] >= 0 ? slots[i] : NAME(fetch)(n, stride, i, G, stop_up, absent, from, rows, slots, used)))
 
-/* G += t (Mi − Mj) (t = 0 with Mj = Mi: nothing), and the least G among those that can rise. */
+/* G += t (Mi − Mj), which is nothing if t = 0 or Mi = Mj; returns the least G of the variables that can rise. */
 CLONES static REAL NAME(advance)(int n, REAL *restrict G, const REAL *restrict Mi, const REAL *restrict Mj, REAL t,
                                  const REAL *restrict stop_up)
 {
@@ -36,8 +37,9 @@ CLONES static REAL NAME(advance)(int n, REAL *restrict G, const REAL *restrict M
     return least;
 }
 
-/* Promised decrease of f for each partner of i (second-order rule), the best of them and the worst violation. */
-CLONES static REAL NAME(promise)(int n, const REAL *restrict G, REAL least, const REAL *restrict Mi,
+/* Compute the decrease of f for each partner of i (second-order rule); return the largest, and the KKT violation in
+ * `worst`. */
+CLONES static REAL NAME(partner_gains)(int n, const REAL *restrict G, REAL least, const REAL *restrict Mi,
                                  const REAL *restrict diag, REAL diag_i, const REAL *restrict stop_down,
                                  REAL *restrict gain, REAL *restrict worst)
 {
@@ -56,8 +58,8 @@ CLONES static REAL NAME(promise)(int n, const REAL *restrict G, REAL least, cons
     return best;
 }
 
-/* The same without an equality: each variable alone. */
-CLONES static REAL NAME(promise_alone)(int n, const REAL *restrict G, const REAL *restrict diag,
+/* The same for a problem without equality: the decrease for each variable alone. */
+CLONES static REAL NAME(single_gains)(int n, const REAL *restrict G, const REAL *restrict diag,
                                        const REAL *restrict stop_up, const REAL *restrict stop_down,
                                        REAL *restrict gain, REAL *restrict worst)
 {
@@ -76,14 +78,14 @@ CLONES static REAL NAME(promise_alone)(int n, const REAL *restrict G, const REAL
     return best;
 }
 
-/* First k with a[k] + b[k] = value; the sum is formed as it was when value was found. So many are looked at together as
- * fill some vectors, and no fewer but at the end: their number is the compiler's to know. */
+/* Return the first k with a[k] + b[k] = value; the sum is formed as it was when value was found. Entries are compared in
+ * groups of TEST_WIDTH: a fixed number, so that the compiler vectorises the loop. */
 CLONES static int NAME(find_sum)(int n, const REAL *restrict a, const REAL *restrict b, REAL value)
 {
     Index k = 0;
-    for (; k + LOOKED_AT <= n; k += LOOKED_AT) {
+    for (; k + TEST_WIDTH <= n; k += TEST_WIDTH) {
         int hit = 0;
-        for (int j = 0; j < LOOKED_AT; j++) hit |= a[k + j] + b[k + j] == value;
+        for (int j = 0; j < TEST_WIDTH; j++) hit |= a[k + j] + b[k + j] == value;
         if (hit) break;
     }
     for (; k < n; k++)
@@ -91,12 +93,13 @@ CLONES static int NAME(find_sum)(int n, const REAL *restrict a, const REAL *rest
     return 0;
 }
 
+/* Return the first k with a[k] = value. */
 CLONES static int NAME(find)(int n, const REAL *restrict a, REAL value)
 {
     Index k = 0;
-    for (; k + LOOKED_AT <= n; k += LOOKED_AT) {
+    for (; k + TEST_WIDTH <= n; k += TEST_WIDTH) {
         int hit = 0;
-        for (int j = 0; j < LOOKED_AT; j++) hit |= a[k + j] == value;
+        for (int j = 0; j < TEST_WIDTH; j++) hit |= a[k + j] == value;
         if (hit) break;
     }
     for (; k < n; k++)
@@ -109,6 +112,7 @@ CLONES static void NAME(add)(int n, REAL *restrict G, REAL t, const REAL *restri
     for (int k = 0; k < n; k++) G[k] += t * row[k];
 }
 
+/* Set the stops of variable k for its bounds. */
 static void NAME(mark)(int k, const double *beta, const double *low, const double *high, REAL *stop_up, REAL *stop_down)
 {
     stop_up[k] = beta[k] < high[k] ? 0 : (REAL)BIG;
@@ -118,8 +122,8 @@ static void NAME(mark)(int k, const double *beta, const double *low, const doubl
 #include "rows.h"
 #include "part.h"
 
-/* How many are free, and how far their gradients are from being all equal (from 0, without the equality). */
-static int NAME(free_ones)(int n, const REAL *G, const double *beta, const double *low, const double *high,
+/* Return the number of free variables; `away` receives the spread of their gradients (with 0, without the equality). */
+static int NAME(free_spread)(int n, const REAL *G, const double *beta, const double *low, const double *high,
                            int equality, REAL *away)
 {
     int f = 0;
@@ -134,25 +138,25 @@ static int NAME(free_ones)(int n, const REAL *G, const double *beta, const doubl
     return f;
 }
 
-/* The free variables go to the minimum over them, or stop at their bounds, all at once. */
-static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long long *slots, Index *used,
+/* Move the free variables to the minimum over them, or to the bounds that they meet on the way. */
+static void NAME(newton_over_free)(int n_free, int n, Index stride, REAL *rows, long long *slots, Index *used,
                           const NAME(source) *from, REAL *G, double *beta, const double *low, const double *high,
                           int equality, double enough, REAL *stop_up, REAL *stop_down, REAL *absent,
                           NAME(memory) memory)
 {
-    const Index f = free_ones, w = (f + 7) & ~(Index)7;
+    const Index f = n_free, w = (f + 7) & ~(Index)7;
     const Index bytes = (f + 14 + PANEL) * w * sizeof(double) + 2 * f * sizeof(int);
-    const int lent = memory.size * (Index)sizeof(REAL) >= bytes; /* nobody else is at work there now */
-    double *room = lent ? (double *)memory.spare : malloc(bytes);
-    if (!room) return; /* pairs get there too */
-    double *A = room + (10 + PANEL) * w, *x = A + f * w, *g = x + w, *l = g + w, *u = l + w;
-    int *member = (int *)(u + w), count = 0;
+    const int is_borrowed = memory.size * (Index)sizeof(REAL) >= bytes; /* the spare memory is not in use now */
+    double *space = is_borrowed ? (double *)memory.spare : malloc(bytes);
+    if (!space) return; /* pair updates reach the minimum too */
+    double *A = space + (10 + PANEL) * w, *x = A + f * w, *g = x + w, *l = g + w, *u = l + w;
+    int *index = (int *)(u + w), count = 0;
     for (int k = 0; k < n; k++)
-        if (beta[k] > low[k] && beta[k] < high[k]) member[count++] = k;
+        if (beta[k] > low[k] && beta[k] < high[k]) index[count++] = k;
     for (Index a = 0; a < f; a++) {
-        const int i = member[a];
+        const int i = index[a];
         const REAL *row = ROW(i);
-        for (Index b = 0; b < f; b++) A[a * w + b] = row[member[b]];
+        for (Index b = 0; b < f; b++) A[a * w + b] = row[index[b]];
         for (Index b = f; b < w; b++) A[a * w + b] = 0;
         x[a] = beta[i];
         g[a] = G[i];
@@ -160,77 +164,81 @@ static void NAME(leap_of)(int free_ones, int n, Index stride, REAL *rows, long l
         u[a] = high[i];
     }
     const double ridge = sizeof(REAL) == sizeof(float) ? RIDGE_SINGLE : RIDGE_DOUBLE;
-    leap(f, w, A, ridge, enough, equality, l, u, x, g, room, member + f);
+    newton_step(f, w, A, ridge, enough, equality, l, u, x, g, space, index + f);
     for (Index a = 0; a < f; a++) {
-        const int i = member[a];
+        const int i = index[a];
         const REAL t = (REAL)(x[a] - beta[i]);
         if (x[a] == beta[i]) continue;
         beta[i] = x[a];
         NAME(mark)(i, beta, low, high, stop_up, stop_down);
         NAME(add)(n, G, t, ROW(i));
     }
-    if (!lent) free(room);
+    if (!is_borrowed) free(space);
 }
 
-/* After which update f free variables leap, if they are those that are free now: long after the last time, or as soon
- * as they have been the same for as many updates as there are of them, and what a leap costs has been spent on pairs. */
-static Index NAME(next_leap)(int f, int n, Index last, Index changed, Index limit)
+/* Return the update after which f free variables take a Newton step: long after the last one, or when the free variables
+ * have stayed the same for a number of updates that grows with f and the updates since the last step cost as much as a
+ * step. */
+static Index NAME(next_newton)(int f, int n, Index last, Index changed, Index limit)
 {
-    const double fifth = 0.2 * f, cost = fifth * fifth * fifth * fifth / n, far = f / LEAP_CACHED;
-    const double price = (double)f * f * f / LEAP_SPEED / n * (1 + far * far);
-    const Index wait = cost < PAIRS_A_LEAP ? PAIRS_A_LEAP : cost < (double)limit ? (Index)cost : limit;
-    const Index settled = f * SETTLE > PAIRS_A_LEAP ? (Index)(f * SETTLE) : PAIRS_A_LEAP;
-    const Index spent = last + (price > settled ? price < (double)limit ? (Index)price : limit : settled);
-    const Index early = changed + settled > spent ? changed + settled : spent;
+    const double fifth = 0.2 * f, cost = fifth * fifth * fifth * fifth / n, far = f / MAX_FREE_IN_CACHE;
+    const double price = (double)f * f * f / NEWTON_SPEED / n * (1 + far * far);
+    const Index least = MIN_UPDATES_PER_NEWTON, most_stable = f * STABLE_UPDATES_PER_FREE;
+    const Index wait = cost < least ? least : cost < (double)limit ? (Index)cost : limit;
+    const Index stable = most_stable > least ? most_stable : least;
+    const Index spent = last + (price > stable ? price < (double)limit ? (Index)price : limit : stable);
+    const Index early = changed + stable > spent ? changed + stable : spent;
     return last + wait < early ? last + wait : early;
 }
 
-/* Up to `limit` updates of β and G in place, while no more than `room` rows are used; returns how many. Row i of M is at
- * rows[slots[i]], `stride` apart; where slots[i] < 0 it is made from `from` and put at the next of `used` places. `work`
- * holds 4n; `memory` is for parts, see part.h, and leaps. Where it is `settled` who is free, they leap at once. */
+/* Make up to `limit` updates of β and G in place, while at most `max_rows` rows are used; return their number. Row i of M
+ * is at rows + stride slots[i]; where slots[i] < 0 it is made from `from` and put at the next of `used` places. `work`
+ * holds 4n numbers; `memory` is for Newton steps and for shrinking, see part.h. With `starts_newton` the free variables
+ * take a Newton step before the first update. */
 static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Index *used, const NAME(source) *from, REAL *G,
                         const REAL *diag, double *beta, const double *low, const double *high, int equality,
-                        double tolerance, Index limit, Index room, REAL *work, double *violation, NAME(memory) memory,
-                        int settled)
+                        double tolerance, Index limit, Index max_rows, REAL *work, double *violation, NAME(memory) memory,
+                        int starts_newton)
 {
     REAL *stop_up = work, *stop_down = work + n, *gain = work + 2 * (Index)n, *absent = work + 3 * (Index)n;
     for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
     if (from->m) NAME(fetch_free)(n, stride, beta, low, high, from, rows, slots, used);
     for (int k = 0; k < n; k++) absent[k] = slots[k] < 0 ? 0 : (REAL)BIG;
-    const REAL *Mi = stop_up, *Mj = stop_up; /* any finite numbers: nothing is pending, and rows may be empty yet */
+    const REAL *Mi = stop_up, *Mj = stop_up; /* any finite numbers: no update is pending, and there may be no rows yet */
     REAL pending = 0, worst = 0;
-    const double noise = NOISE * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
+    const double noise = GRADIENT_ULPS * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
     const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
-    Index done = 0, last = 0, changed = 0, look = settled ? 0 : PAIRS_A_LEAP, leave = n / PART_EVERY;
-    const int may_leave = memory.leaves && from->m && n >= PART_FROM;
-    for (; done < limit && *used <= room; done++) {
-        if (may_leave && done >= leave) {
+    Index done = 0, last = 0, changed = 0, newton_at = starts_newton ? 0 : MIN_UPDATES_PER_NEWTON;
+    Index shrink_at = n / N_PER_SHRINK;
+    const int may_shrink = memory.shrinks && from->m && n >= MIN_N_SHRINKING;
+    for (; done < limit && *used <= max_rows; done++) {
+        if (may_shrink && done >= shrink_at) {
             NAME(advance)(n, G, Mi, Mj, pending, stop_up);
             pending = 0;
-            const Index moved = NAME(part)(n, stride, rows, slots, used, from, G, diag, beta, low, high, equality, tolerance,
-                                           limit - done, room, memory);
+            const Index moved = NAME(solve_active)(n, stride, rows, slots, used, from, G, diag, beta, low, high, equality,
+                                                   tolerance, limit - done, max_rows, memory);
             done += moved;
-            leave = done + n / PART_EVERY;
+            shrink_at = done + n / N_PER_SHRINK;
             if (moved) {
                 for (int k = 0; k < n; k++) NAME(mark)(k, beta, low, high, stop_up, stop_down);
                 for (int k = 0; k < n; k++) absent[k] = slots[k] < 0 ? 0 : (REAL)BIG;
                 last = changed = done;
-                look = done + PAIRS_A_LEAP;
-                if (done >= limit || *used > room) break;
+                newton_at = done + MIN_UPDATES_PER_NEWTON;
+                if (done >= limit || *used > max_rows) break;
             }
         }
-        if (done >= look) {
+        if (done >= newton_at) {
             NAME(advance)(n, G, Mi, Mj, pending, stop_up);
             pending = 0;
             REAL away;
-            const int f = NAME(free_ones)(n, G, beta, low, high, equality, &away);
-            look = done ? NAME(next_leap)(f, memory.all ? memory.all : n, last, changed, limit) : 0;
-            if (done >= look) {
+            const int f = NAME(free_spread)(n, G, beta, low, high, equality, &away);
+            newton_at = done ? NAME(next_newton)(f, memory.all ? memory.all : n, last, changed, limit) : 0;
+            if (done >= newton_at) {
                 if (away > enough)
-                    NAME(leap_of)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough, stop_up,
-                                  stop_down, absent, memory);
+                    NAME(newton_over_free)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough,
+                                           stop_up, stop_down, absent, memory);
                 last = changed = done;
-                look = done + PAIRS_A_LEAP;
+                newton_at = done + MIN_UPDATES_PER_NEWTON;
             }
         }
         REAL least = NAME(advance)(n, G, Mi, Mj, pending, stop_up);
@@ -239,7 +247,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
             if (least >= (REAL)BIG / 2) { worst = 0; break; }
             int i = NAME(find_sum)(n, G, stop_up, least);
             Mi = ROW(i);
-            REAL best = NAME(promise)(n, G, G[i], Mi, diag, diag[i], stop_down, gain, &worst);
+            REAL best = NAME(partner_gains)(n, G, G[i], Mi, diag, diag[i], stop_down, gain, &worst);
             if (worst <= tolerance || best <= 0) break;
             int j = NAME(find)(n, gain, best);
             Mj = ROW(j);
@@ -256,7 +264,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
             NAME(mark)(j, beta, low, high, stop_up, stop_down);
             pending = (REAL)t;
         } else {
-            REAL best = NAME(promise_alone)(n, G, diag, stop_up, stop_down, gain, &worst);
+            REAL best = NAME(single_gains)(n, G, diag, stop_up, stop_down, gain, &worst);
             if (worst <= tolerance || best <= 0) break;
             int j = NAME(find)(n, gain, best);
             double before = beta[j], after = before - G[j] / (diag[j] > TINY ? diag[j] : TINY);

@@ -1,4 +1,4 @@
-"""Smaller problems whose solutions start larger ones."""
+"""Smaller problems of the same kind, and feasible starts: from their solutions, or of few nonzero variables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ __all__ = ["evenly", "nested_order", "restrict", "seed", "sharing"]
 
 
 def nested_order(problem: DualProblem) -> NDArray:
-    """A random order of the Gram's points of which every prefix holds the classes in proportion; always the same, so
-    that the optimum does not depend on a seed."""
+    """Return a random order of the Gram's points of which every prefix has the classes in proportion.
+
+    The order is the same on each call, so that the optimum does not depend on a seed.
+    """
     points, rng = problem.gram.n, np.random.default_rng(0)
     sign = np.ones(points)
     sign[np.arange(problem.n) if problem.idx is None else problem.idx] = problem.sigma
@@ -25,10 +27,10 @@ def nested_order(problem: DualProblem) -> NDArray:
 
 
 def restrict(problem: Workspace, points: NDArray) -> tuple[Workspace, NDArray]:
-    """The problem on some points of the Gram, at work, and the indices of its variables in the whole one.
+    """Return the problem on some points of the Gram, and the indices of its variables in the given one.
 
-    Where eᵀα = d > 0, or what the variables of both signs of e sum to, is shared out among fewer variables, their
-    bounds grow in proportion (ν stays what it is).
+    Where fewer variables have to sum to the same d > 0 (or to the same sums per sign of e), their bounds grow in
+    proportion, so that the multiplier ν stays about the same.
     """
     idx, inside = None, points
     if problem.idx is not None:
@@ -40,22 +42,24 @@ def restrict(problem: Workspace, points: NDArray) -> tuple[Workspace, NDArray]:
     if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
         upper = upper * (problem.gram.n / len(points))
         total = float(upper.sum())
-        if total < problem.d:  # weighted points: a prefix can hold less than its share
+        if total < problem.d:  # weighted points: the bounds of a prefix can sum to less than its share
             upper = upper * (problem.d / total) * (1 + 1e-9) if total > 0 else np.full(len(inside), problem.d)
     if problem.groups:
         e, wider = problem.e if problem.e is None else problem.e[inside], problem.gram.n / len(points)
         reach = [float(upper[e == sign].sum()) for sign in (1.0, -1.0)]
-        short = [wanted / most if most else 1.0 for (_, wanted), most in zip(problem.groups, reach, strict=True)]
-        upper = upper * max(wider, *short)
+        needed = [
+            total / largest if largest else 1.0 for (_, total), largest in zip(problem.groups, reach, strict=True)
+        ]
+        upper = upper * max(wider, *needed)
     return problem.part(inside, problem.gram.subset(points), idx=idx, upper=upper), inside
 
 
 def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
-    """A feasible start from the solution on fewer points, with few non-zeros.
+    """Return a feasible start from the solution on fewer points, with few nonzero variables.
 
-    On the capped simplex the bounds shrink as points join, and projection would spread what they cut off over all
-    points. It goes to those that want it most instead, up to their bounds: the ones farthest outside. From nothing,
-    as few points as can hold d share it, spread evenly over the order of the points.
+    On the capped simplex the bounds shrink as points are added. A projection would spread what they cut off over all
+    variables; here it is given to the variables of least gradient (the points farthest outside), up to their bounds.
+    If α = 0 on a simplex, d is shared by as few variables as can hold it, see `evenly`.
     """
     if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) and not alpha.any():
         return problem.project(evenly(problem))
@@ -72,15 +76,15 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
 
 
 def sharing(problem: DualProblem) -> int:
-    """How many points there must be, at least, to hold d on the simplex."""
+    """Return the least number of variables whose upper bounds can sum to d on the simplex."""
     return int(np.ceil(problem.d / float(problem.effective_upper.max()) * (1 - 1e-12)))
 
 
 def evenly(problem: DualProblem) -> NDArray:
-    """eᵀα = d, up to round-off, on as few points as can hold it, α = u on each, taken from all over their order."""
+    """Return α with eᵀα = d, up to round-off: few variables at their bounds u, evenly spaced by index."""
     n, upper, count = problem.n, problem.effective_upper, sharing(problem)
-    order = (np.arange(count) * n + n // 2) // count  # evenly spread
-    if float(upper[order].sum()) < problem.d * (1 - 1e-12):  # unequal bounds: by golden section, until it is full
+    order = (np.arange(count) * n + n // 2) // count
+    if float(upper[order].sum()) < problem.d * (1 - 1e-12):  # unequal bounds: in golden-section order, until d is met
         order = np.argsort(np.arange(n) * 0.6180339887498949 % 1.0)
     u = upper[order]
     alpha = np.zeros(n)

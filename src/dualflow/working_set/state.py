@@ -8,19 +8,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WorkingSetState", "afresh"]
+__all__ = ["WorkingSetState", "restarted"]
 
 
 @dataclass(frozen=True)
 class WorkingSetState:
-    """α of shape (n,), the order of the points, and how far the seeding is.
+    """State of a run. Gradient and kernel rows are not part of it: a resumed run recomputes them, to the same bits.
 
-    ``depth`` counts the levels still to come; ``single`` says whether float32 is still in use; ``blocks`` counts.
-    ``best`` is the least estimated gap (violation, where no gap is finite) of this level and precision, and
-    ``stalled`` the steps since it last fell by a tenth. ``anchor`` is α where this level began and ``replay`` the
-    blocks since: gradient and kernel rows are not saved, so a resumed run goes through them again, to the same bits.
-    ``offered`` says that float32 came to rest here, or that float64 came to its end: a certificate decides whether that
-    is enough.
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+    order : int array
+        Order of the points in which levels take them; empty if there is one level.
+    depth : int
+        Levels still to come.
+    single : bool
+        Whether the level is in float32.
+    violation : float
+        KKT violation.
+    blocks, updates : int
+        Blocks and pair updates so far.
+    best : float
+        Least estimated gap of this level and precision (violation, where the gap is not finite).
+    stalled : int
+        Steps since ``best`` last fell by a tenth.
+    anchor : array of shape (n,)
+        α where this level began.
+    replay : int
+        Blocks since then, which a resumed run repeats.
+    done : bool
+        Whether the run has ended.
+    offered : bool
+        Whether float32, or float64, can do no more: a certificate decides whether this α is accurate enough.
     """
 
     alpha: NDArray
@@ -38,7 +57,7 @@ class WorkingSetState:
     offered: bool = False
 
 
-def afresh(state: WorkingSetState, **changes: Any) -> WorkingSetState:
-    """The state, with what changed, at the beginning of another level or precision, or at the end."""
+def restarted(state: WorkingSetState, **changes: Any) -> WorkingSetState:
+    """Return the state with changes, at the start of another level or precision, or at the end of the run."""
     anchor = changes.get("alpha", state.alpha)
     return replace(state, **changes | {"best": np.inf, "stalled": 0, "anchor": anchor, "replay": 0})

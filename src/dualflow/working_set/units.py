@@ -1,4 +1,4 @@
-"""A problem as the compiled loop wants it: of order 1, with one sum in place of the equality."""
+"""A problem in scaled variables, as the compiled loop expects it: of order 1, with Σβ = const as its equality."""
 
 from __future__ import annotations
 
@@ -8,14 +8,32 @@ from numpy.typing import NDArray
 from ..core.problem import Kind
 from ..core.workspace import Workspace
 
-__all__ = ["InUnits"]
+__all__ = ["ScaledVariables"]
 
 
-class InUnits:
-    """β = eα/b, G = (Mβ − ep)/s with M = b·diag(e)Q diag(e).
+class ScaledVariables:
+    """Scaled variables β = eα/b with the gradient G = (Mβ − ep)/s, M = b·diag(e)Q diag(e).
 
-    Without an equality e counts as 1. The units b of α and s of the gradient make M/s of order 1 whatever the scale of
-    the kernel, which the constants of the compiled loop rely on; s = 1 for the hinge, so that violations are LIBSVM's.
+    Without an equality e is 1. The units b of α and s of the gradient make M/s of order 1 for any scale of the kernel:
+    the constants of the compiled loop rely on it. For the hinge s = 1, so that violations are those of LIBSVM.
+
+    Parameters
+    ----------
+    problem : Workspace
+    alpha : array of shape (n,)
+    diag : array of shape (n,)
+        Diagonal of Q.
+
+    Attributes
+    ----------
+    unit, slope : float
+        b and s.
+    beta, low, high : arrays of shape (n,)
+        The scaled variables and their bounds.
+    ep : array of shape (n,)
+        ep/s.
+    sign : array of shape (n,)
+        e times the sign of the variable in Q.
     """
 
     def __init__(self, problem: Workspace, alpha: NDArray, diag: NDArray) -> None:
@@ -28,7 +46,7 @@ class InUnits:
         else:
             self.slope = float(np.abs(problem.p).max(initial=0.0)) or 1.0
             self.unit = self.slope / largest
-        # The compiled loop is built for finite numbers: ∞ becomes a bound no step can reach.
+        # The compiled loop expects finite numbers: ∞ becomes a bound that no step can reach.
         upper = np.minimum(problem.effective_upper / self.unit, 1e300)
         self.low, self.high = np.where(e > 0, 0.0, -upper), np.where(e > 0, upper, 0.0)
         self.beta = np.minimum(np.maximum(e * alpha / self.unit, self.low), self.high)
@@ -37,23 +55,26 @@ class InUnits:
     @property
     def alpha(self) -> NDArray:
         """α, shape (n,)."""
-        # A bound is given back as it came: (u/b)·b may be an ulp off, either way.
+        # A variable at its bound gets the bound itself: (u/b)·b may differ by an ulp.
         upper = self.problem.effective_upper
-        full = np.where(self.e > 0, self.beta >= self.high, self.beta <= self.low)
-        return np.where(full, upper, np.minimum(np.maximum(self.e * self.beta * self.unit, 0.0), upper))
+        at_upper = np.where(self.e > 0, self.beta >= self.high, self.beta <= self.low)
+        return np.where(at_upper, upper, np.minimum(np.maximum(self.e * self.beta * self.unit, 0.0), upper))
 
     @property
     def is_free(self) -> NDArray:
         """Which variables are at no bound, shape (n,)."""
         return (self.beta > self.low) & (self.beta < self.high)
 
-    def free_ones(self) -> int:
-        """How many variables are at no bound."""
+    def free_count(self) -> int:
+        """Return the number of variables at no bound."""
         return int(np.count_nonzero(self.is_free))
 
     @staticmethod
     def middle(top: float, bottom: float) -> float:
-        """The multiplier halfway between those that want to rise and to fall most."""
+        """Return the multiplier halfway between the two worst violators.
+
+        ``top`` is the largest −G of the variables that can rise, ``bottom`` the largest G of those that can fall.
+        """
         if np.isfinite(top + bottom):
             return 0.5 * (bottom - top)
         return bottom if np.isfinite(bottom) else -top

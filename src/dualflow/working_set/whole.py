@@ -1,4 +1,4 @@
-"""A problem of few variables, solved at once over its whole matrix."""
+"""Problems of few variables, and subproblems of larger ones, solved over their dense matrix in float64."""
 
 from __future__ import annotations
 
@@ -8,158 +8,190 @@ from numpy.typing import NDArray
 from ..core.workspace import Workspace
 from ._classes import solve_listed
 from ._pairs import solve_pairs
-from .units import InUnits
+from .units import ScaledVariables
 
 __all__ = [
-    "AGAIN",
-    "AMONG",
-    "END",
-    "ENOUGH",
-    "FEW_UPDATES",
-    "FINITE",
-    "LOOKS",
-    "NEAR",
-    "NEARLY",
-    "UPDATES",
-    "end_among",
-    "nearly_free",
-    "solve_among",
-    "solve_small_pairs",
-    "solve_whole",
+    "FINITE_BOUND",
+    "KKT_TOL",
+    "KKT_TOL_ROUND_OFF",
+    "MAX_LOOKS",
+    "MAX_NEARLY_FREE",
+    "MAX_RESTARTS",
+    "MAX_UPDATES_EXACT",
+    "NEARLY_FREE_FACTOR",
+    "TRUSTED_GAP_SHARE",
+    "UPDATES_PER_VARIABLE",
+    "finish_dense",
+    "nearest_free",
+    "solve_dense",
+    "solve_dense_pairs",
+    "solve_subset",
 ]
 
-#: How often pairs begin again with a gradient from scratch; pair updates each time, for a variable; and so few that the
-#: gradient keeps its digits.
-AGAIN, UPDATES, FEW_UPDATES = 4, 20, 100
-#: Variables beyond which pairs are tried for so many updates only: where that is not enough, float32, and a refinement,
-#: are faster.
-EASY = 640
-#: KKT violations to end at, LIBSVM's: that of round-off, where pairs may go round in circles, and one that is enough
-#: unless Q is singular and bounds are large.
-END, ENOUGH = 1e-13, 1e-12
-#: How often few variables begin again with a gradient from scratch; their pair updates between two leaps, for each.
-ROUNDS, BETWEEN_LEAPS = 12, 1
-#: Who nearly is free, in the KKT violation that is left; how many are brought to their end together, but for the free.
-NEAR, AMONG = 3.0, 1024
-#: In the place of an infinite bound.
-FINITE = 1e300
-#: Of a search in float32 over points: the part of a gap wanted up to which its own estimate is taken for the gap; and
-#: how often violators that a certificate shows may join.
-NEARLY, LOOKS = 0.9, 5
+# The pair loop updates its gradient and so accumulates rounding errors: it runs in rounds, each of which starts with a
+# gradient computed from scratch.
+
+#: Rounds over all variables, at most.
+MAX_RESTARTS = 4
+#: Pair updates per variable in a round.
+UPDATES_PER_VARIABLE = 20
+#: Pair updates up to which a gradient is still exact: a round that needs fewer is the last.
+MAX_UPDATES_EXACT = 100
+#: Variables beyond which the pair updates are limited: float32 and a refinement are faster if these are not enough.
+MAX_N_UNLIMITED = 640
+#: KKT violation (as LIBSVM defines it) at the level of round-off, where pair updates may cycle.
+KKT_TOL_ROUND_OFF = 1e-13
+#: KKT violation that suffices unless Q is singular and the bounds are large.
+KKT_TOL = 1e-12
+#: Rounds over a subproblem of free and nearly free variables, at most.
+MAX_ROUNDS_FREE = 12
+#: Pair updates per variable of such a subproblem in a round.
+UPDATES_PER_FREE = 1
+#: A variable at a bound is nearly free if its KKT slack is less than this times the violation that is left.
+NEARLY_FREE_FACTOR = 3.0
+#: Variables of a subproblem, at most, unless more are free.
+MAX_NEARLY_FREE = 1024
+#: Replaces an infinite bound: the compiled loop expects finite numbers.
+FINITE_BOUND = 1e300
+#: A gap estimated in float32 is trusted up to this part of the requested gap.
+TRUSTED_GAP_SHARE = 0.9
+#: Times that violators found by a certificate may join the subproblem of a float32 search.
+MAX_LOOKS = 5
 
 
-def solve_whole(
-    problem: Workspace, alpha: NDArray, tolerance: float, most: int | None = None
+def solve_dense(
+    problem: Workspace, alpha: NDArray, tolerance: float, max_updates: int | None = None
 ) -> tuple[NDArray, float, int]:
-    """The optimum from a feasible α, by pairs and leaps in float64.
+    """Solve a problem over its dense matrix by pair updates and Newton steps in float64.
 
     Parameters
     ----------
     problem : Workspace
-        All its kernel values are taken.
     alpha : array of shape (n,)
+        Feasible start.
     tolerance : float
-        KKT violation to end at, in `InUnits`.
-    most : int, optional
-        Pair updates.
+        KKT violation to stop at, in the units of `ScaledVariables`.
+    max_updates : int, optional
+        Pair updates, at most.
 
     Returns
     -------
     alpha : array of shape (n,)
     violation : float
-        Of the last gradient but for what pairs added to it: what was reached, or where round-off or the limit of
-        updates ended it.
+        KKT violation by the gradient of the last round; above the tolerance if round-off or ``max_updates`` ended it.
     updates : int
-        Of pairs.
+        Pair updates that were made.
     """
-    everyone, here = np.arange(problem.n), InUnits(problem, alpha, problem.diag())
-    M = problem.plain_block(everyone, everyone)
-    M *= here.unit / here.slope
-    if (here.sign < 0).any():
-        M *= here.sign[:, None]
-        M *= here.sign
+    variables, scaled = np.arange(problem.n), ScaledVariables(problem, alpha, problem.diag())
+    M = problem.plain_block(variables, variables)
+    M *= scaled.unit / scaled.slope
+    if (scaled.sign < 0).any():
+        M *= scaled.sign[:, None]
+        M *= scaled.sign
     diag = M.diagonal().copy()
     updates, violation = 0, np.inf
-    for _ in range(AGAIN):
-        G = M @ here.beta - here.ep
+    for _ in range(MAX_RESTARTS):
+        G = M @ scaled.beta - scaled.ep
+        limit = UPDATES_PER_VARIABLE * len(M)
         moved, violation, _ = solve_pairs(
             M,
-            everyone,
+            variables,
             len(M),
             G,
             diag,
-            here.beta,
-            here.low,
-            here.high,
+            scaled.beta,
+            scaled.low,
+            scaled.high,
             problem.e is not None,
             tolerance,
-            UPDATES * len(M) if most is None else min(UPDATES * len(M), most - updates),
+            limit if max_updates is None else min(limit, max_updates - updates),
         )
         updates += moved
-        if moved == 0 or updates == most or (violation <= tolerance and moved < FEW_UPDATES):
+        if moved == 0 or updates == max_updates or (violation <= tolerance and moved < MAX_UPDATES_EXACT):
             break
-    return here.alpha, violation, updates
+    return scaled.alpha, violation, updates
 
 
-def nearly_free(free: NDArray, wish: NDArray, margin: float) -> NDArray:
-    """Who is free, or at a bound and no further than a multiple of that from wanting to leave it: of these the nearest,
-    if they are many."""
-    (W,), most = (free | (wish > -NEAR * margin)).nonzero(), max(AMONG, int(np.count_nonzero(free)))
-    if len(W) > most:
-        W = np.sort(np.argpartition(np.where(free, -np.inf, -wish), most)[:most])
+def nearest_free(free: NDArray, excess: NDArray, margin: float) -> NDArray:
+    """Return the free variables, and those at bounds with a KKT slack below `NEARLY_FREE_FACTOR` times the margin.
+
+    If these are more than `MAX_NEARLY_FREE`, and more than the free ones, they are the ones of least slack.
+    The compiled `_point_pairs.mark_free_within_margin` halves the margin instead.
+
+    Parameters
+    ----------
+    free : bool array of shape (n,)
+    excess : array of shape (n,)
+        KKT violation of each variable; negative is slack.
+    margin : float
+
+    Returns
+    -------
+    int array
+    """
+    (W,) = (free | (excess > -NEARLY_FREE_FACTOR * margin)).nonzero()
+    max_variables = max(MAX_NEARLY_FREE, int(np.count_nonzero(free)))
+    if len(W) > max_variables:
+        W = np.sort(np.argpartition(np.where(free, -np.inf, -excess), max_variables)[:max_variables])
     return W
 
 
-def solve_among(problem: Workspace, alpha: NDArray, W: NDArray, most: int | None = None) -> tuple[NDArray, float, int]:
-    """The optimum over a few variables W, all others as they are, by pairs and leaps in float64.
+def solve_subset(
+    problem: Workspace, alpha: NDArray, W: NDArray, max_updates: int | None = None
+) -> tuple[NDArray, float, int]:
+    """Optimise over the variables W, with all others fixed, by pair updates and Newton steps in float64.
 
     Parameters
     ----------
     problem : Workspace
     alpha : array of shape (n,)
-        Feasible; those of W that are to be free at the end mostly are.
-    W : array of int
-    most : int, optional
-        Pair updates.
+        Feasible, and near the optimum: most variables of W that are free at the optimum are free here.
+    W : int array
+    max_updates : int, optional
+        Pair updates, at most.
 
     Returns
     -------
     alpha, violation, updates
-        As of `solve_whole`, of W alone.
+        As of `solve_dense`; the violation is that of W alone.
     """
     if not len(W):
         return alpha, 0.0, 0
-    here = InUnits(problem, alpha, problem.diag())
+    scaled = ScaledVariables(problem, alpha, problem.diag())
     h = problem.product(alpha, W) - problem.p[W]
     M = problem.plain_block(W, W)
-    M *= here.unit / here.slope
-    M *= here.sign[W, None]
-    M *= here.sign[W]
-    beta, low, high, equality = here.beta[W], here.low[W], here.high[W], problem.e is not None
-    violation, updates = end_among(M, here.e[W] * h / here.slope, beta, low, high, equality, most)
-    here.beta[W] = beta
-    return here.alpha, violation, updates
+    M *= scaled.unit / scaled.slope
+    M *= scaled.sign[W, None]
+    M *= scaled.sign[W]
+    beta, low, high, equality = scaled.beta[W], scaled.low[W], scaled.high[W], problem.e is not None
+    violation, updates = finish_dense(M, scaled.e[W] * h / scaled.slope, beta, low, high, equality, max_updates)
+    scaled.beta[W] = beta
+    return scaled.alpha, violation, updates
 
 
-def end_among(
+def finish_dense(
     M: NDArray,
     gradient: NDArray,
     beta: NDArray,
     low: NDArray,
     high: NDArray,
     equality: bool = True,
-    most: int | None = None,
+    max_updates: int | None = None,
 ) -> tuple[float, int]:
-    """Bring β, in place, to the minimum between bounds, from near it: whoever is free leaps, and pairs say who is.
+    """Minimise ½βᵀMβ − epᵀβ between bounds, from a β near the minimum, in place.
+
+    The free variables take Newton steps, and pair updates between these decide which variables are free.
 
     Parameters
     ----------
     M : array of shape (n, n)
-    gradient, beta, low, high : arrays of shape (n,)
+    gradient : array of shape (n,)
+        Mβ − ep at the β given.
+    beta, low, high : arrays of shape (n,)
     equality : bool
-        Whether Σβ stays what it is.
-    most : int, optional
-        Pair updates.
+        Whether Σβ is fixed.
+    max_updates : int, optional
+        Pair updates, at most.
 
     Returns
     -------
@@ -167,21 +199,21 @@ def end_among(
     updates : int
     """
     rows, diag, start, updates, violation = np.arange(len(M)), M.diagonal().copy(), beta.copy(), 0, np.inf
-    for _ in range(ROUNDS):
-        limit = max(FEW_UPDATES, BETWEEN_LEAPS * len(M))
-        if most is not None and (limit := min(limit, most - updates)) == 0:
+    for _ in range(MAX_ROUNDS_FREE):
+        limit = max(MAX_UPDATES_EXACT, UPDATES_PER_FREE * len(M))
+        if max_updates is not None and (limit := min(limit, max_updates - updates)) == 0:
             break
         G = gradient + M @ (beta - start)
         moved, violation, _ = solve_pairs(
-            M, rows, len(M), G, diag, beta, low, high, equality, ENOUGH, limit, None, True
+            M, rows, len(M), G, diag, beta, low, high, equality, KKT_TOL, limit, None, True
         )
         updates += moved
-        if moved == 0 or (violation <= ENOUGH and moved < FEW_UPDATES):
+        if moved == 0 or (violation <= KKT_TOL and moved < MAX_UPDATES_EXACT):
             break
     return violation, updates
 
 
-def solve_small_pairs(
+def solve_dense_pairs(
     within: NDArray,
     between: NDArray,
     listed: NDArray,
@@ -190,25 +222,25 @@ def solve_small_pairs(
     alpha: NDArray,
     begin: int,
     tolerance: float,
-    most: int,
+    max_updates: int,
     seconds: float,
 ) -> int:
-    """The hinge's optima, with an intercept, for pairs of classes whose kernel values are at hand.
+    """Solve the hinge's dual with an intercept for pairs of classes whose kernel values are given.
 
     Parameters
     ----------
     within, between, listed, upper, sign
-        See `core._pair_bound.check_listed`; read only.
+        See `core._pair_bound.check_listed`; not written to.
     alpha : array
         Receives the multipliers.
     begin : int
-        Number of the first pair that is to be solved.
+        Number of the first pair to solve.
     tolerance : float
-        KKT violation to end at, LIBSVM's.
-    most : int
-        Pair updates after which one of more than `EASY` points is given up.
+        KKT violation to stop at, as LIBSVM defines it.
+    max_updates : int
+        Pair updates after which a pair of more than `MAX_N_UNLIMITED` points is given up.
     seconds : float
-        After which no other pair is begun.
+        Time after which no further pair is started.
 
     Returns
     -------
@@ -225,11 +257,11 @@ def solve_small_pairs(
             alpha,
             begin,
             tolerance,
-            UPDATES,
-            EASY,
-            most,
-            AGAIN,
-            FEW_UPDATES,
+            UPDATES_PER_VARIABLE,
+            MAX_N_UNLIMITED,
+            max_updates,
+            MAX_RESTARTS,
+            MAX_UPDATES_EXACT,
             seconds,
         )
     )
