@@ -29,7 +29,7 @@ def kernel():
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=[pytest.mark.long] * (path.stem in SLOW)) for path in NOTEBOOKS],
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in NOTEBOOKS],
 )
 def test_notebook_runs(path, kernel):
     notebook = nbformat.read(path, as_version=4)

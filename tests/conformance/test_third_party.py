@@ -79,7 +79,7 @@ def test_our_solver_runs_on_their_device(theirs, problem):
     assert solution.cost.shots == 500 * solution.cost.circuits
 
 
-@pytest.mark.parametrize("max_n", [16, pytest.param(None, marks=pytest.mark.long)])
+@pytest.mark.parametrize("max_n", [16, pytest.param(None, marks=pytest.mark.slow)])
 def test_their_solver_conforms(theirs, max_n):
     report = check_solver("theirs", max_n=max_n)
     assert report.failed == {}

@@ -118,7 +118,7 @@ def test_a_finding_is_reported(monkeypatch, capsys):
 
 
 # Two thousand here, what was found among millions below, half an hour of others in .ci/long.
-@pytest.mark.parametrize("seed", [101, 102, *(pytest.param(seed, marks=pytest.mark.long) for seed in (103, 104))])
+@pytest.mark.parametrize("seed", [101, 102, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (103, 104))])
 def test_random_fits(seed):
     """1000 of them: no undocumented exception, no silent gap, none above 5 s, few warnings."""
     found = [fits.run(seed, k) for k in range(1000)]
@@ -168,7 +168,7 @@ def test_a_path_that_goes_round_in_a_circle_is_given_up(k):
     assert case.worth(model).gap < 1e-5
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_random_fits_for_half_an_hour():
     assert fits.main(["--minutes", "30", "--processes", "2"]) == 0
 

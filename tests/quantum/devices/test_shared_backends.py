@@ -27,7 +27,7 @@ def fit(device, seed):
     return dualflow.solve(problem, "variational-flow", device=device, random_state=seed, **run).raw_alpha
 
 
-@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_fits_at_once_on_one_fresh_backend_have_its_noise(times):
     """Qiskit makes the backend's simulator in its first run: a second thread found it without its noise."""
     alone = np.array([fit(fresh(), seed) for seed in range(THREADS)])

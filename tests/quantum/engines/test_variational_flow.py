@@ -217,8 +217,8 @@ def test_measured_answers_are_at_the_shot_floor(n, C):
     [
         (12, "aer"),
         (32, "pennylane:lightning.qubit"),
-        pytest.param(32, "aer", marks=pytest.mark.long),
-        pytest.param(12, "pennylane:lightning.qubit", marks=pytest.mark.long),
+        pytest.param(32, "aer", marks=pytest.mark.slow),
+        pytest.param(12, "pennylane:lightning.qubit", marks=pytest.mark.slow),
     ],
 )
 def test_measured_answers_of_circuits(n, device):

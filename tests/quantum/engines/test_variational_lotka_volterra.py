@@ -243,7 +243,7 @@ OFTEN = {(16, 1.0), (16, "svdd"), (32, 10.0), (32, "one-class"), (64, 1.0)}
 @pytest.mark.parametrize(
     ("name", "n", "C"),
     [
-        pytest.param(name, n, C, marks=[pytest.mark.long] * ((n, C) not in OFTEN))
+        pytest.param(name, n, C, marks=[pytest.mark.slow] * ((n, C) not in OFTEN))
         for name, n in (("moons", 16), ("digits", 32), ("moons", 64))
         for C in (1.0, 10.0, "svdd", "one-class")
     ],
@@ -285,7 +285,7 @@ def test_measured_answers_of_circuits_are_none_of_the_null_devices():
     assert excess(problem, null.raw_alpha, best) > 10 * max(found)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["aer", "pennylane:lightning.qubit"])
 def test_measured_answers_of_circuits(device):
     problem, best, found = on_circuits(device, 25)

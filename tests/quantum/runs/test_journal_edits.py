@@ -99,7 +99,7 @@ def edited(path, rng):
     return kind
 
 
-@pytest.mark.parametrize("edits", [60, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("edits", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_of_random_edits_none_changes_a_number(tmp_path, edits):
     honest, rng = tmp_path / "honest.db", np.random.default_rng(0)
     whole, _ = measured(honest)
