@@ -31,9 +31,6 @@ from dualflow.report.chart import HEIGHT, WIDTH, chart
 from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.solvers.base import EVERY_CONVEX, Solver
 
-#: The comparison that most of these tests read takes a minute: one process makes it once.
-pytestmark = pytest.mark.xdist_group("compare")
-
 SHOTS = 4000
 FIGURES = ("raw_gap", "refined_gap", "infeasibility", "accuracy", "support_agreement", "excess", "parameter_gap")
 
