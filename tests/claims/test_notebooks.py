@@ -14,8 +14,8 @@ def test_there_are_notebooks():
     assert NOTEBOOKS
 
 
-#: Studies whose figures take a minute each to compute.
-SLOW = {"mean_field_copies", "carleman_divergence"}
+#: Notebooks that take 15 s to minutes; tests of the rooms check what they show on smaller data.
+SLOW = {"carleman_divergence", "mean_field_copies", "pareto_front", "variational_flow"}
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def _two_a_kind(solver):
 
 #: Half a minute and more even on the small problems. Their own tests in tests/quantum/engines compare sampled answers
 #: with the shot floor in every run.
-SLOW_FROM_COUNTS = ("hamiltonian-dilation", "quantum-invasion")
+SLOW_FROM_COUNTS = ("hamiltonian-dilation", "quantum-invasion", "variational-lotka-volterra")
 
 
 def _sampled_runs():

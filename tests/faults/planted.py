@@ -191,20 +191,22 @@ def failed(tree: Path, tests: list[str], without: list[str]) -> str:
     if run.returncode in (0, 5):  # all passed, or there are no tests
         return ""
     names = [line.split(" ", 1)[1] for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if run.returncode == 2 and not names:
+        raise KeyboardInterrupt
     return names[0].split(" - ")[0] if names else (run.stdout + run.stderr)[-200:]
 
 
-def judged(fault: Fault, tree: Path) -> str:
+def judged(fault: Fault, tree: Path, stages: list[list[str]]) -> str:
     """The test that fails because of a fault, or nothing: a test that then fails without it too is not counted."""
     path = tree / fault.file
     compiled = Path(importlib.util.cache_from_source(str(path)))
     source = path.read_bytes()
-    first, unreliable = near(fault.file), []
+    unreliable: list[str] = []
     while True:
         try:
             path.write_bytes(source[: fault.start] + fault.after.encode() + source[fault.end :])
             compiled.unlink(missing_ok=True)
-            by = (failed(tree, first, unreliable) if first else "") or failed(tree, ["tests"], unreliable)
+            by = next(filter(None, (failed(tree, tests, unreliable) for tests in stages)), "")
         finally:
             path.write_bytes(source)
             compiled.unlink(missing_ok=True)
@@ -213,18 +215,15 @@ def judged(fault: Fault, tree: Path) -> str:
         unreliable.append(by)
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name, default in (("faults", 100), ("seed", 0), ("jobs", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--results", type=Path, help="file of results, one JSON object a line")
-    parser.add_argument("--list", action="store_true", help="print the faults and plant none")
+    parser.add_argument("--near", action="store_true", help="run the nearest tests only, and record no miss")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and tests of Ctrl-C fail
     faults = chosen(arguments.faults, arguments.seed)
-    if arguments.list:
-        print(*faults, sep="\n")
-        return
     results = arguments.results or ROOT / f"planted-faults-{arguments.seed}.jsonl"
     rows = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
     known = {Fault(**row["fault"]): row["by"] for row in map(json.loads, rows)}
@@ -235,16 +234,19 @@ def main() -> None:
 
         def judge(fault: Fault) -> None:
             tree, begun = trees.get(), time.monotonic()
-            known[fault] = by = judged(fault, tree)
+            stages = [tests for tests in (near(fault.file), [] if arguments.near else ["tests"]) if tests]
+            known[fault] = by = judged(fault, tree, stages)
             trees.put(tree)
-            with results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"fault": asdict(fault), "by": by}) + "\n")
             print(f"{'noticed' if by else 'MISSED'} {fault} ({time.monotonic() - begun:.0f} s) {by}", flush=True)
+            if by or not arguments.near:
+                with results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"fault": asdict(fault), "by": by}) + "\n")
 
         list(pool.map(judge, [fault for fault in faults if fault not in known]))
     missed = [fault for fault in faults if not known[fault]]
     print(f"{len(faults) - len(missed)} of {len(faults)} noticed; missed:", *missed, sep="\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
