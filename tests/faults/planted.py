@@ -68,20 +68,21 @@ class Places(ast.NodeVisitor):
         self.visit(ast.parse(source))
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        starts = self.starts
-        return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        first, last = self.starts[node.lineno - 1], self.starts[node.end_lineno - 1]
+        return first + node.col_offset, last + node.end_col_offset
 
     def add(self, start: int, end: int, after: str) -> None:
-        line, before = self.source.count(b"\n", 0, start) + 1, self.source[start:end].decode()
-        self.faults.append(Fault(self.file, line, start, end, before, after, self.named))
+        line = self.source.count(b"\n", 0, start) + 1
+        self.faults.append(Fault(self.file, line, start, end, self.source[start:end].decode(), after, self.named))
 
     def between(self, left: ast.AST, right: ast.AST, operator: ast.AST) -> None:
         """Replace the operator that stands between two operands."""
         before, *others = OPERATORS.get(type(operator).__name__, "").split("|")
         low, high = self.span(left)[1], self.span(right)[0]
         at = self.source.find(before.encode(), low, high)
-        for after in others if at >= 0 and b"#" not in self.source[low:high] else ():
-            self.add(at, at + len(before), after)
+        if at >= 0 and b"#" not in self.source[low:high]:
+            for after in others:
+                self.add(at, at + len(before), after)
 
     def visit_Compare(self, node: ast.Compare) -> None:
         operands = [node.left, *node.comparators]
@@ -190,7 +191,7 @@ def failed(tree: Path, tests: list[str], without: list[str]) -> str:
         return "did not end"
     if run.returncode in (0, 5):  # all passed, or there are no tests
         return ""
-    names = [line.split(" ", 1)[1] for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    names = [line.split(" ", 1)[1] for line in run.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     if run.returncode == 2 and not names:
         raise KeyboardInterrupt
     return names[0].split(" - ")[0] if names else (run.stdout + run.stderr)[-200:]
@@ -215,7 +216,7 @@ def judged(fault: Fault, tree: Path, stages: list[list[str]]) -> str:
         unreliable.append(by)
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name, default in (("faults", 100), ("seed", 0), ("jobs", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
@@ -245,8 +246,7 @@ def main() -> int:
         list(pool.map(judge, [fault for fault in faults if fault not in known]))
     missed = [fault for fault in faults if not known[fault]]
     print(f"{len(faults) - len(missed)} of {len(faults)} noticed; missed:", *missed, sep="\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
