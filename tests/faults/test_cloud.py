@@ -1,4 +1,4 @@
-"""A few of the runs, with and without tags, checkpoint and failures, of ``python -m tests.faults.cloud``; two hundred are in .ci/long."""
+"""Runs of ``python -m tests.faults.cloud`` with and without tags and checkpoint; two hundred are in .ci/long."""
 
 import pytest
 
