@@ -74,9 +74,14 @@ def _two_a_kind(solver):
     return [*bench.few, *more]
 
 
-#: Half a minute and more even on the small problems. Their own tests in tests/quantum/engines compare sampled answers
-#: with the shot floor in every run.
-SLOW_FROM_COUNTS = ("hamiltonian-dilation", "quantum-invasion", "variational-lotka-volterra")
+#: Five seconds to half a minute even on the small problems. Their own tests in tests/quantum/engines compare sampled
+#: answers with the shot floor in every run.
+SLOW_FROM_COUNTS = (
+    "hamiltonian-dilation",
+    "hamiltonian-schrodingerisation",
+    "quantum-invasion",
+    "variational-lotka-volterra",
+)
 
 
 def _sampled_runs():
