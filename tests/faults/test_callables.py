@@ -55,7 +55,7 @@ def every_failure():
             yield pytest.param(name, what, marks=() if often else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("name", "what"), every_failure())
+@pytest.mark.parametrize(("name", "what"), list(every_failure()))
 def test_a_kernel_that_fails_at_any_call_is_an_error_with_a_name(name, what, tmp_path):
     whole = Faulty(0, what)
     problem = problems.svc(Gram(X, whole), Y, C=1.0)

@@ -169,7 +169,7 @@ def checks():
             yield pytest.param(name, check, id=f"{name}-{check.__name__}", marks=pytest.mark.slow if slow else ())
 
 
-@pytest.mark.parametrize(("name", "check"), checks())
+@pytest.mark.parametrize(("name", "check"), list(checks()))
 def test_committed(name, check):
     check(committed(name))
 
