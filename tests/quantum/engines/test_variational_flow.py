@@ -16,6 +16,7 @@ from dualflow.quantum.circuits import TreeCircuit, encoding
 from dualflow.quantum.devices import Capabilities, make_device
 from dualflow.quantum.engines.ansatz import make_ansatz
 from dualflow.quantum.engines.variational_flow import sampling_variance
+from tests.combinations import covering
 
 SHOTS = 10_000
 
@@ -199,8 +200,7 @@ def test_step_is_pure_and_repeatable(shots):
 # --- counts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("C", [1.0, 10.0, None], ids=["C=1", "C=10", "svdd"])
-@pytest.mark.parametrize("n", [16, 32])
+@pytest.mark.parametrize(("n", "C"), covering([16, 32], [1.0, 10.0, None], together=1))
 def test_measured_answers_are_at_the_shot_floor(n, C):
     """Many seeds with the classical sampler, which draws from the same distribution as Aer."""
     problem = moons(n, C)
