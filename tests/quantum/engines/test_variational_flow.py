@@ -390,9 +390,7 @@ def test_averaging_beats_the_noise_of_one_circuit():
 # --- the faithful mode, budgets ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
-@pytest.mark.parametrize("n", [5, 8])
-@pytest.mark.parametrize("C", [10.0, None], ids=["C=10", "svdd"])
+@pytest.mark.parametrize(("ansatz", "n", "C"), covering(["tree", "hardware-efficient"], [5, 8], [10.0, None]))
 def test_the_faithful_mode_is_the_gradient_flow(ansatz, n, C):
     problem = moons(n, C)
     solution = dualflow.solve(
