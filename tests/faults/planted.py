@@ -22,21 +22,20 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from queue import Queue
 from shutil import copy2
 
 ROOT = Path(__file__).parents[2]
-
 #: Seconds of one run of tests after which a fault counts as noticed: it made something endless.
 ENDLESS_S = 3600.0
-
 #: What stands for each operator of `ast`, and what is put in its place.
 ORDERED = {"Lt": "<|<=|>=", "LtE": "<=|<|>", "Gt": ">|>=|<=", "GtE": ">=|>|<"}
 EQUAL = {"Eq": "==|!=", "NotEq": "!=|==", "Is": "is|is not", "IsNot": "is not|is"}
 COMPUTED = {"Add": "+|-", "Sub": "-|+", "Mult": "*|/", "Div": "/|*"}
-OTHER = {"In": "in|not in", "NotIn": "not in|in", "And": "and|or", "Or": "or|and"}
-OPERATORS = ORDERED | EQUAL | COMPUTED | OTHER
+WORDS = {"In": "in|not in", "NotIn": "not in|in", "And": "and|or", "Or": "or|and"}
+OPERATORS = ORDERED | EQUAL | COMPUTED | WORDS
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,7 @@ class Places(ast.NodeVisitor):
         self.file, self.source = file, source
         self.faults: list[Fault] = []
         self.named = ""
-        self.starts = [0]
-        for line in source.splitlines(keepends=True):
-            self.starts.append(self.starts[-1] + len(line))
+        self.starts = list(accumulate(map(len, source.splitlines(keepends=True)), initial=0))
         self.visit(ast.parse(source))
 
     def span(self, node: ast.AST) -> tuple[int, int]:
@@ -162,8 +159,8 @@ def near(file: str) -> list[str]:
         text = path.read_text(encoding="utf-8")
         if path.stem == f"test_{name.strip('_')}" or any(line in text for line in imports):
             found.append(path.relative_to(ROOT).as_posix())
-    rooms = [Path("tests", *package[1:k]) for k in range(len(package), 1, -1)]
-    return found + [room.as_posix() for room in rooms if (ROOT / room).is_dir()]
+    rooms = ["/".join(("tests", *package[1:k])) for k in range(len(package), 1, -1)]
+    return found + [room for room in rooms if (ROOT / room).is_dir()]
 
 
 def copied(folder: Path) -> Path:
@@ -174,9 +171,9 @@ def copied(folder: Path) -> Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             copy2(ROOT / name, folder / name)
-    package = Path(importlib.util.find_spec("dualflow").origin).parent
-    for path in (*package.rglob("*.so"), *package.rglob("*.pyd")):
-        copy2(path, folder / "src" / "dualflow" / path.relative_to(package))
+    installed = Path(importlib.util.find_spec("dualflow").origin).parents[1]
+    for path in (*installed.glob("dualflow/**/*.so"), *installed.glob("dualflow/**/*.pyd")):
+        copy2(path, folder / "src" / path.relative_to(installed))
     return folder
 
 
@@ -218,8 +215,8 @@ def judged(fault: Fault, tree: Path, stages: list[list[str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in (("faults", 100), ("seed", 0), ("jobs", 2)):
-        parser.add_argument(f"--{name}", type=int, default=default)
+    for option, default in (("--faults", 100), ("--seed", 0), ("--jobs", 2)):
+        parser.add_argument(option, type=int, default=default)
     parser.add_argument("--results", type=Path, help="file of results, one JSON object a line")
     parser.add_argument("--near", action="store_true", help="run the nearest tests only, and record no miss")
     arguments = parser.parse_args()
