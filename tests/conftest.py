@@ -1,5 +1,6 @@
 """One BLAS thread for the whole suite, no network, and no skip without a reason."""
 
+import gc
 import os
 import socket
 
@@ -30,6 +31,12 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_UNEXPLAINED] = []
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Take what was collected, millions of objects, out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(hookwrapper=True)

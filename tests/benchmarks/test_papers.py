@@ -156,7 +156,7 @@ def test_every_other_paper_makes_its_quick_run_in_its_own_tests():
     assert sorted([*quick, *ALONE]) == papers.papers()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_paper_without_data_or_network_in_little_time(tmp_path):
     before = os.times()
     assert without_data_or_network(tmp_path) == papers.papers()

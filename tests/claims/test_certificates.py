@@ -125,7 +125,7 @@ def test_bias_agrees_with_libsvm(name, C):
 
 
 # LIBSVM takes half a minute to reach 1e-10 at C = 1000.
-@pytest.mark.parametrize("C", [10.0, 100.0, pytest.param(1000.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("C", [10.0, 100.0, pytest.param(1000.0, marks=pytest.mark.slow)])
 def test_bias_agrees_with_libsvm_at_large_C(C):
     """LIBSVM keeps its kernel in float32, which moves b by 2e-6 at C = 10 already. On a grid of 1/16 the quadratic
     kernel is exact in float32 (22 bits), and the two must agree."""

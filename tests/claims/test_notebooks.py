@@ -14,8 +14,8 @@ def test_there_are_notebooks():
     assert NOTEBOOKS
 
 
-#: Studies whose figures take a minute each to compute.
-SLOW = {"mean_field_copies", "carleman_divergence"}
+#: Notebooks that take 15 s to minutes; tests of the rooms check what they show on smaller data.
+SLOW = {"carleman_divergence", "mean_field_copies", "pareto_front", "variational_flow"}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def kernel():
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=[pytest.mark.long] * (path.stem in SLOW)) for path in NOTEBOOKS],
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in NOTEBOOKS],
 )
 def test_notebook_runs(path, kernel):
     notebook = nbformat.read(path, as_version=4)

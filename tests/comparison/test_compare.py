@@ -32,9 +32,6 @@ from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.report.html import HEIGHT, WIDTH, chart
 from dualflow.solvers import registry
 
-#: The comparison that most of these tests read takes a minute: one process makes it once.
-pytestmark = pytest.mark.xdist_group("compare")
-
 SHOTS = 4000
 FIGURES = ("raw_gap", "refined_gap", "infeasibility", "accuracy", "support_agreement", "excess", "parameter_gap")
 

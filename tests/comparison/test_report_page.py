@@ -255,7 +255,7 @@ def shown(request, browser, page, tmp_path_factory):
     browser("Target.closeTarget", targetId=target)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_in_chromium_nothing_is_cut_and_the_solver_stays(shown):
     width, scheme, ask = shown
     found = ask(LOOK)
@@ -271,7 +271,7 @@ def test_in_chromium_nothing_is_cut_and_the_solver_stays(shown):
     assert (found["ground"] == "rgb(23, 25, 28)") == (scheme == "dark")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(AXE is None, reason="no axe-core: put the path of its axe.min.js into AXE_CORE")
 def test_axe_core_finds_nothing(shown):
     _, _, ask = shown

@@ -40,10 +40,10 @@ def _runs():
             yield pytest.param(name, "emulator", EMULATED, id=f"{name}-emulated")
         if name == ON_CIRCUITS:
             yield pytest.param(name, None, SMALL, id=f"{name}-small-on-circuits")
-        long = (pytest.mark.long, pytest.mark.timeout(1500)) if study or quantum else ()
+        slow = (pytest.mark.slow, pytest.mark.timeout(1500)) if study or quantum else ()
         # Hundreds of thousands of circuits, which Aer runs one by one.
         device = "emulator" if name == "variational-dqc" else None
-        yield pytest.param(name, device, None, id=name, marks=long)
+        yield pytest.param(name, device, None, id=name, marks=slow)
 
 
 @pytest.mark.parametrize(("name", "device", "max_n"), list(_runs()))
@@ -51,7 +51,7 @@ def test_solver_conforms(name, device, max_n):
     if reason := _reason_to_skip(name):
         pytest.skip(reason)
     solver = name if device is None else solver_class(name)(device=device)
-    # A study takes minutes (pytest -m long): on a busy machine one may cut its hardest runs off.
+    # A study takes minutes (pytest -m slow): on a busy machine one may cut its hardest runs off.
     report = check_solver(solver, max_n=max_n, time_limit_s=300 if _is_study(name) else 60)
     assert report.problems
     assert set(report.gaps) <= set(report.problems)
@@ -74,16 +74,21 @@ def _two_a_kind(solver):
     return [*bench.two_a_kind, *more]
 
 
-#: Half a minute and more even on the small problems. Their own tests in tests/quantum/engines compare sampled answers
-#: with the shot floor in every run.
-SLOW_FROM_COUNTS = ("hamiltonian-dilation", "quantum-invasion")
+#: Five seconds to half a minute even on the small problems. Their own tests in tests/quantum/engines compare sampled
+#: answers with the shot floor in every run.
+SLOW_FROM_COUNTS = (
+    "hamiltonian-dilation",
+    "hamiltonian-schrodingerisation",
+    "quantum-invasion",
+    "variational-lotka-volterra",
+)
 
 
 def _sampled_runs():
     for name in _sampled_solver_names():
-        marks = pytest.mark.long if name in SLOW_FROM_COUNTS else ()
+        marks = pytest.mark.slow if name in SLOW_FROM_COUNTS else ()
         yield pytest.param(name, _two_a_kind, id=f"{name}-small", marks=marks)
-        yield pytest.param(name, lambda solver: None, id=f"{name}-all", marks=pytest.mark.long)
+        yield pytest.param(name, lambda solver: None, id=f"{name}-all", marks=pytest.mark.slow)
 
 
 # Every small problem is solved from exact distributions above. From counts each takes 11 seeds and more, over the same

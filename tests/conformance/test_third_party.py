@@ -11,7 +11,7 @@ import pytest
 import dualflow
 from dualflow.quantum.circuits.export import families
 from dualflow.quantum.devices import make_device
-from dualflow.testing import check_solver
+from dualflow.testing import check_solver, zoo
 
 ENTRY_POINTS = """
 [dualflow.solvers]
@@ -79,9 +79,13 @@ def test_our_solver_runs_on_their_device(theirs, problem):
     assert solution.cost.shots == 500 * solution.cost.circuits
 
 
-@pytest.mark.parametrize("max_n", [16, pytest.param(None, marks=pytest.mark.long)])
-def test_their_solver_conforms(theirs, max_n):
-    report = check_solver("theirs", max_n=max_n)
+def some_sizes():
+    return [z for z in zoo(max_n=16) if z.problem.n in (2, 3, 16)]
+
+
+@pytest.mark.parametrize("chosen", [some_sizes, pytest.param(zoo, marks=pytest.mark.slow)])
+def test_their_solver_conforms(theirs, chosen):
+    report = check_solver("theirs", problems=chosen())
     assert report.failed == {}
     assert "squared hinge clouds" in report.problems
 

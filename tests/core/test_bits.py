@@ -89,7 +89,7 @@ def test_values_too_small_for_a_double_are_zero():
     assert (K[far] == 0.0).all()
 
 
-@pytest.mark.parametrize("n", [300, 1500, pytest.param(5000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n", [300, 1500, pytest.param(5000, marks=pytest.mark.slow)])
 def test_a_fit_is_that_of_the_same_points_elsewhere(n):
     """One-hot columns moved by 5: the same distances, and no bits."""
     X = np.eye(8)[RNG.integers(0, 8, size=(n, 10))].reshape(n, 80)

@@ -473,8 +473,14 @@ CLASSICAL = [
 ]
 
 
+#: Solvers whose states are like those of another solver: of a flow, of a population, of blocks.
+ALIKE = {"gradient-flow", "level-search", "particle-swarm"}
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", [*CLASSICAL, "walk"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(n, marks=[pytest.mark.slow] * (n in ALIKE)) for n in CLASSICAL), "walk"]
+)
 def test_whatever_is_forged_it_ends_with_the_true_gap_or_an_error(name, file, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     # With a tolerance of its own `working-set` makes a run, which can be saved.

@@ -135,7 +135,7 @@ def test_one_class_alone_and_then_the_other():
     np.testing.assert_allclose(model.decision_function([[-3.0], [0.0]]), [-1.0, 1.0], atol=1e-12)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATA)
 def test_four_thousand_points_of_which_two_thousand_are_forgotten(name):
     X, y = DATA[name](4000) if name != "digits" else DATA[name](1797)

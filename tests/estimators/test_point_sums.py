@@ -9,6 +9,7 @@ from sklearn.datasets import make_moons
 from dualflow import SVDD, Gram, OneClassSVM, certify, problems
 from dualflow.direct import point_sums
 from dualflow.direct.pair_points import pair_from_points
+from tests.combinations import covering
 from tests.thresholds import fits_with, other
 
 X, T = make_moons(1200, noise=0.25, random_state=0)
@@ -33,9 +34,7 @@ def wrong(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("wrong")
-@pytest.mark.parametrize("gamma", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize("C", [1e-3, 0.05, 1.0, 100.0])
-@pytest.mark.parametrize("enough", [1e-10, 1e-2])
+@pytest.mark.parametrize(("C", "gamma", "enough"), covering([1e-3, 0.05, 1.0, 100.0], [0.05, 1.0, 20.0], [1e-10, 1e-2]))
 def test_figures_are_those_of_float64(C, gamma, enough):
     gram = Gram(X, gamma=gamma)
     found = pair_from_points(gram, ORDER, M, np.full(1200, C), 1.0, enough, None, EAGER)

@@ -209,6 +209,6 @@ def test_children_of_forks_beside_a_fit_come_to_their_end():
     assert forked_beside_fits(15) == [0] * 15
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_many_children_of_forks_beside_a_fit_come_to_their_end():
     assert forked_beside_fits(300) == [0] * 300

@@ -19,7 +19,7 @@ def test_ctrl_c_is_raised_soon_and_nothing_is_left(name):
         assert outcome.seconds < SOON_S
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["SVC refit, n_jobs", "SVC linear", "SVC squared hinge", "SVDD contamination", "CascadeSVC"]
 )

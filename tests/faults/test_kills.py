@@ -165,7 +165,7 @@ def test_what_a_kill_leaves_behind_loads(name, seed, tmp_path):
     kill_and_check(name, tmp_path, seed)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("name", WORKS)
 def test_what_forty_kills_leave_behind_loads(name, tmp_path):

@@ -43,7 +43,7 @@ def posed(n, m=10, seed=0, kernel="rbf", **more):
     return problems.svc(Gram(rng.standard_normal((n, m)) + 0.3 * y[:, None], kernel), y, C=10.0, **more)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [10, 200])
 @pytest.mark.parametrize("name", CLASSICAL)
 def test_a_limit_is_kept_by_every_interruptible_solver(name, m):
@@ -339,7 +339,7 @@ def test_a_search_sets_time_aside_for_the_fit_of_the_best():
     assert search.best_estimator_.time_limit is None
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SVC rbf", "SVC linear", "SVC poly", "SVDD contamination", "SVR rbf", "OneClassSVM"])
 def test_a_limit_is_kept_by_estimators_of_many_points(name):
     from benchmarks.classical.time_limits import CASES, drawn, timed

@@ -85,7 +85,7 @@ def test_a_run_over_few_rows_resumes_to_the_bit(tmp_path):
     np.testing.assert_array_equal(resumed.alpha, whole.alpha)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_linear_fit_of_many_rows_holds_little_more_than_its_copy_of_them():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100_000, 50))

@@ -35,7 +35,7 @@ def test_an_average_of_steps_is_advised_to_take_more_of_them_which_helps_more_th
     ("solver", "shots", "steps", "binds"),
     [
         ("variational-flow", 1000, 10, "steps"),
-        pytest.param("variational-flow", 100, 100, "shots", marks=pytest.mark.long),
+        pytest.param("variational-flow", 100, 100, "shots", marks=pytest.mark.slow),
         ("variational-lotka-volterra", 1000, 10, "steps"),
         ("variational-lotka-volterra", 100, 100, "shots"),
     ],

@@ -106,7 +106,7 @@ def test_a_right_device_has_fidelity_1_and_no_warning(solver, device):
 
 
 @pytest.mark.parametrize(
-    "solver", [*QUICK, *(pytest.param(s, marks=pytest.mark.long) for s in SOLVERS if s not in QUICK)]
+    "solver", [*QUICK, *(pytest.param(s, marks=pytest.mark.slow) for s in SOLVERS if s not in QUICK)]
 )
 @pytest.mark.parametrize("device", WRONG_DEVICES)
 def test_a_wrong_device_is_noticed_or_harmless(solver, device):

@@ -25,6 +25,7 @@ from dualflow import Gram, certify, problems
 from dualflow.core.bounds import growth_of
 from dualflow.core.solution import SHARP
 from dualflow.direct.pair_points import PairArrays, PointPairs
+from tests.combinations import covering
 
 WINE, IRIS = load_wine(return_X_y=True), load_iris(return_X_y=True)
 MANY = make_blobs([300, 450, 260, 380], 2, cluster_std=3.0, random_state=3)
@@ -77,10 +78,9 @@ def parts(pairs, table, found):
         yield pairs.members[order], labels, pairs.upper[order], found.alpha[at : at + m + n], figures
 
 
-@pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("worth", [0.0, np.inf])
-@pytest.mark.parametrize("C", [0.1, 10.0])
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(
+    ("name", "C", "worth", "single"), covering(list(SETS), [0.1, 10.0], [0.0, np.inf], [False, True])
+)
 def test_each_pair_is_at_its_optimum_by_a_fresh_certificate(name, C, worth, single):
     X, y = SETS[name]
     pairs, table = pairs_of(X, y, C, 0.3)

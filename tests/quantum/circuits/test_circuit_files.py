@@ -161,8 +161,15 @@ def committed(name: str) -> Entry:
 CHECKS = [check_files, check_manifest, check_qpy, check_unitary, check_distribution, check_qasm]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", NAMES)
+def checks():
+    """All of all; of circuits on eight qubits what takes half a second is slow, as each family has smaller ones."""
+    for name in NAMES:
+        for check in CHECKS:
+            slow = "_q8" in name and check in (check_unitary, check_distribution, check_qasm)
+            yield pytest.param(name, check, id=f"{name}-{check.__name__}", marks=pytest.mark.slow if slow else ())
+
+
+@pytest.mark.parametrize(("name", "check"), list(checks()))
 def test_committed(name, check):
     check(committed(name))
 

@@ -256,7 +256,7 @@ def test_exact_uniform_distributions_are_noise_dominated_too():
     assert solution.raw_status is Status.DROWNED
 
 
-@pytest.mark.parametrize("draws", [4000, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("draws", [4000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_rates_of_the_uniformity_test(draws):
     rng = np.random.default_rng(0)
     uniform = rng.multinomial(500, np.full(16, 1 / 16), draws) / 500

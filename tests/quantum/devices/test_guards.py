@@ -18,6 +18,7 @@ from dualflow.quantum.devices import Capabilities, Job, Readout, make_device
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.devices.guard import Guard, load
 from dualflow.quantum.runs.laboratory import Account, Laboratory
+from tests.combinations import covering
 
 CIRCUIT, THETA = TreeCircuit(3), np.random.default_rng(4).uniform(0.2, 2.0, (2, 7))
 #: Seconds of a hang. A limit is kept to within a second; four are allowed on a busy machine.
@@ -280,8 +281,7 @@ def test_work_in_the_thread_is_interrupted():
 ERRORS = [ValueError("no such angle"), IndexError("list index"), RuntimeError("the fridge is warm"), KeyError("x")]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize(("maker", "error"), covering(list(MAKERS), ERRORS, together=1))
 def test_what_a_device_raises_is_a_device_error_and_the_state_is_kept(maker, error):
     whole = dualflow.solve(
         posed(), "variational-flow", device=MAKERS[maker](Trouble()), trajectory=True, max_steps=2, **RUN

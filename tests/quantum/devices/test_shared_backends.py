@@ -27,7 +27,7 @@ def fit(device, seed):
     return dualflow.solve(problem, "variational-flow", device=device, random_state=seed, **run).raw_alpha
 
 
-@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_parallel_fits_on_one_new_backend_have_its_noise(times):
     """Qiskit makes the backend's simulator in its first run; a second thread must not use it without noise."""
     alone = np.array([fit(fresh(), seed) for seed in range(THREADS)])

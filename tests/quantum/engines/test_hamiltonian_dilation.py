@@ -222,9 +222,16 @@ def test_a_plain_step_is_mirror_descent():
 # --- exact distributions -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["moons", "digits"])
+#: Every size once, and both data sets.
+OFTEN = [(5, "moons"), (16, "digits"), (64, "moons")]
+SELDOM = [(5, "digits"), (16, "moons"), (64, "digits")]
+
+
 @pytest.mark.parametrize("kind", [*SIMPLEX, *BOX])
-@pytest.mark.parametrize("n", [5, 16, 64])
+@pytest.mark.parametrize(
+    ("n", "name"),
+    [*OFTEN, *(pytest.param(*case, marks=pytest.mark.slow) for case in SELDOM)],
+)
 def test_exact_runs_reach_the_optimum(n, kind, name):
     problem = build(kind, n, name)
     solution = dualflow.solve(problem, "hamiltonian-dilation")
@@ -361,7 +368,7 @@ def floor(measure, problem, best, draws=25):
     return np.median([measure(problem, sample, best) for sample in samples])
 
 
-@pytest.mark.parametrize("name", ["moons", "digits"])
+@pytest.mark.parametrize("name", ["moons", pytest.param("digits", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", [*SIMPLEX, *BOX])
 def test_sampled_answers_are_within_the_shot_floor(kind, name):
     problem = build(kind, 32, name)

@@ -20,6 +20,7 @@ from dualflow.quantum.circuits.pauli_steps import PauliSteps
 from dualflow.quantum.circuits.rotation import append_rotation, rotation_angles, rotation_matrix
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.solvers import linear_model
+from tests.combinations import covering
 
 SCHRODINGERISATION = "hamiltonian-schrodingerisation"
 LCHS = "hamiltonian-lchs"
@@ -322,10 +323,9 @@ MUSTS = [(SCHRODINGERISATION, 4, 1e-5), (SCHRODINGERISATION, 8, 2e-3), (SCHRODIN
 MUSTS += [(LCHS, 8, 1e-3), (LCHS, 16, 3e-2)]
 
 
-@pytest.mark.parametrize(("solver", "n", "must"), MUSTS)
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("data", DATA)
-def test_musts_and_the_null_device(solver, n, must, model, data):
+@pytest.mark.parametrize(("case", "model", "data"), covering(MUSTS, list(MODELS), list(DATA)))
+def test_musts_and_the_null_device(case, model, data):
+    solver, n, must = case
     problem = problem_of(data, model, n)
     solution = dualflow.solve(problem, solver, device="emulator")
     assert solution.raw_certificate.relative_gap <= min(must, 1e-6)

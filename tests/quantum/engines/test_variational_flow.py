@@ -16,6 +16,7 @@ from dualflow.quantum.circuits import TreeCircuit, encoding
 from dualflow.quantum.devices import Capabilities, make_device
 from dualflow.quantum.solvers.ansatz import make_ansatz
 from dualflow.quantum.solvers.variational_flow import sampling_variance
+from tests.combinations import covering
 
 SHOTS = 10_000
 
@@ -199,8 +200,7 @@ def test_step_is_pure_and_repeatable(shots):
 # --- counts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("C", [1.0, 10.0, None], ids=["C=1", "C=10", "svdd"])
-@pytest.mark.parametrize("n", [16, 32])
+@pytest.mark.parametrize(("n", "C"), covering([16, 32], [1.0, 10.0, None], together=1))
 def test_measured_answers_are_at_the_shot_floor(n, C):
     """Many seeds with the classical sampler, which draws from the same distribution as Aer."""
     problem = moons(n, C)
@@ -217,8 +217,8 @@ def test_measured_answers_are_at_the_shot_floor(n, C):
     [
         (12, "aer"),
         (32, "pennylane:lightning.qubit"),
-        pytest.param(32, "aer", marks=pytest.mark.long),
-        pytest.param(12, "pennylane:lightning.qubit", marks=pytest.mark.long),
+        pytest.param(32, "aer", marks=pytest.mark.slow),
+        pytest.param(12, "pennylane:lightning.qubit", marks=pytest.mark.slow),
     ],
 )
 def test_measured_answers_of_circuits(n, device):
@@ -390,9 +390,7 @@ def test_averaging_beats_the_noise_of_one_circuit():
 # --- LSODA, budgets ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
-@pytest.mark.parametrize("n", [5, 8])
-@pytest.mark.parametrize("C", [10.0, None], ids=["C=10", "svdd"])
+@pytest.mark.parametrize(("ansatz", "n", "C"), covering(["tree", "hardware-efficient"], [5, 8], [10.0, None]))
 def test_lsoda_follows_the_gradient_flow(ansatz, n, C):
     problem = moons(n, C)
     solution = dualflow.solve(

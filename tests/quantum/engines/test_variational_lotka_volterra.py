@@ -233,6 +233,18 @@ def test_a_short_step_follows_the_flow(tau):
     assert np.abs(rate).max() > 0.1
 
 
+def test_the_multiplier_moves_by_its_share_of_a_step():
+    problem = box(n=12, C=2.0)
+    solver = VariationalLotkaVolterra("emulator", tau=0.5)
+    context = solver.open(problem, Workspace(problem))
+    state = solver.start(context, np.random.default_rng(0))
+    state = dataclasses.replace(state, h=0.1, measured=state.measured * np.where(problem.e > 0, 1.2, 0.9))
+    at = state.theta, state.measured, state.lam, state.h
+    _, change, _ = primal_dual_step(context.workspace, context.box, *at, 0.5, None)
+    assert abs(change) > 1e-3
+    assert context.trial(state, 0.25)[0].lam == pytest.approx(state.lam + 0.25 * change, rel=1e-12)
+
+
 # --- counts ------------------------------------------------------------------------------------
 
 
@@ -243,7 +255,7 @@ SHORT_CASES = {(16, 1.0), (16, "svdd"), (32, 10.0), (32, "one-class"), (64, 1.0)
 @pytest.mark.parametrize(
     ("name", "n", "C"),
     [
-        pytest.param(name, n, C, marks=[pytest.mark.long] * ((n, C) not in SHORT_CASES))
+        pytest.param(name, n, C, marks=[pytest.mark.slow] * ((n, C) not in SHORT_CASES))
         for name, n in (("moons", 16), ("digits", 32), ("moons", 64))
         for C in (1.0, 10.0, "svdd", "one-class")
     ],
@@ -285,7 +297,7 @@ def test_measured_answers_of_circuits_are_none_of_the_null_devices():
     assert excess(problem, null.raw_alpha, best) > 10 * max(found)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["aer", "pennylane:lightning.qubit"])
 def test_measured_answers_of_circuits(device):
     problem, best, found = on_circuits(device, 25)

@@ -98,7 +98,7 @@ def edited(path, rng):
     return kind
 
 
-@pytest.mark.parametrize("edits", [60, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("edits", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_random_edits_change_no_result(tmp_path, edits):
     honest, rng = tmp_path / "honest.db", np.random.default_rng(0)
     whole, _ = measured(honest)
