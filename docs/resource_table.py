@@ -97,7 +97,7 @@ def page() -> str:
         error=clifford_t.SYNTHESIS_ERROR,
         physical=surface_code.PHYSICAL_ERROR,
         cycle=1e6 * surface_code.CYCLE_S,
-        failure=surface_code.FAILURE,
+        failure=surface_code.MAX_FAILURE_PROBABILITY,
     )
     return "\n".join([intro, *(section(name) + "\n" for name in names())])
 

@@ -26,8 +26,8 @@ from benchmarks.lib.claims import Claims, Rows, Verdict, conclude
 from benchmarks.lib.command import command_line
 from dualflow import DualProblem, Gram, problems
 from dualflow.analog import Circuit, Parts, Trace, build, simulate
-from dualflow.analog.parts import CELLS, TIME_CONSTANT
-from dualflow.analog.program import INSTALL, installed
+from dualflow.analog.parts import CELLS, TIME_CONSTANT_S
+from dualflow.analog.program import INSTALL_COMMAND, installed
 from dualflow.flows.gradient import GradientField
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.testing.by_hand import SIX_LABELS, SIX_POINTS
@@ -75,7 +75,7 @@ class Bench:
 
     def ideal(self, case: str, problem: DualProblem, flow: str, cells: str, length: float) -> dict[str, Any]:
         circuit, begun = build(problem, flow, Parts(cells)), time.perf_counter()
-        trace = simulate(circuit, length * TIME_CONSTANT)
+        trace = simulate(circuit, length * TIME_CONSTANT_S)
         spent, ends = time.perf_counter() - begun, settled(circuit, trace)
         watts = WATTS_AMPLIFIER * circuit.amplifiers + WATTS_CELL * circuit.cells
         return self.row(
@@ -99,7 +99,7 @@ class Bench:
         ends = []
         for seed in seeds:
             circuit = build(problem, "gradient", Parts("translinear", **parts), seed=seed, control=control)
-            ends.append(simulate(circuit, LONG * TIME_CONSTANT, noise_seed=seed).alpha[-1])
+            ends.append(simulate(circuit, LONG * TIME_CONSTANT_S, noise_seed=seed).alpha[-1])
         excesses = [excess(problem, alpha, best.certificate.objective) for alpha in ends]
         errors = [wrong(problem, alpha, best.alpha) for alpha in ends]
         return self.row(
@@ -122,7 +122,7 @@ class Bench:
 def main() -> int:
     options = command_line(__doc__, "only")
     if not installed():
-        sys.exit(f"ngspice is not installed: {INSTALL}")
+        sys.exit(f"ngspice is not installed: {INSTALL_COMMAND}")
     bench, claims = Bench(Rows(f"{TITLE}_rows", options, SHOWN)), Claims()
     shown: list[Verdict] = []
     seeds, orders = (range(5), range(3)) if options.quick else (range(DRAWS), range(ORDERS))

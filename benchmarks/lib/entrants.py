@@ -14,7 +14,7 @@ import dualflow
 from benchmarks.lib.harness import Entrant
 from benchmarks.lib.reading import certified, classifier
 from dualflow import DualProblem
-from dualflow.refinement.refine import LARGE
+from dualflow.refinement.refine import MAX_N_REFINED
 
 #: MB of kernel cache for LIBSVM: more than any matrix here but MNIST's needs.
 CACHE_MB = 2000
@@ -23,8 +23,8 @@ RAW_TOL = 1e-3
 
 
 def to_gap(n: int, gap: float) -> dict[str, float]:
-    """Options that have a default estimator certify ``gap``: beyond `LARGE` points it ends where ``tol`` is met."""
-    return {"tol": gap} if n > LARGE else {}
+    """Options with which a default estimator certifies ``gap``: beyond `MAX_N_REFINED` points it ends at ``tol``."""
+    return {"tol": gap} if n > MAX_N_REFINED else {}
 
 
 class DualflowSVC(Entrant):

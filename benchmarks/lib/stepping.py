@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualflow import DualProblem, Solver, Workspace
-from dualflow.core.workspace import twin
+from dualflow.core.workspace import isolated_copy
 
 
 class Walk:
     """A solver on a problem, a step at a time, as the driver makes them; ``changed`` are fields of its first state."""
 
     def __init__(self, problem: DualProblem, solver: Solver, seed: int = 0, **changed: Any) -> None:
-        own = twin(problem)
+        own = isolated_copy(problem)
         self.solver, self.context = solver, solver.open(own, Workspace(own))
         self.state: Any = solver.start(self.context, np.random.default_rng(seed))
         if changed:

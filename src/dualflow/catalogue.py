@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import ClassVar, Generic, TypeVar
 
-from .exceptions import DualflowError, SolverUnavailable, heed, near_miss
+from .exceptions import DualflowError, SolverUnavailable, did_you_mean, raise_interrupt
 from .persistence.unconfirmed import Unconfirmed
 
-__all__ = ["SOLVER_CLASSES", "Catalogue", "Listed"]
+__all__ = ["SOLVER_CLASSES", "Catalogue", "CatalogueEntry"]
 
 #: The solvers of this package: name to "module:Class", in the order in which they are listed.
 SOLVER_CLASSES = {
@@ -52,7 +52,7 @@ SOLVER_CLASSES = {
 _PIP = {"pennylane_lightning": "pennylane-lightning", "qiskit_aer": "qiskit-aer"}
 
 
-class Listed:
+class CatalogueEntry:
     """Base class of what a catalogue lists: a class that declares the packages it needs.
 
     Class attributes
@@ -85,7 +85,7 @@ class Listed:
         return (cls.__doc__ or "").strip().partition("\n")[0]
 
 
-ListedT = TypeVar("ListedT", bound=Listed)
+ListedT = TypeVar("ListedT", bound=CatalogueEntry)
 
 
 class Catalogue(Generic[ListedT]):
@@ -130,7 +130,7 @@ class Catalogue(Generic[ListedT]):
             known = self._all()
             target = _match(known, name)
         if target is None:
-            suggestion = near_miss(name, known)
+            suggestion = did_you_mean(name, known)
             raise self.unknown(f"{self.what}={name!r} is not known (there are {', '.join(known)}){suggestion}")
         return self._load(name, target)
 
@@ -163,7 +163,7 @@ class Catalogue(Generic[ListedT]):
         try:
             found = getattr(importlib.import_module(module), attribute, None)
         except Exception as error:  # a module of another package may raise any error
-            heed(error)
+            raise_interrupt(error)
             raise SolverUnavailable(f"{self.what} {name!r} could not be imported from {module}: {error}") from error
         if not (isinstance(found, type) and issubclass(found, self.base)):
             base = f"dualflow.{self.base.__name__}"

@@ -16,8 +16,8 @@ __all__ = [
     "ProblemError",
     "SolverMismatch",
     "SolverUnavailable",
-    "heed",
-    "near_miss",
+    "did_you_mean",
+    "raise_interrupt",
 ]
 
 
@@ -207,7 +207,7 @@ class UnusedCircuitsWarning(UserWarning):
     """
 
 
-def heed(error: BaseException) -> None:
+def raise_interrupt(error: BaseException) -> None:
     """Raise KeyboardInterrupt if a Ctrl-C is the cause of an error.
 
     Python 3.11 turns a Ctrl-C during the creation of a class into a RuntimeError, and libraries into other errors.
@@ -219,7 +219,7 @@ def heed(error: BaseException) -> None:
         link = link.__cause__ or link.__context__
 
 
-def near_miss(word: object, known: Iterable[str]) -> str:
+def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Return "; did you mean …?" with the known word most similar to ``word``, or "" if none is similar."""
     matches = difflib.get_close_matches(str(word), list(known), n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""

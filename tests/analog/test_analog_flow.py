@@ -10,10 +10,10 @@ import dualflow
 import dualflow.testing
 from dualflow import AnalogFlow, DualProblem, Gram, Status, problems, solve
 from dualflow.analog import Parts, build, simulate
-from dualflow.analog.program import INSTALL, installed
+from dualflow.analog.program import INSTALL_COMMAND, installed
 from dualflow.testing.by_hand import SIX_LABELS, SIX_POINTS
 
-pytestmark = pytest.mark.skipif(not installed(), reason=f"ngspice is not installed: {INSTALL}")
+pytestmark = pytest.mark.skipif(not installed(), reason=f"ngspice is not installed: {INSTALL_COMMAND}")
 
 
 def six(model="L2-SVM"):

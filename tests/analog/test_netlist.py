@@ -7,7 +7,7 @@ import pytest
 
 from dualflow import DualProblem, Gram, ProblemError, problems
 from dualflow.analog import Parts, Trace, build
-from dualflow.analog.parts import FULL_SCALE, LOG_SCALE_V, RESISTOR_OHM, TIME_CONSTANT
+from dualflow.analog.parts import FULL_SCALE_V, LOG_SCALE_V, RESISTOR_OHM, TIME_CONSTANT_S
 from dualflow.flows.gradient import GradientField
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.testing.by_hand import SIX_LABELS, SIX_POINTS
@@ -51,7 +51,7 @@ class Read:
         self.starts = {w[1]: float(w[4].removeprefix("IC=")) for w in map(str.split, self.lines) if w[0][0] == "C"}
         self.sources = dict(re.findall(r"^(B\w+) \w+ \w+ [IV]=(.*)$", self.text, flags=re.MULTILINE))
         self.m = sum(name.startswith("Bc") for name in self.sources)
-        self.v = {"ref": FULL_SCALE, "nref": -FULL_SCALE, "0": 0.0, **self.starts}
+        self.v = {"ref": FULL_SCALE_V, "nref": -FULL_SCALE_V, "0": 0.0, **self.starts}
 
     def value(self, expression, **more):
         names = {"max": max, "min": min, "exp": np.exp, "V": lambda node: (self.v | more)[node]}
@@ -103,22 +103,22 @@ def test_the_text_is_the_flow(name, flow, cells):
     y = alpha if flow == "gradient" else np.append(alpha, lam)
     read = Read(circuit, circuit.at(alpha, lam))
     volts, shown = read.solve()
-    np.testing.assert_allclose(shown * circuit.unit / FULL_SCALE, alpha[circuit.live], rtol=1e-12)
+    np.testing.assert_allclose(shown * circuit.unit / FULL_SCALE_V, alpha[circuit.live], rtol=1e-12)
     expected = field.rate(0.0, y)
-    per_second = TIME_CONSTANT * circuit.fitness_unit  # of the circuit, of the flow's time
+    per_second = TIME_CONSTANT_S * circuit.fitness_unit  # of the circuit, of the flow's time
     m = len(circuit.live)
     rates = volts[:m] * per_second
     if cells == "translinear":  # of the logarithm, or logit
-        caps = circuit.plan.caps * circuit.unit / FULL_SCALE
+        caps = circuit.plan.caps * circuit.unit / FULL_SCALE_V
         a = alpha[circuit.live]
         rates = rates / LOG_SCALE_V * np.where(np.isfinite(caps), a * (1 - a / caps), a)
     else:
-        rates = rates * circuit.unit / FULL_SCALE
+        rates = rates * circuit.unit / FULL_SCALE_V
     np.testing.assert_allclose(rates, expected[: problem.n][circuit.live], atol=1e-9 * max(1.0, np.abs(expected).max()))
     if flow == "lotka-volterra" and problem.e is not None:
-        np.testing.assert_allclose(volts[m] * per_second * circuit.fitness_unit / FULL_SCALE, expected[-1], rtol=1e-9)
+        np.testing.assert_allclose(volts[m] * per_second * circuit.fitness_unit / FULL_SCALE_V, expected[-1], rtol=1e-9)
     if flow == "gradient" and problem.e is not None:
-        nu = read.v["u"] * circuit.fitness_unit / FULL_SCALE
+        nu = read.v["u"] * circuit.fitness_unit / FULL_SCALE_V
         assert nu == pytest.approx(field.multiplier(alpha), rel=1e-9)
 
 
@@ -217,9 +217,9 @@ def test_a_table_is_read_as_it_was_written(problem, cells):
     alpha = GradientField(problem).start()
     alpha[problem.upper == 0] = 0.0
     held = circuit.at(alpha, 0.25)
-    volts = alpha[circuit.live] * FULL_SCALE / circuit.unit
+    volts = alpha[circuit.live] * FULL_SCALE_V / circuit.unit
     m = len(circuit.live)
-    row = np.concatenate([[TIME_CONSTANT], volts, held[:m], held[m:]])
+    row = np.concatenate([[TIME_CONSTANT_S], volts, held[:m], held[m:]])
     trace = circuit.read(row[None])
     assert isinstance(trace, Trace)
     assert len(circuit.columns) == len(row) - 1 == 2 * m + (problem.e is not None)

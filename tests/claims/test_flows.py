@@ -10,7 +10,7 @@ from dualflow.flows.gradient import GradientField, interior_point, weights
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.flows.replicator_mutator import ReplicatorMutatorField
 from dualflow.integrate.implicit import ImplicitState, implicit_start, implicit_step
-from dualflow.integrate.multiplicative import multiplicative_step, safe_step
+from dualflow.integrate.multiplicative import max_descent_step, multiplicative_step
 from dualflow.integrate.scipy_ivp import METHODS, ivp_step
 from dualflow.integrate.stiff_system import LowRankSystem, StiffSystem, low_rank
 
@@ -171,7 +171,7 @@ def test_implicit_step_without_mutation_never_raises_f(name, h):
 @pytest.mark.parametrize("name", ["simplex", "ball", "capped simplex", "box with equality", "box"])
 def test_multiplicative_euler_never_raises_f_at_its_safe_step(name):
     problem = PROBLEMS[name]
-    alpha, h = interior_point(problem), safe_step(problem)
+    alpha, h = interior_point(problem), max_descent_step(problem)
     values = []
     for _ in range(200):
         values.append(problem.objective(alpha))

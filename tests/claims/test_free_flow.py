@@ -10,7 +10,7 @@ from dualflow.core import bounds, certificate, workspace
 from dualflow.core.bounds import affine_bound
 from dualflow.flows.gradient import GradientField
 from dualflow.integrate import free
-from dualflow.integrate.free import ROUND_OFF, FreeFlow
+from dualflow.integrate.free import MAX_RELATIVE_ROUND_OFF, FreeFlow
 
 RNG = np.random.default_rng(5)
 X, Z = RNG.normal(size=(12, 2)), RNG.normal(size=12)
@@ -64,7 +64,7 @@ def test_implicit_steps_follow_it_to_first_order():
 def test_one_long_step_is_rest_and_the_next_say_so():
     flow = FreeFlow(Workspace(ridge()))
     at, left = flow.step(flow.start(None, None), 100.0)
-    assert left <= ROUND_OFF
+    assert left <= MAX_RELATIVE_ROUND_OFF
     np.testing.assert_allclose(at.alpha, optimum(ridge())[0], rtol=1e-10)
     after, still = flow.step(at, 100.0)
     assert (after.moved, still) == (0.0, left)

@@ -20,7 +20,7 @@ import dualflow
 from dualflow import ProblemError, cli
 from dualflow.cli import sources
 from dualflow.cli.output import clear_errors
-from dualflow.persistence.files import cell, visible
+from dualflow.persistence.files import csv_safe, escape_control_characters
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 from tests.cli.test_cli import QUICK, numbers_and_labels, refused, run, table, write
 
@@ -189,17 +189,17 @@ finally:
 
 
 def test_text_that_commands_is_shown():
-    assert visible(ESCAPE) == r"\x1b]0;owned\x07\x1b[2J"
-    assert visible("a\u202eb\u2028\x9b\ud800\r\n", keep="\n") == "a\\u202eb\\u2028\\x9b\\ud800\\r\n"
+    assert escape_control_characters(ESCAPE) == r"\x1b]0;owned\x07\x1b[2J"
+    assert escape_control_characters("a\u202eb\u2028\x9b\ud800\r\n", keep="\n") == "a\\u202eb\\u2028\\x9b\\ud800\\r\n"
     for plain in ("", "plain", "Größe – α → ∞", "日本語"):
-        assert visible(plain) is plain or visible(plain) == plain
+        assert escape_control_characters(plain) is plain or escape_control_characters(plain) == plain
 
 
 def test_formulas_are_text():
-    assert [cell(text) for text in ("=1+1", "+1", "-1", "@x", "\tx", "x=1", "")] == [
+    assert [csv_safe(text) for text in ("=1+1", "+1", "-1", "@x", "\tx", "x=1", "")] == [
         "'=1+1", "'+1", "'-1", "'@x", "'\tx", "x=1", "",
     ]  # fmt: skip
-    assert cell(-1.5) == -1.5
+    assert csv_safe(-1.5) == -1.5
 
 
 def test_labels_and_names_of_files_cannot_command_the_terminal(folder):

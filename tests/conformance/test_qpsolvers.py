@@ -175,9 +175,9 @@ def test_a_backend_that_knows_limits_is_told_what_is_left(backend, calls):
     assert 40.0 < calls[0]["time_limit"] <= 50.0
     assert "time_limit" not in calls[-1]
     with clock.within(None):
-        assert clock.left() is None
+        assert clock.seconds_left() is None
     with clock.within(0.0):
-        assert clock.left() == 0.0
+        assert clock.seconds_left() == 0.0
 
 
 def test_a_call_that_falls_short_leaves_the_answer_before_it(monkeypatch):

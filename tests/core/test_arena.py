@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 
 from dualflow import SVC
 from dualflow.core.runtime import memory as memory_module
-from dualflow.core.runtime.memory import MAX_BYTES_KEPT, MIN_BYTES_KEPT, borrowed, bound_of, release_memory
+from dualflow.core.runtime.memory import MAX_BYTES_KEPT, MIN_BYTES_KEPT, arena_array, bound_of, release_memory
 
 
 @pytest.fixture(autouse=True)
@@ -29,38 +29,38 @@ def address(array):
 
 
 def test_memory_comes_back_when_no_view_is_left():
-    first = borrowed((1000, 100), float)
+    first = arena_array((1000, 100), float)
     place, view = address(first), first[10:20, 3].reshape(5, 2)
     del first
-    other = borrowed((1000, 100), float)
+    other = arena_array((1000, 100), float)
     assert not np.shares_memory(other, view)
     del view
-    assert address(borrowed((500, 150), np.float32)) == place
+    assert address(arena_array((500, 150), np.float32)) == place
     assert address(other) != place
 
 
 @pytest.mark.parametrize("sizes", [(46_000_000, 45_200_000), (45_200_000, 46_000_000), (300_000, 290_000)])
 def test_memory_of_the_same_size_is_reused(sizes):
     """And not the other's, which is large enough too, and whose pages may be fresh."""
-    both = [borrowed((size,), np.uint8) for size in sizes]
+    both = [arena_array((size,), np.uint8) for size in sizes]
     places = [address(array) for array in both]
     del both
-    again = [borrowed((size,), np.uint8) for size in sizes]
+    again = [arena_array((size,), np.uint8) for size in sizes]
     assert [address(array) for array in again] == places
 
 
 @pytest.mark.parametrize("hold", [memoryview, lambda array: array.T, lambda array: array.view(np.uint8)])
 def test_whatever_looks_at_it_keeps_it(hold):
-    array = borrowed((MIN_BYTES_KEPT,), float)
+    array = arena_array((MIN_BYTES_KEPT,), float)
     held = hold(array)
     del array
-    assert not np.shares_memory(np.asarray(held), borrowed((MIN_BYTES_KEPT,), float))
+    assert not np.shares_memory(np.asarray(held), arena_array((MIN_BYTES_KEPT,), float))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int64])
 def test_arrays_have_the_requested_shape_and_dtype(dtype):
     for shape in ((3,), (MIN_BYTES_KEPT // 8, 3), (7, MIN_BYTES_KEPT // 4)):
-        array = borrowed(shape, dtype)
+        array = arena_array(shape, dtype)
         assert array.shape == shape
         assert array.dtype == dtype
         assert array.flags.c_contiguous
@@ -71,9 +71,9 @@ def test_arrays_have_the_requested_shape_and_dtype(dtype):
 def test_no_more_is_kept_than_was_said():
     quarter = MAX_BYTES_KEPT // 4
     for size in (quarter, 2 * quarter, 3 * quarter, MAX_BYTES_KEPT - (1 << 21), 2 * MAX_BYTES_KEPT):
-        borrowed((size,), np.uint8)
+        arena_array((size,), np.uint8)
         assert kept() <= MAX_BYTES_KEPT
-    held = [borrowed((quarter,), np.uint8) for _ in range(6)]
+    held = [arena_array((quarter,), np.uint8) for _ in range(6)]
     assert kept() <= MAX_BYTES_KEPT
     assert len({address(array) for array in held}) == 6
     del held
@@ -82,10 +82,10 @@ def test_no_more_is_kept_than_was_said():
 
 
 def test_what_is_in_use_is_not_given_back():
-    array = borrowed((MIN_BYTES_KEPT,), float)
+    array = arena_array((MIN_BYTES_KEPT,), float)
     array[:] = 7
     release_memory()
-    other = borrowed((MIN_BYTES_KEPT,), float)
+    other = arena_array((MIN_BYTES_KEPT,), float)
     other[:] = 1
     assert (array == 7).all()
 
@@ -96,7 +96,7 @@ def test_threads_never_share():
     def work(k):
         ready.wait()
         for _ in range(300):
-            array = borrowed((MIN_BYTES_KEPT // 2,), float)
+            array = arena_array((MIN_BYTES_KEPT // 2,), float)
             array[:] = k
             if not (array == k).all():
                 wrong.append(k)

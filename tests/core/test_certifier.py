@@ -163,7 +163,7 @@ def test_a_workspace_is_its_problem_with_memory():
     np.testing.assert_allclose(workspace.matvec(v), problem.matvec(v), rtol=0, atol=1e-11)
     assert workspace.dense() is workspace.dense()
     np.testing.assert_allclose(workspace.dense(), problem.dense(), rtol=0, atol=1e-13)
-    at_hand = workspace.columns_at_hand()
+    at_hand = workspace.cached_columns()
     for j in (0, 599, 600, 1100):
         np.testing.assert_allclose(at_hand(j), problem.columns([j])[:, 0], rtol=0, atol=1e-13)
     assert isinstance(workspace.gram, KeptGram)
@@ -172,11 +172,11 @@ def test_a_workspace_is_its_problem_with_memory():
 
 
 def test_single_columns_of_a_large_problem_come_from_kept_rows(monkeypatch):
-    monkeypatch.setattr("dualflow.core.workspace.DENSE_UP_TO", 10)
+    monkeypatch.setattr("dualflow.core.workspace.MAX_N_DENSE", 10)
     problem = problems.svr(Gram(X[:, :5]), np.sin(X[:, 0]), 1.0)
     workspace, Q = Workspace(problem), problem.dense()
     for j in (3, 603, 3, 1199):
-        np.testing.assert_allclose(workspace.columns_at_hand()(j), Q[:, j], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(workspace.cached_columns()(j), Q[:, j], rtol=0, atol=1e-13)
     assert workspace.gram.entries_computed == 2 * 600
 
 

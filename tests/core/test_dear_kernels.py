@@ -25,12 +25,12 @@ def test_a_block_of_kept_rows_is_the_block(kernel, more):
     J = np.sort(RNG.choice(1300, 200, replace=False))
     J = np.concatenate([J, J[:3]])  # both variables of a point
     counted = gram.entries_computed
-    block = gram.kept_block(J, np.float32)
+    block = gram.cached_block(J, np.float32)
     np.testing.assert_allclose(block, KeptGram(Gram(X, kernel, **more)).block(J, J), rtol=1e-4, atol=1e-5)
     known = np.isin(J, np.arange(0, 300, 3)).sum()
     assert 0 < gram.entries_computed - counted == (len(J) - known) ** 2 < len(J) ** 2
     block[:] = 0.0
-    assert gram.kept_block(J, np.float32).any()
+    assert gram.cached_block(J, np.float32).any()
 
 
 @pytest.mark.parametrize(("kernel", "more"), KERNELS)
@@ -107,13 +107,13 @@ SPREAD = [("rbf", {"gamma": 0.01}), ("linear", {}), ("poly", {"degree": 3, "gamm
 def given(monkeypatch):
     """The matrices that solvers were given."""
     found = []
-    take = KeptGram.take_single
+    take = KeptGram.use_float32
 
     def note(gram, K):
         found.append((gram, K))
         take(gram, K)
 
-    monkeypatch.setattr(KeptGram, "take_single", note)
+    monkeypatch.setattr(KeptGram, "use_float32", note)
     return found
 
 
@@ -157,7 +157,7 @@ def test_the_solvers_copy_is_rounded_from_float64_and_not_shared(given):
     for single in (gram.rows(J, np.float32), gram.block(J, np.arange(1300), np.float32)):
         assert single.dtype == np.float32
         np.testing.assert_array_equal(single, expected[J])
-    np.testing.assert_array_equal(gram.kept_block(J, np.float32), expected[np.ix_(J, J)])
+    np.testing.assert_array_equal(gram.cached_block(J, np.float32), expected[np.ix_(J, J)])
     np.testing.assert_allclose(gram.sum_rows(J, weights, np.float32), weights @ expected[J].astype(float), atol=1e-12)
     # In float64 it computes its own.
     np.testing.assert_allclose(gram.rows(J), Gram(X, gamma=0.01).rows(J), rtol=1e-12)
@@ -168,8 +168,8 @@ def test_the_solvers_copy_is_rounded_from_float64_and_not_shared(given):
 
 
 def test_a_solver_that_overwrites_its_copy_does_not_change_certificates(monkeypatch):
-    take = KeptGram.take_single
-    monkeypatch.setattr(KeptGram, "take_single", lambda gram, K: (K.__imul__(0.5), take(gram, K)))
+    take = KeptGram.use_float32
+    monkeypatch.setattr(KeptGram, "use_float32", lambda gram, K: (K.__imul__(0.5), take(gram, K)))
     problem = problems.svc(Gram(X, gamma=0.01), NOISE, 1.0)
     solution = solve(problem, "working-set", refine=False, tol=1e-6, max_steps=2, hand_over=False)
     assert solution.raw_certificate.relative_gap == certify(problem, solution.raw_alpha).relative_gap > 1e-3
@@ -208,7 +208,7 @@ def test_a_matrix_that_would_take_a_large_part_of_the_memory_is_not_formed(monke
         (8192, 2100, True),
         (8193, 2100, False),
     ):
-        assert KeptGram(Gram(wide[:n, :m], "linear")).is_dear == whole
+        assert KeptGram(Gram(wide[:n, :m], "linear")).is_expensive == whole
 
 
 def test_a_resumed_run_is_given_the_same_and_goes_on_to_the_same_bits(tmp_path, given):

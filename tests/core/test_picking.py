@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dualflow.core._radial import gather
 
-from dualflow.core.runtime.memory import picked
+from dualflow.core.runtime.memory import submatrix
 
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS = np.array([3, 0, 3, 299]), RNG.permutation(300)[:170]
@@ -24,7 +24,7 @@ def test_it_is_what_indices_give(dtype, other):
             (np.array([-1, 5]), COLUMNS),
             (COLUMNS, np.array([-300])),
         ):
-            part = picked(given, rows, columns, other)
+            part = submatrix(given, rows, columns, other)
             assert part.dtype == (dtype if other is None else other)
             np.testing.assert_array_equal(part, given[np.ix_(rows, columns)].astype(part.dtype))
             part += 1.0  # the caller's own
@@ -33,7 +33,7 @@ def test_it_is_what_indices_give(dtype, other):
 
 def test_parts_in_use_do_not_share_memory():
     matrix = RNG.normal(size=(300, 300))
-    first, second = picked(matrix, COLUMNS, COLUMNS), picked(matrix, COLUMNS[::-1], COLUMNS)
+    first, second = submatrix(matrix, COLUMNS, COLUMNS), submatrix(matrix, COLUMNS[::-1], COLUMNS)
     np.testing.assert_array_equal(first, matrix[np.ix_(COLUMNS, COLUMNS)])
     np.testing.assert_array_equal(second, first[::-1])
 
@@ -45,7 +45,7 @@ def test_what_is_not_there_is_an_error(bad):
         with pytest.raises(IndexError, match="rows and columns"):
             gather(matrix, rows, columns, out)
         with pytest.raises(IndexError, match="out of bounds"):
-            picked(matrix, rows, columns)
+            submatrix(matrix, rows, columns)
     assert not out.any()
     with pytest.raises(ValueError, match="out must be"):
         gather(matrix, there, there, np.zeros((2, 3)))

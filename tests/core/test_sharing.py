@@ -108,7 +108,7 @@ def test_helpers_hear_of_what_ended_the_caller_in_the_midst_of_their_part():
         begun = time.monotonic()
         try:
             while time.monotonic() < begun + 20.0:
-                clock.look()
+                clock.check_time()
                 time.sleep(0.005)
         finally:
             ended.append(time.monotonic() - begun)
@@ -118,7 +118,7 @@ def test_helpers_hear_of_what_ended_the_caller_in_the_midst_of_their_part():
     assert ended[0] < 10.0
     deadlines = []
     with at_most(2), clock.within(time.monotonic() + 1e6):
-        share(lambda part: deadlines.append(clock.left()), range(50))
+        share(lambda part: deadlines.append(clock.seconds_left()), range(50))
     assert None not in deadlines
 
 

@@ -14,7 +14,7 @@ from dualflow.core.digest import fingerprint
 from dualflow.core.kernel_cache import KeptGram
 from dualflow.core.sparse_points import SparsePoints
 from dualflow.core.thin_kernel import is_thin, thin_block, thin_product
-from dualflow.core.workspace import Workspace, twin
+from dualflow.core.workspace import Workspace, isolated_copy
 from dualflow.refinement import linear_systems
 from dualflow.refinement.linear_systems import ConjugateSystem
 
@@ -193,7 +193,7 @@ def test_a_value_cannot_be_written_to():
 
 def test_a_solvers_twin_shares_no_object_of_the_problem():
     problem = dualflow.problems.svc(Gram(WORDS), np.where(np.arange(120) % 2, 1, -1))
-    other = twin(problem)
+    other = isolated_copy(problem)
     assert other.gram.X is not problem.gram.X
     np.testing.assert_array_equal(other.gram.full(), problem.gram.full())
 

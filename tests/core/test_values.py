@@ -87,7 +87,7 @@ def test_nothing_that_is_lent_is_the_memory_of_a_large_copy():
     arrays = [large(k) for k in range(3)]
     assert not any(np.shares_memory(kept, array) for kept in memory_module._kept for array in arrays)
     for _ in range(8):
-        room = memory_module.borrowed(arrays[0].shape, float)
+        room = memory_module.arena_array(arrays[0].shape, float)
         room[:] = -1.0
     assert [array.min() for array in arrays] == [array.max() for array in arrays] == [0.0, 1.0, 2.0]
 
@@ -105,7 +105,7 @@ def test_memory_is_reused_when_no_view_of_it_is_left(hold):
     assert np.frombuffer(np.ascontiguousarray(held)).min() == 3.0
     del held
     assert address(large(5.0)) == place
-    room = memory_module.borrowed(other.shape, float)  # no other array shares it
+    room = memory_module.arena_array(other.shape, float)  # no other array shares it
     assert address(room) == place
     assert address(large(6.0)) != place
 

@@ -22,7 +22,7 @@ from dualflow.online import incremental
 from dualflow.online.incremental import Engine
 from dualflow.online.near import Near
 from dualflow.online.seating import set_optimum
-from dualflow.online.settling import settle
+from dualflow.online.settling import restore_optimum
 
 CS = (0.1, 1.0, 10.0, 100.0)
 
@@ -329,7 +329,7 @@ def test_a_state_with_most_variables_wrong_is_solved_again():
     best, (stream,) = model.certificate_.objective, model._streams
     set_optimum(stream.engine, np.zeros(200), 0.0, lead=False)
     before = model.n_pivots_
-    settle(stream, optimum)
+    restore_optimum(stream, optimum)
     assert model.n_pivots_ - before < 20
     assert model.certificate_.relative_gap < 1e-9
     assert model.certificate_.objective == pytest.approx(best, rel=1e-9)

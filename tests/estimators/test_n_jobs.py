@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dualflow import SVC, ProblemError, Status
 from dualflow.direct import pairs as pair_batch
 from dualflow.estimators import _solving
-from dualflow.estimators._solving import jobs_of
+from dualflow.estimators._solving import thread_count
 
 DIGITS = load_digits(return_X_y=True)
 X, Y = DIGITS[0][:600] / 16, DIGITS[1][:600]
@@ -70,16 +70,16 @@ def test_n_jobs_threads_work_at_the_same_time(monkeypatch):
 
 
 def test_the_meaning_of_n_jobs(monkeypatch):
-    assert jobs_of(None) == 1
-    assert jobs_of(3) == 3
-    assert jobs_of(np.int64(2)) == 2
-    assert jobs_of(-1) == joblib.cpu_count()
-    assert jobs_of(-1000) == 1
+    assert thread_count(None) == 1
+    assert thread_count(3) == 3
+    assert thread_count(np.int64(2)) == 2
+    assert thread_count(-1) == joblib.cpu_count()
+    assert thread_count(-1000) == 1
     # Where processes would not be started, threads are.
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
-    assert jobs_of(3) == 3
+    assert thread_count(3) == 3
     with joblib.parallel_backend("threading", n_jobs=2):
-        assert jobs_of(None) == 2
+        assert thread_count(None) == 2
     for wrong in (0, 1.5, "2", True):
         with pytest.raises(ProblemError, match=r"n_jobs=.* must be a whole number other than 0"):
             SVC(n_jobs=wrong).fit(*IRIS)

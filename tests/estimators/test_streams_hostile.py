@@ -239,8 +239,10 @@ def test_duplicates_cost_as_much_as_their_distinct_points(places, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(places, 2))[rng.integers(0, places, 6000)], rng.integers(0, 2, 6000)
     sizes = []
-    settle = Habitat.settle
-    monkeypatch.setattr(Habitat, "settle", lambda self, *a: (sizes.append(self.problem.n), settle(self, *a))[1])
+    settle = Habitat.invade_until_stable
+    monkeypatch.setattr(
+        Habitat, "invade_until_stable", lambda self, *a: (sizes.append(self.problem.n), settle(self, *a))[1]
+    )
     model = EcoSVC(C=1.0).fit(X, y)
     assert max(sizes) <= 2 * places
     assert model.certify(X, y).within(TOL)

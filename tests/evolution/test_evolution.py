@@ -29,7 +29,7 @@ from dualflow.evolution import mutation
 from dualflow.evolution.generations import (
     Evolution,
     Rules,
-    evaluated,
+    evaluate_population,
     evolve,
     is_fixed,
     pairings,
@@ -37,8 +37,8 @@ from dualflow.evolution.generations import (
     survivors,
     swaps,
 )
-from dualflow.evolution.swarm import Swarm, SwarmRules, fly, moved
-from dualflow.evolution.sweeps import sweep
+from dualflow.evolution.swarm import Swarm, SwarmRules, move_swarm, moved
+from dualflow.evolution.sweeps import coordinate_sweep
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 
 PLAIN = Rules("gaussian", crossover=0.9, entrants=5, patience=10**6, limit=10**6, sweeps=0)
@@ -67,7 +67,7 @@ def box(n, seed=0, indefinite=False):
 
 
 def population_of(Q, p, population, **more):
-    values, products = evaluated(Q, p, population)
+    values, products = evaluate_population(Q, p, population)
     order = values.argsort()[::-1]
     start = {"sigma": 0.1, "successes": 0, "trials": 0, "generation": 0, "stale": 0, "settling": False}
     start |= {"loose": np.ones(len(p)), "evaluations": 0, "rng": {}} | more
@@ -228,7 +228,7 @@ def test_survivors_are_the_fittest_and_winners_of_tournaments():
 def test_one_matrix_product_is_the_loop_over_individuals():
     Q, p, upper = box(30)
     population = random_population(upper, 10, rng())
-    values, products = evaluated(Q, p, population)
+    values, products = evaluate_population(Q, p, population)
     for alpha, value, product in zip(population, values, products, strict=True):
         pairs = sum(alpha[i] * alpha[j] * Q[i, j] for i in range(30) for j in range(30))
         assert value == pytest.approx(0.5 * pairs - sum(p * alpha), rel=1e-13)
@@ -243,10 +243,10 @@ def test_products_and_values_from_the_genes_that_differ_are_those_of_the_childre
     alphas = np.concatenate([parents, parents[order]])
     alphas[10:, rng(1).permutation(n)[:changed]] = 0.0
     products, values = np.full((20, n), np.nan), np.full(20, np.nan)
-    values[:10], products[:10] = evaluated(Q, p, parents)
+    values[:10], products[:10] = evaluate_population(Q, p, parents)
     before = values[:10].copy(), products[:10].copy()
     evaluate(Q, p, alphas, products, values, order)
-    expected, product = evaluated(Q, p, alphas[10:])
+    expected, product = evaluate_population(Q, p, alphas[10:])
     assert np.abs(products[10:] - product).max() <= 1e-12 * n
     assert values[10:] == pytest.approx(expected, rel=1e-12, abs=1e-12 * n)
     assert np.array_equal(values[:10], before[0])
@@ -286,7 +286,7 @@ def test_a_generation_has_consistent_values(n, kind, sweeps):
     for generations in (1, 7):
         before = state
         state = evolve(Q, p, upper, state, rules, generations, draw)
-        values, products = evaluated(Q, p, state.population)
+        values, products = evaluate_population(Q, p, state.population)
         assert np.array_equal(state.values, values)
         assert np.array_equal(state.products, products)
         assert state.values[-1] <= state.values.min() + 1e-12 * abs(state.values[-1])
@@ -338,7 +338,7 @@ def test_a_sweep_minimises_every_coordinate_in_turn(indefinite):
             points = [0.0, upper[i], np.clip(-slope / Q[i, i], 0, upper[i])]
             alpha[i] = min(points, key=lambda x: 0.5 * Q[i, i] * x * x + slope * x)
     products = alphas @ Q
-    sweep(Q, p, upper, alphas, products, order)
+    coordinate_sweep(Q, p, upper, alphas, products, order)
     assert np.abs(alphas - expected).max() <= 1e-12
     assert np.abs(products - alphas @ Q).max() <= 1e-11
     assert (alphas == 0).any()
@@ -398,11 +398,11 @@ def test_the_inertia_falls_to_zero_and_the_leader_never_gets_worse():
     Q, p, upper = np.zeros((2, 2)), np.ones(2), np.full(2, 1e9)
     rules = SwarmRules(inertia=0.5, own=0.0, common=0.0, patience=100, limit=4, sweeps=0)
     places = np.full((2, 2), 1.0)
-    values, _ = evaluated(Q, p, places)
+    values, _ = evaluate_population(Q, p, places)
     state = Swarm(places, np.full((2, 2), 64.0), places, values, places[0], float(values[0]), 0, 0, 0, {})
     speeds = []
     for _ in range(4):
-        state = fly(Q, p, upper, state, rules, 1, rng())
+        state = move_swarm(Q, p, upper, state, rules, 1, rng())
         speeds.append(float(state.velocities[0, 0]))
     assert speeds == [32.0, 32.0 * 0.375, 32.0 * 0.375 * 0.25, 32.0 * 0.375 * 0.25 * 0.125]
     assert state.leader.tolist() == [1.0 + sum(speeds)] * 2

@@ -98,8 +98,8 @@ def test_a_limit_within_a_limit_is_over_when_it_is_left():
         for inner in (None, time.monotonic() + 60.0):  # work within work has no more time than that
             with clock.within(inner):
                 assert clock.is_late()
-        with clock.at_leisure():
+        with clock.without_time_limit():
             assert not clock.is_late()
         with pytest.raises(clock.OutOfTime):
-            clock.look()
+            clock.check_time()
     assert not clock.is_late()

@@ -405,7 +405,7 @@ def _drop_ctrl_c():
 
 
 def test_ctrl_c_in_a_finalizer_is_raised_a_moment_later():
-    @clock.hearing()
+    @clock.keeping_interrupts()
     def work():
         _drop_ctrl_c()
         time.sleep(5.0)
@@ -417,7 +417,7 @@ def test_ctrl_c_in_a_finalizer_is_raised_a_moment_later():
 
 
 def test_ctrl_c_in_a_finalizer_is_raised_at_the_end_of_the_work():
-    with pytest.raises(KeyboardInterrupt), clock.hearing():
+    with pytest.raises(KeyboardInterrupt), clock.keeping_interrupts():
         _drop_ctrl_c()
     time.sleep(10 * clock.RETRY_S)  # not a second time
 
@@ -425,7 +425,7 @@ def test_ctrl_c_in_a_finalizer_is_raised_at_the_end_of_the_work():
 def test_other_errors_of_a_finalizer_go_where_they_went(monkeypatch):
     seen = []
     monkeypatch.setattr(sys, "unraisablehook", lambda dropped: seen.append(dropped.exc_type))
-    with clock.hearing():
+    with clock.keeping_interrupts():
         held = clock.Interrupt()
         weakref.finalize(held, operator.truediv, 1, 0)
         del held

@@ -200,7 +200,7 @@ def test_a_step_ends_while_there_is_time_for_a_certificate(monkeypatch):
     step = solver_class("gradient-flow").step
 
     def look(self, context, state):
-        seen.append(clock.left())
+        seen.append(clock.seconds_left())
         return step(self, context, state)
 
     monkeypatch.setattr(solver_class("gradient-flow"), "step", look)

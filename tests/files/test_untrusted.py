@@ -21,7 +21,7 @@ import dualflow
 from dualflow import SVC, Gram, ProblemError, VariationalFlow, problems, solve
 from dualflow.driver import checkpoint
 from dualflow.estimators import _persistence
-from dualflow.estimators._persistence import EXTERNAL_OPTIONS, unconfirmed
+from dualflow.estimators._persistence import EXTERNAL_OPTIONS, mark_unconfirmed
 from dualflow.persistence import container
 from dualflow.persistence.npy import array_of
 from dualflow.persistence.unconfirmed import Unconfirmed
@@ -311,7 +311,7 @@ def test_devices_of_dualflow_need_no_confirmation(tmp_path, device):
 
 @pytest.mark.parametrize("device", ["backend:<module>:<factory>", "pennylane:<device>", "pennylane:x", "nonsense"])
 def test_other_devices_need_confirmation(device):
-    assert type(unconfirmed({"solver_options": {"device": device}})["solver_options"]["device"]) is Unconfirmed
+    assert type(mark_unconfirmed({"solver_options": {"device": device}})["solver_options"]["device"]) is Unconfirmed
     with pytest.raises(ProblemError):
         dualflow.quantum.devices.make_device(Unconfirmed(device))
 

@@ -75,7 +75,7 @@ def test_no_point_invades_while_one_multiplier_satisfies_all():
     assert habitat.invaders(np.array([3])).size == 0
     assert set(habitat.invaders(np.arange(5))) <= {2, 3, 4}
     assert habitat.invaders(np.arange(5)).size > 0
-    habitat.settle(equilibrium, np.arange(5))
+    habitat.invade_until_stable(equilibrium, np.arange(5))
     assert dualflow.certify(problem, habitat.alpha).relative_gap <= 1e-12
 
 
@@ -83,10 +83,10 @@ def test_a_habitat_tracks_residents_rows_and_gradient():
     X, y = moons()
     problem = problems.svc(Gram(X, gamma=0.8), y, 3.0)
     habitat = Habitat(problem, np.zeros(150))
-    habitat.settle(equilibrium, np.arange(30))
+    habitat.invade_until_stable(equilibrium, np.arange(30))
     first = habitat.invasions
     assert 0 < first <= 30
-    habitat.settle(equilibrium, np.arange(150))
+    habitat.invade_until_stable(equilibrium, np.arange(150))
     assert first < habitat.invasions
     assert np.array_equal(np.flatnonzero(habitat.present), np.sort(habitat.residents))
     assert set(np.flatnonzero(habitat.alpha)) <= set(habitat.residents)
@@ -112,5 +112,5 @@ def test_falling_bounds_are_met_and_weight_goes_to_the_smallest_gradient():
     habitat = Habitat(tighter, alpha)
     assert habitat.disturbed
     assert tighter.infeasibility(habitat.alpha) <= 1e-15
-    habitat.settle(equilibrium, np.arange(60))
+    habitat.invade_until_stable(equilibrium, np.arange(60))
     assert dualflow.certify(tighter, habitat.alpha).relative_gap <= 1e-10

@@ -11,7 +11,7 @@ import dualflow
 from dualflow import EcoSVC, Gram, ProblemError, problems
 from dualflow.core.certificate import certify
 from dualflow.online import stream
-from dualflow.online.newcomers import Standing, add_along_path
+from dualflow.online.newcomers import CommunityModel, add_along_path
 from dualflow.problems.classification import hinge
 
 
@@ -20,12 +20,12 @@ def moons(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(X), np.where(y == 1, 1.0, -1.0)
 
 
-def standing(X: np.ndarray, y: np.ndarray, C: float, bordered: bool = True, kernel: str = "rbf") -> Standing:
+def standing(X: np.ndarray, y: np.ndarray, C: float, bordered: bool = True, kernel: str = "rbf") -> CommunityModel:
     gram = Gram(X, kernel, gamma=1.0)
     problem = hinge(gram, y, np.full(len(y), C), fit_intercept=bordered)
     alpha = dualflow.solve(problem, tol=1e-10).alpha
     h = problem.gradient(alpha)
-    return Standing(gram, y, np.full(len(y), C), alpha, h, bordered=bordered, enough=1e-7)
+    return CommunityModel(gram, y, np.full(len(y), C), alpha, h, bordered=bordered, enough=1e-7)
 
 
 @pytest.mark.parametrize("C", [0.5, 10.0])
@@ -61,11 +61,11 @@ def test_a_community_away_from_its_equilibrium_is_not_at_rest():
     at = standing(X, y, 3.0)
     facts = (at.sign, at.cap)
     for alpha, h in ((0.99 * at.alpha, at.h), (at.alpha, at.h + 1e-3 * y * (at.alpha > 0) * np.arange(80))):
-        assert not Standing(Gram(X, gamma=1.0), *facts, alpha, h, bordered=True, enough=1e-7).at_rest
+        assert not CommunityModel(Gram(X, gamma=1.0), *facts, alpha, h, bordered=True, enough=1e-7).at_rest
     sigmoid = Gram(X, "sigmoid", gamma=1.0)
-    assert not Standing(sigmoid, *facts, at.alpha, at.h, bordered=True, enough=1e-7).at_rest
+    assert not CommunityModel(sigmoid, *facts, at.alpha, at.h, bordered=True, enough=1e-7).at_rest
     hard = np.full(80, np.inf)
-    assert not Standing(Gram(X, gamma=1.0), y, hard, at.alpha, at.h, bordered=True, enough=1e-7).at_rest
+    assert not CommunityModel(Gram(X, gamma=1.0), y, hard, at.alpha, at.h, bordered=True, enough=1e-7).at_rest
 
 
 # A linear kernel's α is not unique, and the forgotten points depend on it.

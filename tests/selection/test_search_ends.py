@@ -136,7 +136,7 @@ def test_a_limit_before_a_complete_candidate_is_an_error_with_its_cost(monkeypat
         if next(count) < fits:
             return whole(self, X, y, sample_weight)
         while True:
-            clock.look()
+            clock.check_time()
 
     monkeypatch.setattr(model, "fit", slow)
     with pytest.raises(FitError, match=rf"time_limit=0.6 was over before .*: {fits} of 6 fits ended") as caught:

@@ -8,7 +8,7 @@ from sklearn.datasets import make_moons
 from sklearn.svm import OneClassSVM
 
 from dualflow import SVC, SVDD, Gram, problems, solve
-from dualflow.core.workspace import Workspace, twin
+from dualflow.core.workspace import Workspace, isolated_copy
 from dualflow.direct import from_points
 from dualflow.refinement import linear_systems
 from dualflow.solvers.working_set import WorkingSet
@@ -37,7 +37,7 @@ def test_a_fit_with_points_far_out_works_in_float32_and_is_certified():
     problem = problems.svc(Gram(points, gamma=0.1), 2.0 * y - 1, 10.0)
     assert problem.gram.reach > 50
     solver = WorkingSet().aim(1e-6, hand_over=True)
-    context = solver.open(twin(problem), Workspace(twin(problem)))
+    context = solver.open(isolated_copy(problem), Workspace(isolated_copy(problem)))
     solver.step(context, solver.start(context, np.random.default_rng(0)))
     assert context.level.precision is np.float32
     assert SVC(C=10.0, gamma=0.1).fit(points, y).certificate_.relative_gap <= 1e-9
@@ -62,7 +62,7 @@ def test_a_run_that_is_resumed_on_its_way_to_the_end_comes_to_the_same_bits():
     solver = WorkingSet().aim(1e-6, hand_over=True)
 
     def opened():
-        return solver.open(twin(problem), Workspace(twin(problem)))
+        return solver.open(isolated_copy(problem), Workspace(isolated_copy(problem)))
 
     context, states = opened(), []
     state = solver.start(context, np.random.default_rng(0))

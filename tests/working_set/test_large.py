@@ -12,12 +12,12 @@ from dualflow.core.certificate import Certifier
 from dualflow.core.kernel_cache import CACHE_BYTES, RowCache
 from dualflow.core.workspace import Workspace
 from dualflow.refinement.linear_systems import FreeSystem
-from dualflow.refinement.refine import LARGE, refine
+from dualflow.refinement.refine import MAX_N_REFINED, refine
 from dualflow.solvers.working_set import WorkingSet
 from dualflow.working_set import descent, level
 from tests.thresholds import fits_with
 
-X, t = make_moons(LARGE + 600, noise=0.2, random_state=0)
+X, t = make_moons(MAX_N_REFINED + 600, noise=0.2, random_state=0)
 Y = 2.0 * t - 1
 
 

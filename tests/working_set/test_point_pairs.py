@@ -23,7 +23,7 @@ from sklearn.svm import SVC as LIBSVM
 
 from dualflow import Gram, certify, problems
 from dualflow.core.bounds import growth_of
-from dualflow.core.solution import SHARP
+from dualflow.core.solution import MAX_GAP_UNREFINED
 from dualflow.direct.pair_points import PairArrays, PointPairs
 from tests.combinations import covering
 
@@ -122,8 +122,8 @@ def test_wherever_it_begins_it_ends_at_the_optimum(name, single):
         found, end = solved(pairs, table, start=begin)
         assert end == len(table)
         gap = found.figures[:, OBJECTIVE] - found.figures[:, LOWER_BOUND]
-        assert (gap <= SHARP * np.abs(found.figures[:, OBJECTIVE])).all()
-        np.testing.assert_allclose(found.figures[:, OBJECTIVE], right.figures[:, OBJECTIVE], rtol=SHARP)
+        assert (gap <= MAX_GAP_UNREFINED * np.abs(found.figures[:, OBJECTIVE])).all()
+        np.testing.assert_allclose(found.figures[:, OBJECTIVE], right.figures[:, OBJECTIVE], rtol=MAX_GAP_UNREFINED)
     assert found.entries.sum() <= right.entries.sum()  # from there, by no more rows
 
 
@@ -137,7 +137,7 @@ def test_from_an_optimum_of_large_weights_one_look_is_enough():
     found, _ = solved(pairs, table, start=right.alpha)
     survivors = np.count_nonzero(right.alpha)
     assert found.entries[0] < 3 * 1800 * survivors  # their rows, and sums over all: once
-    assert found.figures[0, OBJECTIVE] == pytest.approx(right.figures[0, OBJECTIVE], rel=SHARP)
+    assert found.figures[0, OBJECTIVE] == pytest.approx(right.figures[0, OBJECTIVE], rel=MAX_GAP_UNREFINED)
 
 
 def test_a_start_of_another_length_is_refused():

@@ -1,8 +1,8 @@
 """Circuits of the flows: scales, conductances and drawn faults of a dual problem.
 
-Units: αᵢ is a voltage, `FULL_SCALE` volts for the largest α allowed (d on the simplex, max uᵢ in a box). The fitness
-g = p − Qα is a voltage too, `FULL_SCALE` volts for S, its largest single term. The time constant RC of the integrators
-is `TIME_CONSTANT`, so that one second of the circuit is 1/(RC·S) of the flow's time.
+Units: αᵢ is a voltage, `FULL_SCALE_V` volts for the largest α allowed (d on the simplex, max uᵢ in a box). The fitness
+g = p − Qα is a voltage too, `FULL_SCALE_V` volts for S, its largest single term. The time constant RC of the
+integrators is `TIME_CONSTANT_S`, so that one second of the circuit is 1/(RC·S) of the flow's time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..core.options import OneOf
 from ..core.problem import DualProblem
-from ..flows.gradient import balance, interior_point, weights
-from .parts import FULL_SCALE, LOG_SCALE_V, TIME_CONSTANT, Parts
+from ..flows.gradient import equality_multiplier, interior_point, weights
+from .parts import FULL_SCALE_V, LOG_SCALE_V, TIME_CONSTANT_S, Parts
 from .text import DrawnFaults, NetlistPlan, netlist_text
 from .trace import Trace
 
@@ -40,9 +40,9 @@ class Circuit:
     flow : str
     parts : Parts
     unit : float
-        The α that `FULL_SCALE` volts represent.
+        The α that `FULL_SCALE_V` volts represent.
     fitness_unit : float
-        S, the fitness that `FULL_SCALE` volts represent.
+        S, the fitness that `FULL_SCALE_V` volts represent.
     resistors, amplifiers, cells : int
         Number of these parts.
 
@@ -80,11 +80,11 @@ class Circuit:
 
     def flow_time(self, seconds: float) -> float:
         """Return the time of the flow after ``seconds`` of the circuit."""
-        return float(seconds) / (TIME_CONSTANT * self.fitness_unit)
+        return float(seconds) / (TIME_CONSTANT_S * self.fitness_unit)
 
     def seconds(self, t: float) -> float:
         """Return the seconds of the circuit for the time ``t`` of the flow."""
-        return float(t) * TIME_CONSTANT * self.fitness_unit
+        return float(t) * TIME_CONSTANT_S * self.fitness_unit
 
     def netlist(self, seconds: float, held: NDArray | None = None, noise_seed: int = 0) -> str:
         """Return the netlist as text, with a simulation of ``seconds`` of the circuit.
@@ -115,18 +115,18 @@ class Circuit:
         """Return a `Trace` from columns of time in s and of the nodes of `columns` in V."""
         m = len(self.live)
         alpha = np.zeros((len(table), self.problem.n))
-        alpha[:, self.live] = table[:, 1 : m + 1] * (self.unit / FULL_SCALE)
+        alpha[:, self.live] = table[:, 1 : m + 1] * (self.unit / FULL_SCALE_V)
         multiplier = (
-            table[:, -1] * (self.fitness_unit / FULL_SCALE) if self.plan.e is not None else np.zeros(len(table))
+            table[:, -1] * (self.fitness_unit / FULL_SCALE_V) if self.plan.e is not None else np.zeros(len(table))
         )
         held = table[:, m + 1 :]
         seconds = table[:, 0]
-        return Trace(seconds, seconds / (TIME_CONSTANT * self.fitness_unit), alpha, multiplier, held)
+        return Trace(seconds, seconds / (TIME_CONSTANT_S * self.fitness_unit), alpha, multiplier, held)
 
     def start(self) -> NDArray:
         """Return the volts on the capacitors at the flow's start, the interior point."""
         problem, alpha = self.problem, interior_point(self.problem)
-        return self.at(alpha, balance(problem, weights(problem, alpha), -problem.gradient(alpha)))
+        return self.at(alpha, equality_multiplier(problem, weights(problem, alpha), -problem.gradient(alpha)))
 
     @property
     def columns(self) -> list[str]:
@@ -137,13 +137,13 @@ class Circuit:
 
     def at(self, alpha: NDArray, multiplier: float = 0.0) -> NDArray:
         """Return the volts on the capacitors for an α of shape (n,) inside its bounds, and for ν or λ."""
-        volts = alpha[self.live] * (FULL_SCALE / self.unit)
+        volts = alpha[self.live] * (FULL_SCALE_V / self.unit)
         if self.parts.cells == "translinear":
             caps = self.plan.caps
             with np.errstate(divide="ignore", invalid="ignore"):
-                odds = np.where(np.isfinite(caps), volts / (caps - volts), volts / FULL_SCALE)
+                odds = np.where(np.isfinite(caps), volts / (caps - volts), volts / FULL_SCALE_V)
                 volts = LOG_SCALE_V * np.log(np.clip(odds, 1e-30, 1e30))
-        return np.append(volts, [] if self.plan.e is None else [multiplier * (FULL_SCALE / self.fitness_unit)])
+        return np.append(volts, [] if self.plan.e is None else [multiplier * (FULL_SCALE_V / self.fitness_unit)])
 
 
 def build(
@@ -212,8 +212,8 @@ def build(
         conductances=_without_tiny(Q * (unit / S)),
         prices=_without_tiny(p / S),
         e=e,
-        target=FULL_SCALE * problem.d / unit,
-        caps=np.where(capped, FULL_SCALE * upper / unit, np.inf),
+        target=FULL_SCALE_V * problem.d / unit,
+        caps=np.where(capped, FULL_SCALE_V * upper / unit, np.inf),
         # λ̇ = −(eᵀα − d)/τ in volts and seconds: the capacitor of λ over that of the integrators.
         slowness=tau * S * S / unit if flow == "lotka-volterra" and e is not None else None,
     )

@@ -9,23 +9,23 @@ from ..core.options import Number, OneOf, check_fields, option
 __all__ = [
     "CELLS",
     "CELL_RULE",
-    "FULL_SCALE",
+    "FULL_SCALE_V",
     "LOG_SCALE_V",
     "RAIL_V",
     "RESISTOR_OHM",
     "RULES",
-    "TIME_CONSTANT",
+    "TIME_CONSTANT_S",
     "Parts",
 ]
 
 CELLS = ("multiplier", "translinear")
 
 #: Volts of the largest α.
-FULL_SCALE = 5.0
+FULL_SCALE_V = 5.0
 #: Ohms of the unit resistor.
 RESISTOR_OHM = 1e4
 #: Seconds of the integrators' time constant: 10 kΩ times 10 nF.
-TIME_CONSTANT = 1e-4
+TIME_CONSTANT_S = 1e-4
 #: Volts by which α changes by a factor of e in translinear cells.
 LOG_SCALE_V = 0.5
 #: Volts of the supply, the limit of every amplifier's output.

@@ -15,17 +15,17 @@ from types import FrameType
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.runtime.clock import look
+from ..core.runtime.clock import check_time
 from ..exceptions import DualflowError, SolverUnavailable
 from .circuit import Circuit
 from .trace import Trace
 
-__all__ = ["INSTALL", "PROGRAM", "installed", "simulate"]
+__all__ = ["INSTALL_COMMAND", "PROGRAM", "installed", "simulate"]
 
 #: Name of the program.
 PROGRAM = "ngspice"
 #: Command that installs it, for error messages.
-INSTALL = "apt install ngspice"
+INSTALL_COMMAND = "apt install ngspice"
 #: Seconds between two checks of the time limit while ngspice runs.
 POLL_S = 0.05
 #: Lines of ngspice's output with one of these are left out of error messages.
@@ -88,7 +88,7 @@ def simulate(circuit: Circuit, seconds: float, held: NDArray | None = None, nois
     """
     program = shutil.which(PROGRAM)
     if program is None:
-        raise SolverUnavailable(f"{PROGRAM} is not installed: {INSTALL}")
+        raise SolverUnavailable(f"{PROGRAM} is not installed: {INSTALL_COMMAND}")
     columns = circuit.columns
     text = circuit.netlist(seconds, held, noise_seed)
     control = _CONTROL.format(columns=" ".join(f"v({name})" for name in columns))
@@ -123,7 +123,7 @@ def _run(program: str, file: Path) -> str:
                     stderr=subprocess.STDOUT,
                 )
             while True:
-                look()
+                check_time()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(POLL_S)
                     break

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .parts import FULL_SCALE, LOG_SCALE_V, RAIL_V, RESISTOR_OHM, TIME_CONSTANT, Parts
+from .parts import FULL_SCALE_V, LOG_SCALE_V, RAIL_V, RESISTOR_OHM, TIME_CONSTANT_S, Parts
 
 __all__ = ["DrawnFaults", "NetlistPlan", "netlist_text"]
 
@@ -149,21 +149,21 @@ class _Writer:
         plan, parts = self.plan, self.parts
         faults = "ideal parts" if parts.ideal else f"resistors within {parts.tolerance:.3g}"
         yield f"* {plan.title}, {parts.cells} cells, {faults}"
-        yield f"* V(a<i>) is alpha_i: {FULL_SCALE:g} V for the largest that is allowed; n<i> its inverted copy"
-        yield f"* V(f<i>) is the fitness (p - Q alpha)_i: {FULL_SCALE:g} V for its largest term; V(u) the multiplier"
+        yield f"* V(a<i>) is alpha_i: {FULL_SCALE_V:g} V for the largest that is allowed; n<i> its inverted copy"
+        yield f"* V(f<i>) is the fitness (p - Q alpha)_i: {FULL_SCALE_V:g} V for its largest term; V(u) the multiplier"
         yield f"* x<i> is a capacitor, of {'alpha_i' if parts.cells == 'multiplier' else 'log alpha_i'}"
-        yield f"* unit resistor {RESISTOR_OHM:g} ohm, integrators' time constant {TIME_CONSTANT:g} s"
+        yield f"* unit resistor {RESISTOR_OHM:g} ohm, integrators' time constant {TIME_CONSTANT_S:g} s"
         yield OPTIONS_IDEAL.format(reltol=1e-6 if plan.slowness is None else 1e-7) if parts.ideal else OPTIONS_REAL
         yield from self.amplifier()
-        yield f"Vref ref 0 {FULL_SCALE:g}"
-        yield f"Vnref nref 0 {-FULL_SCALE:g}"
+        yield f"Vref ref 0 {FULL_SCALE_V:g}"
+        yield f"Vnref nref 0 {-FULL_SCALE_V:g}"
         for i in range(len(plan.prices)):
             yield from self.variable(i)
         if plan.e is not None:
             yield from self.equality(plan.e)
         columns = " ".join(f"v({name}{i + 1})" for name in "ax" for i in range(len(plan.prices)))
         yield f".save {columns}{'' if plan.e is None else ' v(u)'}"
-        yield f".tran {TIME_CONSTANT / 1000:.6g} {self.seconds!r} 0 {self.seconds / 50!r} uic"
+        yield f".tran {TIME_CONSTANT_S / 1000:.6g} {self.seconds!r} 0 {self.seconds / 50!r} uic"
         yield ".end"
 
     def amplifier(self) -> Iterator[str]:
@@ -188,7 +188,7 @@ class _Writer:
         price, feedback, first, second, _ = (float(RESISTOR_OHM * error) for error in drawn.singles[i])
         offsets, alpha = drawn.offsets[i], self.alpha(i)
         yield f"* --- variable {k}"
-        yield f"Cx{k} x{k} 0 {TIME_CONSTANT / RESISTOR_OHM:g} IC={float(self.held[i])!r}"
+        yield f"Cx{k} x{k} 0 {TIME_CONSTANT_S / RESISTOR_OHM:g} IC={float(self.held[i])!r}"
         yield from self.cell(i, f"({self.drive(i)})")
         yield self.opamp(f"a{k}", f"{'x' if self.parts.cells == 'multiplier' else 'y'}{k} a{k} a{k}", offsets[0], alpha)
         if plan.inverted[i]:
@@ -214,7 +214,7 @@ class _Writer:
         if self.parts.cells == "multiplier":
             return x
         share = math.exp(min(x / LOG_SCALE_V, 300.0))
-        return FULL_SCALE * min(share, 1.0) if math.isinf(cap) else cap * share / (1.0 + share)
+        return FULL_SCALE_V * min(share, 1.0) if math.isinf(cap) else cap * share / (1.0 + share)
 
     def drive(self, i: int) -> str:
         """Return the expression of gᵢ + νeᵢ in V."""
@@ -232,12 +232,12 @@ class _Writer:
         k, cap = i + 1, float(self.plan.caps[i])
         if self.parts.cells == "multiplier":
             back = f"min(V(x{k}),0)" + ("" if math.isinf(cap) else f"+max(V(x{k})-{cap!r},0)")
-            yield f"Bc{k} 0 x{k} I={self.weight(i)}*{drive}/{FULL_SCALE * RESISTOR_OHM:g}-({back})/{RESISTOR_OHM:g}"
+            yield f"Bc{k} 0 x{k} I={self.weight(i)}*{drive}/{FULL_SCALE_V * RESISTOR_OHM:g}-({back})/{RESISTOR_OHM:g}"
             return
         stop = "" if self.parts.amplifiers_ideal else f"-(max(V(x{k})-{RAIL_V:g},0)+min(V(x{k})+{RAIL_V:g},0))/100"
-        yield f"Bc{k} 0 x{k} I={drive}/{RESISTOR_OHM * FULL_SCALE / LOG_SCALE_V:g}{stop}"
+        yield f"Bc{k} 0 x{k} I={drive}/{RESISTOR_OHM * FULL_SCALE_V / LOG_SCALE_V:g}{stop}"
         if math.isinf(cap):
-            yield f"By{k} y{k} 0 V={FULL_SCALE:g}*exp(min(V(x{k})/{LOG_SCALE_V:g},30))"
+            yield f"By{k} y{k} 0 V={FULL_SCALE_V:g}*exp(min(V(x{k})/{LOG_SCALE_V:g},30))"
         else:
             yield f"By{k} y{k} 0 V={cap!r}/(1+exp(-max(V(x{k})/{LOG_SCALE_V:g},-300)))"
 
@@ -248,19 +248,19 @@ class _Writer:
         for i, sign in enumerate(e):
             yield f"Rh{i + 1} {'a' if sign > 0 else 'n'}{i + 1} sh {float(RESISTOR_OHM * drawn.singles[i, 4])!r}"
         if plan.target != 0:
-            ohms = RESISTOR_OHM * FULL_SCALE / abs(plan.target) * drawn.rest[0]
+            ohms = RESISTOR_OHM * FULL_SCALE_V / abs(plan.target) * drawn.rest[0]
             yield f"Rht {'nref' if plan.target > 0 else 'ref'} sh {float(ohms)!r}"
         yield f"Rhf sh h {float(RESISTOR_OHM * drawn.rest[1])!r}"
         yield self.opamp("h", "0 sh h", offset)
         if plan.slowness is not None:
             yield "* multiplier: a capacitor that h charges"
-            yield f"Cu u 0 {float(TIME_CONSTANT / RESISTOR_OHM * plan.slowness)!r} IC={float(self.held[-1])!r}"
+            yield f"Cu u 0 {float(TIME_CONSTANT_S / RESISTOR_OHM * plan.slowness)!r} IC={float(self.held[-1])!r}"
             yield f"Gu 0 u h 0 {1 / RESISTOR_OHM:g}"
             return
         yield "* multiplier: the voltage at which the cells' currents, and what h draws, sum to nothing"
         for i, sign in enumerate(e):
             product = f"{'' if sign > 0 else '-'}{self.weight(i)}*({self.drive(i)})"
-            yield f"Bu{i + 1} u 0 I={product}/{FULL_SCALE * RESISTOR_OHM:g}"
+            yield f"Bu{i + 1} u 0 I={product}/{FULL_SCALE_V * RESISTOR_OHM:g}"
         yield f"Gu 0 u h 0 {1 / RESISTOR_OHM:g}"
         yield f"Cu u 0 {WIRE_F:g} IC={float(self.held[-1])!r}"
 

@@ -95,7 +95,7 @@ class Dask:
                 tasks[task] = k
             waiting, busy = set(tasks), time.monotonic()
             while waiting:
-                clock.look()
+                clock.check_time()
                 try:
                     done = distributed.wait(waiting, timeout=POLL_S, return_when="FIRST_COMPLETED").done
                 except TimeoutError:

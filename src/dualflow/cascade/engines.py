@@ -69,7 +69,7 @@ class Joblib:
         self.sent += nbytes(own) + nbytes(shared) * self.jobs
         for attempt in range(RETRIES + 1):
             try:
-                left, parts = clock.left(), enumerate(self.parts)
+                left, parts = clock.seconds_left(), enumerate(self.parts)
                 calls = (self._delayed(function, part, k, own[k], shared, left) for k, part in parts)
                 found = raise_if_late(list(self._parallel(calls)))
             except BrokenProcessPool as error:

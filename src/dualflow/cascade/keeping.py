@@ -17,7 +17,7 @@ from ..driver.checkpoint import Checkpoint, Saved
 from ..exceptions import ProblemError
 from .records import PairState
 
-__all__ = ["Keeping", "State", "pool_key"]
+__all__ = ["CascadeCheckpoint", "State", "run_key"]
 
 #: Parameters that must be equal for a checkpoint to be resumed.
 _KEY_PARAMETERS = (
@@ -41,7 +41,7 @@ class State:
     pairs: dict[str, PairState]
 
 
-def pool_key(model: Any, data: dict[str, Any], parts: int, seed: int) -> dict[str, Any]:
+def run_key(model: Any, data: dict[str, Any], parts: int, seed: int) -> dict[str, Any]:
     """Return the facts that must be equal for a checkpoint to be resumed."""
     seeded = seed if model.random_state is not None else None
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
@@ -50,7 +50,7 @@ def pool_key(model: Any, data: dict[str, Any], parts: int, seed: int) -> dict[st
 
 
 @dataclass
-class Keeping:
+class CascadeCheckpoint:
     """The checkpoint file of a fit, or none.
 
     Attributes
@@ -67,7 +67,7 @@ class Keeping:
     pairs: dict[str, PairState] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, checkpoint: str | Path | Checkpoint | None, key: dict[str, Any]) -> Keeping:
+    def of(cls, checkpoint: str | Path | Checkpoint | None, key: dict[str, Any]) -> CascadeCheckpoint:
         """Return the checkpoint that the user names; its file is read if it exists."""
         if checkpoint is None:
             return cls(None, key)

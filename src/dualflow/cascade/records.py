@@ -10,7 +10,7 @@ from ..core.certificate import Certificate
 from ..core.solution import Status
 from .tasks import Survivors
 
-__all__ = ["Ended", "PairState", "Round"]
+__all__ = ["CascadePairResult", "PairState", "Round"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class PairState:
 
 
 @dataclass(frozen=True)
-class Ended:
+class CascadePairResult:
     """The result of a pair's cascade.
 
     It holds the survivors, their weights in the decision function, the certificate over all points, and the status.

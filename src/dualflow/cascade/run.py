@@ -26,7 +26,7 @@ from ..driver.solve import solve
 from ..exceptions import ProblemError
 from .engines import Engine
 from .model import Model, Window, reduced
-from .records import Ended, PairState, Round
+from .records import CascadePairResult, PairState, Round
 from .tasks import Broadcast, Found, Survivors, begin, fetch, kind_of, squares_of, sweep
 
 __all__ = ["Cascade"]
@@ -104,9 +104,9 @@ class Cascade:
     save: Callable[[PairState], None]
     keeps: bool = False
 
-    def run(self, state: PairState | None = None) -> Ended:
+    def run(self, state: PairState | None = None) -> CascadePairResult:
         """Run rounds from a state, or from the parts' own solves, until the cascade ends; return the best result."""
-        best: Ended | None = None
+        best: CascadePairResult | None = None
         try:
             state, pool = self._initial_pool() if state is None else (state, self._stored_pool(state))
             while best is None or not state.closed:
@@ -141,7 +141,7 @@ class Cascade:
         ends = np.searchsorted(part, np.arange(self.parts + 1))
         return [np.arange(a, b) for a, b in itertools.pairwise(ends)]
 
-    def _round(self, state: PairState, pool: Survivors) -> tuple[Ended, PairState, Survivors]:
+    def _round(self, state: PairState, pool: Survivors) -> tuple[CascadePairResult, PairState, Survivors]:
         """Solve the pool, unless the state is closed, and compare all parts with the survivors."""
         before = self.engine.sent, self.engine.received
         problem = self.model.pose(pool.X, pool.sign, pool.weight)
@@ -173,7 +173,9 @@ class Cascade:
         row = self._record(steps, pool, with_weight, invaders, violators, certificate, before)
         stop_requested = bool(self.told(row))
         weights = problem.reading.coefficients(problem, pool.alpha, pool_certificate.quadratic, certificate.multiplier)
-        answer = Ended(pool.take(with_weight), weights[with_weight], certificate, ended or Status.STOPPED, steps)
+        answer = CascadePairResult(
+            pool.take(with_weight), weights[with_weight], certificate, ended or Status.STOPPED, steps
+        )
         # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:

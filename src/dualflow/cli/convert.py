@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..exceptions import ProblemError, near_miss
+from ..exceptions import ProblemError, did_you_mean
 from .output import check_output, clear_errors, say
 
 __all__ = ["convert"]
@@ -54,7 +54,7 @@ def _format(path: Path, given: str | None, option: str) -> str:
     """The format of a file, as given or by its suffix."""
     if given is not None:
         if given not in SUFFIXES:
-            raise ProblemError(f"{option} {given} is not one of {', '.join(SUFFIXES)}{near_miss(given, SUFFIXES)}")
+            raise ProblemError(f"{option} {given} is not one of {', '.join(SUFFIXES)}{did_you_mean(given, SUFFIXES)}")
         return given
     for name, suffixes in SUFFIXES.items():
         if path.suffix.lower() in suffixes:

@@ -138,7 +138,7 @@ def _each(
     with clear_errors():
         from ..exceptions import DeviceError, ProblemError
         from ..quantum.runs.journal import Journal, read_journal
-        from ..quantum.runs.live import Live
+        from ..quantum.runs.live import JournalLock
         from ..quantum.runs.sending import Sender
 
         chosen = _chosen(read_journal(file), job)
@@ -147,13 +147,13 @@ def _each(
             say("There is no job of which anything is to be heard.")
             return
         journal, made = Journal(file), {}
-        live = Live(journal)  # a run under way looks after its own jobs
+        live = JournalLock(journal)  # a run under way looks after its own jobs
         for record in waiting:
             if record.device not in made:
                 made[record.device] = Sender(_device(record.device, device), journal, resend=resend)
             sender = made[record.device]
             try:
-                found = sender.attached(record)
+                found = sender.find_at_device(record)
                 outcome = "the next run sends it" if found is None else act(sender, *found)
             except ProblemError:
                 raise

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators._persistence import Persistent, read_with, save_with
-from ..exceptions import ProblemError, near_miss
+from ..estimators._persistence import Persistent, load_with_header, save_with_header
+from ..exceptions import ProblemError, did_you_mean
 from .cells import THOUSANDS, Cells, is_gap
 from .encoding import Column, Encoding
 from .table import SHOWN, Chosen, Sparse, index_notes, place_of, told_apart
@@ -107,7 +107,7 @@ class Known:
             many = f", nor {len(lost) - 1} others that" if len(lost) > 1 else ", which"
             raise ProblemError(
                 f"{source} has no column {lost[0][:SHOWN]!r}{many} the model was trained on; its first line is "
-                f"{', '.join(name[:SHOWN] for name in apart[:12])}{near_miss(lost[0], apart)}"
+                f"{', '.join(name[:SHOWN] for name in apart[:12])}{did_you_mean(lost[0], apart)}"
             )
         label = None if self.label is None else known.get(self.label)
         if self.asked is not None:
@@ -133,7 +133,7 @@ class Known:
 
     def save(self, model: Persistent, path: Path) -> None:
         """Write model and all this to one file."""
-        save_with(model, path, {"table": self.plain()})
+        save_with_header(model, path, {"table": self.plain()})
 
     def plain(self) -> dict[str, Any]:
         """All of it in what JSON can hold."""
@@ -174,7 +174,7 @@ def read_model(path: Path) -> tuple[Any, Known]:
     OSError
         It cannot be read.
     """
-    model, header = read_with(path)
+    model, header = load_with_header(path)
     if "table" not in header:
         return model, _bare(model)
     try:

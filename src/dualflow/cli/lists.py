@@ -103,9 +103,9 @@ def export(
 ) -> None:
     """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md; the same bytes on one machine."""
     with clear_errors():
-        from ..quantum.circuits.export import export_circuits, others_in_the_way
+        from ..quantum.circuits.export import export_circuits, foreign_files
 
-        if not overwrite and (others := others_in_the_way(out)):
+        if not overwrite and (others := foreign_files(out)):
             raise ProblemError(
                 f"{others[0]} is there already, and dualflow did not write it: give another folder, or add --overwrite"
             )

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.runtime.clock import hearing
+from ..core.runtime.clock import keeping_interrupts
 from ..exceptions import DualflowError, ProblemError
-from ..persistence.files import target_of, visible
+from ..persistence.files import escape_control_characters, target_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ def clear_errors() -> Iterator[None]:
     if callable(at_start) and getattr(at_start, "__module__", "") == "dualflow_command":
         signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on it is answered below
     try:
-        with hearing():
+        with keeping_interrupts():
             yield
     except BrokenPipeError:
         raise typer.Exit(CLOSED) from None  # the reader of our output has left, and wants no sentence either
@@ -75,7 +75,7 @@ def clear_errors() -> Iterator[None]:
 
 def say(text: str, err: bool = False) -> None:
     """One line, in which nothing can command a terminal."""
-    typer.echo(visible(text), err=err)
+    typer.echo(escape_control_characters(text), err=err)
 
 
 def say_json(value: Any) -> None:
@@ -154,7 +154,9 @@ def progress_bar() -> Iterator[Any]:
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
-        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=visible(text))
+        yield lambda done, total, text: bar.update(
+            task, completed=done, total=total, description=escape_control_characters(text)
+        )
 
 
 def console() -> Console:
@@ -181,5 +183,5 @@ def print_table(headers: Any, rows: Any, json: bool = False) -> None:
     for number, header in enumerate(headers):
         table.add_column(header, overflow="fold", no_wrap=number == 0)
     for row in rows:
-        table.add_row(*(Text(visible(str(cell))) for cell in row))
+        table.add_row(*(Text(escape_control_characters(str(cell))) for cell in row))
     console().print(table)

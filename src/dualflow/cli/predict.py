@@ -221,10 +221,10 @@ def _written(said: list[Any], values: dict[str, list[Any]]) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    from ..persistence.files import cell, visible
+    from ..persistence.files import csv_safe, escape_control_characters
     from .cells import number
 
-    return cell(visible(value)) if isinstance(value, str) and number(value) is None else value
+    return csv_safe(escape_control_characters(value)) if isinstance(value, str) and number(value) is None else value
 
 
 def _is_ours(path: Path) -> bool:

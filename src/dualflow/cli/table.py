@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError, near_miss
+from ..exceptions import ProblemError, did_you_mean
 
 __all__ = [
     "CLASSES",
@@ -242,7 +242,7 @@ def place_of(word: str, names: list[str], source: str, option: str) -> int:
         return int(word) - 1
     shown = ", ".join(name[:SHOWN] for name in names[:12]) + (", …" if len(names) > 12 else "")
     raise ProblemError(
-        f"{source} has no column {short(word)} for {option}; its first line is {shown}{near_miss(word, names)}"
+        f"{source} has no column {short(word)} for {option}; its first line is {shown}{did_you_mean(word, names)}"
     )
 
 

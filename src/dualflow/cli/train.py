@@ -83,7 +83,7 @@ def train(
                 "--kernel precomputed is for kernel matrices; a table holds points: linear, poly, rbf, sigmoid"
             )
         seed = Number(at_least=0, whole=True).check("--seed", seed)
-        check_output(out, "--out", container.is_ours, overwrite, data)
+        check_output(out, "--out", container.is_model_file, overwrite, data)
         form = shared.form_of(delimiter, header, decimal, missing, thousands)
         asked = Asked(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
         how = prepared.How(one_hot, impute, standardise)

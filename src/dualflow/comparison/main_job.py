@@ -17,8 +17,8 @@ from ..core.kernel_functions import KernelFunction
 from ..core.options import Number
 from ..core.problem import DualProblem
 from ..core.psd import REPAIRS
-from ..core.runtime.clock import hearing
-from ..driver.solve import check_limits, patient
+from ..core.runtime.clock import keeping_interrupts
+from ..driver.solve import check_limits, limit_kernel_wait
 from ..planning.estimate import span
 from ..quantum.devices import check_shots
 from ..report import Comparison
@@ -63,7 +63,7 @@ TOTAL = Number(above=0, none=True, note="(in seconds)")
 _PACKAGES = ("dualflow", "numpy", "scipy", "scikit-learn", "cvxopt", "qiskit", "qiskit-aer", "pennylane")
 
 
-@hearing()
+@keeping_interrupts()
 def compare(
     X: ArrayLike | DualProblem,
     y: ArrayLike | None = None,
@@ -204,7 +204,7 @@ def compare(
         "coef0": coef0,
         "inlier_class": inlier_class,
     }
-    with patient(time_limit):
+    with limit_kernel_wait(time_limit):
         if isinstance(X, DualProblem):
             tasks, settings, mending = [as_it_stands(X, posing, compare)], described(X), ()
         else:

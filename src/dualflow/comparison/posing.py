@@ -24,7 +24,7 @@ from ..core.options import Number
 from ..core.problem import DualProblem
 from ..estimators._validation import exact_labels
 from ..estimators.lda import RANK_TOL, Scatter
-from ..exceptions import ProblemError, near_miss
+from ..exceptions import ProblemError, did_you_mean
 
 __all__ = ["PROBLEMS", "Subsample", "Task", "as_it_stands", "described", "from_data", "make_task"]
 
@@ -288,5 +288,5 @@ def check_names(problems: str | Sequence[str]) -> list[str]:
         raise ProblemError(f"problems is empty; choose from {', '.join(PROBLEMS)}")
     for name in names:
         if name not in PROBLEMS:
-            raise ProblemError(f"problems: {name!r} is not one of {', '.join(PROBLEMS)}{near_miss(name, PROBLEMS)}")
+            raise ProblemError(f"problems: {name!r} is not one of {', '.join(PROBLEMS)}{did_you_mean(name, PROBLEMS)}")
     return names

@@ -31,7 +31,7 @@ from ..core.problem import DualProblem
 from ..core.shot_floor import sampled
 from ..core.solution import Solution, Status
 from ..driver.solve import solve
-from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable, heed
+from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable, raise_interrupt
 from ..quantum.devices import load_packages
 from ..quantum.solvers.base import CircuitSolver
 from ..refinement.refine import support_set
@@ -138,7 +138,7 @@ def barred_by(entry: Entry, certifier: Certifier) -> tuple[str, str] | None:
     except SolverUnavailable as error:
         return "NOT INSTALLED", sentence(error)
     except Exception as error:  # a third party's constructor may raise anything
-        heed(error)
+        raise_interrupt(error)
         return "FAILED", sentence(error)
     return None
 
@@ -248,7 +248,7 @@ class Rows:
                 self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
                 solution = self.solved(problem, REFERENCE)
             except Exception as error:
-                heed(error)
+                raise_interrupt(error)
                 return None, f"no reference: {sentence(error)}"
         if solution is None:
             return None, "no reference: the comparison was interrupted (Ctrl-C)"
@@ -308,7 +308,7 @@ class Rows:
                 limit = None if limit is None else min(0.5 * limit, WARM_S)
                 found = solve(problem, solver, max_steps=1, time_limit=limit, **entry.options)
             except Exception as error:  # not the run that counts: whatever is wrong will show there
-                heed(error)
+                raise_interrupt(error)
                 continue
             return time.monotonic() - begun if found.ended is Status.TIME_LIMIT else 0.0
         return 0.0
@@ -335,7 +335,7 @@ class Rows:
         except SolverUnavailable as error:
             return replace(row, status="NOT INSTALLED", reason=sentence(error))
         except Exception as error:  # whatever a solver or its libraries raise is this row's reason
-            heed(error)
+            raise_interrupt(error)
             return replace(row, status="FAILED", reason=sentence(error))
         messages = [*([row.note] if row.note else []), *dict.fromkeys(str(w.message) for w in caught)]
         return replace(row, note="; ".join(messages) or None)

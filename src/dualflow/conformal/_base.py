@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.options import Number, OneOf, Rule
-from ..driver.solve import limited
+from ..driver.solve import time_limited
 from ..exceptions import ProblemError
 from ._models import MAX_BLOCK_VALUES, Models, held_out, left_out
 
@@ -79,7 +79,9 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
 
     def _limited(self) -> AbstractContextManager[None]:
         """Return the context of the wrapped estimator's time limit, which holds for the whole fit."""
-        return limited(getattr(self.estimator, "time_limit", None), "every model without a point, or a fold, was found")
+        return time_limited(
+            getattr(self.estimator, "time_limit", None), "every model without a point, or a fold, was found"
+        )
 
     def _take(self, model: Any, fold: NDArray | None) -> list[Models]:
         """Return, for each solve, its models without one fold each, or, if ``fold`` is None, without one point each.

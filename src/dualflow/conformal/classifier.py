@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
-from ..estimators._classifier import pairs_of
+from ..estimators._classifier import class_pairs
 from ..estimators._validation import label_text
 from ..estimators.svc import SVC
 from ..exceptions import ProblemError
@@ -236,7 +236,7 @@ def _check_folds(codes: NDArray, fold: NDArray, classes: NDArray) -> None:
 def _scores(values: NDArray, classes: int) -> NDArray:
     """Return the score of each label, shape (…, classes), from the decision values of the pairs, (…, n_pairs)."""
     least = np.full((*values.shape[:-1], classes), np.inf)
-    for pair, (i, j) in enumerate(pairs_of(classes)):
+    for pair, (i, j) in enumerate(class_pairs(classes)):
         margin = -values[..., pair] if classes == 2 else values[..., pair]
         least[..., i] = np.minimum(least[..., i], margin)
         least[..., j] = np.minimum(least[..., j], -margin)

@@ -43,7 +43,7 @@ __all__ = [
 
 EPS = float(np.finfo(float).eps)
 #: Size of f, as a part of the size of its terms, below which f is round-off.
-VANISHES = 64 * EPS
+MIN_PART_OF_TERMS = 64 * EPS
 #: Rounding error of a kernel value k(x, z), in units of ε √(k(x, x) k(z, z)). For 629 random hard problems, on which it
 #: was not chosen, no error of a gap was above 0.45 of the estimate (tests/core/test_rounding.py).
 GROWTH = 2.0
@@ -195,11 +195,11 @@ def vanishing(problem: DualProblem, alpha: NDArray, quadratic: float) -> float:
     round-off of its gradient, since Q is at least the ridge.
     """
     if not (problem.p.any() or problem.ridge.any()):
-        return VANISHES * 0.5 * float(np.sqrt(np.maximum(problem.diag(), 0.0)) @ np.abs(alpha)) ** 2
+        return MIN_PART_OF_TERMS * 0.5 * float(np.sqrt(np.maximum(problem.diag(), 0.0)) @ np.abs(alpha)) ** 2
     least, unseen = float(problem.ridge.min()), 0.0
     if problem.kind is Kind.AFFINE and least > 0:
-        unseen = 0.5 * problem.n * (VANISHES * float(np.abs(problem.p).max())) ** 2 / least
-    return unseen + VANISHES * (0.5 * quadratic + float(np.abs(problem.p) @ np.abs(alpha)))
+        unseen = 0.5 * problem.n * (MIN_PART_OF_TERMS * float(np.abs(problem.p).max())) ** 2 / least
+    return unseen + MIN_PART_OF_TERMS * (0.5 * quadratic + float(np.abs(problem.p) @ np.abs(alpha)))
 
 
 def kkt_violation(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:

@@ -370,7 +370,7 @@ class Certifier:
             return 0.0
         if weights > REMEASURE_RATIO * self._timed[0]:
             rows = np.linspace(0, problem.n - 1, max(1, MIN_VALUES_TIMED // weights)).astype(np.intp)
-            with clock.at_leisure():
+            with clock.without_time_limit():
                 # By the problem, not the workspace, whose caches, and with them last bits, must not depend on a limit.
                 problem.product(alpha, rows[:1])
                 begun = time.monotonic()

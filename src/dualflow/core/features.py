@@ -16,7 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from .gram import KernelMatrix
-from .runtime.clock import look
+from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
 __all__ = ["Features", "features_of", "pivoted_features", "rank_by_kernel", "scales_apart"]
@@ -90,7 +90,7 @@ def _monomials(X: NDArray, gram: KernelMatrix) -> NDArray:
     powers = range(degree + 1) if gram.coef0 else (degree,)
     for k in powers:
         for chosen in combinations_with_replacement(range(X.shape[1]), k):
-            look()
+            check_time()
             weight = factorial(degree) // factorial(degree - k)
             for column in set(chosen):
                 weight //= factorial(chosen.count(column))
@@ -117,7 +117,7 @@ def _pivots(gram: KernelMatrix, J: NDArray, most: int) -> tuple[NDArray, NDArray
     left, rank, chosen = gram.diag()[J], 0, np.empty(0, dtype=np.intp)
     tolerance, F = DIAGONAL_TOL * float(left.max()), np.empty((len(J), most))
     while float(left.max()) > tolerance:
-        look()
+        check_time()
         panel = np.argsort(-left, kind="stable")[:PANEL_PIVOTS]
         columns = gram.block(J, J[panel])
         columns -= F[:, :rank] @ F[panel, :rank].T

@@ -35,8 +35,8 @@ from .kernel_functions import (
 )
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, filled, immutable, immutable_rows, in_parts
-from .runtime.clock import look
-from .runtime.memory import check_block, check_memory, picked
+from .runtime.clock import check_time
+from .runtime.memory import check_block, check_memory, submatrix
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
 
@@ -51,7 +51,7 @@ MIN_POINTS_SEPARATE = 4096
 MIN_VALUES_SUMMED = 1 << 18
 #: Largest γ‖x‖² for which −γ‖x − z‖² is computed from products; beyond it, from differences. Products lose 1e-5 there,
 #: between points at that distance alone; a few such points in the data must not make all of it slow.
-SHARP = 1e9
+MAX_REACH_PRODUCTS = 1e9
 #: Largest γ‖x‖² for which kernel values are computed in float32, which loses 1e-4 there.
 MAX_REACH_FLOAT32 = 1000.0
 #: γ‖z‖² of a new point beyond which its kernel values count as 0: they are far below the smallest float32.
@@ -113,7 +113,7 @@ class KernelMatrix:
 
     def count(self, entries: int) -> None:
         """Record that kernel values are about to be computed, and check the time limit."""
-        look()
+        check_time()
 
     # --- facts -----------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class KernelMatrix:
     @property
     def is_radial(self) -> bool:
         """Whether the kernel is radial and its product form accurate, so that `radial_points` may be used."""
-        return self.kernel == "rbf" and self.reach <= SHARP
+        return self.kernel == "rbf" and self.reach <= MAX_REACH_PRODUCTS
 
     @property
     def has_few_features(self) -> bool:
@@ -196,7 +196,7 @@ class KernelMatrix:
         """Return the block K[rows, J], shape (len(rows), len(J)), in float64 or float32."""
         rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
         if (known := self._known(len(rows) * len(J) if dtype is float else 0, dtype)) is not None:
-            return picked(known, rows, J, dtype)
+            return submatrix(known, rows, J, dtype)
         self.count(len(rows) * len(J))
         return self._between(rows, J, dtype)
 
@@ -233,7 +233,7 @@ class KernelMatrix:
             return product
         out = np.zeros(height)
         for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
-            look()
+            check_time()
             part = J[start : start + width]
             out += (self.columns(part) if rows is None else self.block(rows, part)) @ v[part]
         return out
@@ -258,7 +258,7 @@ class KernelMatrix:
         """Return Σⱼ vⱼ(xⱼ − center) over points J, shape (m,), for a kernel that `is_linear`."""
         total = np.zeros(self.X.shape[1])
         for part in in_parts(self.X, slice(None) if len(J) == self.n else J):
-            look()
+            check_time()
             total += v[part] @ self._centred(self.X[part])
         return total
 
@@ -267,7 +267,7 @@ class KernelMatrix:
         out = np.empty(self.n if rows is None else len(rows))
         done = 0
         for part in in_parts(self.X, slice(None) if rows is None else rows):
-            look()
+            check_time()
             points = self._centred(self.X[part])
             out[done : done + len(points)] = points @ w
             done += len(points)
@@ -280,7 +280,7 @@ class KernelMatrix:
         """
         features, points, v, w = np.zeros(self.X.shape[1]), np.empty(self.n), np.abs(v), np.abs(w)
         for part in in_parts(self.X, slice(None)):
-            look()
+            check_time()
             size = abs(self._centred(self.X[part]))
             features += v[part] @ size
             points[part] = size @ w
@@ -320,7 +320,7 @@ class KernelMatrix:
             return points[:, columns].astype(dtype, copy=False)
         if callable(self.kernel):
             return called(self.kernel, points, self.X[columns]).astype(dtype, copy=False)
-        if self.reach > SHARP:
+        if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._centred(points), self._points(columns), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
             new, near = self._new_points(points, dtype)
@@ -414,7 +414,7 @@ class KernelMatrix:
         check_block(height, width, dtype)
         if callable(self.kernel):
             return called(self.kernel, self.X[rows], self.X[J]).astype(dtype, copy=False)
-        if self.reach > SHARP:
+        if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
         work = self._work(dtype)
         if self.is_radial:
@@ -595,7 +595,7 @@ class Gram(KernelMatrix, Value):
         if isinstance(points, SparsePoints):
             points = points[J]
         else:
-            points = immutable(picked(self.X, J, J)) if self.kernel == "precomputed" else immutable_rows(self.X, J)
+            points = immutable(submatrix(self.X, J, J)) if self.kernel == "precomputed" else immutable_rows(self.X, J)
         part._set(X=points, n=len(J))
         part._set(squares=immutable(self.squares[J]), _diag=immutable(self._diag[J]))
         part._set(ready=None if self.ready is None else self.ready.take(J).frozen())

@@ -20,12 +20,12 @@ from .gram import MIN_POINTS_SEPARATE, Gram, KernelMatrix, measured, reach
 from .kernel_functions import mean_of
 from .radial import FEW_FEATURES, RadialPoints
 from .runtime.arrays import immutable_parts, immutable_rows, in_parts
-from .runtime.memory import borrowed, memory_bytes, picked
+from .runtime.memory import arena_array, memory_bytes, submatrix
 from .runtime.threads import STRETCH_WORK, share, stretches
 from .sparse_points import SparsePoints
 from .thin_kernel import is_thin
 
-__all__ = ["Evaluate", "KeptGram", "RowCache", "grown"]
+__all__ = ["Evaluate", "KeptGram", "RowCache", "enlarged"]
 
 
 #: ``evaluate(J, start, out)`` writes the entries start, start + 1, … of rows J to ``out``, one row for each of J.
@@ -52,7 +52,7 @@ ADDITION_COST = 4
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
-def grown(array: NDArray, shape: tuple[int, ...]) -> NDArray:
+def enlarged(array: NDArray, shape: tuple[int, ...]) -> NDArray:
     """Return a copy of the array, enlarged to this shape with zeros."""
     larger = np.zeros(shape, dtype=array.dtype)
     larger[tuple(slice(0, n) for n in array.shape)] = array
@@ -198,7 +198,7 @@ class RowCache:
         rows: NDArray = self._empty((room, length), self.dtype)
         rows[:held, : self.n] = self.rows[:held, : self.n]
         self.rows = rows
-        self.filled, self.used = grown(self.filled[:held], (room,)), grown(self.used[:held], (room,))
+        self.filled, self.used = enlarged(self.filled[:held], (room,)), enlarged(self.used[:held], (room,))
         self.owner = np.concatenate([self.owner[:held], np.full(room - held, -1, dtype=np.int64)])
 
     # --- eviction --------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ class KeptGram(KernelMatrix):
         return self._dense_float32 is not None
 
     @property
-    def is_dear(self) -> bool:
+    def is_expensive(self) -> bool:
         """Whether `in_single` saves time if most entries are needed: entries are expensive, and float32 suffices."""
         return (self._expensive or self._full is not None) and self.is_safe_in_single
 
@@ -351,11 +351,11 @@ class KeptGram(KernelMatrix):
     def in_single(self) -> NDArray:
         """Return a float32 copy of the dense K, which the caller may write to; K is computed and cached in float64."""
         K = self.full()
-        copy = borrowed(K.shape, np.float32)
+        copy = arena_array(K.shape, np.float32)
         np.copyto(copy, K, casting="same_kind")
         return copy
 
-    def take_single(self, K: NDArray) -> None:
+    def use_float32(self, K: NDArray) -> None:
         """Use K, shape (n, n), for all rows and blocks in float32; its entries are counted as those of one triangle."""
         self._dense_float32 = K
         self._rows.pop("float32", None)
@@ -396,7 +396,7 @@ class KeptGram(KernelMatrix):
             self._points_float32 = immutable_parts(parts, self.X.shape, np.float32)
         return self._points_float32
 
-    def full(self, empty: Any = borrowed) -> NDArray:
+    def full(self, empty: Any = arena_array) -> NDArray:
         """Return the dense K, shape (n, n), and cache it. The caller must not write to it."""
         self._full = super().full(empty)
         self._expensive = False
@@ -435,17 +435,17 @@ class KeptGram(KernelMatrix):
             return super().matvec(v, rows, dtype)
         v = np.asarray(v, dtype=float)
         J = v.nonzero()[0]
-        product: NDArray = picked(self._dense_float32, rows, J) @ v[J]
+        product: NDArray = submatrix(self._dense_float32, rows, J) @ v[J]
         return product
 
-    def kept_block(self, J: NDArray, dtype: type) -> NDArray:
+    def cached_block(self, J: NDArray, dtype: type) -> NDArray:
         """Return the block K[J, J], from cached rows where there are any; the caller may write to it."""
         cache = self._rows.get("float32" if dtype is np.float32 else "float64")
         if cache is None or not self._takes_products or self._known(dtype=dtype) is not None:
             return self.block(J, J, dtype)
         cached = cache.slot[J] >= 0
         K: NDArray = np.empty((len(J), len(J)), dtype=dtype)
-        K[cached] = picked(cache.rows, cache.slot[J[cached]], J)
+        K[cached] = submatrix(cache.rows, cache.slot[J[cached]], J)
         K[np.ix_(~cached, cached)] = K[np.ix_(cached, ~cached)].T
         K[np.ix_(~cached, ~cached)] = self.block(J[~cached], J[~cached], dtype)
         return K
@@ -462,7 +462,7 @@ class KeptGram(KernelMatrix):
         name = "float32" if dtype is np.float32 else "float64"
         if name not in self._rows:
             room = SPARSE_CACHE_BYTES if self.came_sparse else CACHE_BYTES
-            self._rows[name] = RowCache(self.n, dtype, room, borrowed)
+            self._rows[name] = RowCache(self.n, dtype, room, arena_array)
         return self._rows[name]
 
     def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:
@@ -479,7 +479,7 @@ class KeptGram(KernelMatrix):
         }
         part = object.__new__(KeptGram)
         part.__dict__.update(self.__dict__)
-        part.X = picked(self.X, J, J) if self.kernel == "precomputed" else _of(self.X, J)
+        part.X = submatrix(self.X, J, J) if self.kernel == "precomputed" else _of(self.X, J)
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
         part.entries_computed, part._full, part._radial, part._rows, part._expensive = 0, matrix, radial, {}, False
         part._dense_float32 = part._points_float32 = None

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from ..exceptions import ProblemError, near_miss
+from ..exceptions import ProblemError, did_you_mean
 from ._points import all_finite, asymmetry, mean_and_squares, square_points
 from .runtime.arrays import in_parts
-from .runtime.clock import awaited, look
+from .runtime.clock import awaited, check_time
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
 __all__ = [
@@ -57,7 +57,7 @@ def check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
     if callable(kernel) or kernel in KERNELS:
         return kernel
     raise ProblemError(
-        f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{near_miss(kernel, KERNELS)}"
+        f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{did_you_mean(kernel, KERNELS)}"
     )
 
 
@@ -270,7 +270,7 @@ def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma
         parts = [slice(start, start + height) for start in range(0, max(len(A), len(B)), height)]
         K = np.empty((len(A), len(B)))
         for rows in parts:
-            look()
+            check_time()
             own = A[rows].toarray()
             for J in parts:
                 K[rows, J] = from_differences(own, B[J].toarray(), gamma)

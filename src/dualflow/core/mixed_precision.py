@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ._bound import rough_error_bounds
 from .bounds import dual_bound
 from .problem import DualProblem, Kind
-from .radial import AN_EXPONENTIAL, RadialPoints
+from .radial import EXPONENTIAL_COST, RadialPoints
 from .sparse_points import SparsePoints
 from .workspace import Workspace
 
@@ -26,17 +26,17 @@ MAX_PART_FLOAT64 = 0.3
 #: Variables at 0 that are tried in float32 before all are.
 SAMPLE_SIZE = 128
 #: Unit round-off of float32.
-UNIT = 2.0**-24
+UNIT_FLOAT32 = 2.0**-24
 #: Terms that are summed in float32 before the partial sum is added in float64, where points have few features.
-AT_A_TIME = 34
+TERMS_PER_SUM = 34
 #: Least and largest size of a weight: float32 holds such weights with all its digits, with room for sums of them.
-ORDINARY = 1e-30, 1e30
+WEIGHT_RANGE = 1e-30, 1e30
 #: Stands for a multiplier that is far from 0.
 FAR_MULTIPLIER = 1e300
 #: Part of the points with weight beyond which their sums are not computed in float32: float64 computes them anyway.
 MAX_PART_WEIGHTED = 1 / 8
 #: Largest relative error of a kernel value for which first-order error bounds, times 1.1, are valid.
-LARGEST_ERROR = 0.05
+MAX_KERNEL_ERROR = 0.05
 #: A variable is recomputed with the undetermined ones if ρ is below twice its error bound: ν may change a little.
 RECOMPUTE_RATIO = 2.0
 
@@ -100,7 +100,7 @@ class Screen:
     def is_worthwhile(self, count: int) -> bool:
         """Whether float32 saves time for ``count`` variables with weight."""
         gram = self.problem.gram
-        enough = gram.n * count * (AN_EXPONENTIAL + gram.X.shape[1]) >= MIN_MULTIPLICATIONS
+        enough = gram.n * count * (EXPONENTIAL_COST + gram.X.shape[1]) >= MIN_MULTIPLICATIONS
         return self.applies and enough and not gram.has_dense
 
     def _sums(self, weights: NDArray, few: NDArray | None = None) -> tuple[NDArray, NDArray]:
@@ -187,8 +187,8 @@ def is_bounded(weights: NDArray, reach: float, features: int) -> bool:
     """Whether the error bounds of `rough_sums` hold, given weights other than 0 and squared distances of the points,
     times γ, of at most 4 ``reach``."""
     sizes = np.abs(weights)
-    in_range = len(sizes) > 0 and bool(ORDINARY[0] < sizes.min() <= sizes.max() < ORDINARY[1])
-    return in_range and 4.0 * _relative_error(features) * reach <= LARGEST_ERROR
+    in_range = len(sizes) > 0 and bool(WEIGHT_RANGE[0] < sizes.min() <= sizes.max() < WEIGHT_RANGE[1])
+    return in_range and 4.0 * _relative_error(features) * reach <= MAX_KERNEL_ERROR
 
 
 def rough_sums(
@@ -205,14 +205,14 @@ def rough_sums(
     size, columns = np.abs(weights), np.empty((len(weights), 3))
     columns[:, 0], columns[:, 1], columns[:, 2] = weights, size, size * half_of_others
     found = points.expand(others, columns)
-    terms = AT_A_TIME if points.has_few_features else AT_A_TIME + len(weights)
+    terms = TERMS_PER_SUM if points.has_few_features else TERMS_PER_SUM + len(weights)
     rough_error_bounds(found, half, features, terms, float(size.sum()))
     return found[:, 0], found[:, 1]
 
 
 def _relative_error(features: int) -> float:
     """Return the error bound of an exponent, relative to the sum of the sizes of its terms."""
-    return (features + 8) * UNIT
+    return (features + 8) * UNIT_FLOAT32
 
 
 def _weights(problem: DualProblem, v: NDArray) -> NDArray:

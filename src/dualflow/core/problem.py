@@ -19,7 +19,7 @@ from . import psd
 from .gram import BLOCK_ENTRIES, Gram
 from .reading import Reading
 from .runtime.arrays import immutable
-from .runtime.clock import look
+from .runtime.clock import check_time
 from .runtime.memory import check_memory
 
 __all__ = ["DualProblem", "Kind", "constant", "dense_matrix", "kind_of", "project_onto"]
@@ -136,7 +136,7 @@ def dense_matrix(problem: Any) -> NDArray:
     Q: NDArray = np.empty((n, n))
     height = max(1, BLOCK_ENTRIES // n)
     for start in range(0, n, height):
-        look()  # the first write to new memory is slow
+        check_time()  # the first write to new memory is slow
         part = slice(start, start + height)
         rows = K[part] if idx is None else K[np.ix_(idx[part], idx)]
         Q[part] = problem._signed(rows, problem.sigma[part], all_variables)
@@ -404,7 +404,7 @@ class DualProblem:
         """Evidence that Q is positive semidefinite, computed at each call, for up to `psd.CHECK_UP_TO` points."""
         if self.gram.is_psd_by_kernel:
             return psd.SpectrumEvidence("by kernel")
-        if self.gram.n > psd.CHECK_UP_TO:
+        if self.gram.n > psd.MAX_POINTS_CHECKED:
             return psd.SpectrumEvidence("unknown")
         # Signs, repeated points, an offset and a ridge keep a matrix positive semidefinite, and K is smaller than Q.
         found = psd.examine(self.gram.full())

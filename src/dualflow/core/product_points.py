@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .gram import KernelMatrix
-from .runtime.clock import look
+from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
 __all__ = ["ProductPoints"]
@@ -70,7 +70,7 @@ class ProductPoints:
             return plain - self.half[:, None] * weights.sum(axis=0) - other.half @ weights
         out, height = np.empty((len(self), weights.shape[1])), max(1, MAX_VALUES_STORED // max(1, len(other)))
         for start in range(0, len(self), height):
-            look()
+            check_time()
             rows = slice(start, start + height)
             base = self.points[rows] @ other.points.T
             base -= self.half[rows, None]

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from ..exceptions import ProblemError
 from .kernel_functions import as_matrix, check_precomputed
 from .runtime.arrays import PART_NUMBERS
-from .runtime.memory import borrowed
+from .runtime.memory import arena_array
 
-__all__ = ["CHECK_UP_TO", "REPAIRS", "Repair", "SpectrumEvidence", "examine", "repair"]
+__all__ = ["MAX_POINTS_CHECKED", "REPAIRS", "Repair", "SpectrumEvidence", "examine", "repair"]
 
 #: Largest n for which evidence is computed by default: it takes one Cholesky factorisation, a second at most.
-CHECK_UP_TO = 4096
+MAX_POINTS_CHECKED = 4096
 
 #: Methods of `repair` for eigenvalues λ < 0: replace them by 0, by −λ, or add −λ_min to all eigenvalues.
 REPAIRS = ("clip", "flip", "shift")
@@ -67,7 +67,7 @@ class SpectrumEvidence:
         if self.kind == "indefinite":
             return f"indefinite: no bound exists (smallest eigenvalue {self.smallest_eigenvalue:.3g})"
         if self.kind == "unknown":
-            return f"unknown: more than {CHECK_UP_TO} points of a kernel without guarantee, no bound given"
+            return f"unknown: more than {MAX_POINTS_CHECKED} points of a kernel without guarantee, no bound given"
         return f"positive semidefinite ({self.kind})"
 
 
@@ -92,7 +92,7 @@ def _has_factor(Q: NDArray, slack: float) -> bool:
     n = len(Q)
     if float(Q.diagonal().min()) < -slack:
         return False
-    shifted = borrowed((n, n), float)
+    shifted = arena_array((n, n), float)
     for rows in _strips(n):
         shifted[rows, rows.start :] = Q[rows, rows.start :]
     shifted.flat[:: n + 1] += slack

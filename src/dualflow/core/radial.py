@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ._points import scale_points, scaled_points
 from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_square, radial_sum
 from .runtime.arrays import MARK, immutable, immutable_from, immutable_parts, immutable_rows, in_parts
-from .runtime.clock import look
-from .runtime.memory import borrowed
+from .runtime.clock import check_time
+from .runtime.memory import arena_array
 from .runtime.threads import STRETCH_WORK, allowed, share, stretches
 from .sparse_points import SparsePoints, products
 
@@ -77,7 +77,7 @@ MAX_PRODUCTS_PER_CALL_SPARSE = 1 << 25
 #: Kernel values of an expansion that are stored at a time.
 MAX_VALUES_STORED = 1 << 21
 #: Cost of the exponential of a kernel value, in multiplications.
-AN_EXPONENTIAL = 16
+EXPONENTIAL_COST = 16
 #: Least rows of a stretch of the compiled kernel, each of which packs all other points first.
 MIN_ROWS = 64
 #: Rows of a stretch with BLAS are a multiple of this: the tiles of BLAS, and with them the bits, are then those of one
@@ -196,7 +196,7 @@ class RadialPoints:
     @property
     def cost(self) -> int:
         """The cost of a kernel value, in multiplications."""
-        return AN_EXPONENTIAL + (self.points.shape[1] if self.bits is None else 4 * self.bits.shape[1])
+        return EXPONENTIAL_COST + (self.points.shape[1] if self.bits is None else 4 * self.bits.shape[1])
 
     def _table(self, other: RadialPoints) -> NDArray | None:
         """Return the table of kernel values in the precision of these points, or None unless both have bits."""
@@ -223,7 +223,7 @@ class RadialPoints:
         narrow = not self.is_sparse and self.points.shape[1] <= MAX_FEATURES_STORED[self.points.itemsize]
         few = table is not None or narrow
         if few and table is None and len(self) * len(other) * self.cost <= STRETCH_WORK:
-            look()
+            check_time()
             radial_rows(self.points, self.half, other.points, other.half, K)
             return K
 
@@ -281,7 +281,7 @@ class RadialPoints:
         """Return the kernel values of all pairs; those below the diagonal may be arbitrary."""
         if not self.has_few_features:
             return self.kernel(self)
-        K = borrowed((len(self), len(self)), self.points.dtype)
+        K = arena_array((len(self), len(self)), self.points.dtype)
         height = self.rows_per_call(self)
         if height >= len(self):
             radial_rows(self.points, self.half, self.points, self.half, K, upper=True)
@@ -296,9 +296,9 @@ class RadialPoints:
         """Return Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
         count, size, is_compiled = len(self), max(1, len(other)), self.has_few_features and self.table is None
-        work = size * (self.cost - AN_EXPONENTIAL + AN_EXPONENTIAL * weights.shape[1])  # of one of these points
+        work = size * (self.cost - EXPONENTIAL_COST + EXPONENTIAL_COST * weights.shape[1])  # of one of these points
         if is_compiled and count * work <= STRETCH_WORK:
-            look()
+            check_time()
             sums: NDArray = radial_sum(other.points, other.half, self.points, self.half, weights)
             return sums
         out = np.empty((count, weights.shape[1]))
@@ -312,7 +312,7 @@ class RadialPoints:
             elif few:
                 out[rows] = radial_sum(other.points, other.half, part.points, part.half, weights)
             else:
-                buffer = None if self.is_sparse else borrowed((len(part), len(other)), self.points.dtype)
+                buffer = None if self.is_sparse else arena_array((len(part), len(other)), self.points.dtype)
                 out[rows] = part.kernel(other, buffer) @ weights
 
         height = self.rows_per_call(other)
@@ -339,7 +339,7 @@ class RadialPoints:
         # number of threads, so neither do the bits of the result.
         count = max(1, min(n * n * cost // (2 * STRETCH_WORK), n // TILE, MAX_SUMS))
         if count == 1 and few and n * n <= MAX_VALUES_PER_CALL:
-            look()
+            check_time()
             sum_of_all: NDArray = radial_square(self.points, self.half, weights, 0, n)
             return sum_of_all
         edges = [0, *(int(n * np.sqrt((k + 1) / count)) // TILE * TILE for k in range(count - 1)), n]
@@ -351,15 +351,15 @@ class RadialPoints:
             if few:
                 width = max(TILE, MAX_VALUES_PER_CALL // max(1, stop) // TILE * TILE)
                 for first in range(start, stop, width):
-                    look()
+                    check_time()
                     sums[k] += radial_square(self.points, self.half, weights, first, min(first + width, stop))
                 return
             height = max(1, MAX_VALUES_STORED // max(1, stop))
             for first in range(start, stop, height):
-                look()
+                check_time()
                 J = slice(first, min(first + height, stop))
                 part, before = self.take(J), self.take(slice(0, J.stop))
-                K = part.kernel(before, borrowed((len(part), J.stop), self.points.dtype))
+                K = part.kernel(before, arena_array((len(part), J.stop), self.points.dtype))
                 sums[k][J] += K @ weights[: J.stop]
                 sums[k][: J.start] += weights[J] @ K[:, : J.start]
 

@@ -19,10 +19,20 @@ from .runtime.threads import cached_property
 from .shot_floor import sampled_excess
 from .status import Status
 
-__all__ = ["SHARP", "Cost", "DirectResult", "LeftOut", "Progress", "Solution", "Status", "Trajectory", "raw_summaries"]
+__all__ = [
+    "MAX_GAP_UNREFINED",
+    "Cost",
+    "DirectResult",
+    "LeftOut",
+    "Progress",
+    "Solution",
+    "Status",
+    "Trajectory",
+    "raw_summaries",
+]
 
 #: Certified relative gap up to which no refinement is run.
-SHARP = 1e-10
+MAX_GAP_UNREFINED = 1e-10
 #: Excess of the circuits' result up to which they contributed to a refined one.
 MAX_EXCESS = 0.05
 #: The same as a multiple of the excess of the optimum, sampled with the same shots.

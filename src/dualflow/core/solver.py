@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..catalogue import SOLVER_CLASSES, Catalogue, Listed
-from ..exceptions import SolverMismatch, near_miss
+from ..catalogue import SOLVER_CLASSES, Catalogue, CatalogueEntry
+from ..exceptions import SolverMismatch, did_you_mean
 from .options import check_fields
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
@@ -33,7 +33,7 @@ StateT = TypeVar("StateT")
 
 
 @dataclass(frozen=True)
-class Solver(Listed, Generic[ContextT, StateT]):
+class Solver(CatalogueEntry, Generic[ContextT, StateT]):
     """Base class of solvers. Subclasses are frozen dataclasses; their fields are their options, each declared with its
     bounds (`core.options.option`).
 
@@ -174,7 +174,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
         return False
 
     def wants_whole(self, context: ContextT, state: StateT) -> bool:
-        """Whether the rest of the run needs most of an expensive kernel matrix (`KeptGram.is_dear`).
+        """Whether the rest of the run needs most of an expensive kernel matrix (`KeptGram.is_expensive`).
 
         The certifier then computes it once, in float64, and the workspace has a float32 copy of it.
         """
@@ -228,7 +228,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
         for option in options:
             if option not in known:
                 has = f"its options are {', '.join(known)}" if known else "it has no options"
-                near = near_miss(cls.renamed.get(option, option), known)
+                near = did_you_mean(cls.renamed.get(option, option), known)
                 raise TypeError(f"solver {cls.name!r} has no option {option!r}{near} ({has})")
         return cls(**options)
 

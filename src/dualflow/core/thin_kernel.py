@@ -15,7 +15,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from .kernel_functions import of_products
-from .runtime.clock import look
+from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
 __all__ = ["ThinBlock", "is_thin", "thin_block", "thin_product"]
@@ -59,7 +59,7 @@ def thin_block(gram: Any, rows: NDArray | slice, J: NDArray | slice) -> ThinBloc
     height = max(1, int(MAX_WORK_PER_PART / max(1.0, columns.shape[1] * own.cost_per_value(columns)))) if size else 1
     parts = []
     for start in range(0, len(own), height):
-        look()
+        check_time()
         parts.append(_sparse_part(gram, own[start : start + height].sparse_times(columns)))
     rest = parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr")
     base, left, right = _constants(gram, rows, J)
@@ -78,7 +78,7 @@ def thin_product(gram: Any, v: NDArray, rows: NDArray | slice, J: NDArray) -> ND
     out = np.empty(len(own))
     height = max(1, int(MAX_WORK_PER_PART / max(1.0, columns.shape[1] * own.cost_per_value(columns))))
     for start in range(0, len(own), height):
-        look()
+        check_time()
         part = slice(start, start + height)
         out[part] = _sparse_part(gram, own[part].sparse_times(columns)) @ weights
     out += base * float(weights.sum())

@@ -19,11 +19,11 @@ from .kernel_cache import KeptGram
 from .low_rank import LowRankSystem, thin_factor
 from .problem import DualProblem, Kind
 from .radial import RadialPoints
-from .runtime.memory import borrowed
+from .runtime.memory import arena_array
 from .runtime.threads import cached_property
 from .sparse_points import SparsePoints
 
-__all__ = ["Workspace", "twin"]
+__all__ = ["Workspace", "isolated_copy"]
 
 _FIELDS = tuple(field.name for field in fields(DualProblem))
 _given = attrgetter(*_FIELDS)
@@ -36,7 +36,7 @@ MAX_N_FACTOR = 5000
 MIN_N_LOW_RANK = 1024
 
 #: Variables up to which single columns are taken from the dense Q (128 MB).
-DENSE_UP_TO = 4000
+MAX_N_DENSE = 4000
 #: Cached products: solvers and refinement request the same few vectors, which cost nSV kernel columns each.
 MAX_PRODUCTS_CACHED = 4
 
@@ -44,8 +44,8 @@ MAX_PRODUCTS_CACHED = 4
 class Workspace(DualProblem):
     """A problem with caches: kernel rows, the dense Q, the last few products, evidence on the spectrum.
 
-    The workspace of a solver is made of a `twin` of the problem, and certificates are made from another workspace: a
-    solver that writes to its caches cannot change them.
+    The workspace of a solver is made of an `isolated_copy` of the problem, and certificates are made from another
+    workspace: a solver that writes to its caches cannot change them.
 
     Parameters
     ----------
@@ -123,13 +123,13 @@ class Workspace(DualProblem):
         return self._inverse
 
     @property
-    def keeps_dense(self) -> bool:
+    def uses_dense_columns(self) -> bool:
         """Whether `columns_at_hand` reads columns of the dense Q."""
-        return self.n <= DENSE_UP_TO
+        return self.n <= MAX_N_DENSE
 
-    def columns_at_hand(self) -> Callable[[int], NDArray]:
+    def cached_columns(self) -> Callable[[int], NDArray]:
         """Return a function that returns column j of Q, shape (n,): from the dense Q, or `kept_column` for large n."""
-        return self.dense().__getitem__ if self.keeps_dense else self.kept_column  # Q is symmetric
+        return self.dense().__getitem__ if self.uses_dense_columns else self.kept_column  # Q is symmetric
 
     def kept_column(self, j: int) -> NDArray:
         """Return column j of Q, shape (n,), from cached kernel rows."""
@@ -159,7 +159,7 @@ class Workspace(DualProblem):
         if known is None or known.nbytes < size:
             room = size if known is None else max(size, 2 * known.nbytes)
             known = None  # free it before more is taken
-            known = borrowed((room,), np.uint8)
+            known = arena_array((room,), np.uint8)
         self._scratch[name] = known
         return known[:size].view(dtype).reshape(shape)
 
@@ -207,7 +207,7 @@ class Workspace(DualProblem):
         return work
 
 
-def twin(problem: DualProblem) -> DualProblem:
+def isolated_copy(problem: DualProblem) -> DualProblem:
     """Return an equal problem of new objects for a solver: changes to its attributes do not reach ``problem``.
 
     Shared are numbers, read-only memory, and the code of a callable kernel.

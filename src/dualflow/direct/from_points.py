@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.gram import Gram
-from ..core.radial import AN_EXPONENTIAL, RadialPoints
-from ..core.runtime.memory import borrowed
+from ..core.radial import EXPONENTIAL_COST, RadialPoints
+from ..core.runtime.memory import arena_array
 from ..working_set._from_points import solve_points
 from ..working_set._wishes import begin, multiplier, violations, weights_of
 from ..working_set.descent import MIN_GAP_FLOAT32, MIN_KKT_FLOAT32
@@ -35,7 +35,7 @@ MIN_OBJECTIVE = 1e-300
 
 def pays_in_float32(gram: Gram, n: int, rows: float, thresholds: Thresholds = USUAL) -> bool:
     """Whether ``rows`` kernel rows of n points are made in float32 first."""
-    products = rows * n * (AN_EXPONENTIAL + gram.X.shape[1])
+    products = rows * n * (EXPONENTIAL_COST + gram.X.shape[1])
     return bool(gram.is_safe_in_single) and products >= thresholds.min_rows_float32
 
 
@@ -222,7 +222,7 @@ class PointSearch:
         fixed[W] = False
         (others,) = fixed.nonzero()
         points, beta = self.points.take(W), self.beta[W]
-        K = points.kernel(points, borrowed((len(W), len(W)), float))
+        K = points.kernel(points, arena_array((len(W), len(W)), float))
         self.entries += float(len(W)) * (len(W) + len(others))
         gradient = K @ beta - self.ep[W]
         if len(others):

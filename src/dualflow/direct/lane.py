@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind, constant
-from ..core.solution import SHARP
+from ..core.solution import MAX_GAP_UNREFINED
 from .pairs import solve_pair
 from .results import CertifiedResult, DirectPair, DirectSimplex
 from .simplex import simplex_from_points, suits_simplex_points
@@ -61,5 +61,5 @@ def solve_directly(
     if not suits_simplex_points(problem, thresholds):
         return None
     begun = time.monotonic()
-    found = simplex_from_points(problem, min(SHARP, tol) if refine else tol, thresholds)
+    found = simplex_from_points(problem, min(MAX_GAP_UNREFINED, tol) if refine else tol, thresholds)
     return None if found is None else DirectSimplex(found, time.monotonic() - begun)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..core.gram import Gram
 from ..core.runtime.arrays import immutable
-from ..core.runtime.memory import borrowed
+from ..core.runtime.memory import arena_array
 from ..working_set._classes import N_COLUMNS, N_FIRST, N_SECOND
 from .strategy import USUAL, Thresholds
 
@@ -46,7 +46,7 @@ def dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds
     """Return all pairs of classes of few points, over one kernel matrix of all points."""
     order, ends = np.concatenate(groups), sizes.cumsum()
     n, starts = len(order), ends - sizes
-    K = borrowed((n, n), float)
+    K = arena_array((n, n), float)
     points = gram.radial_points(float, order) if gram.is_radial else None
     if points is not None:
         points.kernel(points, K)
@@ -109,7 +109,7 @@ class SharedBlocks:
         kept = np.flatnonzero(self.is_kept).tolist()
         self.order = np.concatenate([groups[k] for k in kept] or [np.empty(0, dtype=np.intp)])
         self.points = gram.radial_points(float, self.order) if gram.is_radial else None
-        self.within = borrowed((int(squares[self.is_kept].sum()),), float)
+        self.within = arena_array((int(squares[self.is_kept].sum()),), float)
         for k in kept:
             self._values(k, self._points_of(k), self.block(k))
 
@@ -134,7 +134,7 @@ class SharedBlocks:
         """Return the pairs of class i with kept classes whose points follow one another."""
         n, start = self.sizes[others], int(self.points_at[others[0]])
         width = int(n.sum())
-        between = borrowed((int(self.sizes[i]), width), float)
+        between = arena_array((int(self.sizes[i]), width), float)
         self._values(i, slice(start, start + width), between)
         m, within_at, bounds = np.full(len(others), self.sizes[i]), self.within_at, self.bounds_at
         places = self.points_at[others] - start

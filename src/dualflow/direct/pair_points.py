@@ -20,7 +20,7 @@ from ..core.gram import Gram
 from ..core.radial import FEW_FEATURES, RadialPoints
 from ..core.runtime import clock
 from ..core.runtime.threads import cached_property
-from ..core.solution import SHARP
+from ..core.solution import MAX_GAP_UNREFINED
 from ..core.sparse_points import SparsePoints
 from ..working_set._point_pairs import HIGH, IN_FLOAT32, LOW, LOWER_BOUND, N_FIGURES, OBJECTIVE, solve_point_pairs
 from ..working_set.descent import MIN_KKT_FLOAT32
@@ -202,7 +202,7 @@ def expected_support(
         J = np.arange(size) * len(order) // size
         sample = PointSearch(gram, order[J], e[J], 1.0, upper[J], np.zeros(size), np.inf, thresholds)
         sample.solve(np.inf)
-        clock.look()
+        clock.check_time()
         alpha = sample.alpha
         is_support = alpha > 0
         free = np.count_nonzero(is_support & (alpha < sample.upper))
@@ -218,7 +218,7 @@ def pair_from_points(
     m: int,
     upper: NDArray,
     sign: float,
-    gap_tol: float = SHARP,
+    gap_tol: float = MAX_GAP_UNREFINED,
     start: NDArray | None = None,
     thresholds: Thresholds = USUAL,
 ) -> PairArrays | None:
@@ -268,7 +268,7 @@ def pair_from_points(
 
     products = PointSums(gram, search.points, search.single, e, 1.0, thresholds)
     while True:
-        clock.look()
+        clock.check_time()
         alpha = search.alpha
         project_pair(m, upper, sign, alpha, point, weights, figures[0])
         sums = products.compute(weights, certify)

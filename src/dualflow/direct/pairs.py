@@ -22,7 +22,7 @@ from ..core._pair_bound import certify_listed
 from ..core.bounds import growth_of
 from ..core.gram import Gram
 from ..core.runtime.arrays import filled
-from ..core.solution import SHARP
+from ..core.solution import MAX_GAP_UNREFINED
 from ..working_set import _classes, _point_pairs
 from ..working_set.whole import KKT_TOL_ROUND_OFF, solve_dense_pairs
 from .pair_blocks import BlockList, SharedBlocks, dense_list
@@ -52,8 +52,8 @@ class GapTols(NamedTuple):
 
     @classmethod
     def of(cls, tol: float, refine: bool) -> GapTols:
-        """Return the gaps for a requested certified gap, and `SHARP` for the computed one if refined."""
-        return cls(min(SHARP, tol) if refine else tol, tol)
+        """Return the gaps for a requested certified gap, and `MAX_GAP_UNREFINED` for the computed one if refined."""
+        return cls(min(MAX_GAP_UNREFINED, tol) if refine else tol, tol)
 
 
 def solve_pair(
@@ -117,7 +117,7 @@ class PairBatch(Sequence[PairResult | None]):
     tol : float
         Certified relative gap to reach.
     refine : bool, default=True
-        Whether the computed gap has to reach `SHARP` too.
+        Whether the computed gap has to reach `MAX_GAP_UNREFINED` too.
     thresholds : Thresholds
 
     Attributes
@@ -212,7 +212,7 @@ class PairBatch(Sequence[PairResult | None]):
         self._lists = [of_class(i) for i in range(classes - 1)]
         return counts
 
-    def at_once(self) -> list[PairResult] | None:
+    def all_pairs(self) -> list[PairResult] | None:
         """Return all pairs, in order; None if any needs a run."""
         for found, pairs in zip(self._found, self._lists, strict=False):
             found.extend(pairs)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..core._bound import in_doubt
 from ..core.gram import Gram
 from ..core.mixed_precision import is_bounded, rough_sums
-from ..core.radial import AN_EXPONENTIAL, RadialPoints, radial_product
+from ..core.radial import EXPONENTIAL_COST, RadialPoints, radial_product
 from .strategy import USUAL, Thresholds
 
 __all__ = ["PointSums"]
@@ -65,7 +65,7 @@ class PointSums:
         """
         (J,), n, single = weights.nonzero(), len(weights), self.single
         self.columns = len(J)
-        pays = n * len(J) * (AN_EXPONENTIAL + self.features) >= self.thresholds.min_product_float32
+        pays = n * len(J) * (EXPONENTIAL_COST + self.features) >= self.thresholds.min_product_float32
         if single is None or not (pays and is_bounded(weights[J], self.reach, self.features)):
             sums = self._exact(slice(None), J, weights)
             certify(sums)

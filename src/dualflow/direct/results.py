@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.bounds import VANISHES, gaps
+from ..core.bounds import MIN_PART_OF_TERMS, gaps
 from ..core.certificate import Certificate
 from ..core.problem import DualProblem
 from ..core.psd import SpectrumEvidence
@@ -22,7 +22,7 @@ from ..refinement.refine import support_set
 from .pair_points import EMPTY
 from .simplex import SimplexResult
 
-__all__ = ["Batch", "CertificateRow", "CertifiedResult", "DirectPair", "DirectSimplex", "PairResult", "together"]
+__all__ = ["Batch", "CertificateRow", "CertifiedResult", "DirectPair", "DirectSimplex", "PairResult", "joined_weights"]
 
 #: The reason that an error for a negative gap gives.
 NEGATIVE_GAP_REASON = "X changed while the pair was solved"
@@ -54,7 +54,7 @@ class CertificateRow(NamedTuple):
     @property
     def vanishes(self) -> bool:
         """Whether objective and bound are 0 up to float64's rounding."""
-        return max(abs(self.objective), abs(self.lower_bound)) <= VANISHES * self.terms
+        return max(abs(self.objective), abs(self.lower_bound)) <= MIN_PART_OF_TERMS * self.terms
 
     def meets_tols(self, tol: float, tol_with_rounding: float) -> bool:
         """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with the bound on rounding."""
@@ -205,7 +205,7 @@ class PairResult:
         )
 
 
-def together(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:
+def joined_weights(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:
     """Return the joined `coefficients`, and the biases, of consecutive pairs of one batch."""
     batch, first, last = pairs[0].batch, pairs[0].number, pairs[-1].number
     return batch.weights[batch.span(first).start : batch.span(last).stop], batch.biases[first : last + 1]

@@ -89,7 +89,7 @@ def simplex_from_points(problem: DualProblem, gap_tol: float, thresholds: Thresh
     bound: tuple[float, Interval | None] = (-np.inf, None)
     certify_s = 0.0
     while True:
-        clock.look()
+        clock.check_time()
         begun = time.monotonic()
         alpha = search.alpha
         point = problem.project(alpha)

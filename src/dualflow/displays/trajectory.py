@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError, near_miss
+from ..exceptions import ProblemError, did_you_mean
 from ._axes import (
     BLUE,
     LEAST_GAP,
@@ -145,7 +145,7 @@ class TrajectoryDisplay:
         chosen = (quantities,) if isinstance(quantities, str) else tuple(quantities)
         if unknown := [name for name in chosen if name not in QUANTITIES]:
             known = ", ".join(QUANTITIES)
-            raise ProblemError(f"quantities={unknown[0]!r} must be of {known}{near_miss(unknown[0], QUANTITIES)}")
+            raise ProblemError(f"quantities={unknown[0]!r} must be of {known}{did_you_mean(unknown[0], QUANTITIES)}")
         if not chosen:
             raise ProblemError("quantities is empty; name one at least")
         if isinstance(max_lines, bool) or not isinstance(max_lines, int | np.integer) or max_lines < 1:

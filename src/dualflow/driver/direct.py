@@ -15,8 +15,8 @@ from ..core.certificate import Certificate, Certifier
 from ..core.problem import DualProblem
 from ..core.runtime import clock
 from ..core.runtime.arrays import immutable
-from ..core.solution import SHARP, Cost, DirectResult, Progress, Solution, Status
-from ..core.workspace import twin
+from ..core.solution import MAX_GAP_UNREFINED, Cost, DirectResult, Progress, Solution, Status
+from ..core.workspace import isolated_copy
 from ..direct.results import CertifiedResult
 from ..refinement.refine import support_set
 from ..solvers import Solver
@@ -149,7 +149,7 @@ def solve_directly(
                 error.solution = ended  # type: ignore[attr-defined]
             raise
     if deadline is None:
-        clock.look()  # if a limit of the caller has passed, its work is given up as a whole
+        clock.check_time()  # if a limit of the caller has passed, its work is given up as a whole
     return solution
 
 
@@ -159,10 +159,10 @@ def _run_direct(
     """Return the certified result of the solver's direct method; None if it gave up or misses its tolerances."""
     try:
         with clock.within(deadline) if deadline is not None else contextlib.nullcontext():
-            clock.look()
+            clock.check_time()
             ours = type(engine).__module__.startswith("dualflow.")
             # A solver from outside gets a copy, so that it cannot change the problem.
-            found = engine.solve_directly(problem if ours else twin(problem), tol, refine)
+            found = engine.solve_directly(problem if ours else isolated_copy(problem), tol, refine)
             if found is None or (ours and isinstance(found, CertifiedResult)):
                 return found
             if not isinstance(found, DirectResult):
@@ -178,6 +178,6 @@ def _run_direct(
         if deadline is None:
             raise
         return None
-    gap_tol = min(SHARP, tol) if refine else tol
+    gap_tol = min(MAX_GAP_UNREFINED, tol) if refine else tol
     meets = certificate.reaches(gap_tol) and certificate.within(tol) and certificate.is_near_feasible(tol)
     return _ForeignResult(found, certifier, seconds, certificate) if meets else None

@@ -19,8 +19,8 @@ from ..core.certificate import Certificate, Certifier
 from ..core.problem import DualProblem
 from ..core.runtime import clock
 from ..core.runtime.arrays import immutable
-from ..core.solution import SHARP, Cost, Solution, Status
-from ..refinement.refine import LARGE, support_set
+from ..core.solution import MAX_GAP_UNREFINED, Cost, Solution, Status
+from ..refinement.refine import MAX_N_REFINED, support_set
 from ..solvers import Solver
 from .run import Run, number
 
@@ -61,7 +61,7 @@ def conclude(run: Run, refine: bool | str, problem: DualProblem) -> Solution:
             return _solution_of(run, problem, run.reported, refine)
     except clock.OutOfTime:
         run.status = Status.TIME_LIMIT
-        with clock.at_leisure():
+        with clock.without_time_limit():
             needed_s = run.certifier.seconds(run.alpha())
         return replace(uncertified(run, problem), extras={"certificate_s": np.array(needed_s)})
 
@@ -139,7 +139,7 @@ def _solution_of(run: Run, problem: DualProblem, reported: dict[str, Any], refin
         run.status = Status.OPTIMAL
     elif run.status in _MAY_BE_NOISE and engine.drowned(run.context, run.state):
         run.status = Status.DROWNED
-    if refine == "early" and raw is not None and raw.reaches(run.tol) and problem.n > LARGE:
+    if refine == "early" and raw is not None and raw.reaches(run.tol) and problem.n > MAX_N_REFINED:
         refine = False  # it would take about as long again
     gradient = engine.gradient(run.context, run.state) if refine and run.state is not None else None
     if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
@@ -193,7 +193,7 @@ def _finish(
         witness = inseparability_witness(problem, start)
     exact = (
         raw is not None
-        and raw.reaches(SHARP)
+        and raw.reaches(MAX_GAP_UNREFINED)
         and raw.within(run.tol)
         and run.state is not None
         and run.engine.is_exact(run.state)

@@ -246,7 +246,7 @@ class Run:
             if self.steps >= max_steps:
                 self.status = Status.STEP_LIMIT
                 break
-            clock.look()
+            clock.check_time()
             with self.checkpoint_file.blame_file():
                 with clock.within(self.stop_at()):
                     self.share_kernel_matrix()
@@ -296,8 +296,8 @@ class Run:
         if self.shared or self.workspace is None or not self.engine.wants_whole(self.context, self.state):
             return
         self.shared, gram = True, self.certifier.workspace.gram
-        if gram.is_dear:
-            self.workspace.gram.take_single(gram.in_single())
+        if gram.is_expensive:
+            self.workspace.gram.use_float32(gram.in_single())
 
     def has_ended(self) -> bool:
         """Whether the run has ended, by its certificate or by the solver; sets `status`."""

@@ -20,7 +20,7 @@ from ..core.runtime import clock
 from ..core.runtime.threads import blas_for
 from ..core.solution import Progress, Solution
 from ..core.solver import BOUNDED
-from ..core.workspace import twin
+from ..core.workspace import isolated_copy
 from ..exceptions import FitError, ProblemError
 from ..solvers import Solver
 from ..solvers.registry import AUTO, DEFAULT_SOLVER, make_solver
@@ -36,9 +36,9 @@ __all__ = [
     "Progress",
     "check_limits",
     "check_time_limit",
-    "limited",
-    "patient",
+    "limit_kernel_wait",
     "solve",
+    "time_limited",
 ]
 
 
@@ -51,7 +51,7 @@ ON_INTERRUPT = OneOf(words=("raise", "keep"))
 _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds)")
 
 
-@clock.hearing()
+@clock.keeping_interrupts()
 def solve(
     problem: DualProblem,
     solver: str | Solver[Any, Any] = AUTO,
@@ -173,7 +173,7 @@ def solve(
         aimed = engine.aim(tol, hand_over=hand_over)
         certifier = Certifier(problem)
         posed, start = certifier.problem, _warm_start(problem, warm)
-        solvers_own = twin(posed)
+        solvers_own = isolated_copy(posed)
         aimed.check(solvers_own, certifier.psd.twin())
         started = time.monotonic()
         # The work after a run takes about as long as the work before it: reserve as much.
@@ -209,13 +209,13 @@ def solve(
             return conclude_interrupted(run, problem)
         if solution is not None:
             return solution
-    with blas_for(problem.n, shared=problem.gram.is_radial), patient(time_limit):
+    with blas_for(problem.n, shared=problem.gram.is_radial), limit_kernel_wait(time_limit):
         run = begin(hand_over=bool(refine))
         try:
             run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
             found = conclude(run, refine, problem)
             if time_limit is None:
-                clock.look()  # if a limit of the caller has passed, its work is given up as a whole
+                clock.check_time()  # if a limit of the caller has passed, its work is given up as a whole
             return found
         except KeyboardInterrupt as error:
             if on_interrupt == "keep":
@@ -257,7 +257,7 @@ def _solve_merged(
 
 
 @contextlib.contextmanager
-def limited(seconds: float | None, what: str, limit: float | None = None) -> Iterator[None]:
+def time_limited(seconds: float | None, what: str, limit: float | None = None) -> Iterator[None]:
     """Give up the work within after ``seconds``, with a `FitError`.
 
     Parameters
@@ -284,9 +284,9 @@ def limited(seconds: float | None, what: str, limit: float | None = None) -> Ite
 
 
 @contextlib.contextmanager
-def patient(seconds: float | None) -> Iterator[None]:
+def limit_kernel_wait(seconds: float | None) -> Iterator[None]:
     """Limit the time that the work within waits for kernel values: a device that hangs ends in a `FitError`."""
-    with clock.waiting(None if seconds is None else time.monotonic() + seconds):
+    with clock.with_kernel_limit(None if seconds is None else time.monotonic() + seconds):
         try:
             yield
         except clock.OutOfTime as error:

@@ -31,13 +31,13 @@ from ..core.runtime.arrays import in_parts
 from ..core.runtime.threads import cached_property
 from ..core.solution import Solution, raw_summaries
 from ..core.sparse_points import SparsePoints, is_sparse
-from ..driver.solve import check_time_limit, patient
+from ..driver.solve import check_time_limit, limit_kernel_wait
 from ..exceptions import ProblemError
 from ._persistence import Persistent
 from ._validation import checked_data
 
 __all__ = [
-    "LEAST_S",
+    "MIN_TIME_LEFT_S",
     "KernelMachine",
     "Support",
     "as_csr",
@@ -238,7 +238,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 #: Seconds reported as left when a time limit is over; above 0, because the driver refuses a limit of 0.
-LEAST_S = 1e-9
+MIN_TIME_LEFT_S = 1e-9
 
 
 def is_same(value: Any, other: Any) -> bool:
@@ -261,7 +261,7 @@ class _Transaction:
         if limit is not None:
             check_time_limit(limit)
             self.model._due = time.monotonic() + limit
-        self.kernels = patient(limit)
+        self.kernels = limit_kernel_wait(limit)
         self.kernels.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
@@ -445,7 +445,7 @@ class KernelMachine(Persistent):
     def _time_left(self) -> float | None:
         """Return the seconds left of ``time_limit``: the rest during a fit, all of it later, None without a limit."""
         limit: float | None = getattr(self, "time_limit", None)
-        return limit if limit is None or self._due is None else max(self._due - time.monotonic(), LEAST_S)
+        return limit if limit is None or self._due is None else max(self._due - time.monotonic(), MIN_TIME_LEFT_S)
 
     # --- prediction ----------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from ..solvers import Solver
 from ..solvers.registry import make_solver
 from ._base import KernelMachine, as_csr, frozen
 from ._packing import Pose, unpack_solutions
-from ._solving import check_arguments, jobs_of, solve_one
+from ._solving import check_arguments, solve_one, thread_count
 from ._validation import are_objects
 
 __all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "seeds_of", "without_round_off"]
@@ -80,10 +80,10 @@ class BatchMachine(KernelMachine):
         if not names:
             check_arguments(self)
         if self.n_jobs is not None:
-            jobs_of(self.n_jobs)
+            thread_count(self.n_jobs)
 
     def _expanded(self, X: Any) -> NDArray:
-        with at_most(None if self.n_jobs is None else jobs_of(self.n_jobs)):
+        with at_most(None if self.n_jobs is None else thread_count(self.n_jobs)):
             return super()._expanded(X)
 
     #: Feature weights by which a model with a linear kernel over dense points predicts, shape (r, n_features): those

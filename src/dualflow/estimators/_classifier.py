@@ -18,14 +18,14 @@ from ..exceptions import ProblemError
 from ._base import KernelMachine, immutable, set_by_fit, unavailable
 from ._validation import winners
 
-__all__ = ["Joint", "PairClassifier", "PairSupport", "constants_of", "join_support", "libsvm_layout", "pairs_of"]
+__all__ = ["Joint", "PairClassifier", "PairSupport", "class_pairs", "constants_of", "join_support", "libsvm_layout"]
 
 #: Numbers, classes and coefficients of the support vectors of one pair of classes.
 PairSupport = tuple[NDArray, NDArray, NDArray]
 
 
 @cache
-def pairs_of(classes: int) -> tuple[tuple[int, int], ...]:
+def class_pairs(classes: int) -> tuple[tuple[int, int], ...]:
     """Return the pairs of classes (0, 1), (0, 2), …, in the order of solutions and votes."""
     return tuple(combinations(range(classes), 2))
 
@@ -39,7 +39,7 @@ def constants_of(classes: int, present: NDArray) -> NDArray:
     """
     is_present = np.zeros(classes)
     is_present[present] = 1.0
-    first, second = np.array(pairs_of(classes)).T
+    first, second = np.array(class_pairs(classes)).T
     constants: NDArray = is_present[first] - is_present[second]
     return constants
 
@@ -92,7 +92,7 @@ def libsvm_layout(
     Entry k of ``place``, ``codes``, ``values`` and ``pair`` gives a coefficient's support vector, the class of that,
     the coefficient's value, and its pair.
     """
-    pairs = np.array(pairs_of(classes))
+    pairs = np.array(class_pairs(classes))
     pair_coef, dual_coef = np.zeros((count, len(pairs))), np.zeros((classes - 1, count))
     pair_coef[place, pair] = values
     first, second = pairs[pair].T
@@ -141,12 +141,12 @@ class PairClassifier(ClassifierMixin, KernelMachine):
 
     @property
     def _pairs(self) -> tuple[tuple[int, int], ...]:
-        return pairs_of(len(self.classes_))
+        return class_pairs(len(self.classes_))
 
     def _sides(self, k: int) -> tuple[int, int]:
         """Return the classes of y = +1 and y = −1 of the k-th solved pair."""
         present = range(len(self.classes_)) if self._present is None else self._present.tolist()
-        i, j = (present[code] for code in pairs_of(len(present))[k])
+        i, j = (present[code] for code in class_pairs(len(present))[k])
         return (j, i) if len(present) == 2 else (i, j)
 
     def _columns(self) -> NDArray:

@@ -23,7 +23,7 @@ from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..driver.solve import DEFAULT_SOLVER, solve
 from ..exceptions import FitError, ProblemError
-from ..online.invasion import blur
+from ..online.invasion import round_off_gap
 from ..online.stream import Community, learn
 from ..refinement.refine import refine, snap
 from ._base import fitted
@@ -119,7 +119,7 @@ class Ecology(StreamMachine):
         certifier = Certifier(problem)
         if certifier.psd.is_psd:
             gap, _ = certifier.appraise(community.alpha, community.h + problem.p)
-            if gap <= 0.1 * self.tol and blur(problem, community.alpha, community.h) <= 0.1 * self.tol:
+            if gap <= 0.1 * self.tol and round_off_gap(problem, community.alpha, community.h) <= 0.1 * self.tol:
                 return
         # A new certifier: the one above has built the whole matrix for its spectrum, and its gap may differ by
         # round-off from the one that `certificate_` will show.

@@ -16,9 +16,9 @@ from ..core.growing import GrowingGram
 from ..core.options import Number
 from ..core.solution import Solution
 from ..exceptions import ProblemError
-from ..online.leave_one_out import Path, recorded
+from ..online.leave_one_out import Path, recorded_path
 from ..online.remembering import Stream
-from ..online.settling import settle
+from ..online.settling import restore_optimum
 from ..problems import Growing
 from ._base import as_ids, fitted, new_ids, uninterrupted
 from ._streaming import TOL, StreamMachine, optimum, remembered, warn_of_gap
@@ -91,7 +91,7 @@ class IncrementalMachine(StreamMachine):
 
     def _bring_to_optimum(self, stream: Stream, *gone: NDArray) -> None:
         """Bring a stream to its optimum if round-off has moved it away; warn if the gap stays above `TOL`."""
-        warn_of_gap(settle(stream, optimum, *gone), TOL, stacklevel=5)
+        warn_of_gap(restore_optimum(stream, optimum, *gone), TOL, stacklevel=5)
 
     def _new_stream(self, model: Growing, some: NDArray) -> Stream:
         """Return an empty stream; ``some`` points fix the number of features."""
@@ -264,7 +264,7 @@ class IncrementalMachine(StreamMachine):
         ProblemError
             There are more than two classes.
         """
-        return recorded(self._only_stream("path"))
+        return recorded_path(self._only_stream("path"))
 
     def _only_stream(self, what: str) -> Stream:
         """Return the only stream; `ProblemError` names the method ``what`` if there are several."""

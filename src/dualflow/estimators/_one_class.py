@@ -19,11 +19,11 @@ from sklearn.base import OutlierMixin
 from ..core.options import Number, OneOf, Rule
 from ..core.problem import DualProblem
 from ..core.solution import Solution
-from ..driver.solve import limited
+from ..driver.solve import time_limited
 from ..exceptions import ProblemError
 from ..online.leave_one_out import each_without
-from ..problems.checks import SHARE
-from ..problems.description import SHARE_OR_NONE
+from ..problems.checks import NU_RULE
+from ..problems.description import NU_OR_NONE_RULE
 from ._base import KernelMachine, fitted, immutable, set_by_fit, unavailable
 from ._solving import LEFT_OUT_TOL, certified_optimum
 from ._verify import stored
@@ -180,9 +180,9 @@ def left_out_scores(problem: DualProblem, alpha: NDArray) -> LeftOutScores:
 
 
 #: Rule of ``nu`` where "auto" takes it from the share of new points to reject.
-NU_RULE = replace(SHARE, words=("auto",))
+NU_RULE = replace(NU_RULE, words=("auto",))
 #: The same where ``nu`` may also be None.
-NU_RULE_OR_NONE = replace(SHARE_OR_NONE, words=("auto",))
+NU_RULE_OR_NONE = replace(NU_OR_NONE_RULE, words=("auto",))
 #: Share of new points to reject where ``contamination`` is not given: the customary 5 %.
 DEFAULT_REJECTED_SHARE = 0.05
 #: Scores of new points, one for each leave-one-out model, that are held at a time: 16 MB.
@@ -237,7 +237,7 @@ class ShareOfNew(OutlierMixin, KernelMachine):
         what = f"the models without each of {solution.problem.n} points were found"
         with (
             np.errstate(over="ignore", invalid="ignore"),
-            limited(self._time_left(), what, getattr(self, "time_limit", None)),
+            time_limited(self._time_left(), what, getattr(self, "time_limit", None)),
         ):
             found = left_out_scores(solution.problem, solution.certificate.alpha)
         self._finite(found.values)
@@ -421,7 +421,7 @@ def sphere(squared_radius: float, diag: NDArray, center_square: float) -> tuple[
 class Ball(OutlierMixin, KernelMachine):
     """Base class of data descriptions, which decide by R² − ‖φ(x) − a‖² with a = Σ αᵢφ(xᵢ) (Howell 23)."""
 
-    _rules = {"nu": SHARE_OR_NONE}
+    _rules = {"nu": NU_OR_NONE_RULE}
 
     nu: Any
 

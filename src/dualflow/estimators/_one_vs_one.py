@@ -23,18 +23,25 @@ from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.runtime.arrays import immutable
 from ..core.solution import Cost, Solution, Status
-from ..direct.results import DirectPair, PairResult, together
+from ..direct.results import DirectPair, PairResult, joined_weights
 from ..driver.direct import result_of
 from ..driver.result import provenance_of
-from ..problems.classification import COST
+from ..problems.classification import C_RULE
 from ..refinement.refine import support_set
 from ..solvers import Solver
 from ..solvers.working_set import WorkingSet
 from ._base import fitted
 from ._batch import MIN_RELATIVE_COEF, BatchMachine, iterations_of
-from ._classifier import constants_of, libsvm_layout, pairs_of
+from ._classifier import class_pairs, constants_of, libsvm_layout
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, class_weights, classes_with_weight, encode, nonnegative_weight, several
+from ._validation import (
+    checked_data,
+    class_weights,
+    classes_with_weight,
+    encode,
+    nonnegative_weight,
+    require_two_classes,
+)
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
 __all__ = [
@@ -59,7 +66,7 @@ def can_use_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
     that is positive semidefinite by its form.
     """
     is_default = engine == WorkingSet() and model.max_iter == -1 and not model.warm_start
-    is_hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
+    is_hinge = model.loss == "hinge" and model.fit_intercept is True and C_RULE.check("C", model.C) < np.inf
     is_small = model.refine or gram.n <= MAX_POINTS_UNREFINED
     return bool(is_default and is_hinge and is_small and gram.is_psd_by_kernel)
 
@@ -100,7 +107,7 @@ class Pairs(Sequence[NDArray]):
     def __init__(self, codes: NDArray, classes: int) -> None:
         self.order, self.starts = by_class(codes.astype(np.intp, copy=False), classes)
         self.groups = [self.order[start:end] for start, end in pairwise(self.starts.tolist())]
-        self._classes = pairs_of(classes)
+        self._classes = class_pairs(classes)
         self._codes = codes[codes >= 0] if len(self.order) < len(codes) else codes
 
     def of(self, points: NDArray) -> Pairs:
@@ -154,7 +161,7 @@ def read_pairs(
         members = list(group)
         own = [result for k in members if (result := results[k]) is not None]
         if own:
-            values, intercepts = together(own)
+            values, intercepts = joined_weights(own)
         else:
             solution = found[members[0]]
             values, intercepts = np.empty(len(solution.coefficients)), np.array([solution.bias])
@@ -176,7 +183,7 @@ def spread_to_all_pairs(
     A pair with an absent class has no support vectors, coefficients or steps, and the bias of `constants_of`. Returns
     n_support, bias, pair_coef, dual_coef and steps.
     """
-    pairs = np.array(pairs_of(classes))
+    pairs = np.array(class_pairs(classes))
     solved = np.flatnonzero(np.isin(pairs, present).all(axis=1))
     # A model of two classes has y = +1 for the second class; a pair among more has it for the first.
     sign = -1.0 if len(present) == 2 else 1.0
@@ -314,7 +321,7 @@ class SavedPairs(BatchMachine):
             self._take_parameters()
             points, labels = checked_data(self, self._kernel_input(X), y, first=True, least=2)
             classes, codes = encode(labels)
-            several(classes, "y")
+            require_two_classes(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
             weight, self._present, solved = nonnegative_weight(sample_weight, points), None, len(classes)
             if sample_weight is not None or self.class_weight is not None:
@@ -385,9 +392,9 @@ class SavedPairs(BatchMachine):
         classes = len(known_classes(stored(arrays, "classes_", "biufUSmMO", (None,))))
         self._present = _classes_present(arrays, classes)
         solved = classes if self._present is None else len(self._present)
-        pairs = pairs_of(solved)
+        pairs = class_pairs(solved)
         gram, points = self._unpack_solutions(arrays, facts, self._pose, len(pairs))
-        sizes = {"classes": classes, "rows": classes - 1, "pairs": len(pairs_of(classes))}
+        sizes = {"classes": classes, "rows": classes - 1, "pairs": len(class_pairs(classes))}
         saved = unpacked(_STORED, arrays, **sizes)
         self.classes_, self.class_weight_ = saved["classes_"], saved["class_weight_"]
         weights = self.class_weight_ if self._present is None else self.class_weight_[self._present]

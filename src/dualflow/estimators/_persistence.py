@@ -1,7 +1,7 @@
 """Save models to files without pickle, and load untrusted files.
 
 `Persistent` is the base class of models that can be saved, `load` reads them. Parameters of a loaded model that name
-code or files are marked (`unconfirmed`) and have no effect until the user sets them.
+code or files are marked (`mark_unconfirmed`) and have no effect until the user sets them.
 
 `encode` and `decode` convert plain values to JSON and back, exact to the bit and to the type; values that would need
 pickle are refused. JSON's own types stay as they are. Other types become an object with one key that begins with
@@ -44,9 +44,9 @@ __all__ = [
     "encode",
     "is_quantum",
     "load",
-    "read_with",
-    "save_with",
-    "unconfirmed",
+    "load_with_header",
+    "mark_unconfirmed",
+    "save_with_header",
 ]
 
 
@@ -54,7 +54,7 @@ __all__ = [
 EXTERNAL_OPTIONS = ("device", "journal")
 
 
-def unconfirmed(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def mark_unconfirmed(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters with those that name code or files marked as `Unconfirmed`, except dualflow's own names."""
     marked = dict(parameters)
     solver, options = marked.get("solver"), marked.get("solver_options")
@@ -312,7 +312,7 @@ class Persistent(BaseEstimator):
         OSError
             The file cannot be written. An existing file is unchanged.
         """
-        save_with(self, path, {})
+        save_with_header(self, path, {})
 
     def _header(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Return header and arrays of the file."""
@@ -394,11 +394,11 @@ class Persistent(BaseEstimator):
         raise NotImplementedError
 
 
-def save_with(model: Persistent, path: str | os.PathLike[str], beside: dict[str, Any]) -> None:
+def save_with_header(model: Persistent, path: str | os.PathLike[str], beside: dict[str, Any]) -> None:
     """Save a model with additional values in the file's header.
 
-    ``beside`` holds values for JSON under names that the model does not use. `load` ignores them, `read_with` returns
-    them.
+    ``beside`` holds values for JSON under names that the model does not use. `load` ignores them, `load_with_header`
+    returns them.
     """
     header, arrays = model._header()
     container.write(Path(path), beside | header, arrays)
@@ -455,13 +455,13 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: boo
     >>> again.predict([[1.4], [1.6]])
     array([0, 1])
     """
-    return read_with(path, max_bytes=max_bytes, trusted=trusted)[0]
+    return load_with_header(path, max_bytes=max_bytes, trusted=trusted)[0]
 
 
-def read_with(
+def load_with_header(
     path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: bool = False
 ) -> tuple[Any, dict[str, Any]]:
-    """Return a model and the file's header, unchecked, in which `save_with` may have stored additional values."""
+    """Return a model and the file's unchecked header, in which `save_with_header` may have stored more values."""
     path = Path(path)
     header, arrays = container.read(path, max_bytes)
     _check_format(path, header)
@@ -504,7 +504,7 @@ def _model_of(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool)
     parameters, changed, facts = values["parameters"], values["changed"], values["facts"]
     if unknown := set(parameters | changed) - set(kind().get_params(deep=False)):
         raise ValueError(f"{name} has no parameters {sorted(unknown)}")
-    model = kind(**(parameters if trusted else unconfirmed(parameters)))
+    model = kind(**(parameters if trusted else mark_unconfirmed(parameters)))
     model._keep_parameters()
     n, names = values["features"]["n"], values["features"]["names"]
     if type(n) is not int or n < 1:
@@ -529,7 +529,7 @@ def _model_of(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool)
     for value in (kernel, changed.get("kernel")):
         if is_quantum(value):
             value.allow(trusted)
-    return model.set_params(**(changed if trusted else unconfirmed(changed)))
+    return model.set_params(**(changed if trusted else mark_unconfirmed(changed)))
 
 
 def _same(first: NDArray, second: NDArray) -> bool:

@@ -33,9 +33,9 @@ from ..direct.results import PairResult
 from ..driver.direct import result_of
 from ..driver.solve import Progress, check_limits, solve
 from ..exceptions import FitError, ProblemError
-from ..quantum.runs.fit_part import part_of_a_fit
+from ..quantum.runs.fit_part import fit_part_context
 from ..solvers import Solver
-from ._base import LEAST_S
+from ._base import MIN_TIME_LEFT_S
 
 __all__ = [
     "LEFT_OUT_TOL",
@@ -43,13 +43,13 @@ __all__ = [
     "Solving",
     "certified_optimum",
     "check_arguments",
+    "has_step_limit",
     "ignored_arguments",
-    "is_limited",
-    "jobs_of",
     "refines",
     "solve_batch",
     "solve_one",
     "step_limit",
+    "thread_count",
     "warn_of_ignored",
 ]
 
@@ -154,7 +154,7 @@ RULES: dict[str, Rule] = {
 _PROBABILITY = OneOf(words=("deprecated",), note="or a bool")
 
 
-def is_limited(model: Any) -> bool:
+def has_step_limit(model: Any) -> bool:
     """Whether ``max_steps`` or ``max_iter`` limits the fit."""
     return model.max_steps is not None or model.max_iter != -1
 
@@ -231,9 +231,9 @@ def solve_batch(model: Any, batch: PairBatch) -> list[PairResult] | None:
     """
     if not _is_plain(model) or model.callback is not None:
         return None
-    if len(batch.units) > 1 and jobs_of(getattr(model, "n_jobs", None)) > 1:
+    if len(batch.units) > 1 and thread_count(getattr(model, "n_jobs", None)) > 1:
         return None
-    return batch.at_once()
+    return batch.all_pairs()
 
 
 def solve_one(model: Any, problem: DualProblem, engine: Solver[Any, Any], seed: int) -> Solution:
@@ -299,7 +299,7 @@ class Solving:
         self.callback: Callable[[Progress], bool | None] | None = model.callback
         # Circuits share a device, a budget and a journal, whose entries follow the order of the pairs. A single
         # problem does not ask joblib for its number of threads, which takes a tenth of a small fit.
-        jobs = 1 if engine.quantum or len(seeds) == 1 else jobs_of(getattr(model, "n_jobs", None))
+        jobs = 1 if engine.quantum or len(seeds) == 1 else thread_count(getattr(model, "n_jobs", None))
         self.units = [range(k, k + 1) for k in range(len(seeds))] if batch is None else batch.units
         self.jobs = min(jobs, len(self.units))
         self.found: dict[int, Solution | PairResult] = {}
@@ -342,7 +342,7 @@ class Solving:
     def solve_unreported(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | PairResult:
         """Return the result of problem ``k`` without printing progress."""
         model, (share, left) = self.model, self.time_share()
-        if left > LEAST_S and (found := self.batch_result(k)) is not None:
+        if left > MIN_TIME_LEFT_S and (found := self.batch_result(k)) is not None:
             if callback is not None and self.progress is not None:
                 callback(self.progress(k, found))
             return found
@@ -351,7 +351,7 @@ class Solving:
         # is a run of one step.
         engine = self.engine.aim(model.tol) if interrupted else self.engine
         before = self.earlier[k] if len(self.earlier) == len(self.seeds) else None
-        with part_of_a_fit(k):
+        with fit_part_context(k):
             problem = self.pose(k)
             solution = solve(
                 problem,
@@ -406,8 +406,8 @@ class Solving:
             try:
                 if not crew.start(lambda: context.copy().run(self.work, handling), self.jobs):
                     self.work(handling)  # no thread could be started
-                while not (self.is_done() and crew.rests(POLL_S)):
-                    crew.rests(POLL_S)
+                while not (self.is_done() and crew.is_idle(POLL_S)):
+                    crew.is_idle(POLL_S)
             except BaseException as error:
                 self.fail(error)
             crew.finish()
@@ -459,7 +459,7 @@ def _one_at_a_time(callback: Callable[[Progress], bool | None]) -> Callable[[Pro
     return reported
 
 
-def jobs_of(n_jobs: int | None) -> int:
+def thread_count(n_jobs: int | None) -> int:
     """Return the number of threads that scikit-learn's ``n_jobs`` means; `ProblemError` if it is not valid."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise ProblemError(f"n_jobs={n_jobs!r} must be a whole number other than 0, or None; -1 is all processors")

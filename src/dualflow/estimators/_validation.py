@@ -38,7 +38,7 @@ __all__ = [
     "label_text",
     "names_not_in",
     "nonnegative_weight",
-    "several",
+    "require_two_classes",
     "winners",
 ]
 
@@ -84,7 +84,7 @@ def _of_numbers(labels: NDArray) -> tuple[NDArray, NDArray] | None:
     return np.array(two[:2], dtype=labels.dtype), two[2]
 
 
-def several(classes: NDArray, name: str) -> None:
+def require_two_classes(classes: NDArray, name: str) -> None:
     """Raise `ProblemError` for a single class."""
     if len(classes) < 2:
         raise ProblemError(

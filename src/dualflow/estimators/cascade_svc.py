@@ -19,10 +19,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..cascade.engines import engine_of
-from ..cascade.keeping import Keeping, pool_key
+from ..cascade.keeping import CascadeCheckpoint, run_key
 from ..cascade.model import Model
 from ..cascade.parts import Part, Rows
-from ..cascade.records import Ended, Round
+from ..cascade.records import CascadePairResult, Round
 from ..cascade.run import Cascade
 from ..cascade.sources import PARTITIONERS, chunks_of, is_dask, is_parts, parts_of
 from ..cascade.tasks import Survey, survey
@@ -32,13 +32,13 @@ from ..core.kernel_functions import check_gamma, check_number
 from ..core.options import Number, OneOf
 from ..core.solution import Status
 from ..driver.checkpoint import Checkpoint
-from ..driver.solve import ON_INTERRUPT, limited
+from ..driver.solve import ON_INTERRUPT, time_limited
 from ..exceptions import ProblemError
-from ..problems.classification import FINITE_COST
+from ..problems.classification import FINITE_C_RULE
 from ._base import frozen, set_by_fit, unavailable
 from ._batch import seeds_of, without_round_off
-from ._classifier import Joint, PairClassifier, constants_of, join_support, pairs_of
-from ._solving import jobs_of
+from ._classifier import Joint, PairClassifier, class_pairs, constants_of, join_support
+from ._solving import thread_count
 from ._validation import (
     checked_data,
     class_weights,
@@ -46,7 +46,7 @@ from ._validation import (
     encode,
     exact_labels,
     nonnegative_weight,
-    several,
+    require_two_classes,
 )
 
 __all__ = [
@@ -111,7 +111,7 @@ def signed(classes: int, i: int, j: int) -> tuple[int, int]:
     return (j, i) if classes == 2 else (i, j)
 
 
-def joint_support(parts: list[Part], summary: DataSummary, found: list[Ended]) -> tuple[Joint, NDArray]:
+def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePairResult]) -> tuple[Joint, NDArray]:
     """Return the support vectors of all pairs, by class and then by row, with their coefficients, and their points."""
     of_pairs, points = [], []
     for (i, j), ended in zip(summary.pairs, found, strict=True):
@@ -127,7 +127,7 @@ def joint_support(parts: list[Part], summary: DataSummary, found: list[Ended]) -
     return joint, np.concatenate(points)[joint.first]
 
 
-def warn_unless_optimal(found: list[Ended]) -> None:
+def warn_unless_optimal(found: list[CascadePairResult]) -> None:
     """Warn of the worst pair of classes that ended above the tolerance, if any did."""
     if above_tol := [ended for ended in found if ended.status is not Status.OPTIMAL]:
         worst = max(above_tol, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
@@ -207,7 +207,7 @@ class DataSummary:
             raise ProblemError("y: some parts hold numbers, others do not; give labels of one type")
         # Each label three times: with as many classes as labels scikit-learn would take y for numbers of a regression.
         classes, code = encode(np.repeat(np.concatenate([one.classes for one in filled]), 3))
-        several(classes, "y")
+        require_two_classes(classes, "y")
         counts, weighty, mass = (
             np.bincount(code[::3], np.concatenate([getattr(one, name) for one in filled]), minlength=len(classes))
             for name in ("counts", "weighty", "mass")
@@ -236,12 +236,12 @@ class DataSummary:
     def pairs(self) -> list[tuple[int, int]]:
         """The pairs of classes that are solved: those of which both classes have rows of positive weight."""
         present = set(self.present.tolist())
-        return [pair for pair in pairs_of(len(self.classes)) if present.issuperset(pair)]
+        return [pair for pair in class_pairs(len(self.classes)) if present.issuperset(pair)]
 
     @property
     def columns(self) -> list[int]:
         """The indices of the solved pairs among all pairs."""
-        number = {pair: k for k, pair in enumerate(pairs_of(len(self.classes)))}
+        number = {pair: k for k, pair in enumerate(class_pairs(len(self.classes)))}
         return [number[pair] for pair in self.pairs]
 
     def spread_to_all_pairs(self, values: Sequence[Any], rest: NDArray) -> NDArray:
@@ -408,7 +408,7 @@ class CascadeSVC(PairClassifier):
 
     _fitted_by = "classes_"
     _rules = {
-        "C": FINITE_COST,
+        "C": FINITE_C_RULE,
         "loss": OneOf(words=("hinge", "squared_hinge")),
         "kernel": OneOf(words=("rbf", "linear", "poly"), note="(others have no bound over parts)"),
         "partitions": Number(at_least=1, whole=True),
@@ -515,21 +515,21 @@ class CascadeSVC(PairClassifier):
         with self._transaction():
             self._take_parameters()
             if self.n_jobs is not None:
-                jobs_of(self.n_jobs)
+                thread_count(self.n_jobs)
             (seed,) = seeds_of(self.random_state, 1)
             parts = parts_given(self, X, y, sample_weight, seed)
             engine = engine_of(self.engine, parts, self.n_jobs)
             try:
-                with limited(self._time_left(), "a round of each pair of classes was certified", self.time_limit):
+                with time_limited(self._time_left(), "a round of each pair of classes was certified", self.time_limit):
                     summary = DataSummary.of(self, engine.run(survey, [None] * len(parts), None))
-                    keeping = Keeping.of(self.checkpoint, pool_key(self, summary.digest(), len(parts), seed))
+                    keeping = CascadeCheckpoint.of(self.checkpoint, run_key(self, summary.digest(), len(parts), seed))
                     rounds: list[Round] = []
 
                     def report(row: Round) -> bool | None:
                         rounds.append(row)
                         return None if self.callback is None else self.callback(row)
 
-                    found: list[Ended] = []
+                    found: list[CascadePairResult] = []
                     for k, (i, j) in enumerate(pairs := summary.pairs):
                         interrupted = any(ended.status is Status.INTERRUPTED for ended in found)
                         cascade = Cascade(
@@ -565,7 +565,7 @@ class CascadeSVC(PairClassifier):
         now = time.monotonic()
         return now + max(0.0, started + self.time_limit - now) / waiting
 
-    def _read(self, summary: DataSummary, parts: list[Part], found: list[Ended]) -> None:
+    def _read(self, summary: DataSummary, parts: list[Part], found: list[CascadePairResult]) -> None:
         """Set the fitted attributes from the results of the pairs."""
         joint, points = joint_support(parts, summary, found)
         self.classes_, self.class_weight_ = summary.classes, summary.class_weight

@@ -20,9 +20,9 @@ from ..core.problem import DualProblem
 from ..direct.pairs import solve_pair
 from ..exceptions import ProblemError
 from ..online.invasion import best_multiplier
-from ..online.newcomers import Equilibrium, Standing, equilibrium_of
-from ..online.stream import BLOCK, Community, are_distinct, meet_at_once
-from ..problems.classification import COST, hinge
+from ..online.newcomers import CommunityModel, Equilibrium, equilibrium_of
+from ..online.stream import MAX_POINTS_PER_BLOCK, Community, are_distinct, learn_in_one_batch
+from ..problems.classification import C_RULE, hinge
 from ._base import read_lazily
 from ._classifier import PairClassifier, join_support
 from ._ecology import Ecology
@@ -33,7 +33,7 @@ from ._validation import (
     codes_of,
     encode,
     exact_labels,
-    several,
+    require_two_classes,
 )
 from ._verify import check_point_identity, known_classes, stored
 
@@ -55,7 +55,7 @@ class BatchUpdates(Ecology):
     """
 
     #: A cache of the community last updated: what it depends on, and its state as an update needs it.
-    _standing: tuple[tuple[Any, ...], Standing]
+    _standing: tuple[tuple[Any, ...], CommunityModel]
     #: The kernel's parameters in the last call, with which the stored gradients were computed.
     _kernel_then: tuple[Any, ...]
 
@@ -83,8 +83,8 @@ class BatchUpdates(Ecology):
     def _learn_block(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
         if not self._takes_batch_updates():
             return super()._learn_block(c, X, sign, cap, ids)
-        for start in range(0, len(X), BLOCK):
-            part = slice(start, start + BLOCK)
+        for start in range(0, len(X), MAX_POINTS_PER_BLOCK):
+            part = slice(start, start + MAX_POINTS_PER_BLOCK)
             batch = X[part], sign[part], cap[part], ids[part]
             found = self._batch_update(c, *batch)
             c = super()._learn_block(c, *batch) if found is None else found
@@ -96,7 +96,7 @@ class BatchUpdates(Ecology):
 
     def _batch_update(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community | None:
         """Return the community after a block of new points; None if it must be learned point by point."""
-        return meet_at_once(
+        return learn_in_one_batch(
             c,
             X,
             sign,
@@ -109,14 +109,14 @@ class BatchUpdates(Ecology):
             n_init=self._first_points(),
         )
 
-    def _standing_for(self, c: Community) -> Standing:
+    def _standing_for(self, c: Community) -> CommunityModel:
         """Return the state of a community as an update needs it, from the cache if that is current."""
         facts = (*self._kernel_now(), self.tol)
         known, state = self.__dict__.get("_standing", (None, None))
         if state is None or known != facts or state.alpha is not c.alpha:
             is_same_kernel = state is not None and known[:-1] == facts[:-1]
             gram = KeptGram.of(state.gram, c.X) if is_same_kernel else self._kernel_of(c.X)
-            state = Standing(gram, c.sign, c.cap, c.alpha, c.h, **self._equilibrium_rule())
+            state = CommunityModel(gram, c.sign, c.cap, c.alpha, c.h, **self._equilibrium_rule())
             self._standing = facts, state
         return state
 
@@ -242,7 +242,7 @@ class EcoSVC(PairClassifier, BatchUpdates):
     ([2, 3], 2)
     """
 
-    _rules = {"C": COST, "fit_intercept": Flag()}
+    _rules = {"C": C_RULE, "fit_intercept": Flag()}
     _kept = (*BatchUpdates._kept, "C", "fit_intercept")
     support_, support_vectors_, n_support_, dual_coef_, intercept_ = map(read_lazily, PUBLIC_ATTRIBUTES)
     _pair_coef, _support_gram, _constants = map(read_lazily, LAZY_ATTRIBUTES[5:])
@@ -396,7 +396,7 @@ class EcoSVC(PairClassifier, BatchUpdates):
             return  # equal Python lists need no sort, which saves time in each call
         given = encode(np.asarray(exact_labels(classes, "classes")))[0]
         if first:
-            several(given, name)
+            require_two_classes(given, name)
             self.classes_ = given
         else:
             check_same_classes(given, self.classes_)

@@ -20,7 +20,7 @@ from .. import problems
 from ..core.certificate import Certificate
 from ..core.decision import coefficients
 from ..core.problem import DualProblem
-from ..driver.solve import limited
+from ..driver.solve import time_limited
 from ..exceptions import ProblemError
 from ..online.leave_one_out import each_without
 from ._batch import without_round_off
@@ -388,7 +388,7 @@ def generalization_report(
             f"model: {type(model).__name__} is not a support vector classifier that keeps its training data; "
             "give an SVC, or X and y"
         )
-    with limited(model.time_limit, "every model without a support vector was found"):
+    with time_limited(model.time_limit, "every model without a support vector was found"):
         return _report_fitted(model, leave_one_out)
 
 

@@ -14,15 +14,15 @@ from sklearn.base import RegressorMixin
 
 from ..core.options import OneOf
 from ..exceptions import ProblemError
-from ..online.leave_one_out import LeaveOneOut, left_out
+from ..online.leave_one_out import LeaveOneOut, leave_one_out_margins
 from ..problems import Growing, GrowingBall, GrowingHinge, GrowingTube
-from ..problems.classification import FINITE_COST
-from ..problems.regression import TUBE
+from ..problems.classification import FINITE_C_RULE
+from ..problems.regression import EPSILON_RULE
 from ._base import fitted, nearest, unavailable
 from ._classifier import Joint, PairClassifier, join_support
 from ._incremental import IncrementalMachine
 from ._one_class import Ball, sphere
-from ._validation import check_same_classes, codes_of, encode, exact_labels, label_text, several
+from ._validation import check_same_classes, codes_of, encode, exact_labels, label_text, require_two_classes
 from ._verify import check_point_identity, known_classes, stored
 
 __all__ = ["IncrementalSVC", "IncrementalSVDD", "IncrementalSVR"]
@@ -98,7 +98,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     0.0
     """
 
-    _rules = {"C": FINITE_COST}
+    _rules = {"C": FINITE_C_RULE}
     _kept = (*IncrementalMachine._kept, "C")
 
     def __init__(
@@ -149,7 +149,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             self._forget_everything()
             points, labels = self._check_batch(X, y, least=2)
             classes, codes = encode(labels)
-            several(classes, "y")
+            require_two_classes(classes, "y")
             self.classes_, self._declared = classes, False
             self._learn(points, codes, None, True)
         return self
@@ -291,7 +291,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             There are more than two classes, or the method is unknown.
         """
         OneOf(words=("exact", "first_segment")).check("method", method)
-        return left_out(self._only_stream("leave_one_out"), method)
+        return leave_one_out_margins(self._only_stream("leave_one_out"), method)
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = super()._pack()
@@ -455,7 +455,7 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
     5.0
     """
 
-    _rules = {"C": FINITE_COST, "epsilon": TUBE}
+    _rules = {"C": FINITE_C_RULE, "epsilon": EPSILON_RULE}
 
     offset_: ClassVar[Any] = unavailable("intercept_")
     radius_: ClassVar[Any] = unavailable("intercept_")

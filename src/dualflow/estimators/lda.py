@@ -30,7 +30,7 @@ from ._base import set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, seeds_of
 from ._packing import pack_attributes, pack_solutions, unpack_solutions, unpacked
 from ._solving import Solving
-from ._validation import checked_data, encode, several
+from ._validation import checked_data, encode, require_two_classes
 from ._verify import agree, known_classes, stored
 from .least_squares import DEFAULT_SOLVER
 
@@ -317,7 +317,7 @@ class LDA(ClassifierMixin, BatchMachine):
             self._take_parameters()
             points, labels = checked_data(self, X, y, first=True, least=2)
             classes, codes = encode(labels)
-            several(classes, "y")
+            require_two_classes(classes, "y")
             scatter = Scatter.of(points, codes, self._priors(codes, len(classes)), self.shrinkage, self.rank_tol)
             problem_of = scatter.problems()
             seeds = seeds_of(self.random_state, len(problem_of))

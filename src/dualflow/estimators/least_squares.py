@@ -17,7 +17,7 @@ from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.solution import Solution
 from ..driver.solve import Progress
-from ..problems.classification import FINITE_COST
+from ..problems.classification import FINITE_C_RULE
 from ..solvers import Solver
 from ..solvers.registry import make_solver
 from ._batch import seeds_of
@@ -121,7 +121,7 @@ class LSSVC(SavedPairs, PairClassifier):
     """
 
     _fitted_by = "classes_"
-    _rules = {"C": FINITE_COST}
+    _rules = {"C": FINITE_C_RULE}
     _pose = staticmethod(_posed)
 
     def __init__(
@@ -289,7 +289,7 @@ class LSSVR(ValueMachine):
     ([[1.333333]], [3.0])
     """
 
-    _rules = {"C": FINITE_COST}
+    _rules = {"C": FINITE_C_RULE}
 
     def __init__(
         self,

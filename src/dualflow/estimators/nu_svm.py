@@ -16,8 +16,8 @@ from ..core.problem import DualProblem, Kind
 from ..core.solution import Solution
 from ..driver.solve import AUTO, Progress
 from ..exceptions import FitError
-from ..problems.checks import SHARE
-from ..problems.classification import FINITE_COST, check_share
+from ..problems.checks import NU_RULE
+from ..problems.classification import FINITE_C_RULE, check_nu
 from ..solvers import Solver
 from ..solvers.registry import make_solver
 from ._base import fitted
@@ -119,7 +119,7 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
     """
 
     _fitted_by = "classes_"
-    _rules = {"nu": SHARE}
+    _rules = {"nu": NU_RULE}
     _pose = staticmethod(_posed)
 
     def __init__(
@@ -214,7 +214,7 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
 
     def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> list[Solution]:
         masses = [float(weight[group].sum()) for group in pairs.groups]
-        check_share(self.nu, min(masses), max(masses))
+        check_nu(self.nu, min(masses), max(masses))
         seeds = seeds_of(self.random_state, len(pairs))
 
         def pose(k: int) -> DualProblem:
@@ -298,7 +298,7 @@ class NuSVR(ValueMachine):
     ([[2.5]], 0.75)
     """
 
-    _rules = {"nu": SHARE, "C": FINITE_COST}
+    _rules = {"nu": NU_RULE, "C": FINITE_C_RULE}
 
     def __init__(
         self,

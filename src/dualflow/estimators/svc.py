@@ -18,7 +18,7 @@ from ..direct.pairs import PairBatch
 from ..direct.results import PairResult
 from ..driver.solve import AUTO, Progress, check_limits
 from ..exceptions import FitError, ProblemError
-from ..problems.classification import COST, hinge
+from ..problems.classification import C_RULE, hinge
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
@@ -155,7 +155,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     """
 
     _fitted_by = "classes_"
-    _rules = {"C": COST, "loss": OneOf(words=("hinge", "squared_hinge"))}
+    _rules = {"C": C_RULE, "loss": OneOf(words=("hinge", "squared_hinge"))}
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         def pose(k: int) -> DualProblem:
             all_points = len(pairs) == 1 and len(pairs.order) == gram.n
             points: Any = slice(None) if all_points else pairs[k]
-            own, signs, C = gram if all_points else self._part(gram, points), pairs.signs(k), COST.check("C", self.C)
+            own, signs, C = gram if all_points else self._part(gram, points), pairs.signs(k), C_RULE.check("C", self.C)
             if self.loss == "hinge" and self.fit_intercept is True and np.inf > C:
                 return hinge(own, signs, C * weight[points])
             problem = problems.svc(
@@ -279,7 +279,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             return problem
 
         size = 2 * gram.n // len(pairs.groups)  # mean number of points of a pair
-        engine = self._engine(gram, size, math.isfinite(COST.check("C", self.C)))
+        engine = self._engine(gram, size, math.isfinite(C_RULE.check("C", self.C)))
         if len(pairs) == 1:
             solutions: list[Solution | PairResult] = [solve_one(self, pose(0), engine, seeds[0])]
             self.__dict__.pop("_solved", None)

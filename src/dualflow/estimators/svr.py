@@ -17,10 +17,10 @@ from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
 from ..driver.solve import AUTO, Progress
 from ..exceptions import FitError
-from ..problems.classification import COST
-from ..problems.regression import TUBE
+from ..problems.classification import C_RULE
+from ..problems.regression import EPSILON_RULE
 from ..solvers import Solver
-from ._base import LEAST_S
+from ._base import MIN_TIME_LEFT_S
 from ._validation import checked_data, nonnegative_weight
 from ._value_machine import ValueMachine, stored_values
 
@@ -99,7 +99,7 @@ class SVR(ValueMachine):
     ([[1.5]], [3.0])
     """
 
-    _rules = {"C": COST, "epsilon": TUBE}
+    _rules = {"C": C_RULE, "epsilon": EPSILON_RULE}
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class SVR(ValueMachine):
             with warnings.catch_warnings():  # the solution that is returned warns below
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 solution = self._solve(posed(C))
-            stopped_early = solution.ended in _STOPPED_EARLY or self._time_left() == LEAST_S
+            stopped_early = solution.ended in _STOPPED_EARLY or self._time_left() == MIN_TIME_LEFT_S
             if stopped_early or (solution.alpha < 0.5 * solution.problem.upper).all():
                 self._warn_unless_optimal([solution], 1)
                 return solution

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from . import mutation
 from ._mating import evaluate, mate
-from .sweeps import sweep
+from .sweeps import coordinate_sweep
 
 __all__ = [
     "MUTATIONS",
     "Evolution",
     "Rules",
-    "evaluated",
+    "evaluate_population",
     "evolve",
     "pairings",
     "random_population",
@@ -139,7 +139,7 @@ class Evolution:
         return self.generation >= rules.limit or (self.stale >= rules.patience and not self.settling)
 
 
-def evaluated(Q: NDArray, p: NDArray, population: NDArray) -> tuple[NDArray, NDArray]:
+def evaluate_population(Q: NDArray, p: NDArray, population: NDArray) -> tuple[NDArray, NDArray]:
     """Return f of every individual, shape (k,), and the products αᵀQ, shape (k, n), by one matrix product."""
     products = population @ Q
     return _values(p, population, products), products
@@ -213,7 +213,7 @@ def evolve(
         if generation >= rules.limit or (stale >= rules.patience and not settling):
             break
     population = alphas[:k].copy()
-    fresh_values, fresh_products = evaluated(Q, p, population)  # updated products have accumulated round-off
+    fresh_values, fresh_products = evaluate_population(Q, p, population)  # updated products have accumulated round-off
     return replace(
         state,
         population=population,
@@ -249,7 +249,7 @@ def _improve(
     """Evaluate individuals and improve each by sweeps of coordinate descent, in place."""
     np.dot(alphas, Q, out=products)
     for _ in range(sweeps):
-        sweep(Q, p, upper, alphas, products, rng.permutation(len(p)))
+        coordinate_sweep(Q, p, upper, alphas, products, rng.permutation(len(p)))
     values[:] = _values(p, alphas, products)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .generations import IMPROVEMENT, evaluated
-from .sweeps import sweep
+from .generations import IMPROVEMENT, evaluate_population
+from .sweeps import coordinate_sweep
 
-__all__ = ["Swarm", "SwarmRules", "fly", "moved"]
+__all__ = ["Swarm", "SwarmRules", "move_swarm", "moved"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def moved(
     return np.minimum(np.maximum(state.places + velocities, 0.0), upper), velocities
 
 
-def fly(
+def move_swarm(
     Q: NDArray,
     p: NDArray,
     upper: NDArray,
@@ -88,10 +88,10 @@ def fly(
         inertia = rules.inertia * (1.0 - state.generation / rules.limit)
         places, velocities = moved(state, inertia, rules.own, rules.common, upper, rng)
         individuals = np.vstack([places, state.leader]) if rules.sweeps else places
-        values, products = evaluated(Q, p, individuals)
+        values, products = evaluate_population(Q, p, individuals)
         if rules.sweeps:
             for _ in range(rules.sweeps):
-                sweep(Q, p, upper, individuals, products, rng.permutation(len(p)))
+                coordinate_sweep(Q, p, upper, individuals, products, rng.permutation(len(p)))
             values = 0.5 * np.einsum("ij,ij->i", products, individuals) - individuals @ p
             places = individuals[:-1]
         better = values[: len(places)] < state.best_values

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["sweep"]
+__all__ = ["coordinate_sweep"]
 
 #: Coordinates between two updates of the whole gradient.
 BLOCK_SIZE = 32
 
 
-def sweep(Q: NDArray, p: NDArray, upper: NDArray, alphas: NDArray, products: NDArray, order: NDArray) -> None:
+def coordinate_sweep(
+    Q: NDArray, p: NDArray, upper: NDArray, alphas: NDArray, products: NDArray, order: NDArray
+) -> None:
     """Make one sweep of exact coordinate minimisation of f = ½ αᵀQα − pᵀα over the box, on every row, in place.
 
     Parameters

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
 
-__all__ = ["GradientField", "balance", "both_balances", "interior_point", "weights"]
+__all__ = ["GradientField", "equality_multiplier", "equality_multipliers", "interior_point", "weights"]
 
 
 def weights(problem: DualProblem, alpha: NDArray) -> NDArray:
@@ -56,7 +56,7 @@ def interior_point(problem: DualProblem) -> NDArray:
     return np.where(plus, beta_plus, beta_minus) * unit
 
 
-def balance(problem: DualProblem, w: NDArray, drive: NDArray) -> float:
+def equality_multiplier(problem: DualProblem, w: NDArray, drive: NDArray) -> float:
     """Return the ν with Σ eᵢwᵢ(driveᵢ + νeᵢ) = 0, which keeps eᵀα constant; 0 without an equality."""
     if problem.e is None:
         return 0.0
@@ -64,14 +64,14 @@ def balance(problem: DualProblem, w: NDArray, drive: NDArray) -> float:
     return -float(problem.e @ (w * drive)) / total if total > 0 else 0.0
 
 
-def both_balances(problem: DualProblem, w: NDArray, drive: NDArray) -> tuple[float, float]:
+def equality_multipliers(problem: DualProblem, w: NDArray, drive: NDArray) -> tuple[float, float]:
     """Return the ν and μ that keep eᵀα and 1ᵀα constant.
 
     Σ wᵢ(driveᵢ + νeᵢ + μ) is then 0 over the variables of either sign of e. With one equality or none it is the ν of
-    `balance`, and μ = 0.
+    `equality_multiplier`, and μ = 0.
     """
     if not problem.groups:
-        return balance(problem, w, drive), 0.0
+        return equality_multiplier(problem, w, drive), 0.0
     plus, minus = (-float(w[J] @ drive[J]) / (float(w[J].sum()) or 1.0) for J, _ in problem.groups)
     return 0.5 * (plus - minus), 0.5 * (plus + minus)
 
@@ -93,7 +93,7 @@ class GradientField:
         """Return ẏ, shape (n,)."""
         w = weights(self.problem, y)
         g = -self.problem.gradient(y)
-        nu = balance(self.problem, w, g)
+        nu = equality_multiplier(self.problem, w, g)
         return w * (g if self.problem.e is None else g + nu * self.problem.e)
 
     def alpha(self, y: NDArray) -> NDArray:
@@ -102,7 +102,7 @@ class GradientField:
 
     def multiplier(self, y: NDArray) -> float:
         """Return ν at y, in the sign of ρ = Qα − p − νe."""
-        return balance(self.problem, weights(self.problem, y), -self.problem.gradient(y))
+        return equality_multiplier(self.problem, weights(self.problem, y), -self.problem.gradient(y))
 
     def lyapunov(self, y: NDArray) -> float:
         """Return f, which never increases along the flow."""

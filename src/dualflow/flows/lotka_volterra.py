@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from ..core.problem import DualProblem
-from .gradient import balance, interior_point, weights
+from .gradient import equality_multiplier, interior_point, weights
 
 __all__ = ["LogitLotkaVolterra", "LotkaVolterraField"]
 
@@ -53,7 +53,7 @@ class LotkaVolterraField:
         """Return (α₀, λ₀) with eᵀα₀ = d and λ₀ = ν(α₀), from which λ does not oscillate."""
         centre = interior_point(self.problem)
         alpha = centre if warm is None else 0.99 * warm + 0.01 * centre
-        nu = balance(self.problem, weights(self.problem, alpha), -self.problem.gradient(alpha))
+        nu = equality_multiplier(self.problem, weights(self.problem, alpha), -self.problem.gradient(alpha))
         return np.append(alpha, nu)
 
     def rate(self, t: float, y: NDArray) -> NDArray:

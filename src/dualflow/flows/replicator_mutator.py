@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
-from .gradient import GradientField, balance, weights
+from .gradient import GradientField, equality_multiplier, weights
 
 __all__ = ["ReplicatorMutatorField"]
 
@@ -38,7 +38,7 @@ class ReplicatorMutatorField(GradientField):
         u = np.where(problem.upper > 0, problem.upper, np.inf)
         rate = self.mutation * np.where(problem.upper > 0, 1.0 - 2.0 * y / u, 0.0)
         g = -problem.gradient(y)
-        nu = balance(problem, w, g)
+        nu = equality_multiplier(problem, w, g)
         if problem.e is not None and w.sum() > 0:
             nu -= float(problem.e @ rate) / float(w.sum())
         return w, w * g + rate, nu

@@ -25,13 +25,13 @@ from ..refinement.linear_systems import ConjugateSystem, factorise
 from .implicit import ImplicitState
 from .stiff_system import low_rank
 
-__all__ = ["ROUND_OFF", "FreeFlow"]
+__all__ = ["MAX_RELATIVE_ROUND_OFF", "FreeFlow"]
 
 _EPS = float(np.finfo(float).eps)
 #: Largest number of variables for which Q is formed and factorised.
 MAX_N_DENSE = 8000
 #: A residual up to this share of its terms is their round-off.
-ROUND_OFF = 8 * _EPS
+MAX_RELATIVE_ROUND_OFF = 8 * _EPS
 #: Largest number of solves of one step.
 MAX_SOLVES = 6
 
@@ -81,12 +81,12 @@ class FreeFlow:
             improved = residual < smallest / 3
             if residual < smallest:
                 best, smallest = alpha, residual
-            if not improved or residual <= ROUND_OFF:
+            if not improved or residual <= MAX_RELATIVE_ROUND_OFF:
                 break
             missing = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
             alpha = alpha + self._solve(g, missing)
         after, nu = self._residual(best)
-        is_optimal = before <= ROUND_OFF or (h >= self.longest and not after < 0.5 * before)
+        is_optimal = before <= MAX_RELATIVE_ROUND_OFF or (h >= self.longest and not after < 0.5 * before)
         kept = at.alpha if is_optimal and before <= after else best
         state = replace(
             at, t=at.t + h, h=min(h * growth, self.longest), alpha=kept, nu=nu, moved=0.0 if is_optimal else 1.0

@@ -12,10 +12,10 @@ from scipy.special import expit
 
 from ..core.problem import DualProblem
 
-__all__ = ["multiplicative_step", "safe_step"]
+__all__ = ["max_descent_step", "multiplicative_step"]
 
 
-def safe_step(problem: DualProblem) -> float:
+def max_descent_step(problem: DualProblem) -> float:
     """Return a step length with which f cannot rise.
 
     f is max|Qᵢⱼ|-smooth in the 1-norm, and ΣΔ²/w ≥ ‖Δ‖₁²/Σw. Σw is at most d on the simplex and Σu/4 on a box. For

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..core.low_rank import LowRankSystem
 from ..core.problem import DualProblem
-from ..core.runtime.clock import look
+from ..core.runtime.clock import check_time
 from ..refinement.linear_systems import factorise
 
 __all__ = ["LowRankSystem", "StiffSystem", "low_rank"]
@@ -67,7 +67,7 @@ def _low_rank_by_panels(Q: NDArray, plain: NDArray, tolerance: float) -> NDArray
     n, rank, max_rank = len(Q), 0, int(_MAX_RANK_RATIO * len(Q))
     L, remaining = np.empty((n, max_rank)), plain.copy()
     while float(remaining.max()) > tolerance:
-        look()
+        check_time()
         J = np.argsort(-remaining, kind="stable")[:_PANEL_PIVOTS]
         columns, within = Q[:, J], np.arange(len(J))
         columns[J, within] = plain[J]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..exceptions import ProblemError
-from ..persistence.files import open_regular, replacing_text, visible
+from ..persistence.files import escape_control_characters, open_regular, replacing_text
 
 __all__ = ["KERNELS", "MAX_BYTES", "MAX_LINE", "TYPES", "Parts", "read", "write"]
 
@@ -251,4 +251,4 @@ def _whole(word: str, where: str | Path, what: str, least: int = 0) -> int:
 
 
 def _short(word: str) -> str:
-    return repr(visible(word[:_SHOWN]) + ("…" if len(word) > _SHOWN else ""))
+    return repr(escape_control_characters(word[:_SHOWN]) + ("…" if len(word) > _SHOWN else ""))

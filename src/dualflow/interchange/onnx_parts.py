@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.gram import SHARP
+from ..core.gram import MAX_REACH_PRODUCTS
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
 
@@ -78,7 +78,7 @@ class Parts:
     @property
     def is_sharp(self) -> bool:
         """Whether the radial kernel is so narrow that only differences of points give it, no products of them."""
-        return self.kernel == "rbf" and self.gamma * float(self.squares.max()) > SHARP
+        return self.kernel == "rbf" and self.gamma * float(self.squares.max()) > MAX_REACH_PRODUCTS
 
     @property
     def pairs(self) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from ..core.kernel_functions import as_matrix
 from ..core.options import Flag, Number
 from ..core.sparse_points import checked_rows, is_sparse
 from ..exceptions import ProblemError
-from ..persistence.files import open_regular, replacing, visible
+from ..persistence.files import escape_control_characters, open_regular, replacing
 
 __all__ = ["MAX_BYTES", "MAX_FEATURES", "MAX_LINE", "from_svmlight", "parsed", "to_svmlight"]
 
@@ -49,7 +49,7 @@ class _Lines:
 
     def complaint(self, error: Exception) -> str:
         start = self.line[:_SHOWN].decode("ascii", "backslashreplace").rstrip("\r\n")
-        shown = visible(start) + ("…" if len(self.line) > _SHOWN else "")
+        shown = escape_control_characters(start) + ("…" if len(self.line) > _SHOWN else "")
         return f"{self.where}, '{shown}', is not 'label index:value index:value …' with growing indices: {error}"
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..core.bounds import vanishing
 from ..core.workspace import Workspace
-from ..flows.gradient import both_balances, weights
-from ..integrate.free import ROUND_OFF, FreeFlow
+from ..flows.gradient import equality_multipliers, weights
+from ..integrate.free import MAX_RELATIVE_ROUND_OFF, FreeFlow
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from .crossover import at_bounds
 from .state import InteriorState, inside
@@ -56,7 +56,7 @@ class Dense:
         problem = self.problem
         alpha = inside(problem, warm)
         g = problem.p - self.Q @ alpha
-        nu, level = both_balances(problem, weights(problem, alpha), g)
+        nu, level = equality_multipliers(problem, weights(problem, alpha), g)
         size = float(np.abs(problem.p).mean()) or float(-g @ alpha) / float(alpha.sum())
         at = implicit_start(problem, alpha, np.inf, nu, max(size * float(alpha.mean()), _EPS))
         return self._state(replace(at, level=level))
@@ -183,5 +183,5 @@ class Affine:
         at = ImplicitState(0.0, self.flow.longest, state.alpha, state.nu, _NONE, _NONE)
         after, left = self.flow.step(at, 1.0)
         zeros = np.zeros(len(after.alpha))
-        rows, rests = np.stack([after.alpha, zeros, zeros, zeros]), after.moved == 0.0 or left <= ROUND_OFF
-        return replace(state, at=rows, nu=after.nu, gap=left, done=rests, exact=left <= ROUND_OFF)
+        rows, rests = np.stack([after.alpha, zeros, zeros, zeros]), after.moved == 0.0 or left <= MAX_RELATIVE_ROUND_OFF
+        return replace(state, at=rows, nu=after.nu, gap=left, done=rests, exact=left <= MAX_RELATIVE_ROUND_OFF)

@@ -22,7 +22,16 @@ from ..core.certificate import Certifier
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 
-__all__ = ["MAX_EQUALITY_ERROR", "Equilibrate", "Habitat", "best_multiplier", "blur", "interval", "middle", "restrict"]
+__all__ = [
+    "MAX_EQUALITY_ERROR",
+    "Equilibrate",
+    "Habitat",
+    "best_multiplier",
+    "interval",
+    "middle",
+    "restrict",
+    "round_off_gap",
+]
 
 #: Function ``equilibrate(problem, alpha) -> alpha`` that minimises a small problem from a feasible start.
 Equilibrate = Callable[[DualProblem, NDArray], NDArray]
@@ -73,7 +82,7 @@ def round_off(problem: DualProblem, alpha: NDArray) -> float:
     return 8 * _EPS * magnitude
 
 
-def blur(problem: DualProblem, alpha: NDArray, gradient: NDArray) -> float:
+def round_off_gap(problem: DualProblem, alpha: NDArray, gradient: NDArray) -> float:
     """Return the part of the relative gap that the round-off error of the gradient can cause."""
     objective = 0.5 * abs(float(alpha @ (gradient - problem.p)))
     most = round_off(problem, alpha) * float(problem.effective_upper.sum())
@@ -214,7 +223,7 @@ class Habitat:
         order = np.argsort(-growth, kind="stable")
         return candidates[order[growth[order] > min_growth]]
 
-    def settle(self, equilibrate: Equilibrate, candidates: NDArray) -> None:
+    def invade_until_stable(self, equilibrate: Equilibrate, candidates: NDArray) -> None:
         """Admit invaders and compute the new equilibrium, until no candidate invades."""
         if self.disturbed:
             self.balance(equilibrate)

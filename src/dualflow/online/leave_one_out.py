@@ -1,8 +1,8 @@
 """Models without one of their points: leave-one-out predictions, and the record of a learning path (CP sections 3, 5).
 
-`left_out` unlearns each point of an incremental classifier in turn, and `recorded` learns its points again and stores
-every breakpoint. `each_without` returns certified optima of a batch problem without each of its points, which two
-classes propose:
+`leave_one_out_margins` unlearns each point of an incremental classifier in turn, and `recorded_path` learns its points
+again and stores every breakpoint. `each_without` returns certified optima of a batch problem without each of its
+points, which two classes propose:
 
 - `Response` uses the linear response of an optimum to the removal of variables. At the optimum the free variables S and
   the multiplier b depend linearly on all others (CP eq. 3 to 7). The matrix of this map, the principal pivot of
@@ -41,8 +41,8 @@ __all__ = [
     "Unlearning",
     "Without",
     "each_without",
-    "left_out",
-    "recorded",
+    "leave_one_out_margins",
+    "recorded_path",
 ]
 
 #: Function of a problem and a start (or None) that returns the certificate of the problem's optimum.
@@ -104,7 +104,7 @@ class Path:
     bias: NDArray
 
 
-def left_out(stream: Stream, method: str) -> LeaveOneOut:
+def leave_one_out_margins(stream: Stream, method: str) -> LeaveOneOut:
     """Return the margin of every point in the model without it; the stream must be a classifier's."""
     stream = stream.isolated_copy()  # the caller's stream may be read meanwhile
     engine = stream.engine
@@ -145,7 +145,7 @@ def _slopes(engine: Engine) -> NDArray:
     return slopes
 
 
-def recorded(stream: Stream) -> Path:
+def recorded_path(stream: Stream) -> Path:
     """Learn the points of a stream again, in the order of their ids, and return every breakpoint."""
     order = np.argsort(stream.ids, kind="stable")
     copy = stream.empty_copy()

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.kernel_cache import RowCache, grown
-from ..core.runtime.memory import borrowed, picked
+from ..core.kernel_cache import RowCache, enlarged
+from ..core.runtime.memory import arena_array, submatrix
 from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combine_rows
 from .state import State
 
@@ -57,14 +57,14 @@ class Near:
         self.index[:count] = index
         self.place = np.full(state.n, -1, dtype=np.intp)
         self.place[index] = np.arange(count)
-        self._vectors = {name: grown(getattr(state, name)[index], (self.room,)) for name in _VECTORS}
+        self._vectors = {name: enlarged(getattr(state, name)[index], (self.room,)) for name in _VECTORS}
         self.gamma = np.zeros(self.room)
         m = len(margin)
         self.members = np.zeros(len(state.members), dtype=np.int64)
         self.member_slots = np.zeros(len(state.members), dtype=np.int64)
         self.members[:m] = self.member_slots[:m] = np.arange(m)
-        self.pool = RowCache(empty=borrowed)
-        columns = picked(state.pool.rows, state.member_slots[:m], index)
+        self.pool = RowCache(empty=arena_array)
+        columns = submatrix(state.pool.rows, state.member_slots[:m], index)
         self.pool.take(self.members[:m], columns, count, self.room, 2 * N_SPARE)
         self._bind(count)
         self.before, self.b, self.is_stale = self._vectors["alpha"].copy(), state.b, False
@@ -144,8 +144,8 @@ class Near:
         """Make ``members`` as long as the state's."""
         self.state.make_room()
         if len(self.members) < len(self.state.members):
-            self.members = grown(self.members, self.state.members.shape)
-            self.member_slots = grown(self.member_slots, self.state.members.shape)
+            self.members = enlarged(self.members, self.state.members.shape)
+            self.member_slots = enlarged(self.member_slots, self.state.members.shape)
 
     def write_back(self) -> None:
         """Copy α, the sets and the margin to the state; its g are updated by `update_gradients`."""

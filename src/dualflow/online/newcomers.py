@@ -24,9 +24,9 @@ from .state import PathError
 __all__ = [
     "MAX_POINTS_PATH",
     "ROUND_OFF_RATIO",
+    "CommunityModel",
     "DenseMatrix",
     "Equilibrium",
-    "Standing",
     "add_along_path",
     "equilibrium_of",
     "start_at_optimum",
@@ -96,7 +96,7 @@ class DenseMatrix:
         return self.Q @ alpha
 
 
-class Standing:
+class CommunityModel:
     """A hinge model at its optimum, as new points are compared with it.
 
     It depends on the retained points and the kernel only.
@@ -161,7 +161,7 @@ class Standing:
         return satisfied
 
 
-def add_along_path(model: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray) -> Equilibrium | None:
+def add_along_path(model: CommunityModel, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray) -> Equilibrium | None:
     """Return the optimum over the retained and the new points, or None if the path does not reach it.
 
     Parameters

@@ -13,7 +13,7 @@ from ._path import AT_LOWER, MULTIPLIER, PENDING
 from .remembering import Stream
 from .seating import restore_equality, set_optimum, tracked_gap
 
-__all__ = ["Improve", "settle"]
+__all__ = ["Improve", "restore_optimum"]
 
 #: Relative gap up to which a state is accepted as optimal.
 MAX_GAP = 5e-7
@@ -24,7 +24,7 @@ NO_POINTS = np.empty(0, dtype=np.intp)
 Improve = Callable[[DualProblem, NDArray], Certificate]
 
 
-def settle(stream: Stream, optimum: Improve, removed: NDArray = NO_POINTS) -> float | None:
+def restore_optimum(stream: Stream, optimum: Improve, removed: NDArray = NO_POINTS) -> float | None:
     """Bring all points of a stream except ``removed`` to their optimum and return the relative gap that is left.
 
     The tracked gap is tried first, then the gap after the margin's system and all g are computed from scratch. If

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.kernel_cache import RowCache, grown
+from ..core.kernel_cache import RowCache, enlarged
 from ..exceptions import ProblemError
 from ._path import (
     AT_LOWER,
@@ -163,7 +163,7 @@ class State:
         block = self.matrix.block(new, J) if len(J) else np.zeros((len(new), 0))
         if n > len(self.gamma):
             room = max(n, 2 * len(self.gamma))
-            self._arrays = {name: grown(array, (room,)) for name, array in self._arrays.items()}
+            self._arrays = {name: enlarged(array, (room,)) for name, array in self._arrays.items()}
             self.gamma = np.zeros(room)
         self.pool.lengthen(n, margin, block[:, np.searchsorted(J, margin)])
         g = block @ self.alpha[J] - p + self.b * e
@@ -183,9 +183,9 @@ class State:
         while self.counters[COUNT] + 3 >= size:
             size *= 2
         if size > len(self.inverse):
-            self.inverse = grown(self.inverse, (size, size))
-            self.work = grown(self.work, (WORK_ROWS, size + WORK_PADDING))
-            self.members, self.member_slots = grown(self.members, (size,)), grown(self.member_slots, (size,))
+            self.inverse = enlarged(self.inverse, (size, size))
+            self.work = enlarged(self.work, (WORK_ROWS, size + WORK_PADDING))
+            self.members, self.member_slots = enlarged(self.members, (size,)), enlarged(self.member_slots, (size,))
 
     def cache_column(self, k: int) -> int:
         """Return the slot of column k in the cache, computing the column if necessary."""

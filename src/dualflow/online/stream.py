@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
 from .invasion import Equilibrate, Habitat
-from .newcomers import MAX_POINTS_PATH, Equilibrium, Standing, add_along_path
+from .newcomers import MAX_POINTS_PATH, CommunityModel, Equilibrium, add_along_path
 
-__all__ = ["BLOCK", "Community", "are_distinct", "learn", "meet_at_once"]
+__all__ = ["MAX_POINTS_PER_BLOCK", "Community", "are_distinct", "learn", "learn_in_one_batch"]
 
 #: New points taken in one block: enough for BLAS, and few enough for memory.
-BLOCK = 1024
+MAX_POINTS_PER_BLOCK = 1024
 #: Fraction of distinct points up to which equal points are merged into one variable.
 MIN_DISTINCT_FRACTION = 0.9
 #: Expected violators among the new points above which the KKT check is skipped and all points are solved for.
@@ -103,7 +103,7 @@ def learn(
     rows: NDArray | None = None
     start = 0
     while start < len(X):
-        size = max(BLOCK, n_init - community.seen)
+        size = max(MAX_POINTS_PER_BLOCK, n_init - community.seen)
         part = slice(start, start + size)
         start += size
         seen = community.seen + len(X[part])
@@ -115,7 +115,7 @@ def learn(
             survivors, new = community.survivors, np.arange(len(community.alpha), problem.n)
             rows = np.concatenate([rows, problem.gram.block(survivors, new)], axis=1)
         habitat = Habitat(problem, np.bincount(group, extended.alpha), rows if all_distinct else None)
-        habitat.settle(equilibrate, np.arange(problem.n))
+        habitat.invade_until_stable(equilibrate, np.arange(problem.n))
         if habitat.gap() > enough:
             habitat.open(equilibrate)
         alpha = habitat.alpha
@@ -134,14 +134,14 @@ def learn(
     return community
 
 
-def meet_at_once(
+def learn_in_one_batch(
     community: Community,
     X: NDArray,
     sign: NDArray,
     cap: NDArray,
     ids: NDArray,
     *,
-    standing: Callable[[Community], Standing],
+    standing: Callable[[Community], CommunityModel],
     optimum: Callable[[Community], Equilibrium | None],
     lead: int,
     reserve: Callable[[int], float],

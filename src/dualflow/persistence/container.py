@@ -24,7 +24,7 @@ from ..exceptions import ProblemError
 from .files import open_regular, replacing
 from .npy import array_of
 
-__all__ = ["DTYPES", "is_ours", "read", "write"]
+__all__ = ["DTYPES", "is_model_file", "read", "write"]
 
 #: Name of the member that holds the header.
 HEADER = "header.json"
@@ -139,7 +139,7 @@ def read(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, NDArray]
     return header, arrays
 
 
-def is_ours(path: Path) -> bool:
+def is_model_file(path: Path) -> bool:
     """Whether a file ends as `write` ends it, or is empty: such a file may be replaced."""
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)

@@ -1,7 +1,7 @@
 """Safe reading and writing of files, and safe output of untrusted text.
 
 `replacing` writes a file as a whole or not at all, `open_regular` opens only regular files of a limited size, and
-`visible` and `cell` make text harmless for terminals and spreadsheets.
+`escape_control_characters` and `csv_safe` make text harmless for terminals and spreadsheets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from typing import BinaryIO, TextIO
 
 from ..exceptions import ProblemError
 
-__all__ = ["cell", "check_regular", "open_regular", "replacing", "replacing_text", "span", "target_of", "visible"]
+__all__ = [
+    "check_regular",
+    "csv_safe",
+    "duration_text",
+    "escape_control_characters",
+    "open_regular",
+    "replacing",
+    "replacing_text",
+    "target_of",
+]
 
 
 _KIND_NAMES = {
@@ -175,7 +184,7 @@ _CREATE_FLAGS = (
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def visible(text: str, keep: str = "") -> str:
+def escape_control_characters(text: str, keep: str = "") -> str:
     """Return the text with characters that act on a terminal written as escapes, for example ``\\x1b``.
 
     Escaped are control characters, which move the cursor and send commands; format characters, which change the
@@ -187,7 +196,7 @@ def visible(text: str, keep: str = "") -> str:
     return "".join(_escaped(c) if c not in keep and _is_control(c) else c for c in text)
 
 
-def cell(value: object) -> object:
+def csv_safe(value: object) -> object:
     """Return a value for a CSV file; text that a spreadsheet would take for a formula gets an apostrophe before it."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
 
@@ -200,7 +209,7 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def span(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Return a time as text, in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.3g} seconds"

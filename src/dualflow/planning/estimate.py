@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from ..core.problem import DualProblem
-from ..core.workspace import Workspace, twin
-from ..driver.solve import check_limits, limited, solve
+from ..core.workspace import Workspace, isolated_copy
+from ..driver.solve import check_limits, solve, time_limited
 from ..exceptions import DeviceError, DualflowError, ProblemError, SolverMismatch
-from ..persistence.files import span
+from ..persistence.files import duration_text
 from ..solvers import Solver
 from ..solvers.registry import make_solver
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..quantum.devices import Device, Price
     from ..quantum.runs.batches import Batch
 
-__all__ = ["Estimate", "estimate", "span", "what_is_sent"]
+__all__ = ["Estimate", "duration_text", "estimate", "what_is_sent"]
 
 #: QPU seconds from which a run counts as expensive, so that a cheaper solver is estimated too.
 MIN_EXPENSIVE_S = 60.0
@@ -103,7 +103,7 @@ class Estimate:
         """QPU time in words."""
         if self.local:
             return "none: it runs on this computer"
-        return "not known: the vendor gives no formula" if self.qpu_seconds is None else span(self.qpu_seconds)
+        return "not known: the vendor gives no formula" if self.qpu_seconds is None else duration_text(self.qpu_seconds)
 
     @property
     def money(self) -> str:
@@ -136,7 +136,7 @@ class Estimate:
             if limit is not None and value is not None and value > limit:
                 rows.append(("budget", f"{name}={limit:g} ends the run before all of this is sent"))
         if (other := self.cheaper) is not None:
-            amount = span(other.qpu_seconds) if other.qpu_seconds is not None else f"{other.shots:,} shots"
+            amount = duration_text(other.qpu_seconds) if other.qpu_seconds is not None else f"{other.shots:,} shots"
             rows.append(("cheaper", f"{other.title}: {amount}, {other.circuits:,} circuits, {other.money}"))
         lines = [f"{self.title}, n = {self.n}, on {self.device}: an estimate, nothing was sent"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
@@ -202,7 +202,7 @@ def estimate(
     """
     check_limits(tol, None, time_limit)
     engine = make_solver(solver, options)
-    with limited(time_limit, "the device was made"):
+    with time_limited(time_limit, "the device was made"):
         target = _target(engine, device)
     found = _estimate_run(problem, engine, target, tol, random_state, time_limit, options)
     if found.local or (found.qpu_seconds is not None and found.qpu_seconds < MIN_EXPENSIVE_S):
@@ -250,7 +250,7 @@ def _estimate_run(
     batches, fixed, basis = what_is_sent(problem, engine, tol, random_state, time_limit, device)
     # A rehearsal may have used the time up; its numbers are still useful, so the device gets some time.
     left = None if time_limit is None else max(begun + time_limit - time.monotonic(), MIN_DEVICE_TIME_S)
-    with limited(left, "the device had reported the resources of its circuits", time_limit):
+    with time_limited(left, "the device had reported the resources of its circuits", time_limit):
         for batch in batches:
             device.check(batch.circuit, batch.shots)
         price, jobs = Price(0.0, 0.0), 0
@@ -314,10 +314,10 @@ def what_is_sent(
 
     device = RehearsalDevice(place)
     rehearsed = engine.rehearsed(device).aim(tol)
-    own = twin(problem.value())
+    own = isolated_copy(problem.value())
     if (reason := rehearsed.mismatch(own)) is not None:
         raise SolverMismatch(reason)
-    with limited(time_limit, "the device had reported its checks"):
+    with time_limited(time_limit, "the device had reported its checks"):
         schedule = rehearsed.schedule(rehearsed.open(own, Workspace(own)))
     if schedule is not None:
         return schedule.batches(rehearsed.default_max_steps), True, SCHEDULED

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.options import Number
 from ..core.problem import DualProblem, Kind
-from ..core.workspace import Workspace, twin
+from ..core.workspace import Workspace, isolated_copy
 from ..exceptions import ProblemError
 from ..solvers import Solver
 from ..solvers.registry import make_solver, solver_class
@@ -282,7 +282,7 @@ def _row(problem: DualProblem, engine: Any) -> ResourceRow | None:
     if problem.kind not in engine.kinds:
         engine.check(problem)
     rehearsed = engine.rehearsed(RehearsalDevice())
-    own = twin(problem.value())
+    own = isolated_copy(problem.value())
     context = rehearsed.open(own, Workspace(own))
     circuits = shots = None
     schedule = rehearsed.schedule(context)

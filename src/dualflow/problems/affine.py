@@ -10,7 +10,7 @@ from ..core.problem import DualProblem
 from ..core.reading import Posed, Reading
 from ..exceptions import ProblemError
 from .checks import check_signs, check_weight
-from .classification import FINITE_COST
+from .classification import FINITE_C_RULE
 
 __all__ = ["DISCRIMINANT", "LEAST_SQUARES", "LEAST_SQUARES_REGRESSION", "discriminant", "least_squares"]
 
@@ -77,7 +77,7 @@ def least_squares(
     >>> round(float(solve(values, "gradient-flow").coefficients @ gram.X[:, 0]), 4)  # the slope
     2.0
     """
-    C, weight = FINITE_COST.check("C", C), check_weight(sample_weight, gram.n)
+    C, weight = FINITE_C_RULE.check("C", C), check_weight(sample_weight, gram.n)
     if not (weight > 0).all():
         raise ProblemError("sample_weight: a weight of 0 makes the ridge infinite; remove points with weight 0")
     if not isinstance(fit_intercept, (bool, np.bool_, str, int)) or fit_intercept not in (True, False, "penalised"):

@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..core.options import Number
 from ..exceptions import ProblemError
 
-__all__ = ["SHARE", "check_signs", "check_weight"]
+__all__ = ["NU_RULE", "check_signs", "check_weight"]
 
 #: Allowed values of ν.
-SHARE = Number(above=0, at_most=1)
+NU_RULE = Number(above=0, at_most=1)
 
 
 def check_signs(y: ArrayLike, n: int) -> NDArray:

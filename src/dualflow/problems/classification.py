@@ -13,26 +13,26 @@ from ..core.problem import DualProblem, Kind, constant
 from ..core.reading import Interval, Posed, Reading
 from ..core.runtime.arrays import immutable
 from ..exceptions import ProblemError
-from .checks import SHARE, check_signs, check_weight
+from .checks import NU_RULE, check_signs, check_weight
 from .growing import Growing, Variables
 
 __all__ = [
-    "COST",
-    "FINITE_COST",
+    "C_RULE",
+    "FINITE_C_RULE",
     "HINGE",
     "NU_HINGE",
     "SQUARED_HINGE",
     "GrowingHinge",
-    "check_share",
+    "check_nu",
     "hinge",
     "nu_svc",
     "svc",
 ]
 
 #: Allowed values of C; ∞ is the hard margin.
-COST = Number(above=0, infinite=True)
+C_RULE = Number(above=0, infinite=True)
 #: Allowed values of C in models without a hard margin.
-FINITE_COST = Number(above=0)
+FINITE_C_RULE = Number(above=0)
 
 #: Relative gap up to which a squared-hinge model may be scaled so that each margin is at least 1: the change is small.
 MAX_GAP_SCALED = 1e-6
@@ -144,7 +144,7 @@ def svc(
     (-3.0, -2.0)
     """
     y = check_signs(y, gram.n)
-    C = COST.check("C", C)
+    C = C_RULE.check("C", C)
     weight = check_weight(sample_weight, gram.n)
     if not isinstance(fit_intercept, (bool, np.bool_, str, int)) or fit_intercept not in (True, False, "penalised"):
         raise ProblemError(f"fit_intercept={fit_intercept!r} is not one of True, False, 'penalised'")
@@ -215,7 +215,7 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
     if not min(plus, minus) > 0:
         missing = -1.0 if plus > 0 else 1.0
         raise ProblemError(f"y: no point of class {missing:+g} with a positive weight; two classes are needed")
-    nu = check_share(nu, plus, minus)
+    nu = check_nu(nu, plus, minus)
     return DualProblem(
         gram,
         p=np.zeros(gram.n),
@@ -228,9 +228,9 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
     )
 
 
-def check_share(nu: float, one: float, other: float) -> float:
+def check_nu(nu: float, one: float, other: float) -> float:
     """Return a valid ν for two classes with these total weights, or raise a `ProblemError` if it is too large."""
-    nu, most = SHARE.check("nu", nu), 2.0 * min(one, other) / (one + other)
+    nu, most = NU_RULE.check("nu", nu), 2.0 * min(one, other) / (one + other)
     if nu > most * (1.0 + 1e-12):
         shown = float(f"{most:.6g}")
         shown -= 0.0 if shown <= most else 10.0 ** (np.floor(np.log10(most)) - 5)  # rounded down, to be feasible
@@ -284,7 +284,7 @@ class GrowingHinge(Growing):
     GrowingHinge(C=10.0)
     """
 
-    C: float = option(1.0, FINITE_COST)
+    C: float = option(1.0, FINITE_C_RULE)
 
     def variables(self, targets: NDArray, diag: NDArray) -> Variables:
         return Variables(np.ones(len(targets)), targets, float(self.C))

@@ -13,13 +13,13 @@ from ..core.options import option
 from ..core.problem import DualProblem
 from ..core.reading import Interval, Posed, Reading
 from ..exceptions import ProblemError
-from .checks import SHARE, check_weight
+from .checks import NU_RULE, check_weight
 from .growing import Growing, Variables
 
-__all__ = ["BALL", "ONE_CLASS", "SHARE_OR_NONE", "GrowingBall", "one_class", "svdd"]
+__all__ = ["BALL", "NU_OR_NONE_RULE", "ONE_CLASS", "GrowingBall", "one_class", "svdd"]
 
 #: Allowed values of ν; None is the hard ball.
-SHARE_OR_NONE = replace(SHARE, none=True)
+NU_OR_NONE_RULE = replace(NU_RULE, none=True)
 
 ONE_CLASS = Reading("one_class")
 
@@ -131,7 +131,7 @@ def _bounds(n: int, nu: float | None, weight: ArrayLike | None, points: int | No
     w = np.ones(n) if weight is None else check_weight(weight, n)
     if nu is None:
         return np.where(w > 0, np.inf, 0.0)
-    return w / (SHARE.check("nu", nu) * (w.sum() if points is None else points))
+    return w / (NU_RULE.check("nu", nu) * (w.sum() if points is None else points))
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class GrowingBall(Growing):
     (True, True)
     """
 
-    nu: float | None = option(None, SHARE_OR_NONE)
+    nu: float | None = option(None, NU_OR_NONE_RULE)
 
     scale: ClassVar[float] = 2.0
     counted: ClassVar[bool] = True

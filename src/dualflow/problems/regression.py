@@ -13,14 +13,14 @@ from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.reading import Reading
 from ..exceptions import ProblemError
-from .checks import SHARE, check_weight
-from .classification import FINITE_COST
+from .checks import NU_RULE, check_weight
+from .classification import FINITE_C_RULE
 from .growing import Growing, Variables
 
-__all__ = ["NU_REGRESSION", "REGRESSION", "TUBE", "GrowingTube", "nu_svr", "svr"]
+__all__ = ["EPSILON_RULE", "NU_REGRESSION", "REGRESSION", "GrowingTube", "nu_svr", "svr"]
 
 #: Allowed values of ε.
-TUBE = Number(at_least=0)
+EPSILON_RULE = Number(at_least=0)
 
 REGRESSION = Reading("svr")
 NU_REGRESSION = Reading("nu_svr")
@@ -46,7 +46,7 @@ def svr(
     >>> round(solution.bias, 6)  # the flattest line within 0.5 of all: 0.5 + 1.5x
     0.5
     """
-    C, epsilon = FINITE_COST.check("C", C), TUBE.check("epsilon", epsilon)
+    C, epsilon = FINITE_C_RULE.check("C", C), EPSILON_RULE.check("epsilon", epsilon)
     z = _values(z, gram.n, C, epsilon)
     upper = np.tile(C * check_weight(sample_weight, gram.n), 2)
     return _two_sided(gram, np.concatenate([z - epsilon, -z - epsilon]), upper, REGRESSION, None)
@@ -91,7 +91,7 @@ def nu_svr(
     >>> round(solution.bias, 6), round(-solution.certificate.level, 6)  # −0.75 + 2.5x within ε = 0.75 of all
     (-0.75, 0.75)
     """
-    C, nu = FINITE_COST.check("C", C), SHARE.check("nu", nu)
+    C, nu = FINITE_C_RULE.check("C", C), NU_RULE.check("nu", nu)
     z, weight = _values(z, gram.n, C), check_weight(sample_weight, gram.n)
     upper, total = np.tile(C * weight, 2), C * nu * float(weight.sum())
     return _two_sided(gram, np.concatenate([z, -z]), upper, NU_REGRESSION, total)
@@ -135,8 +135,8 @@ class GrowingTube(Growing):
     GrowingTube(C=10.0, epsilon=0.5)
     """
 
-    C: float = option(1.0, FINITE_COST)
-    epsilon: float = option(0.1, TUBE)
+    C: float = option(1.0, FINITE_C_RULE)
+    epsilon: float = option(0.1, EPSILON_RULE)
 
     per: ClassVar[int] = 2
 

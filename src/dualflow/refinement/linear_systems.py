@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ..core._radial import lift
 from ..core.problem import DualProblem
-from ..core.runtime.clock import look
-from ..core.runtime.memory import borrowed
+from ..core.runtime.clock import check_time
+from ..core.runtime.memory import arena_array
 from ..core.thin_kernel import is_thin, thin_block
 
 __all__ = ["ConjugateSystem", "FreeSystem", "factorise", "suits_conjugate_gradients"]
@@ -53,7 +53,7 @@ def factorise(A: NDArray) -> bool:
             A[:] = factor
         return not failed
     for start in range(0, n, PANEL_COLUMNS):
-        look()
+        check_time()
         stop = min(start + PANEL_COLUMNS, n)
         panel, before = A[start:, start:stop], A[start:, :start]
         with np.errstate(invalid="ignore", over="ignore"):  # entries above the diagonal may be NaN
@@ -129,7 +129,7 @@ class FreeSystem:
         sign = np.zeros(self.base) if problem.e is None else problem.e[free] * self.sigma * np.sqrt(self.kappa)
         for _ in range(8):
             self.factors += 1
-            lifted = borrowed((self.base, self.base), dtype)
+            lifted = arena_array((self.base, self.base), dtype)
             lift(self.kernel, problem.scale, problem.offset, sign, lifted)
             lifted.ravel()[:: self.base + 1] += (self.ridge + delta).astype(dtype)
             # LAPACK works in place, on the lower triangle of the transpose.
@@ -354,7 +354,7 @@ class ConjugateSystem:
         for _ in range(MAX_PRODUCTS):
             if not size > RESIDUAL_TOL**2 * first:
                 break
-            look()
+            check_time()
             along = self._times(direction)
             curvature = float(direction @ along)
             if not curvature > 0:

@@ -17,13 +17,13 @@ from ..core.runtime import clock
 from ..exceptions import ProblemError
 from .active_set import ActiveSet
 
-__all__ = ["LARGE", "Refinement", "refine", "snap", "support_set", "supporting"]
+__all__ = ["MAX_N_REFINED", "Refinement", "refine", "snap", "support_set", "supporting"]
 
 _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
 
 #: Variables beyond which a refinement is expensive, and is not run if the tolerance is met.
-LARGE = 16_384
+MAX_N_REFINED = 16_384
 
 #: Relative gap above which a state does not indicate the support set.
 _MAX_GAP_START = 0.5
@@ -155,7 +155,7 @@ def refine(
             start, h, rho = _start(certifier, given, gradient)
             snapped = snap(problem, start, rho)
             most = max_solves or 20 * problem.n + 200
-            search = ActiveSet(certifier, snapped, start, h, most, deadline, tol, LARGE)
+            search = ActiveSet(certifier, snapped, start, h, most, deadline, tol, MAX_N_REFINED)
             witness = search.run()
             late = not search.converged and witness is None and clock.is_late()
     except clock.OutOfTime:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..persistence.files import cell, replacing_text, visible
+from ..persistence.files import csv_safe, escape_control_characters, replacing_text
 from .model import Results, Row
 
 if TYPE_CHECKING:
@@ -99,5 +99,5 @@ def _start(path: Path) -> bytes:
 
 def _cell(value: object) -> object:
     if isinstance(value, str):
-        return cell(visible(value))
+        return csv_safe(escape_control_characters(value))
     return "" if value is None else value

@@ -12,7 +12,7 @@ from itertools import product
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..persistence.files import visible
+from ..persistence.files import escape_control_characters
 from .columns import QUANTUM, RESULTS, gap_text, limits, status_text
 from .model import Results, Row, Section
 from .terminal import reference_text
@@ -208,7 +208,7 @@ def render(comparison: Results) -> str:
 
 def _plain(value: object) -> object:
     """Text without control characters, for whoever looks at the file in a terminal; markup of our own stays."""
-    return visible(value, "\n") if isinstance(value, str) and not isinstance(value, Markup) else value
+    return escape_control_characters(value, "\n") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _setting(value: object) -> str:

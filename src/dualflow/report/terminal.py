@@ -16,7 +16,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from ..persistence.files import visible
+from ..persistence.files import escape_control_characters
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .model import Results, Row, Section
 from .verdict import overall, verdict
@@ -175,7 +175,7 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
 
 def _text(text: str, style: str = "") -> Text:
     """Text of anyone's solvers and data, which cannot command a terminal."""
-    return Text(visible(text, "\n"), style=style)
+    return Text(escape_control_characters(text, "\n"), style=style)
 
 
 def reference_text(section: Section) -> str:

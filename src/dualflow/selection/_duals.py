@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, lapack
 
 from ..core.bounds import gaps
-from ..core.runtime.memory import borrowed
+from ..core.runtime.memory import arena_array
 from ..core.runtime.threads import cached_property
 from ..online.leave_one_out import Unlearning
 from ..online.state import PathError
@@ -249,7 +249,7 @@ class Float32Descent:
 
     def __init__(self, rows: NDArray, slots: NDArray, diag: NDArray) -> None:
         # A search makes one of these for every kernel setting; the memory is reused.
-        self.rows = borrowed(rows.shape, np.float32)
+        self.rows = arena_array(rows.shape, np.float32)
         self.rows[...] = rows
         self.slots, self.diag = slots, diag.astype(np.float32)
 

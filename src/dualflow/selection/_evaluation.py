@@ -333,7 +333,7 @@ class Evaluation:
         tables = [X_test, X_train] if self.task.train_scores else [X_test]
         raises, seconds = self.task.error_score == "raise", dict.fromkeys(models, 0.0)
         for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check):
-            clock.look()  # raises if the search's time has cut the fit short
+            clock.check_time()  # raises if the search's time has cut the fit short
             self.times.record_fit(fit.seconds, self.task.part_of(fold))
             seconds[fit.candidate] = fit.seconds
             if fit.model is None:
@@ -370,7 +370,7 @@ class Evaluation:
             return
         if remembers:
             model.memory = None
-        clock.look()  # raises if the search's time has cut the fit short
+        clock.check_time()  # raises if the search's time has cut the fit short
         seconds = time.perf_counter() - began
         self.times.record_fit(seconds, self.task.part_of(fold))
         self.rows[candidate, fold] = self.task.row(candidate, fold, model, seconds, widest_gap(last_step(model)))

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.solution import SHARP
-from ..estimators._classifier import pairs_of
+from ..core.solution import MAX_GAP_UNREFINED
+from ..estimators._classifier import class_pairs
 from ..estimators._validation import class_weights
 from ._duals import Duals, Fits
 
@@ -178,7 +178,7 @@ class Classes(_Folds):
         super().__init__(splits, train_scores)
         self.fitted = {"classes_": classes, "n_features_in_": features}
         self.classes, self.codes, self.weight = classes, codes, weight
-        self.pairs = pairs_of(len(classes))
+        self.pairs = class_pairs(len(classes))
         counts = np.bincount(codes)
         self.ranges = [slice(end - count, end) for end, count in zip(np.cumsum(counts), counts, strict=True)]
 
@@ -287,7 +287,7 @@ class Numbers(_Folds):
         weights = np.tile([self.weights(model, self.splits[fold][0]) for fold in folds], 2)
         costs = [scale * C / scale_of_values for C in chain.costs]
         # A regression score depends on every digit of a prediction, so that the tolerance is that of a single fit.
-        for fits in duals.path(np.tile(self.weight, 2), weights, costs, min(model.tol, SHARP)):
+        for fits in duals.path(np.tile(self.weight, 2), weights, costs, min(model.tol, MAX_GAP_UNREFINED)):
             watch.done(fits.number, len(fits.folds))
             for row, position in enumerate(fits.folds):
                 fold = folds[position]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..core.gram import Gram
 from ..core.kernel_functions import check_gamma
 from ..driver.solve import AUTO, DEFAULT_SOLVER
-from ..estimators._solving import is_limited
+from ..estimators._solving import has_step_limit
 from ..exceptions import ProblemError
 from ._folds import Chain, Classes, Numbers
 
@@ -109,7 +109,7 @@ def is_shared(model: Any) -> bool:
         and isinstance(model.solver, str)
         and model.solver in (AUTO, DEFAULT_SOLVER)
         and (bool(model.solver_options), bool(model.refine)) == (False, True)
-        and not is_limited(model)
+        and not has_step_limit(model)
         and model.time_limit is None
         and model.callback is None
     )

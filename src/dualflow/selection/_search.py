@@ -20,8 +20,8 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..core.options import Number
 from ..core.runtime.threads import blas_for
-from ..estimators._base import LEAST_S
-from ..estimators._solving import jobs_of
+from ..estimators._base import MIN_TIME_LEFT_S
+from ..estimators._solving import thread_count
 from ..exceptions import FitError, ProblemError
 from ._evaluation import Evaluation, Task, Times, last_name, last_step
 from ._folds import Classes, Numbers
@@ -141,7 +141,7 @@ class Search(BaseSearchCV):
         plan, alone, kernels, folds = self._plan(task)
         evaluation = Evaluation(task, times, kernels, folds, self._of_fold)
         with blas_for(_num_samples(X), shared=False):
-            out = evaluation.run(plan, alone, jobs_of(self.n_jobs))
+            out = evaluation.run(plan, alone, thread_count(self.n_jobs))
         evaluation.check_any_complete(self.time_limit, bool(self.refit))
         results = self._table(candidates, models, out, len(splits))
         self._refit(task, metric, out[0]["test_scores"], results, models, times)
@@ -183,7 +183,7 @@ class Search(BaseSearchCV):
         """Return the time limit of the refit as a parameter, or an empty dict."""
         limit = last_step(model).time_limit
         own = [] if limit is None else [limit]
-        left = [] if end is None else [max(end - time.monotonic(), LEAST_S)]
+        left = [] if end is None else [max(end - time.monotonic(), MIN_TIME_LEFT_S)]
         return {f"{last_name(model)}time_limit": min(own + left)} if own or left else {}
 
     def _table(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators._validation import checked_data, checked_weight, encode, names_not_in, several
+from ..estimators._validation import checked_data, checked_weight, encode, names_not_in, require_two_classes
 from ..estimators.svc import SVC
 from ..estimators.svr import SVR
 from ._evaluation import Task, last_step
@@ -113,7 +113,7 @@ class SVCSearchCV(Search):
     def _folds(self, model: Any, task: Task) -> tuple[NDArray, Classes]:
         points, labels = checked_data(model, task.X, task.y, first=True, least=2)
         classes, codes = encode(labels)
-        several(classes, "y")
+        require_two_classes(classes, "y")
         weight = checked_weight(task.fit_params.get("sample_weight"), points)
         # Sorted by class, so that a pair of classes is four blocks of the kernel matrix.
         order = np.argsort(codes, kind="stable")

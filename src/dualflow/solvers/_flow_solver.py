@@ -13,11 +13,11 @@ from ..core.problem import DualProblem, Kind
 from ..core.runtime.threads import cached_property
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
-from ..flows.gradient import GradientField, balance, interior_point, weights
+from ..flows.gradient import GradientField, equality_multiplier, interior_point, weights
 from ..flows.lotka_volterra import LotkaVolterraField
-from ..integrate.free import ROUND_OFF, FreeFlow
+from ..integrate.free import MAX_RELATIVE_ROUND_OFF, FreeFlow
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
-from ..integrate.multiplicative import multiplicative_step, safe_step
+from ..integrate.multiplicative import max_descent_step, multiplicative_step
 from ..integrate.scipy_ivp import METHODS, ivp_step
 from ..integrate.stiff_system import low_rank
 
@@ -91,7 +91,7 @@ class FlowSolver(Solver[FlowContext, FlowState]):
         if self.integrator != "implicit":
             field = self.field(problem)
             y = field.start(warm)
-            h = self.time_step or (safe_step(problem) if self.integrator == "multiplicative" else 1.0)
+            h = self.time_step or (max_descent_step(problem) if self.integrator == "multiplicative" else 1.0)
             zeros = np.zeros(problem.n)
             return FlowState(ImplicitState(0.0, h, np.array(field.alpha(y)), field.multiplier(y), zeros, zeros))
         if problem.kind is Kind.AFFINE:
@@ -100,7 +100,7 @@ class FlowSolver(Solver[FlowContext, FlowState]):
         alpha = centre if warm is None else 0.9 * warm + 0.1 * centre
         g = -problem.gradient(alpha)
         w = weights(problem, alpha)
-        nu = balance(problem, w, g)
+        nu = equality_multiplier(problem, w, g)
         drive = np.abs(g if problem.e is None else g + nu * problem.e)
         # Slacks are margins: they start at the size of p or, if p = 0, of the mean slope Qα. (The size of Qα for all,
         # which is C times too large at α = u/2, costs the hinge 10 more steps.)
@@ -147,7 +147,7 @@ class FlowSolver(Solver[FlowContext, FlowState]):
         return state.stalled >= 3 or state.complementarity <= 1e-300
 
     def is_exact(self, state: FlowState) -> bool:
-        return not state.at.z_lower.size and state.complementarity <= ROUND_OFF
+        return not state.at.z_lower.size and state.complementarity <= MAX_RELATIVE_ROUND_OFF
 
     def time(self, state: FlowState) -> float:
         return state.at.t

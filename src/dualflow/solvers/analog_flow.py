@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analog.circuit import CONTROL_RULE, FLOW_RULE, Circuit, build
-from ..analog.parts import CELL_RULE, FULL_SCALE, RULES, TIME_CONSTANT, Parts
-from ..analog.program import INSTALL, PROGRAM, installed, simulate
+from ..analog.parts import CELL_RULE, FULL_SCALE_V, RULES, TIME_CONSTANT_S, Parts
+from ..analog.program import INSTALL_COMMAND, PROGRAM, installed, simulate
 from ..core.options import Number, option
 from ..core.problem import DualProblem
 from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
-from ..flows.gradient import balance, interior_point, weights
+from ..flows.gradient import equality_multiplier, interior_point, weights
 
 __all__ = ["AnalogFlow"]
 
 FIRST_STRETCH = 100.0  # length of a run's first stretch, in time constants of the integrators
 MAX_STRETCH = 1e6  # of the longest one, in time constants: the simulator's shortest step is a part of the stretch
-MAX_REST_V = 1e-9 * FULL_SCALE  # movement of a voltage in a stretch, up to which the circuit is at rest
+MAX_REST_V = 1e-9 * FULL_SCALE_V  # movement of a voltage in a stretch, up to which the circuit is at rest
 
 
 @dataclass
@@ -122,7 +122,7 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
 
     @classmethod
     def install(cls) -> str | None:
-        return None if installed() else INSTALL
+        return None if installed() else INSTALL_COMMAND
 
     @property
     def parts(self) -> Parts:
@@ -145,8 +145,8 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
         circuit, alpha = self.circuit(context, seed), interior_point(problem)
         if warm is not None:
             alpha = 0.99 * warm + 0.01 * alpha  # the flow cannot leave a bound
-        nu = balance(problem, weights(problem, alpha), -problem.gradient(alpha))
-        stretch = circuit.flow_time(FIRST_STRETCH * TIME_CONSTANT) if self.time_step is None else self.time_step
+        nu = equality_multiplier(problem, weights(problem, alpha), -problem.gradient(alpha))
+        stretch = circuit.flow_time(FIRST_STRETCH * TIME_CONSTANT_S) if self.time_step is None else self.time_step
         return AnalogState(alpha, nu, circuit.at(alpha, nu), 0.0, stretch, False, seed, 0)
 
     def step(self, context: AnalogContext, state: AnalogState) -> AnalogState:
@@ -155,10 +155,10 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
         seconds, noise_seed = circuit.seconds(t - state.t), (state.seed + state.stretches) % 2**31
         trace = simulate(circuit, seconds, state.held, noise_seed)
         alpha, nu = trace.alpha[-1], float(trace.multiplier[-1])
-        moved = float(np.abs(alpha - state.alpha).max()) * FULL_SCALE / circuit.unit
+        moved = float(np.abs(alpha - state.alpha).max()) * FULL_SCALE_V / circuit.unit
         # A short stretch that moves nothing does not show that the circuit is at rest.
-        at_rest = moved <= MAX_REST_V and seconds >= FIRST_STRETCH * TIME_CONSTANT * (1 - 1e-9)
-        longest = max(circuit.flow_time(MAX_STRETCH * TIME_CONSTANT), state.stretch)
+        at_rest = moved <= MAX_REST_V and seconds >= FIRST_STRETCH * TIME_CONSTANT_S * (1 - 1e-9)
+        longest = max(circuit.flow_time(MAX_STRETCH * TIME_CONSTANT_S), state.stretch)
         stretch = min(state.stretch * self.growth, longest)
         return AnalogState(alpha, nu, trace.held[-1], t, stretch, at_rest, state.seed, state.stretches + 1)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..core.options import Number, option
 from ..core.problem import Kind
-from ..core.runtime.clock import is_late, look
+from ..core.runtime.clock import check_time, is_late
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
@@ -91,7 +91,7 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
         def factorise_in_time(W: Any) -> Any:
             nonlocal iterations
             if iterations < 2:  # CVXOPT has no point to return yet
-                look()
+                check_time()
             elif is_late():
                 raise ArithmeticError  # CVXOPT then returns its current point
             iterations += 1

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..core.options import Number, OneOf, option
 from ..core.solver import generator, generator_state
 from ..core.workspace import Workspace
-from ..evolution.generations import MUTATIONS, Evolution, Rules, evaluated, evolve, random_population
+from ..evolution.generations import MUTATIONS, Evolution, Rules, evaluate_population, evolve, random_population
 from ..exceptions import ProblemError
 from ._evolution import EvolutionarySolver
 
@@ -109,7 +109,7 @@ class EvolutionStrategy(EvolutionarySolver[Evolution]):
 
     def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> Evolution:
         population = random_population(problem.upper, self.population, rng, self.first(problem, warm))
-        values, products = evaluated(problem.dense(), problem.p, population)
+        values, products = evaluate_population(problem.dense(), problem.p, population)
         order = values.argsort()[::-1]
         return Evolution(
             population=population[order],

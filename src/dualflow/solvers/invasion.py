@@ -98,7 +98,7 @@ class Invasion(Solver[Workspace, InvasionState]):
         # contradict each other's bound on ν from different batches: those with the tightest bounds stay.
         J = np.unique(np.concatenate([np.flatnonzero(state.alpha), state.pins, arrivals]))
         habitat = Habitat(restrict(problem, J), state.alpha[J], disturbed=not state.balanced)
-        habitat.settle(_equilibrium, np.arange(len(J)))
+        habitat.invade_until_stable(_equilibrium, np.arange(len(J)))
         alpha = np.zeros(n)
         alpha[J] = habitat.alpha
         invasions = state.invasions + habitat.invasions

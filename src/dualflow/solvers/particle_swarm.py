@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ..core.options import Number, option
 from ..core.solver import generator, generator_state
 from ..core.workspace import Workspace
-from ..evolution.generations import evaluated, random_population
-from ..evolution.swarm import Swarm, SwarmRules, fly
+from ..evolution.generations import evaluate_population, random_population
+from ..evolution.swarm import Swarm, SwarmRules, move_swarm
 from ._evolution import EvolutionarySolver
 
 __all__ = ["ParticleSwarm"]
@@ -77,7 +77,7 @@ class ParticleSwarm(EvolutionarySolver[Swarm]):
 
     def start(self, problem: Workspace, rng: np.random.Generator, warm: NDArray | None = None) -> Swarm:
         places = random_population(problem.upper, self.population, rng, self.first(problem, warm))
-        values, _ = evaluated(problem.dense(), problem.p, places)
+        values, _ = evaluate_population(problem.dense(), problem.p, places)
         best = int(values.argmin())
         return Swarm(
             places=places,
@@ -94,7 +94,7 @@ class ParticleSwarm(EvolutionarySolver[Swarm]):
 
     def step(self, problem: Workspace, state: Swarm) -> Swarm:
         rng, generations = generator(state.rng), self.generations_a_step(problem.n)
-        after = fly(problem.dense(), problem.p, problem.upper, state, self.rules, generations, rng)
+        after = move_swarm(problem.dense(), problem.p, problem.upper, state, self.rules, generations, rng)
         return replace(after, rng=generator_state(rng))
 
     def alpha(self, state: Swarm) -> NDArray:

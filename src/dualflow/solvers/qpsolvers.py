@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ..core.options import Number, OneOf, option
 from ..core.problem import DualProblem, Kind
-from ..core.runtime.clock import is_late, left
+from ..core.runtime.clock import is_late, seconds_left
 from ..core.runtime.memory import check_memory
 from ..core.runtime.threads import ProcessContext
 from ..core.solver import EVERY_CONVEX, Solver
@@ -142,7 +142,7 @@ class Program:
         import qpsolvers
 
         known = BACKENDS[self.backend]
-        options, seconds = known.accuracy_options(eps), left()
+        options, seconds = known.accuracy_options(eps), seconds_left()
         if known.time_option and seconds is not None:
             options[known.time_option] = max(seconds, 1e-3)
         G, h = None, None

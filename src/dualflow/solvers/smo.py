@@ -72,12 +72,12 @@ class SMO(Solver[Workspace, SMOState]):
 
     def step(self, problem: Workspace, state: SMOState) -> SMOState:
         alpha = state.alpha.copy()
-        if problem.keeps_dense:
+        if problem.uses_dense_columns:
             problem.dense()  # before the product, so that a resumed run multiplies as this one does
         # Updates accumulate round-off; if Q is cached a new gradient takes as long as one of the n updates.
-        h = problem.gradient(alpha) if problem.keeps_dense else state.h.copy()
+        h = problem.gradient(alpha) if problem.uses_dense_columns else state.h.copy()
         sweep = _pair_updates if problem.e is not None else _single_updates
-        count = max(100, problem.n) if problem.keeps_dense else UPDATES_PER_STEP
+        count = max(100, problem.n) if problem.uses_dense_columns else UPDATES_PER_STEP
         updates, violation = sweep(problem, alpha, h, count, self.kkt_tol)
         return replace(state, alpha=alpha, h=h, violation=violation, updates=state.updates + updates)
 
@@ -108,7 +108,7 @@ def _pair_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, kk
 
     can_rise, can_fall = rooms(slice(None))  # eᵢαᵢ can rise, can fall
     score = -e * h
-    column = problem.columns_at_hand()
+    column = problem.cached_columns()
     violation = np.inf
     for done in range(count):
         i = int(np.argmax(np.where(can_rise, score, -np.inf)))
@@ -140,7 +140,7 @@ def _single_updates(problem: Workspace, alpha: NDArray, h: NDArray, count: int, 
     """Make updates without an equality: the single variable with the largest decrease of f moves."""
     upper = problem.upper
     curvature = np.maximum(problem.diag(), MIN_CURVATURE * (float(problem.diag().max()) or 1.0))
-    column = problem.columns_at_hand()
+    column = problem.cached_columns()
     violation = np.inf
     for done in range(count):
         wrong = np.where(h < 0, np.where(alpha < upper, -h, 0.0), np.where(alpha > 0, h, 0.0))

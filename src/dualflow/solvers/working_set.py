@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from ..core.options import Flag, Number, option
 from ..core.problem import DualProblem
-from ..core.solution import SHARP, DirectResult
+from ..core.solution import MAX_GAP_UNREFINED, DirectResult
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..direct.lane import solve_directly
-from ..refinement.refine import LARGE
+from ..refinement.refine import MAX_N_REFINED
 from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
 from ..working_set.state import WorkingSetState
@@ -104,8 +104,8 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
         tol = self.gap_tol
         if tol is not None and self.kkt_tol is None and self.max_updates is None and suits_coordinates(problem):
             # If a refinement would follow: these rounds reach its accuracy in less time.
-            refines = self.hand_over and problem.n <= LARGE
-            return Coordinates(workspace, min(tol, 0.5 * SHARP) if refines else tol)
+            refines = self.hand_over and problem.n <= MAX_N_REFINED
+            return Coordinates(workspace, min(tol, 0.5 * MAX_GAP_UNREFINED) if refines else tol)
         return Descent(workspace, self.gap_tol, self.kkt_tol, bool(self.hand_over), self.max_updates)
 
     def start(

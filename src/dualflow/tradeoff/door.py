@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core.gram import Gram
 from ..core.options import Number, OneOf
-from ..core.psd import CHECK_UP_TO, repair
+from ..core.psd import MAX_POINTS_CHECKED, repair
 from ..core.runtime.random import generator_of
-from ..driver.solve import check_limits, patient
+from ..driver.solve import check_limits, limit_kernel_wait
 from ..estimators._validation import exact_labels
 from ..evolution.fronts import nondominated
 from ..exceptions import ProblemError
@@ -150,7 +150,7 @@ def pareto_front(
     OneOf(words=("hinge", "zero-one")).check("errors", errors)
     OneOf(words=("flip", "raw")).check("indefinite", indefinite)
     started, rng = time.monotonic(), generator_of(random_state)
-    with patient(time_limit):
+    with limit_kernel_wait(time_limit):
         gram = Gram(X, kernel, gamma=gamma, degree=degree, coef0=coef0)
         signs, classes = _two_classes(y, gram.n)
         deadline = None if time_limit is None else started + time_limit
@@ -166,9 +166,9 @@ def pareto_front(
             return searched(task, errors, path, population, generations, rng)
 
         evidence = task.problem(float(task.C[-1])).psd
-        if evidence.kind == "unknown" or (gram.n > CHECK_UP_TO and not (errors == "hinge" and evidence.is_psd)):
+        if evidence.kind == "unknown" or (gram.n > MAX_POINTS_CHECKED and not (errors == "hinge" and evidence.is_psd)):
             raise ProblemError(
-                f"X has {gram.n} points; a search, or a kernel without guarantee, takes at most {CHECK_UP_TO}: "
+                f"X has {gram.n} points; a search, or a kernel without guarantee, takes at most {MAX_POINTS_CHECKED}: "
                 "subsample"
             )
         if evidence.is_psd:

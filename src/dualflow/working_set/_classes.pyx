@@ -8,7 +8,7 @@ from libc.string cimport memset
 
 from ..core._pair_bound import check_listed
 from ..core._radial import aligned
-from ..core.runtime.memory import borrowed
+from ..core.runtime.memory import arena_array
 from ._loop cimport Index, memory_double, pairs_double, row_of_blocks_double, source_double
 from ._pairs import spare_for
 
@@ -75,10 +75,10 @@ def solve_listed(const double[::1] within, const double[::1] between, const long
         largest = max(largest, <Index>(listed[k, N_FIRST] + listed[k, N_SECOND]))
     if not 0 <= begin <= count:
         raise ValueError("begin must be from 0 to the number of pairs")
-    cdef double[::1] rows = borrowed((largest * largest,), np.float64)
+    cdef double[::1] rows = arena_array((largest * largest,), np.float64)
     cdef double[::1] work = aligned((10 * largest,), np.float64)
     cdef long long[::1] slots = np.empty(largest, dtype=np.int64)
-    cdef double[::1] spare = borrowed((spare_for(largest, 0, 0, np.float64),), np.float64)
+    cdef double[::1] spare = arena_array((spare_for(largest, 0, 0, np.float64),), np.float64)
     for k in range(begin, count):
         n = listed[k, N_FIRST] + listed[k, N_SECOND]
         with nogil:

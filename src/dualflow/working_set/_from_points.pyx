@@ -4,7 +4,7 @@
 import numpy as np
 
 from ..core._radial import aligned
-from ..core.runtime.memory import borrowed
+from ..core.runtime.memory import arena_array
 from ._loop cimport (Index, fetch_wanted_double, fetch_wanted_float, memory_double, memory_float, pack_all_double,
                      pack_all_float, pairs_double, pairs_float, source_double, source_float)
 from ._pairs import MIN_N_NEWTON, MIN_N_SHRINK, padded, spare_for
@@ -62,15 +62,15 @@ def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1
     rules.max_rows, rules.max_rows_bounded = max_rows, max(max_rows, max_rows_bounded)
     rules.fills, rules.rounds = fills, rounds
     rules.exact_updates, rules.shrinks = exact_updates, n >= MIN_N_SHRINK
-    cdef real[::1] rows = borrowed((rows_of(n, rules.max_rows_bounded, fills),), dtype)
-    cdef real[::1] tiles = borrowed((stride * m,), dtype)
+    cdef real[::1] rows = arena_array((rows_of(n, rules.max_rows_bounded, fills),), dtype)
+    cdef real[::1] tiles = arena_array((stride * m,), dtype)
     cdef real[::1] work = aligned((7 * stride,), dtype)
     cdef long long[::1] slots = np.empty(2 * n, dtype=np.int64)
     cdef real[::1] spare
     cdef real *spare_at = NULL
     cdef Index spare_size = 0
     if n >= MIN_N_NEWTON:
-        spare = borrowed((spare_for(n, m, rules.max_rows_bounded + 4, dtype),), dtype)
+        spare = arena_array((spare_for(n, m, rules.max_rows_bounded + 4, dtype),), dtype)
         spare_at, spare_size = &spare[0], spare.shape[0]
     cdef double made
     with nogil:

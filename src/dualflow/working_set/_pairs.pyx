@@ -5,13 +5,13 @@ import numpy as np
 from libc.string cimport memset
 
 from ..core._radial import aligned
-from ..core.runtime.memory import borrowed
+from ..core.runtime.memory import arena_array
 from ._loop cimport (PANEL, MIN_N_SHRINKING, Index, fetch_wanted_double, fetch_wanted_float, pack_all_double, pack_all_float,
                      pairs_double, memory_double, memory_float, pairs_float, source_double, source_float)
 
 #: Variables from which some may be shrunk.
 MIN_N_SHRINK = MIN_N_SHRINKING
-#: Variables from which memory for Newton steps is borrowed, and not left to malloc, which might not give it back.
+#: Variables from which memory for Newton steps is arena_array, and not left to malloc, which might not give it back.
 MIN_N_NEWTON = 64
 #: Free variables for whose Newton step that memory suffices.
 MAX_FREE_NEWTON = 640
@@ -56,7 +56,7 @@ class RowSource:
 def _pack(const real[:, ::1] points, const real[::1] half):
     cdef Index n = points.shape[0], m = points.shape[1], stride = padded(points.shape[0])
     dtype = np.float32 if real is float else np.float64
-    tiles, halves = borrowed((stride * m,), dtype), aligned((stride,), dtype)
+    tiles, halves = arena_array((stride * m,), dtype), aligned((stride,), dtype)
     cdef real[::1] tile_view = tiles, half_view = halves
     with nogil:
         if real is float:
@@ -181,7 +181,7 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
             double_ = double_of(source)
     if n >= (MIN_N_NEWTON if source is None else MIN_N_SHRINK):
         dtype = np.float32 if real is float else np.float64
-        spare = borrowed((spare_for(n, 0 if source is None else source.points.shape[1], n, dtype),), dtype)
+        spare = arena_array((spare_for(n, 0 if source is None else source.points.shape[1], n, dtype),), dtype)
         spare_at, spare_size = &spare[0], spare.shape[0]
     with nogil:
         if real is float:

@@ -13,9 +13,9 @@ import numpy as np
 from libc.math cimport NAN, fabs
 from libc.string cimport memcpy, memset
 
-from ..core.runtime.memory import borrowed
-from ..core.radial import AN_EXPONENTIAL
-from ..core.mixed_precision import AT_A_TIME, LARGEST_ERROR, ORDINARY, UNIT
+from ..core.runtime.memory import arena_array
+from ..core.radial import EXPONENTIAL_COST
+from ..core.mixed_precision import TERMS_PER_SUM, MAX_KERNEL_ERROR, WEIGHT_RANGE, UNIT_FLOAT32
 from ._pairs import MIN_N_SHRINK, spare_for
 from .descent import MIN_GAP_FLOAT32
 from .whole import (KKT_TOL, MAX_LOOKS, MAX_NEARLY_FREE, MAX_RESTARTS, MAX_ROUNDS_FREE, MAX_UPDATES_EXACT,
@@ -83,12 +83,12 @@ cdef Index UPDATES_EXACT = MAX_UPDATES_EXACT
 cdef Index RESTARTS = MAX_RESTARTS
 cdef Index UPDATES_EACH = UPDATES_PER_FREE
 cdef Index CHOSEN = MAX_NEARLY_FREE
-cdef double UNIT_FLOAT32 = UNIT
-cdef double SMALLEST_FLOAT32 = ORDINARY[0]
-cdef double LARGEST_FLOAT32 = ORDINARY[1]
-cdef double LARGEST_SUM_ERROR = LARGEST_ERROR
-cdef Index TERMS = AT_A_TIME
-cdef Index EXPONENTIAL_COST = AN_EXPONENTIAL
+cdef double UNIT_FLOAT32 = UNIT_FLOAT32
+cdef double SMALLEST_FLOAT32 = WEIGHT_RANGE[0]
+cdef double LARGEST_FLOAT32 = WEIGHT_RANGE[1]
+cdef double LARGEST_SUM_ERROR = MAX_KERNEL_ERROR
+cdef Index TERMS = TERMS_PER_SUM
+cdef Index EXPONENTIAL_COST = EXPONENTIAL_COST
 
 
 # The data of the current pair, and scratch arrays, all in one piece of memory that serves one pair after another.
@@ -233,7 +233,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
     spare = max(spare_for(max_n, m, max_made + 4, np.float32) * 4, spare_for(max_n, m, max_made + 4, np.float64) * 8,
                 spare_for(max_chosen, 0, 0, np.float64) * 8)
     lay_out(&pair, NULL, m, max_n, max_chosen, row_bytes, spare)
-    cdef unsigned char[::1] memory = borrowed((pair.size,), np.uint8)
+    cdef unsigned char[::1] memory = arena_array((pair.size,), np.uint8)
     lay_out(&pair, <char *>&memory[0], m, max_n, max_chosen, row_bytes, spare)
     pair.features, pair.sign, pair.reach, pair.growth = features, sign, reach, growth
     pair.gap_tol, pair.tol_float32 = gap_tol, tol_float32

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..core.bounds import dual_bound, gaps
 from ..core.problem import DualProblem, Kind
-from ..core.runtime.clock import look
+from ..core.runtime.clock import check_time
 from ..core.runtime.threads import cached_property
 from ..core.sparse_points import SparsePoints
 from ..core.workspace import Workspace
@@ -140,8 +140,8 @@ class Coordinates:
             work.begin()
             passes += work.active / problem.n
             while not work.go_on(*arrays, *values, problem.scale, problem.offset, rho, MAX_PRODUCTS_UNINTERRUPTED):
-                look()
-            look()
+                check_time()
+            check_time()
             first = work.violation if first is None else first
             if work.violation <= STEP_END_RATIO * first:
                 break

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..core.problem import Kind
 from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
-from ..refinement.refine import LARGE
+from ..refinement.refine import MAX_N_REFINED
 from .block_rows import makes_rows, one_block_of
 from .level import MAX_N_FREE_BLOCKS, Level
 from .seeding import nested_order, restrict, seed, sharing
@@ -148,7 +148,7 @@ class Descent:
         gram = self.workspace.gram
         if self.on_simplex:
             return MAX_N_FEW_SUPPORT if self.is_shared_by_few else MAX_FIRST_LEVEL, MAX_FIRST_LEVEL
-        rows_pay = makes_rows(gram) and not gram.is_dear
+        rows_pay = makes_rows(gram) and not gram.is_expensive
         return (one_block_of(gram), MAX_FIRST_LEVEL_ROWS) if rows_pay else (MAX_FIRST_LEVEL, MAX_FIRST_LEVEL)
 
     @property
@@ -222,7 +222,7 @@ class Descent:
             return restarted(state, **self.finish_free(level, after))
         # An offered state is certified: it may need no refinement.
         offered = self.solves_in_float64 and violation <= max(MAX_KKT_ROUND_OFF, level.round_off())
-        offered |= self.workspace.n > LARGE and not handed
+        offered |= self.workspace.n > MAX_N_REFINED and not handed
         return restarted(state, **after | {"done": True, "offered": offered})
 
     def finish_dense_problem(self, state: WorkingSetState) -> WorkingSetState:
@@ -269,7 +269,7 @@ class Descent:
         points = gram.n >> (2 if len(state.order) else 0)
         min_share = MIN_SUPPORT_SHARE_ROWS if makes_rows(gram) else MIN_SUPPORT_SHARE_BLOCKS
         many = bool(np.count_nonzero(state.anchor) >= min_share * points)
-        return many and state.single and not state.depth and gram.is_dear
+        return many and state.single and not state.depth and gram.is_expensive
 
     def gradient(self, state: WorkingSetState) -> NDArray | None:
         """Return Qα − p of a state, or None if it is not the current one or not of the whole problem."""
@@ -367,7 +367,7 @@ class Descent:
         stuck : bool
             Whether pair updates no longer make progress.
         """
-        if not self.hand_over or self.workspace.n <= LARGE:
+        if not self.hand_over or self.workspace.n <= MAX_N_REFINED:
             return self.hand_over
         stuck |= level.updates >= CRAWLING_UPDATES * level.problem.n
         return (stuck or (self.gap_tol or 0.0) < MIN_GAP_FLOAT32) and level.free_count() <= MAX_FREE_HAND_OVER

@@ -126,7 +126,7 @@ class Level(ScaledVariables):
         if self._dense is not None:
             return self._dense
         gram, points = self.problem.gram, W if self.problem.idx is None else self.problem.idx[W]
-        K = gram.kept_block(points, self.precision)
+        K = gram.cached_block(points, self.precision)
         if self.problem.offset:
             K += K.dtype.type(self.problem.offset)
         K *= (self.factor * self.sign[W]).astype(K.dtype)[:, None]

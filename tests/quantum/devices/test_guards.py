@@ -266,7 +266,7 @@ def test_work_in_the_thread_is_interrupted():
     def looking():
         try:
             while True:
-                clock.look()
+                clock.check_time()
                 time.sleep(0.01)
         finally:
             ended.set()

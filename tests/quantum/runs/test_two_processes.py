@@ -19,7 +19,7 @@ from dualflow.quantum.devices import make_device
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.runs.journal import Journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
-from dualflow.quantum.runs.live import Live
+from dualflow.quantum.runs.live import JournalLock
 from dualflow.testing.cloud import FakeCloud
 
 RUN = {"shots": 500, "steps": 4, "random_state": 0}
@@ -114,12 +114,12 @@ def test_one_process_shares_it_and_leaves_no_file(tmp_path):
 
 def test_a_child_of_a_fork_holds_no_lock_of_its_parent(tmp_path):
     journal = Journal(tmp_path / "jobs.db")
-    live = Live(journal)
+    live = JournalLock(journal)
     child = os.fork()
     if child == 0:  # pragma: no cover - another process
         try:
             live.close()  # the lock is its parent's
-            Live(Journal(tmp_path / "jobs.db"))
+            JournalLock(Journal(tmp_path / "jobs.db"))
         except ProblemError:
             os._exit(7)
         os._exit(0)

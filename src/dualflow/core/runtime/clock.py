@@ -1,4 +1,4 @@
-"""The time limit of a run, which long computations check (`look`), and delivery of Ctrl-C to them."""
+"""The time limit of a run, which long computations check (`check_time`), and delivery of Ctrl-C to them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from contextvars import ContextVar
 __all__ = [
     "Interrupt",
     "OutOfTime",
-    "at_leisure",
     "awaited",
-    "hearing",
+    "check_time",
     "interruptible",
     "is_late",
-    "left",
-    "look",
-    "waiting",
+    "keeping_interrupts",
+    "seconds_left",
+    "with_kernel_limit",
     "within",
+    "without_time_limit",
 ]
 
 #: Seconds after which a Ctrl-C that Python dropped is raised again.
@@ -36,7 +36,7 @@ _kernel_deadline: ContextVar[float | None] = ContextVar("kernel_deadline", defau
 
 
 class Interrupt:
-    """Ctrl-C for work in a thread that never receives the system's: if ``pending``, the next `look` raises it."""
+    """Ctrl-C for work in a thread that never receives the system's: if ``pending``, the next `check_time` raises it."""
 
     pending = False
 
@@ -58,7 +58,7 @@ def within(deadline: float | None) -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def at_leisure() -> Iterator[None]:
+def without_time_limit() -> Iterator[None]:
     """A context without time limits, for work that is short or has its time reserved."""
     token, kernel_token = _deadline.set(None), _kernel_deadline.set(None)
     try:
@@ -68,7 +68,7 @@ def at_leisure() -> Iterator[None]:
         _kernel_deadline.reset(kernel_token)
 
 
-def waiting(deadline: float | None) -> contextlib.AbstractContextManager[None]:
+def with_kernel_limit(deadline: float | None) -> contextlib.AbstractContextManager[None]:
     """Return a context without a time limit for work, but with one for calls of a kernel that checks it."""
     return _earlier(_kernel_deadline, deadline)
 
@@ -86,7 +86,7 @@ def _earlier(limit: ContextVar[float | None], deadline: float | None) -> Iterato
 
 @contextlib.contextmanager
 def awaited() -> Iterator[None]:
-    """The context of a call of a kernel: outside a run, its time limit is that of `waiting`."""
+    """The context of a call of a kernel: outside a run, its time limit is that of `with_kernel_limit`."""
     with within(_kernel_deadline.get() if _deadline.get() is None else None):
         yield
 
@@ -102,7 +102,7 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def hearing() -> Iterator[None]:
+def keeping_interrupts() -> Iterator[None]:
     """A context, and a decorator, in which no Ctrl-C is lost.
 
     Python drops exceptions in a finalizer or in the callback of a weak reference, and each import calls one. A
@@ -147,13 +147,13 @@ def is_late() -> bool:
     return deadline is not None and time.monotonic() >= deadline
 
 
-def left() -> float | None:
+def seconds_left() -> float | None:
     """Return the seconds until the deadline of the current work, 0 if it is over, None without one."""
     deadline = _deadline.get()
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def look() -> None:
+def check_time() -> None:
     """Raise `OutOfTime` if the current work is late, or KeyboardInterrupt if it is interrupted.
 
     The driver, or the code that set the limit, catches `OutOfTime`. Call this about every tenth of a second; it takes a

@@ -3,9 +3,9 @@
 The checks raise an error if an array cannot fit into the machine's memory: a system that overcommits would kill the
 process instead.
 
-The arena keeps memory for later arrays (`borrowed`, `take`), because the system clears new memory at the first write to
-it. On machines that return free memory to their host, as most clouds do, this takes longer than a fit of some thousand
-points. `picked` copies some rows and columns of a matrix into such memory.
+The arena keeps memory for later arrays (`arena_array`, `take`), because the system clears new memory at the first write
+to it. On machines that return free memory to their host, as most clouds do, this takes longer than a fit of some
+thousand points. `submatrix` copies some rows and columns of a matrix into such memory.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .threads import in_child
 __all__ = [
     "LINE_BYTES",
     "MAX_BYTES_KEPT",
-    "borrowed",
+    "arena_array",
     "bound_of",
     "check_block",
     "check_memory",
     "give_back",
     "memory_bytes",
-    "picked",
     "release_memory",
+    "submatrix",
     "take",
 ]
 
@@ -122,7 +122,7 @@ _FREE_REFERENCES = sys.getrefcount(_probe[0])
 _COUNTS_REFERENCES = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
-def borrowed(shape: tuple[int, ...], dtype: Any) -> NDArray:
+def arena_array(shape: tuple[int, ...], dtype: Any) -> NDArray:
     """Return an array with arbitrary entries. Its memory is reused for others when no view of it is left."""
     kind = np.dtype(dtype)
     size = prod(shape) * kind.itemsize
@@ -229,14 +229,14 @@ def _make_room(size: int) -> bool:
     return sum(memory.nbytes for memory in _kept) + size <= MAX_BYTES_KEPT
 
 
-def picked(matrix: NDArray, rows: NDArray, columns: NDArray, dtype: Any = None) -> NDArray:
+def submatrix(matrix: NDArray, rows: NDArray, columns: NDArray, dtype: Any = None) -> NDArray:
     """Return ``matrix[np.ix_(rows, columns)]`` of a float32 or float64 matrix, in memory of the arena.
 
     This takes a third of the time, or less if the system's memory is slow. ``dtype`` converts the result.
     """
     part: NDArray | None = None
     if matrix.flags.c_contiguous:
-        part = borrowed((len(rows), len(columns)), matrix.dtype)
+        part = arena_array((len(rows), len(columns)), matrix.dtype)
         try:
             gather(matrix, *(np.ascontiguousarray(J, dtype=np.int64) for J in (rows, columns)), part)
         except IndexError:  # NumPy accepts negative indices, and has its own message for others

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from .clock import Interrupt, interruptible, look
+from .clock import Interrupt, check_time, interruptible
 
 __all__ = [
     "MAX_N_ONE_THREAD",
@@ -240,8 +240,8 @@ def stretches(count: int, width: int) -> list[slice]:
 def share(work: Callable[[T], object], parts: Sequence[T], *, blas: bool = False) -> None:
     """Call ``work(part)`` for each of the parts, which must be independent, in several threads.
 
-    The time limit is checked between parts, so a part should take at most a tenth of a second, or call `look` itself:
-    all threads have the time limit of the caller. An exception is raised here when no thread works any more.
+    The time limit is checked between parts, so a part should take at most a tenth of a second, or call `check_time`
+    itself: all threads have the time limit of the caller. An exception is raised here when no thread works any more.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def share(work: Callable[[T], object], parts: Sequence[T], *, blas: bool = False
         return
     with ONE_THREAD if blas else contextlib.nullcontext():
         for part in parts:
-            look()
+            check_time()
             work(part)
 
 
@@ -284,7 +284,7 @@ def _share_among(work: Callable[[T], object], parts: Sequence[T], threads: int) 
         try:
             crew.start(lambda: context.copy().run(work_on_parts), threads - 1)
             while part := next_part():
-                look()
+                check_time()
                 work(part[0])
         except BaseException:
             stop.pending = True
@@ -328,7 +328,7 @@ class Crew:
                 self._at_work -= 1
                 self._changed.notify_all()
 
-    def rests(self, timeout: float | None = None) -> bool:
+    def is_idle(self, timeout: float | None = None) -> bool:
         """Wait at most ``timeout`` seconds until no thread works, and return whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._at_work, timeout)
@@ -339,7 +339,7 @@ class Crew:
         self._open = False
         while True:
             try:
-                self.rests()
+                self.is_idle()
                 break
             except KeyboardInterrupt as error:
                 interrupt = error

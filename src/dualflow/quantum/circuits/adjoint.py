@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .fidelity import ROTATIONS, Step, apply_gate, half_angles, halves
+from .fidelity import ROTATIONS, Step, apply_gate, half_angles, qubit_halves
 
 __all__ = ["angle_gradients", "pauli_product"]
 
@@ -51,7 +51,7 @@ def angle_gradients(
 
 def pauli_product(left: NDArray, pauli: str, qubit: int, right: NDArray) -> NDArray:
     """Return ⟨left|P|right⟩ for P = "x", "y" or "z" on one qubit, for each column of arrays of shape (2^q, k)."""
-    (a, b), (c, d) = halves(left, qubit), halves(right, qubit)
+    (a, b), (c, d) = qubit_halves(left, qubit), qubit_halves(right, qubit)
     axes = "ijk,ijk->k"
     if pauli == "z":
         return np.einsum(axes, a.conj(), c) - np.einsum(axes, b.conj(), d)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.options import option
-from .base import COUNT, POSITIVE
+from .base import COUNT_RULE, POSITIVE_RULE
 from .split_step import SplitStepCircuit
 
 __all__ = ["AnnealCircuit"]
@@ -37,8 +37,8 @@ class AnnealCircuit(SplitStepCircuit):
     (3, 2)
     """
 
-    trotter_steps: int = option(30, COUNT)
-    total_time: float = option(6.0, POSITIVE)
+    trotter_steps: int = option(30, COUNT_RULE)
+    total_time: float = option(6.0, POSITIVE_RULE)
     family: ClassVar[str] = "anneal"
 
     @property

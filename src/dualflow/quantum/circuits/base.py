@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from qiskit import QuantumCircuit
     from qiskit.circuit import Parameter
 
-__all__ = ["COUNT", "POSITIVE", "ParametricCircuit"]
+__all__ = ["COUNT_RULE", "POSITIVE_RULE", "ParametricCircuit"]
 
 #: Rule of fields that count something.
-COUNT = Number(at_least=1, whole=True)
+COUNT_RULE = Number(at_least=1, whole=True)
 #: Rule of fields that are lengths or times.
-POSITIVE = Number(above=0)
+POSITIVE_RULE = Number(above=0)
 
 #: Distributions in the cache; with the next limit they take 4 MiB.
 MAX_CACHED_DISTRIBUTIONS = 8
@@ -61,7 +61,7 @@ class ParametricCircuit:
     family: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        COUNT.check("n_qubits", self.n_qubits)
+        COUNT_RULE.check("n_qubits", self.n_qubits)
         check_fields(self)
 
     @property

@@ -35,7 +35,7 @@ __all__ = [
     "export_circuits",
     "exported_files",
     "families",
-    "others_in_the_way",
+    "foreign_files",
     "qpy_bytes",
 ]
 
@@ -158,7 +158,7 @@ def exported_files() -> dict[str, bytes]:
     return dict(sorted(made.items()))
 
 
-def others_in_the_way(out: Path) -> list[Path]:
+def foreign_files(out: Path) -> list[Path]:
     """Return the files in a folder that an export would replace, unless a manifest shows that an export wrote them."""
     manifest = out / "manifest.json"
     if manifest.is_file():

@@ -27,7 +27,7 @@ __all__ = [
     "count_angles",
     "evolve",
     "half_angles",
-    "halves",
+    "qubit_halves",
     "zz_steps",
 ]
 
@@ -171,10 +171,10 @@ def half_angles(angle: int | float | None, angles: NDArray) -> NDArray:
 
 def apply_gate(psi: NDArray, gate: str, qubits: tuple[int, ...], half: NDArray) -> None:
     """Apply one gate in place to the columns of ``psi``, shape (2^q, k), with half angles ``half``, shape (k,)."""
-    first, second = halves(psi, qubits[0])
+    first, second = qubit_halves(psi, qubits[0])
     if gate in ("cx", "cz"):
         # Amplitudes whose control is 1, with the target in 0 and in 1.
-        controlled = halves(psi, *qubits)
+        controlled = qubit_halves(psi, *qubits)
         if gate == "cz":
             controlled[1][...] *= -1.0
         else:
@@ -194,7 +194,7 @@ def apply_gate(psi: NDArray, gate: str, qubits: tuple[int, ...], half: NDArray) 
         first[...], second[...] = cos * first - sin * second, below * first + cos * second
 
 
-def halves(psi: NDArray, *qubits: int) -> tuple[NDArray, NDArray]:
+def qubit_halves(psi: NDArray, *qubits: int) -> tuple[NDArray, NDArray]:
     """Return views of the amplitudes with the last given qubit in 0 and in 1; the first of two qubits is in 1."""
     if len(qubits) == 1:
         view = psi.reshape(-1, 2, 2 ** qubits[0], psi.shape[-1])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...core.options import option
 from ...core.runtime.threads import cached_property
-from .base import POSITIVE
+from .base import POSITIVE_RULE
 from .encoding import simplex_to_angles
 from .select import SelectCircuit, append_phases
 from .tree import TreeCircuit
@@ -50,7 +50,7 @@ class LCHSCircuit(SelectCircuit):
     (7, 3)
     """
 
-    cutoff: float = option(12.5, POSITIVE)
+    cutoff: float = option(12.5, POSITIVE_RULE)
     family: ClassVar[str] = "lchs"
     BETA: ClassVar[float] = 0.7
 

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from ...core.options import option
 from ...exceptions import ProblemError
-from .base import COUNT, POSITIVE
+from .base import COUNT_RULE, POSITIVE_RULE
 from .split_step import SplitStepCircuit
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ class QHDCircuit(SplitStepCircuit):
     (3, 2)
     """
 
-    trotter_steps: int = option(70, COUNT)
-    total_time: float = option(13.0, POSITIVE)
-    bits: int = option(1, COUNT)  # type: ignore[misc]
+    trotter_steps: int = option(70, COUNT_RULE)
+    total_time: float = option(13.0, POSITIVE_RULE)
+    bits: int = option(1, COUNT_RULE)  # type: ignore[misc]
     family: ClassVar[str] = "qhd"
 
     def __post_init__(self) -> None:

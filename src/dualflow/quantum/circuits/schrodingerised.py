@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...core.options import Number, option
 from ...core.runtime.threads import cached_property
-from .base import POSITIVE
+from .base import POSITIVE_RULE
 from .encoding import simplex_to_angles
 from .select import SelectCircuit
 from .tree import TreeCircuit
@@ -55,7 +55,7 @@ class SchrodingerisedCircuit(SelectCircuit):
     """
 
     ancillas: int = option(3, Number(at_least=3, whole=True))
-    half_width: float = option(16.0, POSITIVE)
+    half_width: float = option(16.0, POSITIVE_RULE)
     family: ClassVar[str] = "schrodingerised"
     pairing: ClassVar[int] = -1
     #: Rate of v(0, p) = e^(LEFT_RATE·p) for p < 0.

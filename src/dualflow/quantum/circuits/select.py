@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...core.options import Number, OneOf, option
 from ...core.runtime.threads import cached_property
 from ...exceptions import ProblemError
-from .base import COUNT, ParametricCircuit
+from .base import COUNT_RULE, ParametricCircuit
 from .multiplexer import multiplex_angles, multiplexed_rz
 from .pauli_steps import PauliSteps
 from .rotation import append_rotation, rotation_matrix
@@ -21,12 +21,12 @@ from .tree import TreeCircuit
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["EVOLUTIONS", "ORDERS", "SelectCircuit", "append_phases"]
+__all__ = ["EVOLUTION_RULE", "ORDER_RULE", "SelectCircuit", "append_phases"]
 
 #: Rule of the field ``evolution``.
-EVOLUTIONS = OneOf(words=("exact", "trotter"))
+EVOLUTION_RULE = OneOf(words=("exact", "trotter"))
 #: Rule of the field ``order``.
-ORDERS = Number(at_least=1, at_most=2, whole=True)
+ORDER_RULE = Number(at_least=1, at_most=2, whole=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,9 +61,9 @@ class SelectCircuit(ParametricCircuit):
     """
 
     ancillas: int = option(2, Number(at_least=2, whole=True))
-    trotter_steps: int = option(1, COUNT)
-    evolution: str = option("exact", EVOLUTIONS)
-    order: int = option(2, ORDERS)
+    trotter_steps: int = option(1, COUNT_RULE)
+    evolution: str = option("exact", EVOLUTION_RULE)
+    order: int = option(2, ORDER_RULE)
 
     #: Sign of L in the evolution by ±kL + H.
     pairing: ClassVar[int] = 1

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...core.options import option
 from ...core.runtime.threads import cached_property
-from .base import COUNT, POSITIVE, ParametricCircuit
+from .base import COUNT_RULE, POSITIVE_RULE, ParametricCircuit
 from .multiplexer import walsh
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class SplitStepCircuit(ParametricCircuit):
     total_time : float > 0
     """
 
-    trotter_steps: int = option(50, COUNT)
-    total_time: float = option(5.0, POSITIVE)
+    trotter_steps: int = option(50, COUNT_RULE)
+    total_time: float = option(5.0, POSITIVE_RULE)
     bits: ClassVar[int] = 1
 
     @property

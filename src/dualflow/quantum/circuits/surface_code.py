@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["CYCLE_S", "FAILURE", "PHYSICAL_ERROR", "Footprint", "footprint"]
+__all__ = ["CYCLE_S", "MAX_FAILURE_PROBABILITY", "PHYSICAL_ERROR", "Footprint", "footprint"]
 
 #: Physical error rate p.
 PHYSICAL_ERROR = 1e-3
 #: Seconds of a code cycle.
 CYCLE_S = 1e-6
 #: Largest probability that a shot fails, by tiles and by T states each.
-FAILURE = 1e-2
+MAX_FAILURE_PROBABILITY = 1e-2
 #: Distillation blocks: tiles, cycles for a state in units of d, error of a state as a function of p.
 DISTILLATION_BLOCKS = (
     (11, 11, lambda p: 35 * p**3),
@@ -58,12 +58,12 @@ def footprint(
     """
     states = max(1.0, t_count)
     for tiles, cycles_per_state, error in DISTILLATION_BLOCKS:
-        if states * error(physical_error) > FAILURE:
+        if states * error(physical_error) > MAX_FAILURE_PROBABILITY:
             continue
         all_tiles = math.ceil(1.5 * qubits) + 3 + tiles
         steps = states * max(cycles_per_state, MAX_CYCLES_PER_T)
         for distance in range(3, MAX_DISTANCE + 1, 2):
             cycles = steps * distance
-            if all_tiles * cycles * 0.1 * (100 * physical_error) ** ((distance + 1) / 2) <= FAILURE:
+            if all_tiles * cycles * 0.1 * (100 * physical_error) ** ((distance + 1) / 2) <= MAX_FAILURE_PROBABILITY:
                 return Footprint(distance, all_tiles * 2 * distance**2, cycles * cycle_s)
     return None

@@ -125,7 +125,7 @@ def load_packages(device: Any) -> None:
     """Import the packages that a device needs, without a deadline, so that they do not count in measured times."""
     with contextlib.suppress(DualflowError):  # the run that uses the device raises a better error
         cls = DEVICES.find(device) if isinstance(device, str) else type(device)
-        with clock.at_leisure():
+        with clock.without_time_limit():
             load(("qiskit", *getattr(cls, "requires", ())))
 
 
@@ -165,7 +165,7 @@ def make_device(device: Any) -> Device:
     except DeviceError as error:
         raise DeviceError(f"{error} (a device is {DEVICE_FORMS})") from None
     DEVICES.check_installed(device, cls)
-    if clock.left() is None or cls.control or cls.emulated:
+    if clock.seconds_left() is None or cls.control or cls.emulated:
         return cls.named(device)
     # A vendor's library may search for its machines here and a user's factory may run any code: guard the call.
     load(("qiskit", *cls.requires))

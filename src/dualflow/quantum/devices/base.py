@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...catalogue import Listed
+from ...catalogue import CatalogueEntry
 from ...core.options import Number
 from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit, resources
@@ -89,7 +89,7 @@ class Job:
         raise NotImplementedError
 
 
-class Device(Listed):
+class Device(CatalogueEntry):
     """Base class of devices. A device holds no credentials; vendor libraries read their own.
 
     Subclasses set `name` and `capabilities` and implement `_submit` and `fetch`. A device is a handle: copies of a

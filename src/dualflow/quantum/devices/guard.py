@@ -69,9 +69,9 @@ def locked(shared: Any) -> Iterator[None]:
     """
     lock = _lock_of(shared)
     while not lock.acquire(timeout=POLL_S):
-        clock.look()
+        clock.check_time()
     try:
-        clock.look()  # do not start a call after the deadline
+        clock.check_time()  # do not start a call after the deadline
         yield
     finally:
         lock.release()
@@ -106,7 +106,7 @@ def load(packages: Iterable[str]) -> None:
     missing = [name for name in packages if name not in sys.modules and importlib.util.find_spec(name) is not None]
     if not missing:
         return
-    if threading.current_thread() is threading.main_thread() and clock.left() is None:
+    if threading.current_thread() is threading.main_thread() and clock.seconds_left() is None:
         _import(missing)
         return
     loaded = threading.Event()
@@ -120,7 +120,7 @@ def _await_imports() -> None:
     while _imports:
         loaded = _imports[0]
         while not loaded.wait(POLL_S):
-            clock.look()
+            clock.check_time()
         with contextlib.suppress(ValueError):  # another thread that waited for it has removed it
             _imports.remove(loaded)
 
@@ -216,13 +216,13 @@ class Guard:
         OutOfTime, KeyboardInterrupt
             Raised without waiting for the call.
         """
-        clock.look()
+        clock.check_time()
         pending_call = _Call(call)
         calls = self._call_queue()
         try:
             calls.put(pending_call)
             while not pending_call.pending.acquire(timeout=POLL_S):
-                clock.look()
+                clock.check_time()
         except BaseException as error:
             self._give_up(calls, pending_call)
             if isinstance(error, clock.OutOfTime):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...core.runtime.threads import cached_property
-from ...exceptions import DeviceError, ProblemError, near_miss
+from ...exceptions import DeviceError, ProblemError, did_you_mean
 from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price
 from .compiled import CompiledDevice, VendorJob
@@ -279,7 +279,7 @@ class FakeIBMDevice(IBMDevice):
         if self.requested not in names:
             raise DeviceError(
                 f"device {self.name!r}: qiskit-ibm-runtime has no {self.requested!r} among its {len(names)} fake "
-                f"backends, such as {names[0]}{near_miss(self.requested, names)}"
+                f"backends, such as {names[0]}{did_you_mean(self.requested, names)}"
             )
         return classes[self.requested]()
 

@@ -91,7 +91,7 @@ class Pool:
         the tasks, such as Ctrl-C or the end of a run's time.
         """
         while not self._turn.acquire(timeout=POLL_S):
-            clock.look()
+            clock.check_time()
         running: dict[Any, tuple[_Worker, int]] = {}
         lost: BaseException | None = None
         try:
@@ -131,7 +131,7 @@ class Pool:
                     found[k] = result
                 else:
                     errors.append((k, result))
-            clock.look()
+            clock.check_time()
         if errors:
             raise min(errors, key=itemgetter(0))[1]
         return found, lost or (BrokenPipeError("no process is left") if waiting else None)

@@ -81,8 +81,8 @@ def gather_results(submit: Any, tasks: Sequence[Task]) -> tuple[list[Any], BaseE
             futures[-1].add_done_callback(lambda _: ready.release())
         for _ in futures:
             while not ready.acquire(timeout=POLL_S):
-                clock.look()
-            clock.look()
+                clock.check_time()
+            clock.check_time()
     except BaseException:
         for future in futures:
             future.cancel()

@@ -18,7 +18,7 @@ from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
 from ...persistence.unconfirmed import Unconfirmed
 from ..devices import Device, check_shots, make_device
 from ..devices.emulator import EmulatorDevice
-from ..runs.fidelity import KERNEL_PAIRS, Fidelity, warn_of_fault
+from ..runs.fidelity import MAX_KERNEL_PAIRS, Fidelity, warn_of_fault
 from ..runs.laboratory import Account, Laboratory
 from ..runs.mitigation import check_method
 from .feature_maps import make_feature_map
@@ -113,7 +113,7 @@ class QuantumKernel:
         if self._laboratory is None:
             tag, data = f"{self.kind}-kernel", f"{self.kind} kernel"
             self._laboratory = Laboratory(
-                self.device, tag, self.mitigation, self.journal, data=data, compared=KERNEL_PAIRS
+                self.device, tag, self.mitigation, self.journal, data=data, compared=MAX_KERNEL_PAIRS
             )
         return self._laboratory
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...exceptions import ProblemError, SolverUnavailable, near_miss
+from ...exceptions import ProblemError, SolverUnavailable, did_you_mean
 from ..circuits.fidelity import angle_steps, zz_steps
 from .maps import FeatureMap, FixedAngles, StepsMap
 from .pennylane_map import PennyLaneMap
@@ -52,7 +52,7 @@ def make_feature_map(given: Map, n_features: int, n_qubits: int | None, weights:
     if isinstance(given, str):
         if given not in BUILT_IN:
             known = ", ".join(map(repr, BUILT_IN))
-            hint = near_miss(given, BUILT_IN) or "; give any other map as a circuit or a function, not by a name"
+            hint = did_you_mean(given, BUILT_IN) or "; give any other map as a circuit or a function, not by a name"
             raise ProblemError(f"feature_map={given!r} is not one of {known}{hint}")
         if given != "reuploading":
             _refuse_width(n_qubits, n_features, f"the map {given!r} has one qubit for each feature")

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from ...core.kernel_functions import check_number
 from ...exceptions import ProblemError
 from ..circuits.adjoint import pauli_product
-from ..circuits.fidelity import evolve, halves
+from ..circuits.fidelity import evolve, qubit_halves
 from ..circuits.projected import SETTINGS
 from ..devices import Device
 from .base import QuantumKernel, known_array
@@ -184,7 +184,7 @@ class ProjectedKernel(QuantumKernel):
         out = np.zeros_like(psi)
         for k in range(R.shape[1] // 3):
             x, y, z = (2.0 * pulls[:, 3 * k + axis] for axis in range(3))  # d⟨P⟩ = 2 Re⟨Pφ|dφ⟩
-            (a, b), (c, d) = halves(psi, k), halves(out, k)
+            (a, b), (c, d) = qubit_halves(psi, k), qubit_halves(out, k)
             c += z * a + (x - 1j * y) * b
             d += (x + 1j * y) * a - z * b
         return out.T

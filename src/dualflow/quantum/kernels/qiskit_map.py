@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.runtime.threads import cached_property
-from ...exceptions import ProblemError, near_miss
+from ...exceptions import ProblemError, did_you_mean
 from ..circuits.expressions import Expression
 from ..circuits.fidelity import Step
 from ..circuits.taken_apart import qiskit_gates
@@ -113,7 +113,7 @@ def _weights_of(circuit: QuantumCircuit, weights: Mapping[Any, Any]) -> dict[Any
             if name not in by_name:
                 known = ", ".join(by_name)
                 raise ProblemError(
-                    f"weights: the circuit has no parameter {name!r}, but {known}{near_miss(name, by_name)}"
+                    f"weights: the circuit has no parameter {name!r}, but {known}{did_you_mean(name, by_name)}"
                 )
             if not np.isfinite(number):
                 raise ProblemError(f"weights[{name!r}]={number} must be finite")

@@ -15,7 +15,7 @@ from ..devices.bit_order import SHOTS_PER_STATE, basis_states
 from .laboratory import Account, Laboratory
 from .mitigation import CALIBRATION_SHOTS, calibrations
 
-__all__ = ["Batch", "Schedule", "Tab"]
+__all__ = ["Batch", "ContinuedLaboratory", "Schedule"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Schedule:
         )
 
 
-class Tab(Laboratory):
+class ContinuedLaboratory(Laboratory):
     """A laboratory whose new accounts continue an existing account, so that several runs add to one.
 
     Parameters

@@ -8,14 +8,14 @@ from ...core.options import Number
 from ...exceptions import ProblemError
 from .laboratory import Account
 
-__all__ = ["COUNT", "SHOTS", "ShotPlan"]
+__all__ = ["COUNT_RULE", "SHOTS_RULE", "ShotPlan"]
 
 #: Value of ``shots`` for a number that grows from step to step.
 ADAPTIVE = "adaptive"
 #: Rule of the option ``shots``.
-SHOTS = Number(at_least=1, whole=True, powers=True, words=(ADAPTIVE,), none=True, note="for exact")
+SHOTS_RULE = Number(at_least=1, whole=True, powers=True, words=(ADAPTIVE,), none=True, note="for exact")
 #: Rule of options that are whole numbers or None.
-COUNT = Number(at_least=1, whole=True, powers=True, none=True)
+COUNT_RULE = Number(at_least=1, whole=True, powers=True, none=True)
 #: Steps of the default budget of adaptive shots.
 DEFAULT_BUDGET_STEPS = 40
 #: Shots of each circuit in the default budget, and of the final circuit.
@@ -95,7 +95,7 @@ class ShotPlan:
                 + f") and the final circuit ({self.final or 0}); raise it, or use fewer shots or circuits a step"
             )
 
-    def next(self, shots: int, fall: float, variance: float, account: Account, circuits: int) -> int | None:
+    def next_shots(self, shots: int, fall: float, variance: float, account: Account, circuits: int) -> int | None:
         """Return the shots of each circuit of the next step.
 
         Parameters
@@ -135,6 +135,6 @@ class ShotPlan:
             return False
         return (last is not None and step >= last // 2) or 2 * account.shots >= self.total_shots(circuits)
 
-    def exhausted(self, shots: int, account: Account, circuits: int) -> bool:
+    def is_exhausted(self, shots: int, account: Account, circuits: int) -> bool:
         """Return whether another step with ``shots`` for each circuit exceeds the budget."""
         return self.shots_left(account, circuits) < shots * circuits

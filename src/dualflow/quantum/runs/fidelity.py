@@ -23,7 +23,7 @@ from ...exceptions import FidelityWarning
 
 __all__ = [
     "DEVIATIONS",
-    "KERNEL_PAIRS",
+    "MAX_KERNEL_PAIRS",
     "MAX_QUBITS",
     "MAX_ROWS",
     "WARN_BELOW",
@@ -37,7 +37,7 @@ MAX_QUBITS = 24
 #: Most circuits of a solver's batch that are compared; a run has many batches.
 MAX_ROWS = 4
 #: Most circuits of a kernel's batch that are compared; a kernel often has only one batch.
-KERNEL_PAIRS = 20
+MAX_KERNEL_PAIRS = 20
 #: Slope below which a run or a kernel warns.
 WARN_BELOW = 0.5
 #: Fewest expected counts of a cell of χ²; rarer outcomes are merged into one cell, else χ² has another distribution.

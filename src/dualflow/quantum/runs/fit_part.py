@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-__all__ = ["fit_part", "part_of_a_fit"]
+__all__ = ["fit_part", "fit_part_context"]
 
 _part: ContextVar[int] = ContextVar("part", default=0)
 
 
 @contextlib.contextmanager
-def part_of_a_fit(k: int) -> Iterator[None]:
+def fit_part_context(k: int) -> Iterator[None]:
     """Set the number of the problem, such as a pair of classes, during the block."""
     token = _part.set(k)
     try:

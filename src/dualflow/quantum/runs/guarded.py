@@ -57,7 +57,7 @@ class Guarded:
     def call(self, doing: str, call: Callable[[], T], sent: bool | None = False) -> T:
         """Make a call by `Guard.call`, or directly if the device needs no guard."""
         if self._guard is None:
-            clock.look()
+            clock.check_time()
             with translated(self.name, doing, sent):
                 return call()
         load((QISKIT, *self._device.requires))

@@ -28,7 +28,7 @@ from ..devices.bit_order import CHECK_SEED, SHOTS_PER_STATE, basis_states, check
 from .fidelity import MAX_QUBITS, MAX_ROWS, Fidelity, checked_rows
 from .guarded import Guarded, guarded
 from .journal import Journal
-from .live import Live
+from .live import JournalLock
 from .mitigation import (
     CALIBRATION_SHOTS,
     calibrations,
@@ -40,7 +40,15 @@ from .mitigation import (
 from .sending import Sender
 from .spending import Budget, Spent
 
-__all__ = ["UNBUILT", "Account", "Laboratory", "Ledger", "QuantumContext", "is_distinct_from_uniform", "is_uniform"]
+__all__ = [
+    "UNBUILT_REASON",
+    "Account",
+    "Laboratory",
+    "Ledger",
+    "QuantumContext",
+    "is_distinct_from_uniform",
+    "is_uniform",
+]
 
 
 #: Probability that `is_uniform` is False for counts of the uniform distribution.
@@ -88,7 +96,7 @@ MAX_JOB_IDS = 10
 #: dualflow itself.
 GRACE_S = 0.2
 #: Reason reported for a result that needs a circuit which was not built.
-UNBUILT = "the time was over before the circuit was built"
+UNBUILT_REASON = "the time was over before the circuit was built"
 
 T = TypeVar("T")
 
@@ -191,9 +199,9 @@ class Laboratory:
         self.resources_error: str | None = None
         #: Whether the deadline passed before a circuit was built.
         self.unbuilt = False
-        left = clock.left()
+        left = clock.seconds_left()
         self._deadline = None if left is None else time.monotonic() + left
-        self._live: Live | None = None
+        self._live: JournalLock | None = None
         self._spent_before: Spent | None = None  # by the account with which the run began or resumed
 
     def measure(
@@ -320,7 +328,7 @@ class Laboratory:
     ) -> tuple[Readout, Account]:
         """Run a batch and add it to the account; the default seed is the account's next one."""
         if self._live is None and self.journal is not None:
-            self._live = Live(self.journal)
+            self._live = JournalLock(self.journal)
         rng = generator(account.rng)
         if seed is None:
             seed = int(rng.integers(2**31))
@@ -373,7 +381,7 @@ class Laboratory:
                 resources = self.device.resources(circuit)
         except (DeviceError, clock.OutOfTime) as error:
             resources = Resources(circuit.n_qubits, 0, 0, circuit.n_parameters)
-            self.resources_error = f"gates are not counted: {UNBUILT}"
+            self.resources_error = f"gates are not counted: {UNBUILT_REASON}"
             with contextlib.suppress(clock.OutOfTime):
                 resources = self.built(circuit, lambda: count(circuit.build()))
                 self.resources_error = (

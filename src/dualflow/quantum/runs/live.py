@@ -14,11 +14,11 @@ from ...core.runtime.threads import in_child
 from ...exceptions import ProblemError
 from .journal import Journal
 
-__all__ = ["Live"]
+__all__ = ["JournalLock"]
 
 #: Row of the journal that holds the id of the process.
 OWNER_ROW = "process"
-#: Locks that this process holds: by path, the locked connection and the ids of the `Live` objects that share it.
+#: Locks that this process holds: by path, the locked connection and the ids of the `JournalLock` objects that share it.
 _held: dict[str, tuple[sqlite3.Connection, set[int]]] = {}
 #: Id of the process that made `_held`; another id in the child of a fork.
 _owner = os.getpid()
@@ -33,7 +33,7 @@ def _renew_lock() -> None:
     _lock = threading.RLock()
 
 
-class Live:
+class JournalLock:
     """The lock of a process that sends the jobs of a journal; `close` or deleting the object releases it.
 
     It is SQLite's own lock on an empty file beside the journal, ``<journal>-live``. It works on every file system that

@@ -77,7 +77,7 @@ def wait(device: Device, job: Job) -> Readout:
 def _sleep(seconds: float) -> None:
     until = time.monotonic() + seconds
     while True:
-        clock.look()
+        clock.check_time()
         left = until - time.monotonic()
         if left <= 0:
             return
@@ -235,9 +235,9 @@ class Sender:
                 return readout_from_journal(record, values)
             except DeviceError as error:
                 raise damaged_error(self.journal.path, error) from error
-        return self.attached(record)
+        return self.find_at_device(record)
 
-    def attached(self, record: JobRecord) -> tuple[JobRecord, Job] | None:
+    def find_at_device(self, record: JobRecord) -> tuple[JobRecord, Job] | None:
         """Find a job of the journal that may still run again at the device; return None if it must be sent again.
 
         Raises

@@ -8,10 +8,10 @@ from ...core.options import Number
 from ...exceptions import BudgetSpent, DeviceError
 from ..devices import Price
 
-__all__ = ["AMOUNT", "Budget", "Spent"]
+__all__ = ["AMOUNT_RULE", "Budget", "Spent"]
 
 #: Rule of budgets that may be fractions.
-AMOUNT = Number(at_least=0, none=True)
+AMOUNT_RULE = Number(at_least=0, none=True)
 #: Relative excess of a sum of prices over a budget that counts as round-off.
 ROUND_OFF_RTOL = 1e-12
 

@@ -23,12 +23,12 @@ from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit
 from ..devices import Device, make_device
 from ..runs.batches import Schedule
-from ..runs.budget import COUNT, SHOTS, ShotPlan
+from ..runs.budget import COUNT_RULE, SHOTS_RULE, ShotPlan
 from ..runs.fidelity import warn_of_fault
 from ..runs.final_circuit import FINAL_CIRCUIT, pack_circuit
-from ..runs.laboratory import UNBUILT, Account, Laboratory, QuantumContext
+from ..runs.laboratory import UNBUILT_REASON, Account, Laboratory, QuantumContext
 from ..runs.mitigation import CALIBRATION_SHOTS, check_method
-from ..runs.spending import AMOUNT, Budget
+from ..runs.spending import AMOUNT_RULE, Budget
 
 __all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
 
@@ -79,9 +79,9 @@ class CircuitSolver(Solver[ContextT, StateT]):
     device: str | Device = "aer"
     journal: str | Path | None = field(default=None, kw_only=True)
     resend: bool = option(False, Flag(), kw_only=True, repr=False)
-    max_shots: int | None = option(None, COUNT, kw_only=True, repr=False)
-    max_qpu_seconds: float | None = option(None, AMOUNT, kw_only=True, repr=False)
-    max_cost: float | None = option(None, AMOUNT, kw_only=True, repr=False)
+    max_shots: int | None = option(None, COUNT_RULE, kw_only=True, repr=False)
+    max_qpu_seconds: float | None = option(None, AMOUNT_RULE, kw_only=True, repr=False)
+    max_cost: float | None = option(None, AMOUNT_RULE, kw_only=True, repr=False)
     min_fidelity: float | None = option(None, Number(above=0, below=1, none=True), kw_only=True, repr=False)
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
@@ -208,7 +208,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         """Return method, device, circuit, jobs and fidelity; warn if the fidelity is low."""
         circuit, device, fidelity = self.circuit(context, state), context.lab.device, state.account.fidelity
-        missing = UNBUILT if context.lab.unbuilt else None
+        missing = UNBUILT_REASON if context.lab.unbuilt else None
         if self.final_angles(context, state) is None:
             missing = self.no_final_circuit
         if not device.control:
@@ -250,9 +250,9 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
     (True, 1000)
     """
 
-    shots: int | str | None = option(None, SHOTS)
-    final_shots: int | None = option(None, COUNT)
-    shot_budget: int | None = option(None, COUNT)
+    shots: int | str | None = option(None, SHOTS_RULE)
+    final_shots: int | None = option(None, COUNT_RULE)
+    shot_budget: int | None = option(None, COUNT_RULE)
     mitigation: str | None = None
 
     #: How α is read, which decides the shot floor: "simplex", "box", or None to choose by the problem's kind.

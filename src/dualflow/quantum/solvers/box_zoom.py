@@ -18,7 +18,7 @@ from ...core.problem import DualProblem, Kind, project_onto
 from ...core.runtime.random import generator, generator_state
 from ...core.workspace import Workspace
 from ...exceptions import ProblemError
-from ..circuits.base import COUNT, POSITIVE
+from ..circuits.base import COUNT_RULE, POSITIVE_RULE
 from ..circuits.encoding import bit_table
 from ..circuits.split_step import SplitStepCircuit
 from ..devices.bit_order import checking_shots
@@ -329,10 +329,10 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     """Base of the solvers whose next α is the mean of a wave packet in a box; a step is one circuit."""
 
     block: int = option(8, Number(at_least=2, whole=True, note="(one variable alone cannot keep an equality)"))
-    levels: int = option(4, COUNT)
+    levels: int = option(4, COUNT_RULE)
     shrink: float = option(0.5, Number(above=0, below=1))
-    trotter_steps: int = option(70, COUNT)
-    total_time: float = option(13.0, POSITIVE)
+    trotter_steps: int = option(70, COUNT_RULE)
+    total_time: float = option(13.0, POSITIVE_RULE)
     max_blocks: int | None = option(None, Number(at_least=1, whole=True, powers=True, none=True))
     line_search: bool = option(False, Flag())
     pattern_moves: bool = option(False, Flag())
@@ -416,7 +416,7 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
         limit = SAMPLED_EXTRA_BLOCKS + SAMPLED_SWEEPS * blocks
         if self.shots is not None:
             new = self._preparation if not state.measured.size else 0
-            if self._plan.exhausted((self._plan.first or 0) + new, state.account, 1):
+            if self._plan.is_exhausted((self._plan.first or 0) + new, state.account, 1):
                 return True
         if self.max_blocks is not None:
             return state.blocks >= self.max_blocks

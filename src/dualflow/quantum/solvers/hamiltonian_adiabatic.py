@@ -10,7 +10,7 @@ from ...core.problem import DualProblem
 from ...core.workspace import Workspace
 from ...exceptions import ProblemError
 from ..circuits.anneal import AnnealCircuit
-from ..circuits.base import COUNT, POSITIVE
+from ..circuits.base import COUNT_RULE, POSITIVE_RULE
 from .box_zoom import BoxZoom, BoxZoomContext, BoxZoomState
 
 __all__ = ["HamiltonianAdiabatic"]
@@ -68,8 +68,8 @@ class HamiltonianAdiabatic(BoxZoom):
     (-3.0, True)
     """
 
-    trotter_steps: int = option(30, COUNT)
-    total_time: float = option(6.0, POSITIVE)
+    trotter_steps: int = option(30, COUNT_RULE)
+    total_time: float = option(6.0, POSITIVE_RULE)
     sampler: str = option("circuit", OneOf(words=("circuit", "annealing")))
     reads: int = option(100, Number(at_least=1, whole=True, powers=True))
 

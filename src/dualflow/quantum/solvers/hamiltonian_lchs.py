@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.options import option
 from ..circuits import LCHSCircuit
-from ..circuits.base import POSITIVE
+from ..circuits.base import POSITIVE_RULE
 from ..circuits.select import SelectCircuit
 from .linearised import LinearisedSolver
 
@@ -85,7 +85,7 @@ class HamiltonianLCHS(LinearisedSolver):
     (1.5, True)
     """
 
-    cutoff: float = option(12.5, POSITIVE)
+    cutoff: float = option(12.5, POSITIVE_RULE)
 
     name: ClassVar[str] = "hamiltonian-lchs"
     reaches: ClassVar[str] = (

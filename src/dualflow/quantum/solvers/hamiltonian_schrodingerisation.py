@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...core.options import Number, option
 from ..circuits import SchrodingerisedCircuit
-from ..circuits.base import POSITIVE
+from ..circuits.base import POSITIVE_RULE
 from ..circuits.select import SelectCircuit
 from .linearised import MAX_ANCILLAS, LinearisedSolver
 
@@ -73,7 +73,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     """
 
     ancillas: int = option(8, Number(at_least=3, at_most=MAX_ANCILLAS, whole=True))
-    half_width: float = option(16.0, POSITIVE)
+    half_width: float = option(16.0, POSITIVE_RULE)
 
     name: ClassVar[str] = "hamiltonian-schrodingerisation"
     reaches: ClassVar[str] = (

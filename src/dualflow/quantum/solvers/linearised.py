@@ -16,7 +16,7 @@ from ...core.options import Number, OneOf, option
 from ...core.problem import DualProblem, Kind
 from ...core.workspace import Workspace
 from ...exceptions import DeviceError
-from ..circuits.select import EVOLUTIONS, ORDERS, SelectCircuit
+from ..circuits.select import EVOLUTION_RULE, ORDER_RULE, SelectCircuit
 from ..runs.batches import Schedule
 from ..runs.budget import ShotPlan
 from ..runs.laboratory import Account, QuantumContext
@@ -80,7 +80,7 @@ class LinearisedContext(QuantumContext):
 
     def spent(self, windows: int, shots: int, account: Account) -> bool:
         """Return whether the run ends after ``windows`` windows, the last with ``shots`` shots; with shots only."""
-        return windows == self.windows or self.plan.exhausted(shots, account, 1)
+        return windows == self.windows or self.plan.is_exhausted(shots, account, 1)
 
     def schedule(self) -> Schedule | None:
         """Return the circuits and shots of a run, or None if they depend on measured results."""
@@ -248,7 +248,7 @@ def _sampled_step(context: LinearisedContext, state: LinearisedState) -> Lineari
     """Run a window with shots, accepted unless f rises beyond its noise."""
     plan, H = context.plan, context.H
     excess, _ = sampling_noise(H, state.mu, state.shots_kept)
-    shots = plan.next(state.shots, state.fall, excess * state.shots, state.account, 1) or 0
+    shots = plan.next_shots(state.shots, state.fall, excess * state.shots, state.account, 1) or 0
     averages = plan.averages(state.windows, context.windows, state.account, 1)
     before = state.mean_shots if averages else 0.0
     # The number of kept shots is known only afterwards; it is predicted by the mean share kept so far.
@@ -340,9 +340,9 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
 
     ancillas: int = option(8, Number(at_least=2, at_most=MAX_ANCILLAS, whole=True))
     form: str = option("replicator", OneOf(words=FORMS))
-    evolution: str = option("exact", EVOLUTIONS)
+    evolution: str = option("exact", EVOLUTION_RULE)
     trotter_steps: int | None = option(None, Number(at_least=1, whole=True, none=True))
-    order: int = option(2, ORDERS)
+    order: int = option(2, ORDER_RULE)
     windows: int | str | None = option(None, Number(at_least=1, whole=True, powers=True, none=True, words=(RESOLVED,)))
     longest: float | None = option(None, Number(above=0, none=True))
 

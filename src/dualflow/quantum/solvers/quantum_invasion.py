@@ -25,7 +25,7 @@ from ...core.solver import BOUNDED, SOLVERS
 from ...core.workspace import Workspace
 from ...exceptions import ProblemError
 from ..circuits import ParametricCircuit
-from ..runs.batches import Tab
+from ..runs.batches import ContinuedLaboratory
 from ..runs.budget import ShotPlan
 from ..runs.laboratory import Account, QuantumContext
 from .base import CircuitSolver, QuantumSolver
@@ -262,7 +262,7 @@ def is_finished(state: Ecology, size: int, plan: ShotPlan) -> bool:
     """
     if state.under_way:
         return False
-    if plan.first is not None and plan.exhausted(plan.first, state.account, state.begun):
+    if plan.first is not None and plan.is_exhausted(plan.first, state.account, state.begun):
         return True
     return state.still > -(-int(is_survivor(state.alpha).sum()) // max(1, int((1 - INVADER_SHARE) * size)))
 
@@ -304,7 +304,7 @@ class EcologyContext(QuantumContext):
             self.opened.clear()
             self.opened[key] = opened
         problem, context = self.opened[key]
-        return problem, replace(context, lab=Tab(self.lab, state.account))
+        return problem, replace(context, lab=ContinuedLaboratory(self.lab, state.account))
 
     def start(self, rng: np.random.Generator, warm: NDArray | None) -> Any:
         """Return the first state: the first block's α is measured, all others are at 0 or at ``warm``."""

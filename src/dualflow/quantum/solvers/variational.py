@@ -21,7 +21,7 @@ from ...exceptions import ProblemError
 from ...integrate.scipy_ivp import ivp_step
 from ..circuits import ParametricCircuit
 from ..runs.batches import Schedule
-from ..runs.budget import COUNT, ShotPlan
+from ..runs.budget import COUNT_RULE, ShotPlan
 from ..runs.laboratory import Account, Ledger, QuantumContext
 from .base import QuantumSolver
 
@@ -248,7 +248,7 @@ class AngleFlow(QuantumContext, Generic[StateT]):
             share = max(1, state.steps - steps // pace.part + 1) ** -pace.averaging
         trial, fall = self.trial(state, share)
         predicted = fall if state.kept else 0.0
-        shots = plan.next(state.shots_behind, predicted, self.variance(state), state.account, circuits)
+        shots = plan.next_shots(state.shots_behind, predicted, self.variance(state), state.account, circuits)
         after = self.measure(trial, shots)
         kept = pace.promise is None or self.objective(state) - self.objective(after) > pace.promise * fall
         growth = pace.growth if kept or not plan.adaptive else 1.0 / pace.growth
@@ -278,7 +278,7 @@ class AngleFlow(QuantumContext, Generic[StateT]):
 
     def spent(self, steps: int, shots: int, account: Account) -> bool:
         """Return whether a run with shots ends after ``steps`` steps, the last with ``shots`` shots a circuit."""
-        return steps == self.last_step or self.plan.exhausted(shots, account, self.circuits_a_step)
+        return steps == self.last_step or self.plan.is_exhausted(shots, account, self.circuits_a_step)
 
     def start_spends_budget(self, account: Account) -> bool:
         """Return whether the shot budget holds no step after the start."""
@@ -317,7 +317,7 @@ ContextT = TypeVar("ContextT", bound=AngleFlow[Any])
 class VariationalSolver(QuantumSolver[ContextT, StateT]):
     """Base of the solvers that follow a flow in the angles of a circuit; `AngleFlow` has the steps."""
 
-    steps: int | None = option(None, COUNT)
+    steps: int | None = option(None, COUNT_RULE)
     integrator: str = option(SEMI_IMPLICIT, OneOf(words=(SEMI_IMPLICIT, LSODA)))
     time_step: float | None = option(None, Number(above=0, none=True))
     t_end: float | None = option(None, Number(above=0, none=True))

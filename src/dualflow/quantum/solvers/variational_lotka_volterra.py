@@ -25,7 +25,7 @@ from ...core.options import Number, option
 from ...core.problem import DualProblem, Kind
 from ...core.runtime.threads import cached_property
 from ...core.workspace import Workspace
-from ...flows.gradient import GradientField, balance
+from ...flows.gradient import GradientField, equality_multiplier
 from ..circuits import AncillaCircuit, ParametricCircuit
 from ..circuits.encoding import qubits_for
 from ..runs.laboratory import Account, Ledger
@@ -349,7 +349,7 @@ def drive(problem: DualProblem, alpha: NDArray, multiplier: float) -> NDArray:
 def exact_multiplier(problem: DualProblem, box: BoxEncoding, alpha: NDArray) -> float:
     """Return the λ that keeps eᵀα constant; 0 without an equality."""
     share = np.divide(alpha, box.upper, out=np.zeros(box.n), where=box.free)
-    return balance(problem, alpha * (1.0 - share), -problem.gradient(alpha))
+    return equality_multiplier(problem, alpha * (1.0 - share), -problem.gradient(alpha))
 
 
 def _bordered_solve(M: NDArray, b: NDArray, a: NDArray | None, corner: float, right: float) -> tuple[NDArray, float]:
