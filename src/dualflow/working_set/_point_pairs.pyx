@@ -83,12 +83,12 @@ cdef Index UPDATES_EXACT = MAX_UPDATES_EXACT
 cdef Index RESTARTS = MAX_RESTARTS
 cdef Index UPDATES_EACH = UPDATES_PER_FREE
 cdef Index CHOSEN = MAX_NEARLY_FREE
-cdef double UNIT_FLOAT32 = UNIT_FLOAT32
+cdef double UNIT_ROUND_OFF = UNIT_FLOAT32
 cdef double SMALLEST_FLOAT32 = WEIGHT_RANGE[0]
 cdef double LARGEST_FLOAT32 = WEIGHT_RANGE[1]
 cdef double LARGEST_SUM_ERROR = MAX_KERNEL_ERROR
 cdef Index TERMS = TERMS_PER_SUM
-cdef Index EXPONENTIAL_COST = EXPONENTIAL_COST
+cdef Index EXPONENTIAL_PRODUCTS = EXPONENTIAL_COST
 
 
 # The data of the current pair, and scratch arrays, all in one piece of memory that serves one pair after another.
@@ -351,9 +351,9 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
             missing += 1
     copy_points(pair, count, pair.weighted, pair.some_points, pair.some_half)
     pair.entries += <double>n * count
-    cdef bint single = (searched and <double>n * count * (EXPONENTIAL_COST + pair.features) >= pair.min_product_float32
+    cdef bint single = (searched and <double>n * count * (EXPONENTIAL_PRODUCTS + pair.features) >= pair.min_product_float32
                         and SMALLEST_FLOAT32 < least and largest < LARGEST_FLOAT32
-                        and 4 * (pair.features + 8) * UNIT_FLOAT32 * pair.reach <= LARGEST_SUM_ERROR)
+                        and 4 * (pair.features + 8) * UNIT_ROUND_OFF * pair.reach <= LARGEST_SUM_ERROR)
     if not single and 4 * count <= n:
         if searched:
             for k in range(n):
