@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..core.problem import DualProblem
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
-from ..planning.estimate import Estimate, estimate, span
+from ..planning.estimate import Estimate, estimate, duration_text
 from ..quantum.devices import check_shots
 from ..solvers import Solver
 from .plan import plan
@@ -37,7 +37,7 @@ class DryRow:
         assert found is not None  # rows without one are in `DryRun.left_out`
         about = "" if found.fixed else "about "
         sizes = (f"{size:,}" for size in (found.qubits, found.depth, found.two_qubit_gates))
-        time = "none" if found.local else "not known" if found.qpu_seconds is None else span(found.qpu_seconds)
+        time = "none" if found.local else "not known" if found.qpu_seconds is None else duration_text(found.qpu_seconds)
         shots = f"{about}{found.shots:,}" if found.shots else "exact"
         return (self.section, self.solver, self.device, f"{about}{found.circuits:,}", shots, *sizes, time, found.money)
 
@@ -79,7 +79,7 @@ class DryRun:
             return text + ", all on this computer."
         known = [row.qpu_seconds for row in remote if row.qpu_seconds is not None]
         unknown = len(remote) - len(known)
-        text += f"; {span(sum(known))} of QPU" if known else ""
+        text += f"; {duration_text(sum(known))} of QPU" if known else ""
         return text + (f"; of {unknown} rows the QPU time is not known." if unknown else ".")
 
     def advice(self) -> list[str]:
@@ -87,7 +87,7 @@ class DryRun:
         lines = []
         for row in self.rows:
             if row.estimate is not None and (other := row.estimate.cheaper) is not None:
-                took = span(other.qpu_seconds) if other.qpu_seconds is not None else f"{other.shots:,} shots"
+                took = duration_text(other.qpu_seconds) if other.qpu_seconds is not None else f"{other.shots:,} shots"
                 lines.append(f"{row.section}, {row.estimate.title}: cheaper is {other.title}, {took}.")
         return lines
 
