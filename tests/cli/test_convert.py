@@ -78,10 +78,10 @@ def test_what_cannot_be_converted_is_one_sentence(folder):
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     for arguments, words in (
         (("nowhere.dualflow", "a.onnx"), ("nowhere.dualflow", "No such file")),
-        (("iris", "a.onnx"), ("iris has no suffix", ".dualflow (dualflow)", "--from dualflow|libsvm|onnx")),
+        (("iris", "a.onnx"), ("iris has none of the suffixes", ".dualflow (dualflow)", "--from dualflow|libsvm|onnx")),
         (("iris.dualflow", "a.txt"), ("a.txt has no suffix", "--to")),
         (("iris.dualflow", "a.onnx", "--to", "onx"), ("--to onx is not one of", "did you mean 'onnx'")),
-        (("a.onnx", "iris.model"), ("ONNX is written, not read",)),
+        (("a.onnx", "iris.model"), ("ONNX files can be written but not read",)),
         (("moons.model", "a.dualflow"), ("training data", "fit again")),
         (("iris.dualflow", "b.dualflow"), ("nothing to convert",)),
         (("iris.dualflow", "b.model", "--dtype", "float32"), ("--dtype float32 is of ONNX",)),

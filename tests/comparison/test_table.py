@@ -140,7 +140,7 @@ def test_verdicts():
     none = section(classical("smo", 1e-3, 0.002), classical("cvxopt", 1e-2, 0.001))
     assert verdict(none) == "No solver met tol = 1e-06: the first is smo, raw gap 1.0e-03 (time limit)."
     control = circuits("flow", "null", 1, "control")
-    assert verdict(section(control)) == "No verdict: no row that counts has a certified gap."
+    assert verdict(section(control)) == "No verdict: no ranked row has a certified gap."
     two = section(classical("a", 0.0, 0.001), classical("b", 0.0, 0.004), name="svdd")
     other = section(classical("b", 0.0, 0.001), classical("a", 1.0, 0.004))
     assert overall(comparison(two, other)) == "Use b: optimal on all 2 problems, in 5.0 ms together."
@@ -245,7 +245,7 @@ def test_what_poses_a_problem_does_not_go_with_one(given):
     X, y = data()
     problem = problems.svc(Gram(X), np.where(y == 1, 1.0, -1.0))
     (name,) = given
-    with pytest.raises(ProblemError, match=f"{name} goes with data"):
+    with pytest.raises(ProblemError, match=f"{name} must not be given with a DualProblem"):
         compare(problem, **given)
     with pytest.raises(ProblemError, match="y is missing"):
         compare(X)

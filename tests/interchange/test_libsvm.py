@@ -225,9 +225,9 @@ def test_a_file_of_others_is_read(tmp_path):
         ("nr_class 3", "nr_class 2147483647", "rho has 3 values"),
         ("total_sv 4", "total_sv 5", "nr_sv sums to 4, total_sv is 5"),
         ("2 0.5\n", "", "3 support vectors follow; the file is cut off"),
-        ("label 5 -3 2", "label 5 05 2", "a label is there twice"),
+        ("label 5 -3 2", "label 5 05 2", "a label appears twice"),
         ("label 5 -3 2", "label 5 -3 b", "'b', label, is not a whole number"),
-        ("\nSV\n", "\n", "is no keyword"),
+        ("\nSV\n", "\n", "is not a keyword"),
         (THEIRS, "svm_type c_svc\n", "no line 'SV'"),
         (THEIRS, "", "no line 'SV'"),
         ("rho 0.25 -0.5 0.125\n", "", "has no rho"),
@@ -238,9 +238,9 @@ def test_a_file_of_others_is_read(tmp_path):
         ("1:1 3:-2", "9999999999999:1", "an index, is not a whole number"),
         ("2 0.5\n", "2\n", "1 numbers, 2 coefficients"),
         ("0.5 1 1:1", "0.5 é", "is not ASCII"),
-        ("kernel_type rbf", "kernel_type precomputed", "begins with 0: and the number of its point"),
+        ("kernel_type rbf", "kernel_type precomputed", "must begin with 0:number of its point"),
         ("svm_type nu_svc", "svm_type one_class", "nr_class 3 with svm_type one_class"),
-        ("gamma 0.5", "\x1b[2Jm 0.5", "is no keyword"),
+        ("gamma 0.5", "\x1b[2Jm 0.5", "is not a keyword"),
     ],
 )
 def test_damaged_files_are_refused_in_a_sentence(tmp_path, old, new, words):

@@ -61,7 +61,10 @@ def test_within_estimators_of_scikit_learn():
         (SVC(kernel=FidelityKernel("angle")).fit(M[:8], T[:8]), "fidelity"),
         (SVR, "model is type; to_onnx takes a fitted estimator"),
         (None, "model is NoneType"),
-        (GridSearchCV(SVC(), {"C": [1, 2]}, refit=False).fit(M, T), "does not say how many features|cannot convert"),
+        (
+            GridSearchCV(SVC(), {"C": [1, 2]}, refit=False).fit(M, T),
+            "does not state its number of features|cannot convert",
+        ),
     ],
 )
 def test_what_onnx_cannot_hold_is_refused(model, words):
@@ -88,7 +91,7 @@ def test_bad_arguments_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ProblemError, match=r"0 support vectors of 2000000000 features take .* bytes"):
         to_onnx(from_libsvm(tmp_path / "model", 2_000_000_000))
     (tmp_path / "model").unlink()
-    monkeypatch.setattr(onnx_parts, "MOST_BYTES", 100)
+    monkeypatch.setattr(onnx_parts, "MAX_BYTES", 100)
     with pytest.raises(ProblemError, match=r"support vectors of 2 features take .* bytes"):
         to_onnx(model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())

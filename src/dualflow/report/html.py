@@ -1,6 +1,6 @@
 """A comparison as one self-contained HTML file.
 
-Coordinates of the chart of a section: raw gap against wall time, both on log scales. No drawing library.
+The chart of a section is raw gap against wall time, both on log scales; it is drawn as SVG without a library.
 """
 
 from __future__ import annotations
@@ -21,17 +21,28 @@ from .verdict import overall, verdict
 __all__ = ["Chart", "chart", "render"]
 
 
-WIDTH, HEIGHT = 720, 340
-LEFT, RIGHT, TOP, BOTTOM = 70, 24, 16, 46
-SMALLEST = 1e-16  # below it a relative gap is round-off
-_GLYPH, _LINE = 7.0, 13  # of the labels, in pixels
+#: Size of the chart, in pixels.
+WIDTH = 720
+HEIGHT = 340
+#: Margins around the plot area, in pixels.
+LEFT = 70
+RIGHT = 24
+TOP = 16
+BOTTOM = 46
+#: Smaller relative gaps are round-off and are drawn here.
+SMALLEST = 1e-16
+#: Width of a character and height of a line of the labels, in pixels.
+_GLYPH = 7.0
+_LINE = 13
+#: Left, top, right and bottom of a rectangle.
 Box = tuple[float, float, float, float]
+#: x, y and text anchor of a label.
 Place = tuple[float, float, str]
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point, its label ("" where there is no room for it) and where that goes, and what is said of it."""
+    """A point, its label ("" if there is no room for one), the label's position, and the tooltip."""
 
     x: float
     y: float
@@ -45,7 +56,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Level:
-    """A height that means something, its name, and where that ends and stands."""
+    """A horizontal line, its name, and the position of the name."""
 
     y: float
     label: str
@@ -69,8 +80,8 @@ class Chart:
 
 
 def chart(section: Section, tol: float) -> Chart | None:
-    """The chart, or None if no row has a finite gap."""
-    # A repair is another problem: its gap is not to be held against the others'.
+    """Return the chart, or None if no row has a finite gap."""
+    # A repair is another problem: its gap cannot be compared with the others'.
     own = [r for r in section.rows if r.role != "repair"]
     rows = [r for r in own if r.raw_gap is not None and math.isfinite(r.raw_gap) and r.wall_time_s]
     if not rows:
@@ -125,7 +136,7 @@ def _label(row: Row, several: bool) -> str:
 
 
 def _decades(values: list[float]) -> tuple[int, int]:
-    """Whole decades around the values, at least one."""
+    """Return the first and last power of ten around the values, at least one decade apart."""
     low = math.floor(math.log10(min(values)) - 0.05)
     return low, max(low + 1, math.ceil(math.log10(max(values)) + 0.05))
 
@@ -135,7 +146,7 @@ def _time(k: int) -> str:
 
 
 def _level(y: float, label: str, taken: list[Box]) -> Level:
-    """A level's name on its line, as far to the right as there is room between the marks; else at the right."""
+    """Return a level with its name as far to the right as there is room between the marks; else at the right edge."""
     ends = range(WIDTH - RIGHT - 4, LEFT + int(_GLYPH * len(label)), -8)
     found = [
         (Level(y, label, end, y + shift), (end - _GLYPH * len(label), y + shift - 10, end, y + shift + 3))
@@ -147,8 +158,10 @@ def _level(y: float, label: str, taken: list[Box]) -> Level:
 
 
 def _place(points: list[tuple[float, float]], labels: list[str], taken: list[Box]) -> list[Place | None]:
-    """A free place for each label, the first first: right or left of its point, as near its height as may be. None
-    where it, or the line that leads to it, would lie on a mark, another label, another's line or the edge."""
+    """Return a free place for each label, in order: right or left of its point, as near its height as possible.
+
+    The place is None if the label or its leader line would cover a mark, another label or leader line, or the edge.
+    """
     places: list[Place | None] = []
     for k, ((x, y), label) in enumerate(zip(points, labels, strict=True)):
         places.append(None)
@@ -167,14 +180,14 @@ def _place(points: list[tuple[float, float]], labels: list[str], taken: list[Box
 
 
 def _leader(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
-    """A line between two places, as small boxes."""
+    """Return a line between two points as small boxes."""
     steps = max(1, int(math.dist(start, end) / 3))
     along = [[a + (b - a) * k / steps for k in range(steps)] for a, b in zip(start, end, strict=True)]
     return [(x - 1, y - 1, x + 1, y + 1) for x, y in zip(*along, strict=True)]
 
 
 def _free(block: Box, taken: list[Box]) -> bool:
-    """Whether nothing lies there yet."""
+    """Return whether a box overlaps none of the others."""
     return not any(
         min(block[2], other[2]) > max(block[0], other[0]) and min(block[3], other[3]) > max(block[1], other[1])
         for other in taken
@@ -182,7 +195,7 @@ def _free(block: Box, taken: list[Box]) -> bool:
 
 
 def render(comparison: Results) -> str:
-    """The file's text. Names and reasons come from anyone's solvers: everything is escaped."""
+    """Return the text of the file. All values are escaped, because names and reasons may come from third parties."""
     environment = Environment(
         loader=PackageLoader("dualflow", "report"),
         autoescape=True,
@@ -207,7 +220,7 @@ def render(comparison: Results) -> str:
 
 
 def _plain(value: object) -> object:
-    """Text without control characters, for whoever looks at the file in a terminal; markup of our own stays."""
+    """Return text without control characters, which would affect a terminal; our own markup is kept."""
     return visible(value, "\n") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
