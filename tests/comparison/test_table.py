@@ -16,7 +16,7 @@ from dualflow.comparison import dry_run
 from dualflow.comparison import rows as rows_module
 from dualflow.report import Comparison, Row, Section
 from dualflow.report.columns import QUANTUM, RESULTS
-from dualflow.report.html import HEIGHT, chart
+from dualflow.report.html import HEIGHT_PX, chart
 from dualflow.report.verdict import overall, verdict
 
 WIDTHS = (80, 100, 120, 200)
@@ -189,7 +189,7 @@ def test_labels_of_the_chart_never_overlap():
         left = mark.text_x if mark.anchor == "start" else mark.text_x - width
         boxes.append((left, mark.text_y - 6, left + width, mark.text_y + 6))
         assert boxes[-1][1] >= 0
-        assert boxes[-1][3] <= HEIGHT
+        assert boxes[-1][3] <= HEIGHT_PX
     marks = [(mark.x - 5, mark.y - 5, mark.x + 5, mark.y + 5) for mark in drawn.marks]
     for k, box in enumerate(boxes):
         for other in [*boxes[:k], *marks]:

@@ -193,14 +193,24 @@ def _meaning_of_short(cell: str) -> str:
 class CellCounts:
     """Counts of the kinds of cells in a column, and the first cells that are not plain numbers."""
 
-    __slots__ = ("again", "date", "dates", "figures", "gaps", "numbers", "strange", "texts", "words")
+    __slots__ = (
+        "date",
+        "dates",
+        "figures",
+        "first_figures",
+        "first_texts",
+        "gaps",
+        "numbers",
+        "repeats_header",
+        "texts",
+    )
 
     def __init__(self) -> None:
         self.numbers = self.figures = self.dates = self.texts = self.gaps = 0
         self.date: tuple[str, int] | None = None  # the first date, and its line
-        self.again = False  # whether a cell repeats that of the first line
+        self.repeats_header = False  # whether a cell repeats that of the first line
         # The first different figures, and the first different dates and texts, each with its line.
-        self.strange = self.words = _EMPTY
+        self.first_figures = self.first_texts = _EMPTY
 
     def add(self, cell: str, line: int, cells: CellFormat) -> None:
         """Count a stripped cell."""
@@ -219,9 +229,9 @@ class CellCounts:
         else:
             self.texts += 1
         if meaning == "figure":
-            kept = self.strange = self.strange or {}
+            kept = self.first_figures = self.first_figures or {}
         else:
-            kept = self.words = self.words or {}
+            kept = self.first_texts = self.first_texts or {}
         if len(kept) < _MAX_EXAMPLES:
             kept.setdefault(cell, line)
 
@@ -234,7 +244,7 @@ class CellCounts:
     def numeric(self) -> bool:
         """Whether the column is meant to hold numbers, apart from gaps and mistakes."""
         figures, texts = self.numbers + self.figures, self.dates + self.texts
-        return figures > 0 and (figures >= texts or (figures > 1 and len(self.words) == 1))
+        return figures > 0 and (figures >= texts or (figures > 1 and len(self.first_texts) == 1))
 
     def kind(self, name: str, source: str, cells: CellFormat, notes: list[str], unit: str = "line") -> str:
         """Return "number" or "text"; a sentence is added to ``notes`` if numbers are read as text.
@@ -260,11 +270,11 @@ class CellCounts:
                 rest = self.dates + self.texts + self.gaps
                 notes.append(f"Column {shown}: {figures} of {figures + rest} cells are numbers; it is read as text.")
             return "text"
-        if not (wrong := {**self.strange, **self.words}):
+        if not (wrong := {**self.first_figures, **self.first_texts}):
             return "number"
         those = ", ".join(map(shortened, list(wrong)[:_MAX_EXAMPLES]))
         verb = "is not a finite number" if len(wrong) == 1 else "are not finite numbers"
-        fix = None if self.words else cells.advice(self.strange, self.numbers)
+        fix = None if self.first_texts else cells.advice(self.first_figures, self.numbers)
         if fix is None:
             fix = (
                 f"{self.numbers} other cell{' is' if self.numbers == 1 else 's are'}. Correct it, or add --missing "

@@ -54,7 +54,7 @@ def check(
             machine, known = read_model(model)
             certificates = list(machine.certificates_)
         limit = tol if tol is not None else float(getattr(machine, "tol", None) or 1e-6)
-        gaps = [one.relative_gap for one in certificates]
+        gaps = [certificate.relative_gap for certificate in certificates]
         met = [gap is not None and gap <= limit for gap in gaps]
         optimal = bool(met) and all(met)
         worst = max((float("inf") if gap is None else gap for gap in gaps), default=float("inf"))
@@ -134,8 +134,8 @@ def _difference(machine: Any, known: Any, table: Any, X: Any) -> str | None:
         elif problem.model == "svr" and table.labels:
             half = len(problem.p) // 2
             targets = 0.5 * (problem.p[:half] - problem.p[half:])
-            said = np.array([np.nan if (v := known.cells.number(c)) is None else v for c in table.labels])[part]
-            if (other := ~np.isclose(said, targets, rtol=1e-9, atol=1e-12)).any():
+            given = np.array([np.nan if (v := known.cells.number(c)) is None else v for c in table.labels])[part]
+            if (other := ~np.isclose(given, targets, rtol=1e-9, atol=1e-12)).any():
                 return f"{table.place(int(part[np.argmax(other)]))} has another label"
     return None
 

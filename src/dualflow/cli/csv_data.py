@@ -157,7 +157,7 @@ def _survey(source: Source, delimiter: str, form: CellFormat) -> tuple[Line, lis
                         tally.add(cell, number, form)
                 if any(map(eq, found, above)):
                     for tally, cell, once in zip(own, found, above, strict=True):
-                        tally.again |= cell == once
+                        tally.repeats_header |= cell == once
     for (own, _), count in zip(pieces, plain, strict=True):
         for tally in own:
             tally.numbers += count
@@ -197,7 +197,7 @@ def _has_header(first: list[str], tallies: list[CellCounts], form: CellFormat) -
     first, text, tallies = first[start:], text[start:], tallies[start:]
     if any(tally.numeric for tally in tallies):
         return any(is_text for is_text, tally in zip(text, tallies, strict=True) if tally.numeric)
-    return all(text) and len(set(first)) == len(first) and not any(tally.again for tally in tallies)
+    return all(text) and len(set(first)) == len(first) and not any(tally.repeats_header for tally in tallies)
 
 
 def _check_width(row: list[str], width: int, place: str) -> None:

@@ -98,11 +98,11 @@ class Encoding:
                     start += len(part)
                 continue
             for column in run:
-                codes, strange = _codes(found[column.name], column, table)
+                codes, unknown_texts = _codes(found[column.name], column, table)
                 rows = np.flatnonzero(codes >= 0)
                 X[rows, start + codes[rows]] = 1.0
-                if strange:
-                    unknown[column.name] = strange
+                if unknown_texts:
+                    unknown[column.name] = unknown_texts
                 start += column.width
         return X, unknown
 
@@ -240,12 +240,12 @@ def _codes(words: TextColumn, column: Column, table: Table) -> tuple[NDArray, di
     # A missing cell has code −1, the last entry: its replacement.
     codes = np.array([known.get(text, -1) for text in (*words.words.tolist(), column.fill)], dtype=np.intp)
     counts = np.bincount(words.codes[words.codes >= 0], minlength=len(words.words))
-    strange = {
+    unknown_texts = {
         str(text): int(count)
         for text, code, count in zip(words.words.tolist(), codes[:-1], counts, strict=True)
         if code < 0 and count
     }
-    return codes[words.codes], strange
+    return codes[words.codes], unknown_texts
 
 
 def _check_not_missing(missing: NDArray, column: Column, table: Table) -> None:

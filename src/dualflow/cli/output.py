@@ -144,8 +144,8 @@ def check_output(path: Path, option: str, is_ours: Callable[[Path], bool], overw
         raise ProblemError(f"{option} {path} is the data file and would be lost; give another name")
     if not overwrite and not is_ours(target):
         raise ProblemError(
-            f"{option} {path} exists and was not written by this command. {option} names the file to write, and DATA the "
-            "table to read; give another name, or add --overwrite"
+            f"{option} {path} exists and was not written by this command. {option} names the file to write, and "
+            "DATA the table to read; give another name, or add --overwrite"
         )
 
 

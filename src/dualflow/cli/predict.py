@@ -69,7 +69,7 @@ def predict(
         table, X, known = encoded(known, data, label, delimiter, header, missing, decimal, thousands, format)
         with print_warnings():
             empty = _empty(table)
-            said, score = _predictions(machine, known, table, X, empty)
+            predictions, score = _predictions(machine, known, table, X, empty)
             values = _decisions(machine, known, X, empty) if decision else {}
         facts = {"model": str(model), "rows": len(table), **score}
         if circuits := list(getattr(machine, "raw_summaries_", ())):
@@ -78,17 +78,20 @@ def predict(
             from ..persistence.files import replacing_text
 
             with replacing_text(out) as file:
-                for chunk in _csv_chunks(said, values):
+                for chunk in _csv_chunks(predictions, values):
                     file.write(chunk)
             facts["out"] = str(out)
         if json:
-            whole = {} if out is not None else {"predictions": said, **({"decision": values} if decision else {})}
-            say_json(facts | whole)
+            if out is None:
+                facts["predictions"] = predictions
+                if decision:
+                    facts["decision"] = values
+            say_json(facts)
             return
         for line in circuits:
             say(f"{model}: {line}", err=True)
         if out is None:
-            for chunk in _csv_chunks(said, values):
+            for chunk in _csv_chunks(predictions, values):
                 typer.echo(chunk, nl=False)
         if score:
             name, value = next(iter(score.items()))
@@ -171,25 +174,25 @@ def _predictions(machine: Any, known: Any, table: Any, X: Any, empty: NDArray) -
     found = machine.predict(X)
     if known.written:
         codes = np.searchsorted(machine.classes_, found)
-        said = _without_empty([known.written[code] for code in codes.tolist()], empty)
+        predictions = _without_empty([known.written[code] for code in codes.tolist()], empty)
         if not table.labels:
-            return said, {}
+            return predictions, {}
         truth = known_codes(table.labels, machine.classes_, list(known.written))
         if not (there := (truth >= 0) & ~empty).any():
-            return said, {}
+            return predictions, {}
         score: dict[str, Any] = {"accuracy": float(np.mean(codes[there] == truth[there])), "labelled": int(there.sum())}
-        return said, score
-    said = _without_empty(found.tolist(), empty)
+        return predictions, score
+    predictions = _without_empty(found.tolist(), empty)
     if not table.labels or not _is_regressor(machine):
-        return said, {}
+        return predictions, {}
     truths = [known.cells.number(cell) for cell in table.labels]
     there = np.array([value is not None for value in truths]) & ~empty
     if there.sum() < 2:
-        return said, {}
+        return predictions, {}
     from sklearn.metrics import r2_score
 
     right = np.array(truths, dtype=float)[there]
-    return said, {"R²": float(r2_score(right, found[there])), "labelled": int(there.sum())}
+    return predictions, {"R²": float(r2_score(right, found[there])), "labelled": int(there.sum())}
 
 
 def _without_empty(values: list[Any], empty: NDArray) -> list[Any]:
@@ -216,10 +219,10 @@ def _decisions(machine: Any, known: Any, X: Any, empty: NDArray) -> dict[str, li
     return {f"decision {name}": _without_empty(values[:, k].tolist(), empty) for k, name in enumerate(names)}
 
 
-def _csv_chunks(said: list[Any], values: dict[str, list[Any]]) -> Any:
+def _csv_chunks(predictions: list[Any], values: dict[str, list[Any]]) -> Any:
     """Yield the text of the CSV in chunks of rows."""
-    lists = [said, *values.values()]
-    for start in range(0, len(said), _CHUNK_ROWS):
+    lists = [predictions, *values.values()]
+    for start in range(0, len(predictions), _CHUNK_ROWS):
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not start:

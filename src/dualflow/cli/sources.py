@@ -131,7 +131,8 @@ class _Unpacked(io.RawIOBase):
             raise ProblemError(f"{self._name} is a gzip file that is damaged or cut off: {error}") from None
         if (left := self._left - len(data)) < 0:
             raise ProblemError(
-                f"{self._name} unpacks to more than {self._max_bytes} bytes, far more than a table of its size; if that is "
+                f"{self._name} unpacks to more than {self._max_bytes} bytes, far more than a table of its size; "
+                "if that is "
                 "right, unpack it yourself"
             )
         self._left = left

@@ -53,13 +53,13 @@ def searched_model(
     try:
         search.fit(X, y)
     except FitError as error:  # the time limit was reached
-        said = str(error).replace("time_limit=", "--time-limit ").replace("raise time_limit", "raise --time-limit")
-        raise ProblemError(f"--search found no model: {said}; or give --C and --gamma") from None
+        reason = str(error).replace("time_limit=", "--time-limit ").replace("raise time_limit", "raise --time-limit")
+        raise ProblemError(f"--search found no model: {reason}; or give --C and --gamma") from None
     except ProblemError:
         raise
     except ValueError as error:  # all fits failed
-        said = str(error).partition(".")[0].strip()
-        raise ProblemError(f"--search found no model: {said}; give --C and --gamma") from None
+        reason = str(error).partition(".")[0].strip()
+        raise ProblemError(f"--search found no model: {reason}; give --C and --gamma") from None
     found = {"score": float(search.best_score_), "candidates": len(search.cv_results_["params"])}
     return search.best_estimator_, found
 

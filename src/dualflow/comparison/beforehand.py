@@ -14,7 +14,7 @@ from ..planning.estimate import Estimate, estimate, span
 from ..quantum.devices import check_shots
 from ..solvers import Solver
 from .plan import plan
-from .posing import Task, as_it_stands, from_data
+from .posing import Task, given_task, tasks_from_data
 from .rows import ProgressCallback
 
 __all__ = ["DryRow", "DryRun", "dry_run"]
@@ -136,9 +136,9 @@ def dry_run(
         "inlier_class": inlier_class,
     }
     if isinstance(X, DualProblem):
-        tasks = [as_it_stands(X, posing, dry_run)]
+        tasks = [given_task(X, posing, dry_run)]
     else:
-        tasks, _ = from_data(X, X_test=None, y_test=None, random_state=random_state, **posing)
+        tasks, _ = tasks_from_data(X, X_test=None, y_test=None, random_state=random_state, **posing)
     rows: list[DryRow] = []
     for task in tasks:
         barred: set[int] = set()  # groups of solvers that do not apply: they get one row, not one for each device

@@ -21,9 +21,9 @@ from ..quantum.devices import check_shots
 from ..report import Comparison
 from ..solvers import Solver
 from .plan import Entry, plan
-from .posing import Task, as_it_stands, described, from_data
+from .posing import Task, given_settings, given_task, tasks_from_data
 from .repaired import check_repairs
-from .rows import ProgressCallback, Rows, barred_by
+from .rows import ProgressCallback, RowRunner, refusal
 
 __all__ = ["announcement", "compare"]
 
@@ -36,14 +36,14 @@ def announcement(
     ``repairs`` is the number of rows on repaired kernels. Rows that do not apply take no time and are not counted.
     """
     apply = {
-        (number, entry.group): barred_by(entry, task.certifier) is None
+        (number, entry.group): refusal(entry, task.certifier) is None
         for number, task in enumerate(tasks)
         for entry in {entry.group: entry for entry in entries}.values()
     }
     found = [entry for number, _ in enumerate(tasks) for entry in entries if apply[number, entry.group]]
     circuits = sum(entry.role in ("quantum", "emulated", "control") for entry in found)
     rows = len(found) + repairs
-    text = f"{_several(len(tasks), 'problem')}, {_several(rows, 'row')}"
+    text = f"{_counted(len(tasks), 'problem')}, {_counted(rows, 'row')}"
     text += f", {circuits} of them on devices and their controls" if circuits else ""
     if total is not None and (time_limit is None or total < rows * time_limit):
         return f"{text}; no row begins after {span(total)}."
@@ -52,11 +52,11 @@ def announcement(
     return f"{text}; each row takes at most {span(time_limit)}, all together at most {span(rows * time_limit)}."
 
 
-def _several(number: int, what: str) -> str:
+def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' if number != 1 else ''}"
 
 
-TOTAL = Number(above=0, none=True, note="(in seconds)")
+TOTAL_TIME_LIMIT = Number(above=0, none=True, note="(in seconds)")
 _PACKAGES = ("dualflow", "numpy", "scipy", "scikit-learn", "cvxopt", "qiskit", "qiskit-aer", "pennylane")
 
 
@@ -184,7 +184,7 @@ def compare(
     [('working-set', 'OPTIMAL'), ('smo', 'OPTIMAL')]
     """
     check_limits(tol, None, time_limit)
-    total_time_limit = TOTAL.check("total_time_limit", total_time_limit)
+    total_time_limit = TOTAL_TIME_LIMIT.check("total_time_limit", total_time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
     shots = check_shots(shots)
     entries, mending = plan(solvers, shots, devices, controls, studies), check_repairs(repairs)
@@ -205,12 +205,12 @@ def compare(
     }
     with patient(time_limit):
         if isinstance(X, DualProblem):
-            tasks, settings, mending = [as_it_stands(X, posing, compare)], described(X), ()
+            tasks, settings, mending = [given_task(X, posing, compare)], given_settings(X), ()
         else:
-            tasks, settings = from_data(X, random_state=random_state, **posing)
+            tasks, settings = tasks_from_data(X, random_state=random_state, **posing)
         indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
     total = len(entries) * len(tasks) + len(mending) * len(indefinite)
-    run = Rows(shots, random_state, tol, time_limit, progress, total, mending)
+    run = RowRunner(shots, random_state, tol, time_limit, progress, total, mending)
     if announce is not None:
         announce(announcement(tasks, entries, len(mending) * len(indefinite), time_limit, total_time_limit))
     if total_time_limit is not None:

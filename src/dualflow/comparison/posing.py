@@ -21,7 +21,7 @@ from ..estimators._validation import exact_labels
 from ..estimators.lda import RANK_TOL, Scatter
 from ..exceptions import ProblemError, near_miss
 
-__all__ = ["PROBLEMS", "Subsample", "Task", "as_it_stands", "described", "from_data", "make_task"]
+__all__ = ["PROBLEMS", "Subsample", "Task", "given_settings", "given_task", "make_task", "tasks_from_data"]
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ PROBLEMS = {
 }
 
 
-def from_data(
+def tasks_from_data(
     X: ArrayLike,
     *,
     y: ArrayLike | None,
@@ -213,7 +213,7 @@ def from_data(
     random_state: int,
 ) -> tuple[list[Task], dict[str, Any]]:
     """Return a task for each problem, all on one subsample, and the settings that the report shows."""
-    names = check_names(problems)
+    names = checked_problems(problems)
     max_n = Number(at_least=2, whole=True).check("max_n", max_n)
     if y is None:
         raise ProblemError("y is missing: each row of X needs a label; only a DualProblem is compared without y")
@@ -237,7 +237,7 @@ def from_data(
     }
 
 
-def as_it_stands(problem: DualProblem, given: dict[str, Any], function: Callable[..., Any]) -> Task:
+def given_task(problem: DualProblem, given: dict[str, Any], function: Callable[..., Any]) -> Task:
     """Return the task of a given problem.
 
     Raise ProblemError if an argument in ``given``, which defines a problem from data, is not ``function``'s default.
@@ -252,7 +252,7 @@ def as_it_stands(problem: DualProblem, given: dict[str, Any], function: Callable
     return Task(own.model, title, lambda gram: own, Certifier(own), np.empty((0, 1)), np.empty(0))
 
 
-def described(problem: DualProblem) -> dict[str, Any]:
+def given_settings(problem: DualProblem) -> dict[str, Any]:
     """Return the settings that the report shows for a given problem."""
     return {"problem": repr(problem)}
 
@@ -296,7 +296,7 @@ def _discriminant(data: Subsample, gram: Gram) -> Task:
     )
 
 
-def check_names(problems: str | Sequence[str]) -> list[str]:
+def checked_problems(problems: str | Sequence[str]) -> list[str]:
     names = list(dict.fromkeys([problems] if isinstance(problems, str) else problems))
     if not names:
         raise ProblemError(f"problems is empty; choose from {', '.join(PROBLEMS)}")

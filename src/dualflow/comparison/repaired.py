@@ -14,10 +14,10 @@ from ..exceptions import ProblemError
 from ..report import Row
 from .posing import Task
 
-__all__ = ["SOLVER", "check_repairs", "explained", "repaired", "with_best_objective"]
+__all__ = ["REPAIR_SOLVER", "check_repairs", "repaired_task", "with_best_objective", "with_repair_note"]
 
 #: The solver of the repaired problems.
-SOLVER = "working-set"
+REPAIR_SOLVER = "working-set"
 
 
 def check_repairs(repairs: Sequence[str] | None) -> tuple[str, ...]:
@@ -29,23 +29,25 @@ def check_repairs(repairs: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def repaired(task: Task, method: str) -> tuple[Task, Repair]:
+def repaired_task(task: Task, method: str) -> tuple[Task, Repair]:
     """Return the task on the repaired kernel matrix, and the repair.
 
     Its held-out points are columns of the repaired kernel.
     """
     gram = task.problem.gram
-    mended = repair(gram.full(), method)
-    Z = mended.transform(gram.cross(task.Z, np.arange(gram.n))) if len(task.Z) else task.Z
-    return Task.of(task.name, task.title, task.make, Gram.precomputed(mended.matrix), Z, task.signs), mended
+    kernel_repair = repair(gram.full(), method)
+    Z = kernel_repair.transform(gram.cross(task.Z, np.arange(gram.n))) if len(task.Z) else task.Z
+    return Task.of(
+        task.name, task.title, task.make, Gram.precomputed(kernel_repair.matrix), Z, task.signs
+    ), kernel_repair
 
 
-def explained(row: Row, mended: Repair, raw: Certifier) -> Row:
+def with_repair_note(row: Row, kernel_repair: Repair, raw: Certifier) -> Row:
     """Return the row of a repair with a note: what was changed, and how good the answer is on the original kernel."""
     if row.solution is None:
         return row
     certificate = raw.certify(row.solution.raw_certificate.alpha)
-    note = f"not ranked, because its gaps are those of the repaired problem; {mended}; on the original kernel: "
+    note = f"not ranked, because its gaps are those of the repaired problem; {kernel_repair}; on the original kernel: "
     note += f"objective {certificate.objective:.6g}, stationarity {certificate.stationarity:.2g}"
     return replace(row, raw_objective=certificate.objective, note="; ".join(filter(None, (note, row.note))))
 

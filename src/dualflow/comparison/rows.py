@@ -1,7 +1,7 @@
 """Run and rank the rows of a section.
 
 Each row is one solver, measured by the section's certificate; a failure is a row with its reason. Rows that ran
-circuits are compared with their controls (`judged`) and with the error of shots alone (`shot_floor`).
+circuits are compared with their controls (`with_margins`) and with the error of shots alone (`shot_floor`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,21 @@ from ..solvers import Solver
 from ..solvers.registry import make_solver, solver_class
 from .plan import REFERENCE, Entry
 from .posing import Task
-from .repaired import SOLVER, explained, repaired, with_best_objective
+from .repaired import REPAIR_SOLVER, repaired_task, with_best_objective, with_repair_note
 
-__all__ = ["ProgressCallback", "Rows", "barred_by", "floors_of", "judged", "ranked", "sentence", "shot_floor"]
+__all__ = [
+    "ProgressCallback",
+    "RowRunner",
+    "floors_of",
+    "ranked",
+    "reason_text",
+    "refusal",
+    "shot_floor",
+    "with_margins",
+]
 
 
-def judged(rows: list[Row], groups: list[int], tol: float) -> list[Row]:
+def with_margins(rows: list[Row], groups: list[int], tol: float) -> list[Row]:
     """Return the rows; those that ran circuits get their `Row.margin` if both of their controls were run.
 
     ``groups`` gives the solver of each row: two solvers of one class may have different options. Rows beyond the end of
@@ -126,40 +135,40 @@ def floors_of(
     return float(np.median([draw.relative_gap for draw in draws])), max(0.0, above) / abs(best) if best else 0.0
 
 
-def barred_by(entry: Entry, certifier: Certifier) -> tuple[str, str] | None:
+def refusal(entry: Entry, certifier: Certifier) -> tuple[str, str] | None:
     """Return the status and the reason if a solver cannot run on this problem, whatever the device; else None."""
     try:
         make_solver(entry.solver).check(certifier.problem, certifier.psd)
     except SolverMismatch as error:
-        return "DOES NOT APPLY", sentence(error)
+        return "DOES NOT APPLY", reason_text(error)
     except SolverUnavailable as error:
-        return "NOT INSTALLED", sentence(error)
+        return "NOT INSTALLED", reason_text(error)
     except Exception as error:  # a third party's constructor may raise anything
         heed(error)
-        return "FAILED", sentence(error)
+        return "FAILED", reason_text(error)
     return None
 
 
-def sentence(error: BaseException) -> str:
+def reason_text(error: BaseException) -> str:
     """Return an exception as the reason of a row: its message, with its type if it is not a dualflow error."""
     text = " ".join(str(error).split()) or "no message"
     return text if isinstance(error, DualflowError) else f"{type(error).__name__}: {text}"
 
 
 #: A classical row that takes less than this is run again, because such short times vary much.
-QUICK_S = 0.05
+MAX_QUICK_RUN_S = 0.05
 #: Maximum number of runs of a quick row; the fastest counts.
-QUICK_RUNS = 3
+MAX_QUICK_RUNS = 3
 #: Minimum time limit of a row, for one that begins just before the end of the whole comparison.
-LEAST_S = 0.01
+MIN_ROW_S = 0.01
 #: Maximum time of the step that is run before a solver's first row.
-WARM_S = 1.0
+MAX_WARM_UP_S = 1.0
 #: Reason of a row that had not begun at Ctrl-C.
-_LEFT_OUT = "not run: the comparison was interrupted (Ctrl-C)"
+_NOT_RUN_INTERRUPTED = "not run: the comparison was interrupted (Ctrl-C)"
 #: Reason of a row that had not begun when the total time was over.
-_TOO_LATE = "not run: the time for the whole comparison was over"
+_NOT_RUN_TIME_OVER = "not run: the time for the whole comparison was over"
 #: Reason of a row that was cut off by Ctrl-C.
-_CUT_SHORT = "interrupted (Ctrl-C) before it had an answer"
+_INTERRUPTED = "interrupted (Ctrl-C) before it had an answer"
 
 #: Shot floors of a section, in gap and in excess, by the number of all shots of a run and the encoding.
 Floors = dict[tuple[int, str | None], tuple[float, float] | None]
@@ -167,7 +176,7 @@ ProgressCallback = Callable[[int, int, str], None]
 
 
 @dataclass
-class Rows:
+class RowRunner:
     """Runs the rows of all sections.
 
     Attributes
@@ -194,7 +203,7 @@ class Rows:
     repairs: tuple[str, ...] = ()
     done: int = 0
     interrupt: KeyboardInterrupt | None = None
-    warm: set[int] = field(default_factory=set)
+    warmed_up: set[int] = field(default_factory=set)
     ends: float = math.inf
 
     def section(self, task: Task, entries: list[Entry]) -> Section:
@@ -205,29 +214,29 @@ class Rows:
         groups: list[int] = []
         barred: set[int] = set()  # groups of solvers that do not apply: they get one row, not one for each device
         for entry in entries:
-            self.tell(task, entry.name, entry.device)
+            self.report_next(task, entry.name, entry.device)
             if entry.group in barred:
                 continue
             row = Row(task.name, entry.name, entry.role, entry.device, entry.shots)
             with self.until_interrupted():
-                if (over := self.over) is not None:
-                    row = replace(row, status="NOT RUN", reason=over)
-                elif (refused := barred_by(entry, certifier)) is not None:
+                if (stop_reason := self.stop_reason) is not None:
+                    row = replace(row, status="NOT RUN", reason=stop_reason)
+                elif (refused := refusal(entry, certifier)) is not None:
                     role = "quantum" if entry.role in ("control", "emulated") else entry.role
                     row = Row(task.name, entry.name, role, status=refused[0], reason=refused[1])
                     barred.add(entry.group)
                 else:
                     row = self.run(row, entry, task, reference)
-                    row = self.floored(row, entry, task, reference, floors)
-            rows.append(_explained(row))
+                    row = self.with_shot_floors(row, entry, task, reference, floors)
+            rows.append(_with_reason(row))
             groups.append(entry.group)
         if certifier.psd.kind == "indefinite":
-            rows += [self.mended(task, method) for method in self.repairs]
+            rows += [self.repaired_row(task, method) for method in self.repairs]
         if not certifier.psd.is_psd:
-            rows, said = with_best_objective(rows)
-            note = "; ".join(filter(None, (note, said)))
-        rows = judged(rows, groups, self.tol)
-        self.tell(task, "done", rows=0)
+            rows, best_note = with_best_objective(rows)
+            note = "; ".join(filter(None, (note, best_note)))
+        rows = with_margins(rows, groups, self.tol)
+        self.report_next(task, "done", rows=0)
         return Section(
             task.name, task.title, problem.n, problem.kind.value, self.tol, reference, note, ranked(rows, self.tol)
         )
@@ -241,12 +250,12 @@ class Rows:
             self.interrupt = interrupt
 
     @property
-    def over(self) -> str | None:
+    def stop_reason(self) -> str | None:
         """The reason why no further row begins; None if rows may begin."""
-        late = _TOO_LATE if time.monotonic() >= self.ends else None
-        return late if self.interrupt is None else _LEFT_OUT
+        late = _NOT_RUN_TIME_OVER if time.monotonic() >= self.ends else None
+        return late if self.interrupt is None else _NOT_RUN_INTERRUPTED
 
-    def tell(self, task: Task, *what: str | None, rows: int = 1) -> None:
+    def report_next(self, task: Task, *what: str | None, rows: int = 1) -> None:
         """Report the next row to the progress function, and count it."""
         with self.until_interrupted():
             if self.progress:
@@ -255,23 +264,23 @@ class Rows:
 
     def reference(self, problem: DualProblem) -> tuple[Solution | None, str | None]:
         """Return the reference of a section, or None with the reason; the section's rows run in both cases."""
-        if (late := self.over) is not None:
+        if (late := self.stop_reason) is not None:
             return None, f"no reference: {late}"
         solution = None
         with self.until_interrupted():
             try:
                 self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
-                solution = self.solved(problem, REFERENCE)
+                solution = self.best_run(problem, REFERENCE)
             except Exception as error:
                 heed(error)
-                return None, f"no reference: {sentence(error)}"
+                return None, f"no reference: {reason_text(error)}"
         if solution is None:
             return None, "no reference: the comparison was interrupted (Ctrl-C)"
         if solution.ended is Status.TIME_LIMIT:
             return None, f"no reference: {solution.ended.text}"
         return solution, None
 
-    def floored(
+    def with_shot_floors(
         self,
         row: Row,
         entry: Entry,
@@ -288,17 +297,17 @@ class Rows:
         found = floors[key]
         return row if found is None else replace(row, shot_floor=found[0], excess_floor=found[1])
 
-    def mended(self, task: Task, method: str) -> Row:
+    def repaired_row(self, task: Task, method: str) -> Row:
         """Return the row of one repair of the task's kernel."""
-        row = Row(task.name, SOLVER, "repair", repair=method)
-        self.tell(task, method)
-        if (over := self.over) is not None:
-            return replace(row, status="NOT RUN", reason=over)
+        row = Row(task.name, REPAIR_SOLVER, "repair", repair=method)
+        self.report_next(task, method)
+        if (stop_reason := self.stop_reason) is not None:
+            return replace(row, status="NOT RUN", reason=stop_reason)
         with self.until_interrupted():
-            other, mended = repaired(task, method)
-            row = self.run(row, Entry(SOLVER, SOLVER, "repair", {}), other, None)
-            return explained(row, mended, task.certifier)
-        return _explained(row)
+            other, kernel_repair = repaired_task(task, method)
+            row = self.run(row, Entry(REPAIR_SOLVER, REPAIR_SOLVER, "repair", {}), other, None)
+            return with_repair_note(row, kernel_repair, task.certifier)
+        return _with_reason(row)
 
     def warm_up(self, entry: Entry) -> float:
         """Run one step on four points before a solver's first row, so that imports do not count as the solver's time.
@@ -306,9 +315,9 @@ class Rows:
         Return the seconds to subtract from the row's time limit: those of a step that ended by its time limit, else 0.
         """
         key = hash((entry.name, entry.device, entry.shots))
-        if key in self.warm:
+        if key in self.warmed_up:
             return 0.0
-        self.warm.add(key)
+        self.warmed_up.add(key)
         if entry.device is not None:
             load_packages(entry.options.get("device", getattr(entry.solver, "device", None)))
         gram = Gram(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.1]]))
@@ -320,7 +329,7 @@ class Rows:
             try:
                 problem = models.svc(gram, y, loss=loss) if loss else models.least_squares(gram, y)
                 begun, limit = time.monotonic(), self.limit()
-                limit = None if limit is None else min(0.5 * limit, WARM_S)
+                limit = None if limit is None else min(0.5 * limit, MAX_WARM_UP_S)
                 found = solve(problem, solver, max_steps=1, time_limit=limit, **entry.options)
             except Exception as error:  # an error is reported by the row itself
                 heed(error)
@@ -329,10 +338,10 @@ class Rows:
         return 0.0
 
     def limit(self) -> float | None:
-        """Return the time limit, in seconds, of a run that begins now; at least `LEAST_S`."""
+        """Return the time limit, in seconds, of a run that begins now; at least `MIN_ROW_S`."""
         if self.ends == math.inf:
             return self.time_limit
-        left = max(self.ends - time.monotonic(), LEAST_S)
+        left = max(self.ends - time.monotonic(), MIN_ROW_S)
         return left if self.time_limit is None else min(self.time_limit, left)
 
     def run(self, row: Row, entry: Entry, task: Task, reference: Solution | None) -> Row:
@@ -345,26 +354,26 @@ class Rows:
                     late = self.warm_up(entry)
                     # The solver runs to the tolerance itself, not only far enough for refinement: raw answers rank.
                     solver = make_solver(entry.solver, entry.options).aim(self.tol)
-                    solution = self.solved(task.problem, solver, once=entry.device is not None, late=late)
+                    solution = self.best_run(task.problem, solver, once=entry.device is not None, late=late)
                 row = _measured(row, solution, task, reference)
         except SolverUnavailable as error:
-            return replace(row, status="NOT INSTALLED", reason=sentence(error))
+            return replace(row, status="NOT INSTALLED", reason=reason_text(error))
         except Exception as error:  # any error of a solver or its libraries becomes the row's reason
             heed(error)
-            return replace(row, status="FAILED", reason=sentence(error))
+            return replace(row, status="FAILED", reason=reason_text(error))
         messages = [*([row.note] if row.note else []), *dict.fromkeys(str(w.message) for w in caught)]
         return replace(row, note="; ".join(messages) or None)
 
-    def solved(self, problem: DualProblem, solver: str | Solver, once: bool = False, late: float = 0.0) -> Solution:
-        """Return the answer of a run, or of the fastest of `QUICK_RUNS` runs if they are shorter than `QUICK_S`.
+    def best_run(self, problem: DualProblem, solver: str | Solver, once: bool = False, late: float = 0.0) -> Solution:
+        """Return the answer of a run, or of the fastest of `MAX_QUICK_RUNS` if it is shorter than `MAX_QUICK_RUN_S`.
 
         With ``once`` there is one run; ``late`` seconds are subtracted from its time limit.
         """
         found: list[Solution] = []
         limit = self.limit()
         if limit is not None:
-            limit = max(limit - late, LEAST_S)
-        while len(found) < QUICK_RUNS:
+            limit = max(limit - late, MIN_ROW_S)
+        while len(found) < MAX_QUICK_RUNS:
             solution = solve(
                 problem,
                 solver,
@@ -374,14 +383,14 @@ class Rows:
                 random_state=self.random_state,
             )
             found.append(solution)
-            if once or self.over or solution.cost.wall_time_s > QUICK_S:
+            if once or self.stop_reason or solution.cost.wall_time_s > MAX_QUICK_RUN_S:
                 break
         return min(found, key=lambda solution: solution.cost.wall_time_s)
 
 
-def _explained(row: Row) -> Row:
+def _with_reason(row: Row) -> Row:
     """Return the row, with a reason if Ctrl-C cut it off."""
-    return replace(row, reason=_CUT_SHORT) if row.status == "NOT RUN" and row.reason is None else row
+    return replace(row, reason=_INTERRUPTED) if row.status == "NOT RUN" and row.reason is None else row
 
 
 def _measured(row: Row, solution: Solution, task: Task, reference: Solution | None) -> Row:

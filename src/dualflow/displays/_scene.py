@@ -186,8 +186,8 @@ def scene_of_solution(solution: Any) -> Scene:
     elif (problem.sigma < 0).any():
         y, classes = problem.sigma.astype(int), np.array([-1, 1])
     support_y = None if y is None else y[held]
-    said = (solution.raw_summary(),) if solution.ran_circuits else ()
-    return Scene(kind, X, y, X[held], support_y, solution.decision_values, classes, None, epsilon, said)
+    circuits = (solution.raw_summary(),) if solution.ran_circuits else ()
+    return Scene(kind, X, y, X[held], support_y, solution.decision_values, classes, None, epsilon, circuits)
 
 
 def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
@@ -236,14 +236,14 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
             return Z
         return type(X)(Z, columns=list(X.columns)) if hasattr(X, "iloc") else type(X)(Z, schema=list(X.columns))
 
-    features, said = tuple(columns) if columns else None, tuple(getattr(model, "raw_summaries_", ()))
+    features, circuits = tuple(columns) if columns else None, tuple(getattr(model, "raw_summaries_", ()))
     if is_regressor(model):
         tube = float(getattr(model, "epsilon", 0.0))
 
         def predicted(Z: NDArray) -> NDArray:
             return np.asarray(estimator.predict(table(Z)))
 
-        return Scene("value", points, labels, support, support_y, predicted, np.array([]), features, tube, said)
+        return Scene("value", points, labels, support, support_y, predicted, np.array([]), features, tube, circuits)
     if is_classifier(model) and labels is not None:
         known = set(np.asarray(model.classes_).tolist())
         if unknown := sorted(set(labels.tolist()) - known, key=str):
@@ -254,7 +254,7 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
         def number(Z: NDArray) -> NDArray:
             return np.array([places[label] for label in np.asarray(estimator.predict(table(Z))).tolist()], dtype=float)
 
-        return Scene("classes", points, labels, support, support_y, number, model.classes_, features, None, said)
+        return Scene("classes", points, labels, support, support_y, number, model.classes_, features, None, circuits)
     kind, classes = ("margin", model.classes_) if is_classifier(model) else ("ball", np.array([]))
     if kind == "ball" and labels is not None:
         classes = np.unique(labels)
@@ -262,7 +262,7 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
     def decided(Z: NDArray) -> NDArray:
         return np.asarray(estimator.decision_function(table(Z))).ravel()
 
-    return Scene(kind, points, labels, support, support_y, decided, classes, features, None, said)
+    return Scene(kind, points, labels, support, support_y, decided, classes, features, None, circuits)
 
 
 def _dense(rows: Any) -> NDArray:

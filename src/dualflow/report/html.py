@@ -22,18 +22,18 @@ __all__ = ["Chart", "chart", "render"]
 
 
 #: Size of the chart, in pixels.
-WIDTH = 720
-HEIGHT = 340
+WIDTH_PX = 720
+HEIGHT_PX = 340
 #: Margins around the plot area, in pixels.
-LEFT = 70
-RIGHT = 24
-TOP = 16
-BOTTOM = 46
+LEFT_PX = 70
+RIGHT_PX = 24
+TOP_PX = 16
+BOTTOM_PX = 46
 #: Smaller relative gaps are round-off and are drawn here.
-SMALLEST = 1e-16
+MIN_GAP = 1e-16
 #: Width of a character and height of a line of the labels, in pixels.
-_GLYPH = 7.0
-_LINE = 13
+_CHAR_PX = 7.0
+_LINE_PX = 13
 #: Left, top, right and bottom of a rectangle.
 Box = tuple[float, float, float, float]
 #: x, y and text anchor of a label.
@@ -74,9 +74,9 @@ class Chart:
     lines: list[Level]
     hidden: int
     unlabelled: int
-    width: int = WIDTH
-    height: int = HEIGHT
-    box: tuple[int, int, int, int] = field(default=(LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM))
+    width: int = WIDTH_PX
+    height: int = HEIGHT_PX
+    box: tuple[int, int, int, int] = field(default=(LEFT_PX, TOP_PX, WIDTH_PX - RIGHT_PX, HEIGHT_PX - BOTTOM_PX))
 
 
 def chart(section: Section, tol: float) -> Chart | None:
@@ -86,7 +86,7 @@ def chart(section: Section, tol: float) -> Chart | None:
     rows = [r for r in own if r.raw_gap is not None and math.isfinite(r.raw_gap) and r.wall_time_s]
     if not rows:
         return None
-    gaps = [max(row.raw_gap or 0.0, SMALLEST) for row in rows]
+    gaps = [max(row.raw_gap or 0.0, MIN_GAP) for row in rows]
     times = [row.wall_time_s or 0.0 for row in rows]
     floors = [row.shot_floor for row in rows if row.shot_floor]
     levels = {"tolerance": tol} | ({"least shot floor": min(floors)} if floors else {})
@@ -94,10 +94,10 @@ def chart(section: Section, tol: float) -> Chart | None:
     y_from, y_to = _decades([*gaps, *levels.values()])
 
     def at_x(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(value) - x_from) / (x_to - x_from)
+        return LEFT_PX + (WIDTH_PX - LEFT_PX - RIGHT_PX) * (math.log10(value) - x_from) / (x_to - x_from)
 
     def at_y(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (math.log10(value) - y_from) / (y_to - y_from)
+        return HEIGHT_PX - BOTTOM_PX - (HEIGHT_PX - TOP_PX - BOTTOM_PX) * (math.log10(value) - y_from) / (y_to - y_from)
 
     points = [(at_x(time), at_y(gap)) for time, gap in zip(times, gaps, strict=True)]
     several = len({row.solver for row in rows if row.device}) > 1
@@ -147,9 +147,9 @@ def _time(k: int) -> str:
 
 def _level(y: float, label: str, taken: list[Box]) -> Level:
     """Return a level with its name as far to the right as there is room between the marks; else at the right edge."""
-    ends = range(WIDTH - RIGHT - 4, LEFT + int(_GLYPH * len(label)), -8)
+    ends = range(WIDTH_PX - RIGHT_PX - 4, LEFT_PX + int(_CHAR_PX * len(label)), -8)
     found = [
-        (Level(y, label, end, y + shift), (end - _GLYPH * len(label), y + shift - 10, end, y + shift + 3))
+        (Level(y, label, end, y + shift), (end - _CHAR_PX * len(label), y + shift - 10, end, y + shift + 3))
         for end, shift in product(ends, (-4, 13))
     ]
     level, block = next(((it, block) for it, block in found if _free(block, taken)), found[0])
@@ -167,10 +167,10 @@ def _place(points: list[tuple[float, float]], labels: list[str], taken: list[Box
         places.append(None)
         others = taken[:k] + taken[k + 1 :]  # its own mark is the k-th
         for shift, side in product(sorted(range(-6, 7), key=abs), (1, -1)):
-            near, middle = x + 11 * side, y + shift * _LINE
-            left = near if side > 0 else near - _GLYPH * len(label)
-            block = (left, middle - _LINE / 2, left + _GLYPH * len(label), middle + _LINE / 2)
-            outside = block[0] < LEFT or block[2] > WIDTH - 2 or block[1] < 0 or block[3] > HEIGHT - BOTTOM
+            near, middle = x + 11 * side, y + shift * _LINE_PX
+            left = near if side > 0 else near - _CHAR_PX * len(label)
+            block = (left, middle - _LINE_PX / 2, left + _CHAR_PX * len(label), middle + _LINE_PX / 2)
+            outside = block[0] < LEFT_PX or block[2] > WIDTH_PX - 2 or block[1] < 0 or block[3] > HEIGHT_PX - BOTTOM_PX
             leader = _leader((x, y), (near, middle)) if shift else []
             if not outside and all(_free(box, others) for box in (block, *leader)):
                 places[-1] = (near, middle, "start" if side > 0 else "end")

@@ -21,11 +21,11 @@ from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .model import Results, Row, Section
 from .verdict import overall, verdict
 
-__all__ = ["Cells", "Fitting", "lines_of", "render", "renderable"]
+__all__ = ["FittedTable", "RowCells", "lines_of", "render", "renderable"]
 
 
 #: Headers of the columns, the most important first; columns that are not listed are left out first.
-KEPT = (
+COLUMN_PRIORITY = (
     ("raw gap", "time", "accuracy", "excess", "support", "refined gap", "steps", "infeasibility", "classical"),
     (
         "evidence",
@@ -42,11 +42,11 @@ KEPT = (
 )
 
 #: A row: the cells of the columns that name it, those of its figures, and its style.
-Cells = tuple[Sequence[Text], Sequence[Text], str | None]
+RowCells = tuple[Sequence[Text], Sequence[Text], str | None]
 
 
 @dataclass(frozen=True)
-class Fitting:
+class FittedTable:
     """A table that is laid out when its width is known.
 
     Attributes
@@ -61,7 +61,7 @@ class Fitting:
     title: Text
     names: tuple[tuple[str, str], ...]
     columns: tuple[Column, ...]
-    rows: tuple[Cells, ...]
+    rows: tuple[RowCells, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         shown = list(self.columns)
@@ -77,7 +77,7 @@ class Fitting:
 
     def _by_priority(self) -> list[Column]:
         """Return the columns in the order in which they are left out."""
-        order = [name for names in KEPT for name in names]
+        order = [name for names in COLUMN_PRIORITY for name in names]
         place = {name: k for k, name in enumerate(order)}
         return sorted(self.columns, key=lambda column: -place.get(column.header, len(order)))
 
@@ -148,7 +148,7 @@ def renderable(comparison: Results) -> RenderableType:
 
 def _section(section: Section, several: bool) -> list[RenderableType]:
     notes: list[str] = []
-    rows: list[Cells] = []
+    rows: list[RowCells] = []
     for row in section.rows:
         status = status_text(row)
         if remark := row.reason or row.note:
@@ -169,7 +169,7 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
         parts.insert(0, _text(verdict(section), style="bold"))
     circuits = [row for row in section.rows if row.device is not None and row.ran]
     if circuits:
-        quantum: list[Cells] = [
+        quantum: list[RowCells] = [
             (_head(row), [_text(_narrow(column.cell(row))) for column in QUANTUM], _ROLE_STYLE.get(row.role))
             for row in circuits
         ]
@@ -191,9 +191,9 @@ def reference_text(section: Section) -> str:
     return f"cvxopt, objective {raw.objective:.8g}, {gap}"
 
 
-def _table(title: str, rows: list[Cells], columns: Sequence[Column], *more: tuple[str, str]) -> Fitting:
+def _table(title: str, rows: list[RowCells], columns: Sequence[Column], *more: tuple[str, str]) -> FittedTable:
     names = (("#", "right"), ("solver", "left"), ("device", "left"), *more)
-    return Fitting(_text(title, "bold"), names, tuple(columns), tuple(rows))
+    return FittedTable(_text(title, "bold"), names, tuple(columns), tuple(rows))
 
 
 def _narrow(text: str) -> str:
