@@ -1,4 +1,4 @@
-"""The compiled files. Everything else about the package is in pyproject.toml."""
+"""Build the compiled modules. All other settings of the package are in pyproject.toml."""
 
 import os
 import platform
@@ -10,19 +10,19 @@ from setuptools.errors import CCompilerError, CompileError, ExecError, PlatformE
 
 FLAGS = STRICT = ["/O2", "/fp:precise", "/utf-8"]
 if sys.platform != "win32":
-    # Finite math lets minimum and maximum vectorise. Never -ffast-math: a library linked with it turns denormals
-    # into 0 in the whole process that loads it.
-    # No -march: the files themselves choose vectors at load time (core/clones.h).
+    # Finite math lets the compiler vectorise minimum and maximum. -ffast-math is not used: a library linked with it
+    # turns denormals into 0 in the whole process that loads it.
+    # There is no -march: the files choose the vector width at load time (core/clones.h).
     FLAGS = ["-O3", "-ffinite-math-only", "-fno-signed-zeros", "-fno-math-errno", "-fno-trapping-math"]
-    # Only where those are made; elsewhere it does nothing, and clang refuses it when it compiles for another machine.
+    # For x86-64 alone: elsewhere the flag has no effect, and clang rejects it when it compiles for another machine.
     if sys.platform == "linux" and platform.machine() == "x86_64":
         FLAGS.append("-mprefer-vector-width=512")
-    # Where infinite bounds are ordinary.
+    # For modules that compute with infinite bounds.
     STRICT = [flag for flag in FLAGS if flag not in ("-ffinite-math-only", "-fno-signed-zeros")]
 
 
 class Build(build_ext):
-    """Compiles files side by side, and says what is missing where there is no C compiler."""
+    """Compile the modules in parallel; without a C compiler, raise an error that says how to install one."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -42,6 +42,7 @@ class Build(build_ext):
 
 
 def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
+    """Return the extension module ``dualflow.<name>``; it is recompiled if one of the headers changes."""
     folder, stem = f"src/dualflow/{name.rpartition('.')[0].replace('.', '/')}", name.rpartition(".")[2]
     return Extension(
         f"dualflow.{name}",
@@ -58,7 +59,6 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
     )
 
 
-PARTS = ("online/_delayed.pxi", "online/_margin.pxi", "online/_reading.pxi")
 RADIAL = ("core/clones.h", "core/exponential.h", "core/pack.h", "core/radial.h")
 LOOP = (
     *(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "leap.h", "cholesky.h")),
@@ -76,7 +76,7 @@ setup(
         compiled("core._sealed", flags=STRICT),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
         compiled("interior._passes", "core/clones.h", "interior/passes.h", flags=STRICT),
-        compiled("online._path", "core/clones.h", "online/path.h", *PARTS, flags=STRICT),
+        compiled("online._path", "core/clones.h", "online/path.h", flags=STRICT),
         compiled("working_set._classes", *LOOP),
         compiled("working_set._coordinates", flags=STRICT),
         compiled("working_set._from_points", *LOOP, "working_set/_from_points.pxd"),

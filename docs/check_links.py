@@ -1,5 +1,8 @@
-"""Every link of a built site leads to a page, and to a place in it; titles differ, and what axe-core asks of pages that
-needs no browser is there: `python docs/check_links.py site`."""
+"""Check a built site: `python docs/check_links.py site`.
+
+Every link must lead to a page and to a place in it, every title must be unique, and the rules of axe-core that need no
+browser must hold.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """What a page links to, and the places in it."""
+    """The links of a page, and the places in it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -29,7 +32,7 @@ class Page(HTMLParser):
 
 
 def broken(site: Path) -> list[str]:
-    """Links within the site that lead nowhere, each with the page it is on."""
+    """Links within the site without a target, each with its page."""
     pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     found = []
     for path, page in pages.items():
@@ -45,7 +48,7 @@ def broken(site: Path) -> list[str]:
     return sorted(set(found))
 
 
-#: What each page must not have, and what is missing there.
+#: Patterns that no page may contain, and the fault that each shows.
 FAULTS = {
     r"<aside(?![^>]*aria-label)": "an aside without a name",
     r'role="heading"(?![^>]*aria-level)': "a heading without its level",
@@ -55,12 +58,12 @@ FAULTS = {
     r"<summary[^>]*aria-label": "a summary with another name than it shows",
     r"<img(?![^>]*\balt=)": "a picture without words",
 }
-#: Pages that are made of no text of ours.
+#: Pages without text of our own.
 WITHOUT_TEXT = {"search.html", "genindex.html"}
 
 
-def unheard(site: Path) -> list[str]:
-    """What a page lacks for those who hear it, have no mouse, or see its title among others'."""
+def accessibility_faults(site: Path) -> list[str]:
+    """Faults of pages for readers with a screen reader or without a mouse, and titles that occur twice."""
     texts = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     titles = {name: "".join(re.findall(r"<title>(.*?)</title>", text, flags=re.DOTALL)) for name, text in texts.items()}
     several = {title for title, count in Counter(titles.values()).items() if count > 1}
@@ -76,6 +79,6 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     if not (folder / "index.html").exists():
         raise SystemExit(f"{folder} is no built site: it has no index.html")
-    lost = broken(folder) + unheard(folder)
-    print("\n".join(lost) or f"{folder}: every link leads somewhere, and every page can be heard")
-    sys.exit(bool(lost))
+    faults = broken(folder) + accessibility_faults(folder)
+    print("\n".join(faults) or f"{folder}: no broken link, no fault of accessibility")
+    sys.exit(bool(faults))

@@ -1,13 +1,14 @@
 """The site: `python -m sphinx -b html -W --keep-going docs site`, with `pip install ".[docs]"`.
 
-Pages are MyST Markdown; those of the gallery are notebooks in Markdown, executed where they are built. Docstrings are
-numpydoc, and the reference of every public name is made from `api.md`.
+Pages are MyST Markdown; those of the gallery are notebooks in Markdown, executed by the build. Docstrings are
+numpydoc, and the reference of every public name is made from `reference/api.md`.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import posixpath
 import re
 import sys
 import warnings
@@ -38,11 +39,11 @@ exclude_patterns = ["_build", "**/.ipynb_checkpoints", "generated/losing_cells.m
 templates_path = ["_templates"]
 html_theme = "furo"
 html_title = "dualflow"
-#: Sources and dates would make every build another one.
+# Copied sources and dates would make two builds of one tree differ.
 html_copy_source = False
 html_last_updated_fmt = None
 
-# Single backticks in docstrings are names, where there is a page of that name.
+# A name in single backticks in a docstring is a link, if there is a page of that name.
 default_role = "py:obj"
 autosummary_generate = True
 autodoc_member_order = "bysource"
@@ -52,16 +53,14 @@ add_module_names = False
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
-# Pages that other pages of the repository are shown through.
-OUTSIDE = {
-    "../SECURITY.md": "security.md",
-    "../CONTRIBUTING.md": "contributing.md",
-    "../CHANGELOG.md": "changelog.md",
-    "../benchmarks/README.md": "benchmarks.md",
-    "benchmarks/README.md": "benchmarks.md",
-    "../circuits/README.md": "circuits.md",
-    "results/README.md": "benchmark-results.md",
-    "../docs/papers.md": "papers.md",
+#: Files outside of this folder that the site shows, and the page that includes each.
+SHOWN_THROUGH = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "benchmarks/README.md": "reference/benchmarks.md",
+    "benchmarks/results/README.md": "reference/benchmark-results.md",
+    "circuits/README.md": "reference/circuits.md",
 }
 
 nb_execution_mode = "cache"
@@ -69,11 +68,21 @@ nb_execution_timeout = 60
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
-doctest_global_setup = "import warnings\nwarnings.simplefilter('error')"
-# Warnings of what the site is built with are not the site's.
+# Examples run in an empty folder, where they may write files, and every warning is an error.
+doctest_global_setup = """
+import os as _os, tempfile as _tempfile, warnings
+warnings.simplefilter('error')
+_home, _folder = _os.getcwd(), _tempfile.TemporaryDirectory()
+_os.chdir(_folder.name)
+"""
+doctest_global_cleanup = """
+_os.chdir(_home)
+_folder.cleanup()
+"""
+# Warnings of the tools that build the site are not faults of the site.
 warnings.filterwarnings("ignore", module="myst_nb|jupyter_cache|zmq|traitlets")
 
-#: Modules whose ``__all__`` is public; every name has its place in `api.md`.
+#: Modules whose ``__all__`` is public; every name has its place in `reference/api.md`.
 PUBLIC = (
     "dualflow",
     "dualflow.analog",
@@ -87,35 +96,51 @@ PUBLIC = (
 )
 
 
-def links_to_outside(app: Any, docname: Any, *source: Any) -> None:
-    """Links that lead out of this folder lead to the pages through which those files are shown; in includes, too."""
-    source = source[-1]
-    for outside, page in OUTSIDE.items():
-        source[0] = source[0].replace(f"]({outside})", f"]({page})")
-    source[0] = source[0].replace("](docs/", "](")  # in what is shown of README.md
+def _links_from(text: str, folder: str, page: str) -> str:
+    """`text` of a file in `folder` (of the repository), with its links to files as links from `page` (of the site)."""
+
+    def as_seen_from_the_page(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, link[1]))
+        shown = SHOWN_THROUGH.get(target) or (target.removeprefix("docs/") if target.startswith("docs/") else None)
+        if shown is None:
+            return link[0]
+        return f"]({posixpath.relpath(shown, posixpath.dirname(page) or '.')}{link[2] or ''})"
+
+    return re.sub(r"\]\((?![a-z]+:)([^)#\s]+\.md)(#[^)]*)?\)", as_seen_from_the_page, text)
 
 
-def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """In docstrings |ψ⟩ and |x| are kets and sizes, and support_ is a name: neither is markup of reStructuredText."""
+def links_of_a_page(app: Any, docname: str, source: list[str]) -> None:
+    """Links that lead out of this folder lead to the pages that show those files."""
+    source[0] = _links_from(source[0], posixpath.dirname(f"docs/{docname}"), docname)
+
+
+def links_of_an_include(app: Any, path: Path, parent: str, source: list[str]) -> None:
+    """The same for a file that a page includes; its links are relative to its own folder."""
+    folder = posixpath.normpath(posixpath.join("docs", path.as_posix(), ".."))
+    source[0] = _links_from(source[0], folder, app.env.docname)
+
+
+def escape_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Escape |ψ⟩, |x| and support_ in docstrings, which reStructuredText would read as markup."""
     for at, line in enumerate(lines):
         if line.lstrip().startswith((">>>", "...")):
             continue
-        # What stands between backticks is as it is.
+        # Text between backticks stays as it is.
         parts = re.split(r"(``.*?``|`[^`]*`)", line)
         for k in range(0, len(parts), 2):
             parts[k] = re.sub(r"(?<![\w*\\])([A-Za-z]\w*_)(?![\w*])", r"``\1``", parts[k].replace("|", r"\|"))
         lines[at] = "".join(parts)
 
 
-def others(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """What comes from scikit-learn's base classes is explained there."""
+def skip_inherited(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Skip members that scikit-learn's base classes define and document."""
     own = getattr(obj, "fget", obj)
     module = getattr(own, "__module__", "") or ""
     return True if module.startswith("sklearn.") or (name.startswith("set_") and name.endswith("_request")) else None
 
 
-def everyone_has_a_page(app: Any, env: Any) -> None:
-    """A public name without a page, or without an example, ends the build."""
+def check_public_names(app: Any, env: Any) -> None:
+    """Warn of a public name without a page, or without an example; with -W the build fails."""
     documented = {name for name, *_ in env.get_domain("py").get_objects()}
     for module in PUBLIC:
         room = importlib.import_module(module)
@@ -125,13 +150,13 @@ def everyone_has_a_page(app: Any, env: Any) -> None:
                 continue
             full = f"{module}.{name}"
             if full not in documented and f"dualflow.{name}" not in documented:
-                app.warn_missing(f"{full} has no page: put it into docs/api.md")
+                app.warn_missing(f"{full} has no page: put it into docs/reference/api.md")
             if callable(value) and "Examples\n" not in (value.__doc__ or ""):
                 app.warn_missing(f"{full} has no Examples in its docstring")
 
 
-def lost_first(app: Any) -> None:
-    """The table of claims that did not hold, from the tables of the benchmarks."""
+def write_losing_cells(app: Any) -> None:
+    """Write the table of failed claims, from the tables of the benchmarks."""
     sys.path.insert(0, str(HERE))
     import losing_cells
 
@@ -143,8 +168,8 @@ def lost_first(app: Any) -> None:
         path.write_text(made, encoding="utf-8")
 
 
-def described(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Search engines and links show a page's title and its first paragraph without formulas."""
+def add_description(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Describe a page for search engines by its title and its first paragraph without formulas."""
     if doctree is None or not (title := next(doctree.findall(nodes.title), None)):
         return
     plain = (p.astext() for p in doctree.findall(nodes.paragraph) if not any(p.findall(nodes.math)))
@@ -153,8 +178,8 @@ def described(app: Any, pagename: str, templatename: str, context: dict[str, Any
     context["metatags"] += f'<meta name="description" content="{escape(short, quote=True)}">'
 
 
-def reachable(app: Any, exception: Exception | None) -> None:
-    """What furo's pages lack for those who hear them, or have no mouse: the rules of axe-core."""
+def mend_accessibility(app: Any, exception: Exception | None) -> None:
+    """Add the labels and tab stops that axe-core requires and furo omits."""
     if exception is not None or app.builder.name != "html":
         return
     for path in Path(app.outdir).rglob("*.html"):
@@ -177,11 +202,11 @@ def setup(app: Any) -> None:
     from sphinx.util import logging
 
     app.warn_missing = logging.getLogger("dualflow").warning
-    app.connect("builder-inited", lost_first, priority=400)
-    app.connect("source-read", links_to_outside)
-    app.connect("include-read", links_to_outside)
-    app.connect("autodoc-process-docstring", plain, priority=900)  # after numpydoc
-    app.connect("autodoc-skip-member", others)
-    app.connect("env-check-consistency", everyone_has_a_page)
-    app.connect("html-page-context", described)
-    app.connect("build-finished", reachable)
+    app.connect("builder-inited", write_losing_cells, priority=400)
+    app.connect("source-read", links_of_a_page)
+    app.connect("include-read", links_of_an_include)
+    app.connect("autodoc-process-docstring", escape_markup, priority=900)  # after numpydoc
+    app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("env-check-consistency", check_public_names)
+    app.connect("html-page-context", add_description)
+    app.connect("build-finished", mend_accessibility)

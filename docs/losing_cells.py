@@ -1,4 +1,4 @@
-"""The claims of benchmarks/README.md that do not hold, or not in every cell: the site shows these first."""
+"""The claims of benchmarks/README.md that fail, or fail in some cells: the site shows these first."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 TABLES = Path(__file__).parents[1] / "benchmarks" / "README.md"
-HEADER = "| benchmark | claim | figure | asked | holds | worst in |\n| --- | --- | --- | --- | --- | --- |"
+HEADER = "| benchmark | claim | figure | goal | holds | worst in |\n| --- | --- | --- | --- | --- | --- |"
 
 
 def losing(text: str) -> list[str]:
-    """Rows of the tables of claims, each with its benchmark, whose claim fails somewhere; stretch goals among them."""
+    """Rows of the tables of claims whose claim fails in some cell, stretch goals included, each with its benchmark."""
     found, benchmark = [], ""
     for line in text.splitlines():
         if line.startswith("### "):
@@ -25,5 +25,5 @@ def losing(text: str) -> list[str]:
 
 
 def table(text: str) -> str:
-    """The whole of it."""
+    """The table of all such rows."""
     return "\n".join([HEADER, *losing(text)]) + "\n"

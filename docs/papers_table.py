@@ -1,4 +1,6 @@
-"""The table of the papers, from the findings of full runs: `python docs/papers_table.py` writes it into docs/papers.md.
+"""The table of the papers, from the findings of full runs: `python docs/papers_table.py` writes it.
+
+The page is docs/reference/papers.md.
 
 A section is a file of benchmarks/papers: its claim, how many findings agree, and a row each of those in
 benchmarks/results/papers. A paper that no full run is kept of is named, and has no rows.
@@ -12,7 +14,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE, PAPERS = ROOT / "docs" / "papers.md", ROOT / "benchmarks" / "papers"
+PAGE, PAPERS = ROOT / "docs" / "reference" / "papers.md", ROOT / "benchmarks" / "papers"
 RESULTS = ROOT / "benchmarks" / "results" / "papers"
 BEGIN, END = (
     "<!-- made by python docs/papers_table.py, from benchmarks/results/papers -->",

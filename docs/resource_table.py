@@ -1,5 +1,6 @@
-"""What circuits take, over n: `python docs/resource_table.py` writes docs/resources.md, and into the docstring of each
-quantum solver the sentence that comes from its table.
+"""What circuits take, over n: `python docs/resource_table.py` writes the tables.
+
+They are docs/reference/resources.md; the docstring of each quantum solver gets the sentence that comes from its table.
 
 Points are two moons; circuits depend on how many there are, `hhl`'s on their kernel too.
 """
@@ -18,9 +19,9 @@ from dualflow import DualProblem, Gram, Kind, ResourceTable, problems, resources
 from dualflow.quantum.circuits import clifford_t, surface_code
 from dualflow.solvers import SOLVERS
 
-PAGE = Path(__file__).parent / "resources.md"
+PAGE = Path(__file__).parent / "reference" / "resources.md"
 #: The paragraph of a docstring begins with this, and stands before its parameters.
-MARK = "Counted (docs/resources.md, 10 000 shots a circuit): "
+MARK = "Counted (docs/reference/resources.md, 10 000 shots a circuit): "
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 #: Solvers whose page has another size as its largest, since it takes Qiskit long to write their circuits out.
 FEWER = {
@@ -34,21 +35,21 @@ VARIANTS = {"variational-flow": ({"ansatz": "hardware-efficient"},)}
 
 INTRO = """# What circuits take
 
-Made by `python docs/resource_table.py`; the same for your own problem: `dualflow.resources(problem, solver)`. Before
-a run on hardware `dualflow.estimate` says what it will take there ([hardware.md](hardware.md)).
+The tables are made by `python docs/resource_table.py`. `dualflow.resources(problem, solver)` makes one for your own
+problem, and `dualflow.estimate` predicts a run on hardware ([hardware](../how-to/hardware.md)).
 
 **Counted**: the largest circuit of a run, built, and written out in CX, RZ, √X and X with every qubit next to every
 other, not optimised (Qiskit {qiskit}); circuits and shots of a whole run with 10 000 shots a circuit, by the solver's
-own rules. More shots are needed as n grows: with so many on each circuit, an answer for a larger n is a noisier one.
+own rules. With a fixed number of shots a circuit, the answer for a larger n is noisier.
 
 **Model**, where the table says so: CX, depth, rotations and circuits each as a constant and a power of n through the
-three largest sizes counted, qubits as a multiple of log₂ n. Nobody has run these.
+three largest sizes counted, qubits as a multiple of log₂ n. None of these was run.
 
 **Model at every size**: *T*, the T gates of a shot. A rotation takes 3 log₂(1/ε) of them (Ross and Selinger, Quantum
 Inf. Comput. 16, 901 (2016)), ε = {error:g} over the rotations of the circuit. *Physical qubits* and *time*: a surface
 code after Litinski (Quantum 3, 128 (2019)), physical error rate {physical:g}, code cycle {cycle:g} µs, one T gate
-after another, one distillation block, a shot that fails with probability {failure:g} at most by its tiles; all shots
-one after another on one machine. Steps of a solver wait for each other anyway; shots of a step could be shared out.
+after another, one distillation block, at most a probability {failure:g} that a shot fails by its tiles; all shots
+one after another on one machine. The steps of a solver are sequential; the shots of a step could run in parallel.
 
 No quantum advantage is claimed, and these tables show why: `working-set` solves n = 10 000 in seconds.
 """
@@ -115,7 +116,7 @@ def source_of(name: str) -> Path:
 
 
 def with_sentence(source: str, said: str) -> str:
-    """A solver's file with the sentence in the docstring of its class."""
+    """Return a solver's file with the sentence in the docstring of its class, the last one with parameters."""
     paragraph = fill(MARK + said, 120, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
     without = re.sub(rf"    {re.escape(MARK)}.*?\n\n", "", source, flags=re.DOTALL)
     # The solver's class is the last one with parameters: what it steps comes before it.

@@ -1,4 +1,6 @@
-"""The tables of docs/scaling.md, from the rows of `benchmarks/classical/cascade`: `python docs/scaling_model.py`.
+"""The tables of docs/explanation/scaling.md: `python docs/scaling_model.py`.
+
+They are made from the rows of `benchmarks/classical/cascade`.
 
 A model of two terms: a round of a cascade holds n rows against s survivors (a sweep, shared out among workers), and
 solves k points of which s survive (in one place). Processor time is a · Σ n s m in the one, b · Σ k s m in the other,
@@ -16,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROWS = Path(__file__).parents[1] / "benchmarks" / "results" / "classical" / "cascade_rows.csv"
-PAGE = Path(__file__).parent / "scaling.md"
+PAGE = Path(__file__).parent / "explanation" / "scaling.md"
 MARKS = "<!-- made by python docs/scaling_model.py: {} -->", "<!-- end -->"
 FEATURES = {"classification": 20, "mnist": 784}
 #: Rows up to which a set is another one: MNIST's ones and fours are so many, and what comes after them is shifted.

@@ -1,4 +1,6 @@
-"""The table of solvers, from their classes: `python docs/solver_table.py` writes it into docs/solvers/index.md.
+"""The table of solvers, from their classes: `python docs/solver_table.py` writes it.
+
+The page is docs/reference/solvers/index.md.
 
 A row is a link to what is said of the solver, the first line of its class's docstring, its `kinds` in words, its
 `max_n`, and what it `reaches`.
@@ -16,7 +18,7 @@ from dualflow.core.solver import BOUNDED, EVERY_CONVEX
 from dualflow.solvers import SOLVERS, Solver
 from dualflow.testing.bench import CLASS_GAP
 
-PAGE = Path(__file__).parent / "solvers" / "index.md"
+PAGE = Path(__file__).parent / "reference" / "solvers" / "index.md"
 BEGIN, END = "<!-- made by python docs/solver_table.py, from the solvers' classes -->", "<!-- end of the table -->"
 
 #: Sets of kinds in the words of models.
@@ -42,7 +44,7 @@ def row(name: str, cls: type[Solver[Any, Any]]) -> str:
     reaches = cls.reaches or f"{CLASS_GAP[cls.accuracy]:.0e}".replace("e-0", "e-")
     if not cls.reaches and "shots" in {f.name for f in fields(cls)}:
         reaches += "; with shots within 3 × the shot floor"
-    page = f"../quantum.md#{name}" if cls.quantum else f"{name}.md"
+    page = f"../../explanation/quantum.md#{name}" if cls.quantum else f"{name}.md"
     return f"| [`{name}`]({page}){study} | {cls.summary().rstrip('.')} | {problems} | {reaches} |"
 
 

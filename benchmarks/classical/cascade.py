@@ -9,8 +9,9 @@ all processes together; the workers have imported the package before, and what s
 others are at work the wall says nothing, and processor time has what dask's processes take while they wait for a turn.
 
 At n = 50 000 a worker is killed while parts are worked on, then both, one after the other: the model must be the same
-to the bit. Fits of other sizes are rows for docs/scaling.md. ``waiting_cpu_s`` is what the cluster's processes took in
-five seconds without work, times the wall of the fit over five: dask's clocks, of which a busy machine makes many.
+to the bit. Fits of other sizes are rows for docs/explanation/scaling.md. ``waiting_cpu_s`` is what the cluster's
+processes took in five seconds without work, times the wall of the fit over five: dask's clocks, of which a busy machine
+makes many.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def left_out(found: Found, model: IncrementalSVC, X: NDArray, y: NDArray, gamma:
 
 def unlearned(model: IncrementalSVC, c: int) -> NDArray:
     """Figure 5: α_c and g_c at every breakpoint while point c is taken out, shape (k, 2)."""
-    engine = model._only_stream("path").twin().engine
+    engine = model._only_stream("path").isolated_copy().engine
     rows = [(engine.alpha[c], engine.g[c])]
     engine.on_pivot = lambda now, _: rows.append((now.alpha[c], now.g[c]))
     engine.unlearn(c)

@@ -86,7 +86,7 @@ def mutated(alpha: NDArray, C: float, children: int, rng: np.random.Generator) -
     """Children of shape (children, n) by `EvolutionStrategy`'s hybrid mutation, without crossover."""
     n, order = len(alpha), np.zeros(children, dtype=np.int64)
     pool = np.tile(alpha, (2 * children, 1))
-    (turned,) = mutation.turns("hybrid", 1, children, np.full(n, C), rng)
+    (turned,) = mutation.mutated_genes("hybrid", 1, children, np.full(n, C), rng)
     generations.mate(pool, order, order, np.zeros((children, n), dtype=np.uint8), *turned)
     return pool[children:]
 

@@ -9,15 +9,15 @@ squares for `hhl`.
     noisy     aer:noisy (depolarising 1e-3 a gate, read-out 1 %), 10 000 shots, for circuits of at most 8 qubits and
               500 two-qubit gates: those of the linearised solvers take 10 s and more each as density matrices
 
-A row of `_controls_rows.csv` is a solver on its device or on a control (`docs/evidence.md`), medians of the seeds, with
-its margin: how many times fewer circuits than the control, or how many times nearer. Judged is the median margin over
-*every* control in every cell, 5 being asked for, and 5 times the circuits granted to a control; but for the classical
-sampler, which has the circuits' own distributions, and shuffled angles where a circuit has none. A row of `_rows.csv`
-is a solver's default run to the end of its budget, exact (or to a gap of 1e-6), with 100, 1000 and 10 000 shots a
-circuit, and the last with noise: the certified gap and the excess of the raw answer, beside those of the exact optimum
-sampled once with all shots of the run (101 draws; for the five solvers of `benchmarks.quantum.shot_floor`); the support
-it is read as; what a circuit takes. `variational-dqc`, which takes 30 000 circuits, is shown at n = 4. Every row names
-its seeds and versions.
+A row of `_controls_rows.csv` is a solver on its device or on a control (`docs/explanation/evidence.md`), medians of the
+seeds, with its margin: how many times fewer circuits than the control, or how many times nearer. Judged is the median
+margin over *every* control in every cell, 5 being asked for, and 5 times the circuits granted to a control; but for the
+classical sampler, which has the circuits' own distributions, and shuffled angles where a circuit has none. A row of
+`_rows.csv` is a solver's default run to the end of its budget, exact (or to a gap of 1e-6), with 100, 1000 and 10 000
+shots a circuit, and the last with noise: the certified gap and the excess of the raw answer, beside those of the exact
+optimum sampled once with all shots of the run (101 draws; for the five solvers of `benchmarks.quantum.shot_floor`); the
+support it is read as; what a circuit takes. `variational-dqc`, which takes 30 000 circuits, is shown at n = 4. Every
+row names its seeds and versions.
 
 What the papers of these ways state without a device, right or not, is tried by `benchmarks.lib.quantum_identities`.
 """
@@ -51,7 +51,7 @@ DATA, SIZES, C, SEEDS, SHOTS = "moons", (4, 8), 10.0, 3, (100, 1000, 10_000)
 RIGHT, NOISY, MOST_QUBITS, MOST_GATES = shot_floor.RIGHT, "aer:noisy", 8, 500
 #: Controls that have the circuit's own distribution.
 SAME = {"classical-sampler": "", "control:shuffled": "hhl"}
-#: What those know that do not decide (docs/evidence.md).
+#: What those know that do not decide (docs/explanation/evidence.md).
 KNOWS = {
     "control:permuted": "does as well: outcomes that are permuted still answer to the angles",
     "control:shuffled": "does as well: outcomes at shuffled angles still answer to them",

@@ -34,7 +34,7 @@ from benchmarks.lib.command import chosen, command_line
 from benchmarks.quantum.controls import middle
 from dualflow import DualProblem, Gram, problems
 from dualflow.quantum.devices.controls import NullDevice
-from dualflow.quantum.solvers.box_zoom import FIELD
+from dualflow.quantum.solvers.box_zoom import FIELD_PER_CURVATURE
 from dualflow.solvers.registry import make_solver, solver_class
 from dualflow.testing import ZooProblem
 from dualflow.testing.controls import walk
@@ -110,7 +110,7 @@ def mean_field(h: NDArray, J: NDArray) -> NDArray:
     x = np.zeros(len(h))
     for _ in range(300):
         local = h + J @ x
-        x = 0.6 * x - 0.4 * local / np.hypot(local, 1.0 / FIELD)
+        x = 0.6 * x - 0.4 * local / np.hypot(local, 1.0 / FIELD_PER_CURVATURE)
     return x
 
 

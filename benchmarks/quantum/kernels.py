@@ -136,7 +136,7 @@ def trained(n: int, table: Rows, found: dict[str, list[tuple[str, float]]]) -> N
 
     def our_gradient() -> NDArray:
         kernel = FidelityKernel(circuit, weights={w: values})
-        return -Losses(kernel, kernel._settle(2), X, target_matrix(y, n))(values)[1]
+        return -Losses(kernel, kernel._map_for(2), X, target_matrix(y, n))(values)[1]
 
     def their_gradient() -> NDArray:
         kernels = [[their_trainable(X, values + s * STEP * e) for s in (1, -1)] for e in np.eye(len(values))]

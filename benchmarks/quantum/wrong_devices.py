@@ -6,9 +6,9 @@ distributions); three seeds. A wrong device counts as noticed where the run ends
 harmless where the raw answer's excess (f − f*)/|f*| is below 1 %, or where every batch is one circuit and the fault is
 in the order of a batch. All else is missed.
 
-``--page`` writes the table into docs/evidence.md; ``--kept FILE`` keeps the rows, and goes on from those it finds.
-``--cost`` measures instead what a right run costs more by the comparison and the guard around its device together:
-paired and alternating, processor time, medians; asked are 5 % of the run or 60 ms.
+``--page`` writes the table into docs/explanation/evidence.md; ``--kept FILE`` keeps the rows, and goes on from those
+it finds. ``--cost`` measures instead what a right run costs more by the comparison and the guard around its device
+together: paired and alternating, processor time, medians; asked are 5 % of the run or 60 ms.
 """
 
 import argparse
@@ -57,7 +57,7 @@ LONG = ("hhl", "hamiltonian-schrodingerisation", "hamiltonian-lchs")
 #: Pairs of runs; part of a run's time, and seconds, one of which the comparison and the guard may cost.
 PAIRS, MOST_SHARE, MOST_S = 9, 0.05, 0.06
 SWAPPED = "results of a batch swapped"
-PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "evidence.md"
 BEGIN, END = "<!-- made by python -m benchmarks.quantum.wrong_devices --page -->", "<!-- end of the table -->"
 
 
@@ -184,7 +184,7 @@ def posed(solver: str, n: int) -> Any:
 
 def main() -> int:
     def more(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--page", action="store_true", help="write docs/evidence.md")
+        parser.add_argument("--page", action="store_true", help="write docs/explanation/evidence.md")
         parser.add_argument("--kept", type=Path, metavar="FILE", help="keeps rows, a JSON object a line")
         parser.add_argument("--cost", action="store_true", help="what it costs, instead")
 

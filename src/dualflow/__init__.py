@@ -1,4 +1,4 @@
-"""dualflow: support vector machines whose dual problem flows to rest, on solvers chosen by name, certified.
+"""dualflow: support vector machines whose dual problems are solved by interchangeable solvers and certified.
 
     X, y ─ Gram ─ DualProblem ─ Solver: start, step, step … ─ alpha ─ certify ─ Solution ─ support vectors
 
@@ -168,7 +168,7 @@ __all__ = [
     "train_kernel",
 ]
 
-#: Where names are that are loaded on first use, because they (or what they need) take time to import.
+#: Modules of the names that are loaded on first use, because they or their dependencies take time to import.
 _ROOMS = {
     "planning.estimate": ("Estimate", "estimate"),
     "planning.resources": ("ResourceTable", "resources"),
@@ -209,7 +209,7 @@ _ROOMS = {
     "quantum.solvers.base": ("QuantumSolver",),
     "tradeoff": ("FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"),
 }
-#: The solvers' classes are those of the catalogue.
+#: Class names of the catalogue's solvers, with their modules.
 _SOLVERS = {name: module for module, name in (target.split(":") for target in CATALOGUE.values())}
 _LAZY = {name: f"dualflow.{room}" for room, names in _ROOMS.items() for name in names} | _SOLVERS
 __all__ += list(_SOLVERS)

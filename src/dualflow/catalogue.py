@@ -1,6 +1,6 @@
-"""Catalogues: names to classes, imported when they are used. One kind, for solvers and for devices.
+"""Catalogues of solvers and devices: names to classes, which are imported when they are used.
 
-Third parties join by entry points, of the group "dualflow.solvers" or "dualflow.devices".
+Other packages add classes by entry points of the group "dualflow.solvers" or "dualflow.devices".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .persistence.unconfirmed import Unconfirmed
 
 __all__ = ["SOLVER_CLASSES", "Catalogue", "Listed"]
 
-#: The solvers of this package: name to "module:Class", in the order of lists.
+#: The solvers of this package: name to "module:Class", in the order in which they are listed.
 SOLVER_CLASSES = {
     "working-set": "dualflow.solvers.working_set:WorkingSet",
     "level-search": "dualflow.solvers.level_search:LevelSearch",
@@ -48,17 +48,19 @@ SOLVER_CLASSES = {
     "hamiltonian-adiabatic": "dualflow.quantum.solvers.hamiltonian_adiabatic:HamiltonianAdiabatic",
 }
 
-#: Packages that pip knows by another name than `import`.
+#: Names for pip of packages that are imported by another name.
 _PIP = {"pennylane_lightning": "pennylane-lightning", "qiskit_aer": "qiskit-aer"}
 
 
 class Listed:
-    """What a catalogue lists: a class that says what it needs.
+    """Base class of what a catalogue lists: a class that declares the packages it needs.
 
     Class attributes
     ----------------
-    requires : import names of the packages it needs
-    extra : the pip extra of dualflow that brings them, or None
+    requires : tuple of str
+        Import names of the packages it needs.
+    extra : str or None
+        The pip extra of dualflow that installs them.
     """
 
     requires: ClassVar[tuple[str, ...]] = ()
@@ -66,12 +68,12 @@ class Listed:
 
     @classmethod
     def missing(cls) -> list[str]:
-        """Required packages that are not installed."""
+        """Return the required packages that are not installed."""
         return [package for package in cls.requires if importlib.util.find_spec(package) is None]
 
     @classmethod
     def install(cls) -> str | None:
-        """The pip line that brings what is missing, or None if nothing is."""
+        """Return the pip line that installs what is missing, or None if nothing is."""
         if not cls.missing():
             return None
         packages = (_PIP.get(package, package) for package in cls.requires)
@@ -79,7 +81,7 @@ class Listed:
 
     @classmethod
     def summary(cls) -> str:
-        """The first line of the docstring."""
+        """Return the first line of the docstring."""
         return (cls.__doc__ or "").strip().partition("\n")[0]
 
 
@@ -87,17 +89,17 @@ ListedT = TypeVar("ListedT", bound=Listed)
 
 
 class Catalogue(Generic[ListedT]):
-    """Names of one kind of thing.
+    """The classes of one kind, by name.
 
     Parameters
     ----------
     base : type
-        What every class of the catalogue is a subclass of; its name in small letters is what the things are called.
+        Base class of all classes of the catalogue; its name in lower case is the word for them in messages.
     targets : dict of str to str
-        Name to "module:Class", in the order of lists. A name may have blanks: "pennylane:<device>" is any name that
-        starts with "pennylane:" and goes on; such lines are for use, and not listed.
+        Name to "module:Class", in the order in which they are listed. A name may be a pattern: "pennylane:<device>"
+        matches any name that starts with "pennylane:" and continues. Patterns can be used but are not listed.
     unknown : type
-        The error that a name is not known.
+        The error raised for an unknown name.
     """
 
     def __init__(self, base: type[ListedT], targets: Mapping[str, str], unknown: type[DualflowError]) -> None:
@@ -105,35 +107,35 @@ class Catalogue(Generic[ListedT]):
         self.what = base.__name__.lower()
 
     def names(self) -> list[str]:
-        """Every name without blanks: ours, then those of entry points, in their order."""
+        """Return every name that is not a pattern: those of this package, then those of entry points."""
         return [name for name in self._all() if "<" not in name]
 
     def find(self, name: str) -> type[ListedT]:
-        """The class behind a name.
+        """Return the class of a name.
 
         Raises
         ------
         DualflowError
-            Nothing has that name (the error of this catalogue); the message lists the names and the nearest.
+            The name is unknown (the catalogue's own error); the message lists the names and the most similar one.
         SolverUnavailable
-            Its module cannot be imported, or has no such class.
+            The module cannot be imported, or has no such class.
         ProblemError
-            The name was read from a file, and is none of ours: code that a file names is not run.
+            The name was read from a file and is not of this package: code that a file names is not run.
         """
         if isinstance(name, Unconfirmed) and ("<" in name or name not in self.targets):
             name.refuse(self.what, "could run any code that is installed")
-        # Looking up entry points takes as long as a small fit, so names of our own do without.
+        # Names of this package are found without entry points, whose look-up takes as long as a small fit.
         target = _match(self.targets, name)
         if target is None:
             known = self._all()
             target = _match(known, name)
         if target is None:
-            near = near_miss(name, known)
-            raise self.unknown(f"{self.what}={name!r} is not known (there are {', '.join(known)}){near}")
+            suggestion = near_miss(name, known)
+            raise self.unknown(f"{self.what}={name!r} is not known (there are {', '.join(known)}){suggestion}")
         return self._load(name, target)
 
     def rows(self) -> Iterator[tuple[str, type[ListedT] | None, str | None]]:
-        """Every name, its class (None if that cannot be imported), and what to do before it can be used, or None."""
+        """Yield every name, its class (None if it cannot be imported), and what must be installed first, or None."""
         for name in self.names():
             try:
                 cls = self.find(name)
@@ -143,33 +145,34 @@ class Catalogue(Generic[ListedT]):
                 yield name, cls, cls.install()
 
     def check_installed(self, name: str, cls: type[ListedT]) -> None:
-        """Raise `SolverUnavailable` with the pip line if something has no package it needs."""
+        """Raise `SolverUnavailable` with the pip line if a package that the class needs is not installed."""
         if line := cls.install():
-            gone = ", ".join(cls.missing())
-            raise SolverUnavailable(f"{self.what} {name!r} needs {gone}, which is not installed: {line}")
+            missing = ", ".join(cls.missing())
+            raise SolverUnavailable(f"{self.what} {name!r} needs {missing}, which is not installed: {line}")
 
     def _all(self) -> dict[str, str]:
-        """Name to target. Entry points cannot take a name of ours."""
+        """Return all names with their targets. Entry points cannot replace a name of this package."""
         targets = dict(self.targets)
         for entry in entry_points(group=f"dualflow.{self.what}s"):
             targets.setdefault(entry.name, entry.value)
         return targets
 
     def _load(self, name: str, target: str) -> type[ListedT]:
+        """Return the class at "module:Class"; `SolverUnavailable` if it cannot be imported or is no such class."""
         module, _, attribute = target.partition(":")
         try:
             found = getattr(importlib.import_module(module), attribute, None)
-        except Exception as error:  # the module may be anybody's
+        except Exception as error:  # a module of another package may raise any error
             heed(error)
             raise SolverUnavailable(f"{self.what} {name!r} could not be imported from {module}: {error}") from error
         if not (isinstance(found, type) and issubclass(found, self.base)):
-            of = f"dualflow.{self.base.__name__}"
-            raise SolverUnavailable(f"{self.what} {name!r}: {target} is not a subclass of {of}")
+            base = f"dualflow.{self.base.__name__}"
+            raise SolverUnavailable(f"{self.what} {name!r}: {target} is not a subclass of {base}")
         return found
 
 
 def _match(targets: Mapping[str, str], name: str) -> str | None:
-    """The target of a name, by the name itself or by a line with blanks."""
+    """Return the target of a name, by the name itself or by a pattern; None if there is none."""
     if name in targets:
         return targets[name]
     for line, target in targets.items():

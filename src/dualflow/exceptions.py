@@ -1,4 +1,4 @@
-"""The errors dualflow raises on purpose. Each message names the argument, what was found, and the fix."""
+"""Errors and warnings of dualflow. Each message names the argument, what was found, and the way out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class DualflowError(Exception):
-    """Base class of every error raised on purpose.
+    """Base class of the errors that dualflow raises.
 
     Examples
     --------
@@ -52,7 +52,12 @@ class ProblemError(DualflowError, ValueError):
 
 
 class FitError(ProblemError):
-    """A solve ended without a usable model; ``solution`` is what it left, with its status and any witness, or None.
+    """A solve ended without a usable model.
+
+    Attributes
+    ----------
+    solution : Solution or None
+        The state in which the solve ended, with its status and any witness.
 
     Examples
     --------
@@ -72,7 +77,7 @@ class FitError(ProblemError):
 
 
 class SolverMismatch(DualflowError, ValueError):  # noqa: N818 - a public name fixed by the design
-    """The solver exists but cannot solve this problem; the message says what it lacks.
+    """The solver exists but cannot solve this problem; the message says why.
 
     Examples
     --------
@@ -87,7 +92,7 @@ class SolverMismatch(DualflowError, ValueError):  # noqa: N818 - a public name f
 
 
 class SolverUnavailable(DualflowError, ImportError):  # noqa: N818 - a public name fixed by the design
-    """A package the solver or device needs is not installed; the message gives the pip line.
+    """A package that the solver or device needs is not installed; the message gives the pip line.
 
     Examples
     --------
@@ -100,14 +105,15 @@ class SolverUnavailable(DualflowError, ImportError):  # noqa: N818 - a public na
 
 
 class DeviceError(DualflowError, RuntimeError):
-    """A device refused, lost or failed a job.
+    """A device refused a job, lost it or failed to run it.
 
     Attributes
     ----------
     transient : bool
-        The same may work a little later: it is worth another try.
+        Whether the same job may succeed if it is sent again later.
     sent : bool or None
-        Whether the job has reached the machine; None if nobody knows, so that sending it again may pay for it twice.
+        Whether the job has reached the machine. None if that is unknown: sending the job again may then be charged
+        twice.
 
     Examples
     --------
@@ -127,7 +133,7 @@ class DeviceError(DualflowError, RuntimeError):
 
 
 class BudgetSpent(DeviceError):  # noqa: N818 - it is no fault of the device
-    """A budget of a run does not hold the next batch; nothing of that was sent.
+    """The next batch of a run would exceed its budget; no part of that batch was sent.
 
     Examples
     --------
@@ -143,7 +149,7 @@ class BudgetSpent(DeviceError):  # noqa: N818 - it is no fault of the device
 
 
 class EngineError(DualflowError, RuntimeError):
-    """The processes or the cluster that work on parts of the data are lost; nothing is wrong with the data.
+    """The processes or the cluster that work on parts of the data were lost; the data are not at fault.
 
     Examples
     --------
@@ -154,7 +160,7 @@ class EngineError(DualflowError, RuntimeError):
 
 
 class ConcentrationWarning(UserWarning):
-    """A measured kernel's entries differ by less than their shots' noise: what is fitted to it is fitted to noise.
+    """The entries of a measured kernel differ by less than their shot noise, so a model would be fitted to noise.
 
     Examples
     --------
@@ -169,8 +175,10 @@ class ConcentrationWarning(UserWarning):
 
 
 class FidelityWarning(UserWarning):
-    """A device's read-outs are not those of the circuits it was sent: their fidelity is below 0.5 beyond shot noise, or
-    the device says that it has no noise and they differ by more than shots explain.
+    """A device's read-outs do not match the circuits it was sent.
+
+    Either their fidelity is below 0.5 by more than shot noise, or the device claims to be noiseless and they differ by
+    more than shot noise.
 
     Examples
     --------
@@ -185,7 +193,7 @@ class FidelityWarning(UserWarning):
 
 
 class UnusedCircuitsWarning(UserWarning):
-    """A refined answer owes nothing to its circuits: their own answer is no better than noise, or far from the optimum.
+    """A refined answer does not depend on its circuits, whose own answer is no better than noise or far from optimal.
 
     Examples
     --------
@@ -200,8 +208,10 @@ class UnusedCircuitsWarning(UserWarning):
 
 
 def heed(error: BaseException) -> None:
-    """Raise the Ctrl-C that is behind an error, if one is: Python 3.11 makes a RuntimeError of it where it comes as a
-    class is made, and libraries make others."""
+    """Raise KeyboardInterrupt if a Ctrl-C is the cause of an error.
+
+    Python 3.11 turns a Ctrl-C during the creation of a class into a RuntimeError, and libraries into other errors.
+    """
     link: BaseException | None = error
     while link is not None:
         if isinstance(link, KeyboardInterrupt):
@@ -210,6 +220,6 @@ def heed(error: BaseException) -> None:
 
 
 def near_miss(word: object, known: Iterable[str]) -> str:
-    """The end of a message on a word that is not known: the nearest that is, if one is near."""
-    near = difflib.get_close_matches(str(word), list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    """Return "; did you mean …?" with the known word most similar to ``word``, or "" if none is similar."""
+    matches = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -1,4 +1,4 @@
-"""Circuits in ngspice itself: their paths, their rest, what faults of the parts and the control do to them."""
+"""Circuits in ngspice: their paths and final states, and the effect of faulty parts and of the control."""
 
 import contextlib
 
@@ -41,7 +41,7 @@ def test_ideal_parts_follow_the_gradient_flow_and_rest_at_the_optimum(problem, c
     np.testing.assert_allclose(ours.t, theirs.t, rtol=1e-9)
     assert np.abs(ours.alpha - theirs.alpha).max() <= 1e-3
     moved = np.abs(theirs.alpha - theirs.alpha[0]).max()
-    assert moved > 0.05  # or the comparison above says little
+    assert moved > 0.05  # otherwise the comparison above shows little
     np.testing.assert_allclose(ours.multiplier[1:], theirs.multiplier[1:], rtol=1e-2)
     assert solve(problem, "analog-flow", cells=cells, tol=1e-7).certificate.relative_gap <= 1e-7
 
@@ -98,7 +98,7 @@ def test_amplifiers_have_their_faults(cells):
     assert 1e-6 < np.abs(faulty - clean).max() < 2e-2
 
 
-def test_offsets_beyond_the_supply_end_as_a_bad_answer_or_a_sentence():
+def test_offsets_beyond_the_supply_give_a_bad_answer_or_an_error():
     for cells in ("multiplier", "translinear"):
         with contextlib.suppress(dualflow.DualflowError):
             found = solve(moons(), "analog-flow", cells=cells, offset=20.0, max_steps=1)
@@ -124,13 +124,13 @@ def test_two_variables_of_any_scale(problem, alpha):
         np.testing.assert_allclose(found.alpha, alpha, atol=1e-5)
 
 
-def test_nothing_to_do_is_rest():
+def test_a_constant_f_and_a_single_point_end_as_optimal():
     found = solve(square([[0.0, 0.0], [0.0, 0.0]]), "analog-flow")
     assert found.status is Status.OPTIMAL
     assert solve(problems.svdd(Gram([[1.0]])), "analog-flow").alpha.tolist() == [1.0]
 
 
-def test_a_circuit_goes_on_where_it_was():
+def test_a_circuit_continues_from_its_held_voltages():
     circuit = build(six(), parts=Parts("translinear"))
     whole, first = simulate(circuit, 4e-3), simulate(circuit, 2e-3)
     second = simulate(circuit, 2e-3, first.held[-1])

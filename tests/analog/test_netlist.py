@@ -1,4 +1,4 @@
-"""The netlist: what a problem becomes, read back from the text itself, without ngspice."""
+"""The netlist of a problem, evaluated from its text without ngspice."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 
 from dualflow import DualProblem, Gram, ProblemError, problems
 from dualflow.analog import Parts, Trace, build
-from dualflow.analog.parts import FULL_SCALE, LOG_SCALE, RESISTOR, TIME_CONSTANT
+from dualflow.analog.parts import FULL_SCALE, LOG_SCALE_V, RESISTOR_OHM, TIME_CONSTANT
 from dualflow.flows.gradient import GradientField
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.testing.by_hand import SIX_LABELS, SIX_POINTS
@@ -78,12 +78,12 @@ class Read:
             self.v["h"] = self.amplified("sh", "Rhf")
         if "Bu1" in self.sources:  # the currents out of u are a straight line in V(u)
             flows = [
-                sum(self.value(self.sources[f"Bu{i}"], u=u) for i in index) - self.v["h"] / RESISTOR for u in (0, 1)
+                sum(self.value(self.sources[f"Bu{i}"], u=u) for i in index) - self.v["h"] / RESISTOR_OHM for u in (0, 1)
             ]
             self.v["u"] = flows[0] / (flows[0] - flows[1])
         rates = [self.value(self.sources[f"Bc{i}"]) / self.capacitors[f"x{i}"] for i in index]
         if "u" in self.v and "Bu1" not in self.sources:
-            rates.append(self.v["h"] / RESISTOR / self.capacitors["u"])
+            rates.append(self.v["h"] / RESISTOR_OHM / self.capacitors["u"])
         return np.array(rates), np.array([self.v[f"a{i}"] for i in index])
 
 
@@ -111,7 +111,7 @@ def test_the_text_is_the_flow(name, flow, cells):
     if cells == "translinear":  # of the logarithm, or logit
         caps = circuit.plan.caps * circuit.unit / FULL_SCALE
         a = alpha[circuit.live]
-        rates = rates / LOG_SCALE * np.where(np.isfinite(caps), a * (1 - a / caps), a)
+        rates = rates / LOG_SCALE_V * np.where(np.isfinite(caps), a * (1 - a / caps), a)
     else:
         rates = rates * circuit.unit / FULL_SCALE
     np.testing.assert_allclose(rates, expected[: problem.n][circuit.live], atol=1e-9 * max(1.0, np.abs(expected).max()))
@@ -122,7 +122,7 @@ def test_the_text_is_the_flow(name, flow, cells):
         assert nu == pytest.approx(field.multiplier(alpha), rel=1e-9)
 
 
-def test_a_person_can_read_it():
+def test_the_netlist_is_readable():
     text = build(l2()).netlist(1e-2)
     title, *comments = [line for line in text.splitlines() if line.startswith("* ")]
     assert title == "* gradient flow of an L2-SVM dual (simplex), 6 variables, multiplier cells, ideal parts"
@@ -180,7 +180,7 @@ def test_resistors_are_within_their_tolerance_and_of_their_seed():
     assert build(l2(), parts=Parts(tolerance=0.01), seed=5).netlist(1.0) != drawn
 
 
-def test_faults_of_amplifiers_stand_in_the_text():
+def test_faults_of_amplifiers_are_in_the_text():
     text = build(l2(), parts=Parts(offset=1e-3, gain_bandwidth=1e6), seed=1).netlist(1.0)
     offsets = np.array([float(found) for found in re.findall(r"vos=(\S+) ", text)])
     assert len(offsets) == build(l2()).amplifiers + 1  # and the model's own default, 0
@@ -189,7 +189,7 @@ def test_faults_of_amplifiers_stand_in_the_text():
     assert "vos" not in build(l2()).netlist(1.0)
 
 
-def test_noise_has_the_density_that_was_asked_for():
+def test_noise_has_the_requested_density():
     circuit = build(l2(), parts=Parts(noise=1e-6))
     text = circuit.netlist(0.2, noise_seed=3)
     points = " ".join(re.findall(r"^\+ ([-\d.].*)$", text, flags=re.MULTILINE)).split()
@@ -242,6 +242,6 @@ def test_a_table_is_read_as_it_was_written(problem, cells):
         (lambda: build(l2(), control="null"), "control='null' is not one of 'shuffled', None"),
     ],
 )
-def test_what_is_out_of_range_is_named(make, message):
+def test_values_out_of_range_are_named(make, message):
     with pytest.raises(ProblemError, match=message):
         make()

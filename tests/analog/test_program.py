@@ -1,4 +1,4 @@
-"""ngspice as a program of its own: missing, hanging, dying, writing garbage. The ngspice of these tests is a script."""
+"""ngspice as a separate process that is missing, hangs, fails or writes garbage; here it is a script."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from dualflow.analog import build, simulate
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the programs of these tests are shell scripts")
 
-#: Answers every circuit at once: α at rest where `ALPHA` says, by the columns that are asked for.
+#: A script that answers every circuit immediately with a final state at `ALPHA`, in the requested columns.
 ANSWERS = """\
 #!{python} -SE
 import re
@@ -37,7 +37,7 @@ def problem():
 
 @pytest.fixture
 def ngspice(tmp_path, monkeypatch):
-    """Put a script in ngspice's place; files of runs go to a folder of the test's own, which is given back."""
+    """Replace ngspice by a script; return the folder of the runs' files."""
     programs, files = tmp_path / "bin", tmp_path / "files"
     programs.mkdir()
     files.mkdir()
@@ -58,7 +58,7 @@ def answering(*alpha):
 
 
 def gone(pid):
-    """Whether no process has that number (any more)."""
+    """Return whether no process has that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -66,7 +66,7 @@ def gone(pid):
     return False
 
 
-def test_where_it_is_missing_everything_says_how_it_comes(problem, monkeypatch, tmp_path):
+def test_a_missing_ngspice_is_reported_with_the_install_command(problem, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     (row,) = (info for info in list_solvers() if info.name == "analog-flow")
     assert row.install == "apt install ngspice"
@@ -110,7 +110,7 @@ def test_what_is_infeasible_is_shown_as_it_was_read(problem, ngspice):
     assert found.raw_certificate.infeasibility == pytest.approx(0.2)
 
 
-def test_steps_are_as_long_as_they_were_asked_to_be(problem, ngspice):
+def test_steps_have_the_requested_length(problem, ngspice):
     ngspice(answering(0.2, 0.6, 0.2))
     found = solve(problem, "analog-flow", time_step=0.25, growth=2.0, t_end=1.5, trajectory=True)
     np.testing.assert_allclose(found.trajectory.t, [0.0, 0.25, 0.75, 1.5])
@@ -135,12 +135,14 @@ def test_ctrl_c_ends_it(problem, ngspice, tmp_path, monkeypatch, delay, threads)
     class Slow(subprocess.Popen):
         def __init__(self, *given, **more):
             super().__init__(*given, **more)
-            time.sleep(delay)  # it has begun, and nobody has a name for it yet
+            time.sleep(delay)  # the process has started, and its name is not assigned yet
 
     monkeypatch.setattr(subprocess, "Popen", Slow)
     files = ngspice(f"echo $$ > {tmp_path}/pid; kill -INT $PPID; exec sleep 60")
     over = threading.Event()
-    for _ in range(threads):  # the system may give it the signal, while the main one begins the process
+    for _ in range(
+        threads
+    ):  # the system may deliver the signal to one of them while the main thread starts the process
         threading.Thread(target=over.wait, daemon=True).start()
     with pytest.raises(KeyboardInterrupt) as raised:
         solve(problem, "analog-flow")
@@ -156,7 +158,7 @@ def test_ctrl_c_ends_it(problem, ngspice, tmp_path, monkeypatch, delay, threads)
         ("echo 'Timestep too small; cause unrecorded.'; exit 0", "came to no state of .*: Timestep too small"),
         ("echo boom >&2; exit 3", r"boom; \(ended with code 3\)"),
         ("kill -SEGV $$", r"ended with code -11"),
-        ("exit 0", "it said nothing"),
+        ("exit 0", "it gave no message"),
         ("head -c 3000 /dev/urandom > waveforms.txt", "came to no state"),
         ("echo '0 1 2' > waveforms.txt", "came to no state"),
         ("echo '0 1 1 1 1 1 nan 0' > waveforms.txt", "came to no state"),
@@ -167,28 +169,28 @@ def test_ctrl_c_ends_it(problem, ngspice, tmp_path, monkeypatch, delay, threads)
         ("mkdir waveforms.txt", "could not be run"),
     ],
 )
-def test_garbage_is_an_error_in_its_words(problem, ngspice, script, message):
+def test_malformed_output_is_an_error_with_the_last_lines(problem, ngspice, script, message):
     files = ngspice(script)
     with pytest.raises(DualflowError, match=message):
         solve(problem, "analog-flow")
     assert list(files.iterdir()) == []
 
 
-def test_a_failure_is_a_row(problem, ngspice):
+def test_a_failure_is_a_row_of_a_comparison(problem, ngspice):
     ngspice("echo singular; exit 1")
     (row,) = dualflow.compare(problem, solvers=["analog-flow"], controls=False).rows
     assert row.status == "FAILED"
     assert "singular" in row.reason
 
 
-def test_no_folder_for_its_files_is_said(problem, ngspice, monkeypatch, tmp_path):
+def test_a_missing_folder_for_files_is_reported(problem, ngspice, monkeypatch, tmp_path):
     ngspice(answering(0.5, 0.0, 0.5))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "bin" / "ngspice"))
     with pytest.raises(DualflowError, match=r"ngspice could not be run: .*Not a directory"):
         solve(problem, "analog-flow")
 
 
-def test_what_the_user_set_for_himself_is_not_read(problem, ngspice, tmp_path):
+def test_the_users_settings_of_ngspice_are_not_read(problem, ngspice, tmp_path):
     ngspice(f"""printf '%s ' "$@" > {tmp_path}/arguments; exit 1""")
     with pytest.raises(DualflowError):
         simulate(build(problem), 1e-3)

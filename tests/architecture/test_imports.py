@@ -239,8 +239,10 @@ def _needs_absent(name):
 
 
 def _code_lines(path):
-    """The number of lines without blank lines, comments and, in Python, docstrings."""
+    """The number of lines without blank lines, comments and, in Python and Cython, docstrings."""
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".pyx":
+        text = re.sub(r'^ *"""(?s:.*?)"""', "", text, flags=re.MULTILINE)
     kept = {
         n for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.lstrip().startswith(("#", "//"))
     }
@@ -267,7 +269,9 @@ def test_every_solver_has_one_file_of_its_name():
     modules = {name: target.partition(":")[0] for name, target in CATALOGUE.items()}
     rooms = {module.rpartition(".")[0] for module in modules.values()}
     assert rooms == {"dualflow.solvers", "dualflow.quantum.solvers"}
-    assert {name: module for name, module in modules.items() if module.rpartition(".")[2] != name.replace("-", "_")} == {}
+    assert {
+        name: module for name, module in modules.items() if module.rpartition(".")[2] != name.replace("-", "_")
+    } == {}
     files = {path.stem for path in (SOURCE / "solvers").glob("*.py") if not path.stem.startswith("_")}
     assert files - {"registry"} == {name.replace("-", "_") for name in CATALOGUE if "quantum" not in modules[name]}
 

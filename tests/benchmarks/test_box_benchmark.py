@@ -23,7 +23,7 @@ def test_a_mean_field_is_the_fixed_point_of_its_angles():
     J = np.zeros((4, 4))
     J[np.triu_indices(4, 1)] = theta[4:]
     local = theta[:4] + (J + J.T) @ x
-    np.testing.assert_allclose(x, -local / np.hypot(local, 1.0 / study.FIELD), atol=1e-10)
+    np.testing.assert_allclose(x, -local / np.hypot(local, 1.0 / study.FIELD_PER_CURVATURE), atol=1e-10)
     product = np.prod(np.where(bits, 0.5 * (1 - x), 0.5 * (1 + x)), axis=1)
     np.testing.assert_allclose(found, product, atol=1e-12)
 

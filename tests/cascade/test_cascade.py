@@ -1,4 +1,4 @@
-"""A cascade's certificate is the one of all rows in one place, whoever works on the parts, and whatever ends it."""
+"""Tests that a cascade's certificate is that of all rows in one place, for every engine, limit and status."""
 
 import os
 import pickle
@@ -31,7 +31,7 @@ MODELS = {
 
 
 def joint(model, X, y, weight=None):
-    """The problem of all rows in one place, of two classes, and the α of a fitted model."""
+    """Return the problem of all rows in one place, of two classes, and the α of a fitted model."""
     gram = Gram(X, model.kernel, gamma=model.gamma, degree=model.degree, coef0=model.coef0)
     sign = np.where(y == model.classes_[1], 1, -1)
     problem = problems.svc(
@@ -99,7 +99,7 @@ def test_several_classes_and_weights():
     assert {row.pair for row in model.rounds_} == {0, 1, 2}
 
 
-def test_parts_of_one_class_put_up_rows():
+def test_parts_of_one_class_contribute_rows():
     order = np.argsort(Y, kind="stable")
     model = CascadeSVC(partitions=6, partitioner="given", tol=1e-5).fit(X[order], Y[order])
     assert model.certificate_.within(1e-5)
@@ -183,7 +183,7 @@ def test_row_groups_of_parquet(tmp_path):
 
 
 class Shifting:
-    """A part that is another one each time."""
+    """A part that returns other rows at each reading."""
 
     def __init__(self):
         self.times = 0
@@ -215,7 +215,7 @@ class Fixed:
         ([Fixed(X[:0], Y[:0])], "no rows"),
     ],
 )
-def test_parts_that_cannot_be(parts, says):
+def test_invalid_parts_are_refused(parts, says):
     with np.errstate(invalid="ignore"), pytest.raises(ProblemError, match=says):
         CascadeSVC().fit(parts)
 
@@ -234,7 +234,7 @@ def test_parts_that_cannot_be(parts, says):
         ({"fit_intercept": "no"}, "fit_intercept='no'"),
     ],
 )
-def test_parameters_that_cannot_be(options, says):
+def test_invalid_parameters_are_refused(options, says):
     with pytest.raises(ProblemError, match=says):
         CascadeSVC(**options).fit(X, Y)
 
@@ -253,7 +253,7 @@ def test_a_model_pickles_and_says_why_it_cannot_be_saved(tmp_path):
 
 
 def same(one, other):
-    """Whether two models are one, to the bit."""
+    """Return whether two models are equal to the bit."""
     names = ("support_", "dual_coef_", "intercept_", "n_iter_")
     alike = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
     return alike and one.certificate_.gap == other.certificate_.gap
@@ -268,7 +268,7 @@ def test_parts_without_rows_and_many_classes():
 
 
 class Deadly:
-    """A part at which processes die so many times."""
+    """A part whose reading ends the process a given number of times."""
 
     def __init__(self, folder, times, k):
         self.folder, self.times, self.k, self.pid = str(folder), times, k, os.getpid()
@@ -288,7 +288,7 @@ def test_joblib_gives_the_same_bits_and_its_processes_may_die(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     assert same(here, there)
     assert here.rounds_[-1].sent == here.rounds_[-1].received == 0
-    # Survivors go to each of two processes once a round, and not much else moves.
+    # Survivors are sent to each of two processes once a round; other data are small.
     for row in there.rounds_[1:]:
         assert 0 < row.sent + row.received <= 3 * row.survivors * 8 * (X.shape[1] + 1)
 
@@ -308,7 +308,7 @@ def test_processes_that_die_every_time_are_an_error(monkeypatch):
             raise BrokenProcessPool("gone")
 
     engine.close()
-    engine._parallel, engine._make = Dies(), Dies
+    engine._parallel, engine._new_pool = Dies(), Dies
     with pytest.raises(EngineError, match=r"died 4 times in one round.*gone"):
         engine.run(None, [None], None)
     assert len(closed) == 4
@@ -346,7 +346,7 @@ def test_a_time_limit_gives_a_certified_model_or_none(monkeypatch):
 
 
 class Interrupting:
-    """Rows, and Ctrl-C the n-th time they are read."""
+    """Rows that raise KeyboardInterrupt at the n-th reading."""
 
     def __init__(self, n, k=0):
         self.left, self.k = n, k
@@ -359,7 +359,7 @@ class Interrupting:
 
 
 def test_ctrl_c_is_raised_or_keeps_the_best_model_there_is():
-    with pytest.warns(ConvergenceWarning, match="Ctrl-C"):  # survey, own solve, first round, and in the second
+    with pytest.warns(ConvergenceWarning, match="Ctrl-C"):  # readings: survey, own solve, first round, second round
         model = CascadeSVC(tol=1e-9, max_invaders=5, on_interrupt="keep").fit([Interrupting(4), Interrupting(0, 1)])
     assert model.statuses_ == [Status.INTERRUPTED]
     assert model.certificate_.relative_gap == model.rounds_[0].relative_gap
@@ -379,7 +379,7 @@ def test_a_checkpoint_resumes_to_the_same_bits(tmp_path):
     resumed = CascadeSVC(**options, checkpoint=tmp_path / "run.npz").fit(X, Y)
     assert same(whole, resumed)
     assert resumed.rounds_[0].step == 3
-    # What has ended is certified anew, and that is all.
+    # A finished run is only certified again.
     again = CascadeSVC(**options, checkpoint=tmp_path / "run.npz").fit(X, Y)
     assert again.certificate_.relative_gap == pytest.approx(whole.certificate_.relative_gap, rel=1e-6)
     assert len(again.rounds_) == 1
@@ -423,7 +423,7 @@ def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
 
 
 class Moving:
-    """A part whose points are others from its third reading on, with the labels that they had."""
+    """A part whose points change from its third reading on, with the same labels."""
 
     def __init__(self):
         self.times = 0

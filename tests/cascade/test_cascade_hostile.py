@@ -1,4 +1,4 @@
-"""What may come to a cascade, and what its parts cost: sick clusters, odd parts, data that are not those of before."""
+"""Tests of cascades with failing clusters, unusual parts, and data that differ from those of the checkpoint."""
 
 import pickle
 
@@ -25,7 +25,7 @@ def test_copies_in_other_parts_are_weights():
     assert np.abs(model.decision_function(X) - peer.decision_function(X)).max() < 1e-3
 
 
-def test_everyone_may_survive_and_labels_be_words():
+def test_all_points_may_survive_and_labels_be_words():
     names = np.where(Y == 1, "ja", "nein")
     model = CascadeSVC(gamma=100.0, partitions=4, random_state=0, tol=1e-6).fit(X, names)
     peer = SVC(gamma=100.0, tol=1e-8).fit(X, names)
@@ -72,7 +72,7 @@ def test_an_engine_is_neither_copied_nor_pickled():
     assert not isinstance(model.engine, str)
 
 
-def test_the_client_there_is(monkeypatch):
+def test_engine_dask_uses_the_current_client(monkeypatch):
     distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
     with pytest.raises(ProblemError, match=r"engine='dask': there is no client"):
         CascadeSVC(engine="dask").fit(X, Y)
@@ -93,7 +93,7 @@ def test_a_client_that_is_closed_is_an_error_that_says_so():
         CascadeSVC(engine=closed()).fit(X, Y)
 
 
-def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(monkeypatch):
+def test_waiting_for_workers_has_a_limit(monkeypatch):
     pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
     from dualflow.cascade import dask_engine
 
@@ -105,16 +105,16 @@ def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(monkeypatch):
             return {"tcp://somewhere": 1} if self.asked == 3 else {}
 
     engine = dask_engine.Dask([], Empty())
-    monkeypatch.setattr(dask_engine, "PATIENCE", 0.001)
+    monkeypatch.setattr(dask_engine, "POLL_S", 0.001)
     engine._wait_for_workers()
     assert engine.client.asked == 3
-    monkeypatch.setattr(dask_engine, "ABSENT", 0.01)
+    monkeypatch.setattr(dask_engine, "MAX_WITHOUT_WORKER_S", 0.01)
     with pytest.raises(EngineError, match=r"no worker.*goes on from the last round"):
         engine._wait_for_workers()
 
 
-def test_survivors_are_made_ready_once_a_part(monkeypatch):
-    """Not once for each few rows of it: workers spent more on that, and on fresh memory, than on the kernel."""
+def test_survivors_are_prepared_once_a_part(monkeypatch):
+    """A part's points are prepared once, not for every block: that took more time and memory than the kernel."""
     from dualflow.cascade import tasks
     from dualflow.core import gram
     from dualflow.core.radial import RadialPoints
@@ -130,8 +130,8 @@ def test_survivors_are_made_ready_once_a_part(monkeypatch):
     model = CascadeSVC(partitions=1).fit(X, Y)
     kernel = tasks.Model(*[None] * 4, 1.0, "hinge", True, "rbf", 0.1, 3.0, 0.0, None)
     members = tasks.Members(np.arange(len(X)), X, np.ones(len(X)), np.ones(len(X)))
-    monkeypatch.setattr(gram, "ESTIMATE_FROM", 0)
-    monkeypatch.setattr("dualflow.core.gram.ESTIMATE_FROM", 0)
+    monkeypatch.setattr(gram, "MIN_POINTS_SEPARATE", 0)
+    monkeypatch.setattr("dualflow.core.gram.MIN_POINTS_SEPARATE", 0)
     monkeypatch.setattr(gram, "BLOCK_ENTRIES", 100 * len(model.support_))
     monkeypatch.setattr(gram, "RadialPoints", Counted)
     told = tasks.Broadcast(kernel, model.support_vectors_, np.ones(len(model.support_)), 0.0, (0.0, 0.0), 0.0, 1)

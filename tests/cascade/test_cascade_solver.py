@@ -1,4 +1,4 @@
-"""The rounds of a cascade as a solver of problems in one place: CVXOPT's optimum, whatever the kind."""
+"""Tests of the cascade as a solver of problems in one place: CVXOPT's optimum for every kind of problem."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_estimators_take_it_by_name():
     assert SVR(solver="cascade").fit(X, X[:, 0]).solutions_[0].certificate.within(1e-6)
 
 
-def test_engines_are_elsewhere():
+def test_the_solver_has_no_engine_option():
     with pytest.raises(SolverMismatch, match=r"those of CascadeSVC\(engine=\.\.\.\)"):
         SVC(solver="cascade", solver_options={"engine": "joblib"}).fit(X, Y)
     with pytest.raises(SolverMismatch, match="CascadeSVC"):

@@ -1,4 +1,4 @@
-"""A cascade on a dask cluster: the same bits, whoever dies on the way."""
+"""Tests of a cascade on a dask cluster: the same bits when workers die."""
 
 import os
 import signal
@@ -16,14 +16,15 @@ dask = pytest.importorskip("dask", reason="pip install 'dualflow[dask]'")
 distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
 
 X, Y = make_classification(600, 5, flip_y=0.05, random_state=1)
-#: As few processes as may be.
+#: As few processes as possible.
 OPTIONS = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "memory_limit": "2GB"}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def own_sockets():
-    """Workers talk through this machine's own network, 127.0.0.1, and to nobody else; asked for an address of this
-    machine, dask connects a datagram socket, by which nothing is sent."""
+    """Allow workers to use this machine's loopback network, 127.0.0.1, only.
+
+    To find an address of this machine, dask connects a datagram socket, by which nothing is sent."""
     patch = pytest.MonkeyPatch()
 
     def loopback(real):
@@ -43,7 +44,7 @@ def own_sockets():
 
 @pytest.fixture
 def no_network(own_sockets):
-    """In the place of the suite's own, which lets nothing through."""
+    """Replaces the suite's fixture, which blocks every connection."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def same(one, other):
 
 
 class Deadly:
-    """Rows, and a worker dies so many times when they are read."""
+    """Rows whose reading kills the worker a given number of times."""
 
     def __init__(self, folder, times, k):
         self.folder, self.times, self.k = str(folder), times, k
@@ -96,7 +97,7 @@ def test_arrays_of_dask_give_the_same_bits_wherever_they_are_computed(client):
         CascadeSVC(engine=client).fit(chunked[0], Y)
     with pytest.raises(ProblemError, match=r"\[3, 2\] chunks"):
         CascadeSVC(engine=client).fit(chunked[0], array.from_array(Y, chunks=300))
-    # Nothing of it is left on the cluster, once that has heard of it.
+    # No data of the fit stay on the cluster once it has processed their release.
     for _ in range(100):
         if not client.futures:
             break
@@ -134,7 +135,7 @@ def test_two_workers_killed_in_a_row_cost_their_parts(client, tmp_path):
     assert same(whole, model)
 
 
-def test_what_all_share_may_be_lost_with_all_workers(client):
+def test_shared_data_lost_with_all_workers_are_sent_again(client):
     parts, done = [Deadly("", 0, k) for k in range(3)], []
 
     def kill_all(row):
@@ -151,14 +152,14 @@ def test_what_all_share_may_be_lost_with_all_workers(client):
 
 @pytest.mark.timeout(120)
 def test_a_worker_may_die_while_survivors_are_sent(client, monkeypatch):
-    """By dask's broadcast they were sent to the dead one for ever, if it died in the middle of that."""
+    """With dask's broadcast a worker's death in the middle of it blocked the fit for ever."""
     parts, died, real = [Deadly("", 0, k) for k in range(3)], [], type(client).scatter
 
     def scatter(self, data, **options):
         assert not options.get("broadcast")
         if not died:
             died.append(next(iter(client.run(os.getpid).values())))
-            os.kill(died[0], signal.SIGKILL)  # the cluster has not heard of it yet
+            os.kill(died[0], signal.SIGKILL)  # the cluster does not know of it yet
         return real(self, data, **options)
 
     monkeypatch.setattr(type(client), "scatter", scatter)

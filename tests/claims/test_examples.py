@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-REFERENCE = (DOCS / "api.md").read_text(encoding="utf-8")
+REFERENCE = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
 
 
 def public_modules():

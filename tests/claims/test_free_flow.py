@@ -82,7 +82,7 @@ def test_every_way_to_solve_the_system_ends_at_the_same_rest(way, more, monkeypa
         monkeypatch.setattr(free, "thin_factor", lambda problem: None)
         monkeypatch.setattr(free, "low_rank", lambda problem: None)
     if way == "products":
-        monkeypatch.setattr(free, "DENSE_UP_TO", 10)
+        monkeypatch.setattr(free, "MAX_N_DENSE", 10)
     weight = np.linspace(0.2, 3.0, 40)
     problem = problems.least_squares(Gram(data, "linear"), z, 5.0, sample_weight=weight, regression=True, **more)
     flow = FreeFlow(Workspace(problem))
@@ -93,10 +93,10 @@ def test_every_way_to_solve_the_system_ends_at_the_same_rest(way, more, monkeypa
 
 
 def test_more_variables_than_q_is_formed_for_are_taken_by_products(monkeypatch):
-    monkeypatch.setattr(free, "DENSE_UP_TO", 20)
-    monkeypatch.setattr(certificate, "WHOLE_UP_TO", 20)
+    monkeypatch.setattr(free, "MAX_N_DENSE", 20)
+    monkeypatch.setattr(certificate, "MAX_N_DENSE", 20)
     for module in (workspace, bounds):
-        monkeypatch.setattr(module, "FACTOR_UP_TO", 20)
+        monkeypatch.setattr(module, "MAX_N_FACTOR", 20)
     monkeypatch.setattr(DualProblem, "dense", lambda problem: pytest.fail("Q was formed"))
     data, z = RNG.normal(size=(60, 20)), RNG.normal(size=60)
     problem = problems.least_squares(Gram(data), z, 5.0, regression=True)
@@ -119,14 +119,14 @@ def test_where_q_is_not_factorised_the_bound_is_one_and_is_looser(intercept, mon
         assert exact == pytest.approx(best, abs=1e-12)
         with monkeypatch.context() as patch:
             for module in (workspace, bounds):
-                patch.setattr(module, "FACTOR_UP_TO", 5)
+                patch.setattr(module, "MAX_N_FACTOR", 5)
             loose = affine_bound(Workspace(problem), alpha, product)[0]
         assert loose < best
         assert f - loose <= (1 + 12 * 3.0) * (f - best)  # λ_max/λ_min of Q at most
 
 
 def test_large_linear_kernels_have_an_exact_bound_without_q(monkeypatch):
-    monkeypatch.setattr(workspace, "THIN_FROM", 5)
+    monkeypatch.setattr(workspace, "MIN_N_LOW_RANK", 5)
     problem = ridge(kernel="linear")
     alpha = problem.project(RNG.normal(size=12))
     assert affine_bound(Workspace(problem), alpha, problem.matvec(alpha))[0] == pytest.approx(optimum(problem)[1])

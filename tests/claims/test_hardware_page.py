@@ -10,7 +10,7 @@ from dualflow.planning.estimate import span
 from dualflow.quantum.devices import Price
 from dualflow.quantum.devices.emulator import EmulatorDevice
 
-PAGE = Path(__file__).parents[2] / "docs" / "hardware.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "hardware.md"
 
 
 class ByTheFormula(EmulatorDevice):
@@ -48,6 +48,6 @@ def test_its_table_is_what_estimates_say():
 
 
 def test_it_is_linked_from_the_readme_and_the_other_pages():
-    root = PAGE.parents[1]
-    for page in ("README.md", "docs/using.md", "docs/resource_table.py"):
+    root = PAGE.parents[2]
+    for page in ("README.md", "docs/how-to/index.md", "docs/resource_table.py"):
         assert "hardware.md)" in (root / page).read_text(encoding="utf-8"), page

@@ -11,7 +11,7 @@ import dualflow
 from dualflow.solvers.registry import solver_class
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "quantum.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "explanation" / "quantum.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.+?)\n\n(.*?)(?=^## |\Z)", PAGE, flags=re.DOTALL | re.MULTILINE))
 QUANTUM = [info.name for info in dualflow.list_solvers() if info.quantum]
 SOLVERS = ("descent", "adiabatic")
@@ -43,7 +43,7 @@ def test_a_study_is_called_one(name):
 
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", PAGE):
-        assert (DOCS / target).exists(), target
+        assert (DOCS / "explanation" / target).exists(), target
 
 
 def test_figures_of_the_box_solvers_are_those_of_the_run_that_is_kept():

@@ -10,7 +10,7 @@ import pytest
 from dualflow.solvers import SOLVERS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "resources.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "reference" / "resources.md").read_text(encoding="utf-8")
 QUANTUM = [name for name in SOLVERS.targets if SOLVERS.find(name).quantum]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e\d+)?")
 

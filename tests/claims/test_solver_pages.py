@@ -12,7 +12,7 @@ from dualflow.solvers import SOLVERS
 from dualflow.solvers.registry import solver_class
 
 DOCS = Path(__file__).parents[2] / "docs"
-QUANTUM = (DOCS / "quantum.md").read_text(encoding="utf-8")
+QUANTUM = (DOCS / "explanation" / "quantum.md").read_text(encoding="utf-8")
 #: What each of them says, by the words of its page.
 SAYS = {
     "page": ("Equations.", "Cost.", "Where it loses.", "What is classical.", "References."),
@@ -22,11 +22,11 @@ SAYS = {
 
 def place(name):
     """The text on a solver, and which kind of place it is."""
-    page = DOCS / "solvers" / f"{name}.md"
+    page = DOCS / "reference" / "solvers" / f"{name}.md"
     if page.exists():
         return page.read_text(encoding="utf-8"), "page"
     found = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", QUANTUM, flags=re.DOTALL | re.MULTILINE)
-    assert found, f"{name} has neither docs/solvers/{name}.md nor a section of docs/quantum.md"
+    assert found, f"{name} has neither a page in docs/reference/solvers nor a section of docs/explanation/quantum.md"
     return found[1], "section"
 
 
@@ -46,12 +46,12 @@ def test_every_solver_has_its_place_with_all_that_is_asked(name):
 
 
 def test_no_page_is_of_a_solver_that_is_not_there():
-    pages = {path.stem for path in (DOCS / "solvers").glob("*.md")} - {"index"}
+    pages = {path.stem for path in (DOCS / "reference" / "solvers").glob("*.md")} - {"index"}
     assert pages == {info.name for info in dualflow.list_solvers() if not info.quantum} & set(SOLVERS.targets)
 
 
 def test_the_sizes_of_which_solver_are_the_classes_limits():
-    text = (DOCS / "which-solver.md").read_text(encoding="utf-8").split("## By size")[1].split("\n## ")[0]
+    text = (DOCS / "how-to" / "which-solver.md").read_text(encoding="utf-8").split("## By size")[1].split("\n## ")[0]
     told = {}
     for limit, names in re.findall(r"^\| (?:up to )?(\d+|any) \| (.*) \|$", text, flags=re.MULTILINE):
         told |= dict.fromkeys(re.findall(r"`([\w-]+)`", names), None if limit == "any" else int(limit))

@@ -27,8 +27,8 @@ def refits(estimator, X, y, folds):
     return models
 
 
-def said(models, function, Z, precomputed=False):
-    """What each model says of new points, a row a model."""
+def predictions(models, function, Z, precomputed=False):
+    """Return each model's predictions for new points, one row a model."""
     return np.array([getattr(model, function)(Z[:, rest] if precomputed else Z) for rest, model in models])
 
 

@@ -1,4 +1,4 @@
-"""How often what was promised holds: random splits of bundled data, at fixed seeds."""
+"""Coverage over random splits of bundled data, at fixed seeds."""
 
 import numpy as np
 import pytest

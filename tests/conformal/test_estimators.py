@@ -1,4 +1,4 @@
-"""What scikit-learn's users expect of `ConformalSVC` and `ConformalSVR` as estimators."""
+"""`ConformalSVC` and `ConformalSVR` follow scikit-learn's conventions for estimators."""
 
 import pickle
 
@@ -48,16 +48,16 @@ def test_scikit_learns_checks(model):
 @BOTH
 def test_data_in_any_shape(model, data, ask):
     X, y = data()
-    wanted = getattr(clone(model).fit(X, y), ask)(X[:9])
+    expected = getattr(clone(model).fit(X, y), ask)(X[:9])
     X.setflags(write=False)
     y.setflags(write=False)
     for other in (X, np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]):
         found = getattr(clone(model).fit(other, y), ask)(other[:9])
-        np.testing.assert_allclose(found.astype(float), wanted.astype(float), rtol=1e-9)
+        np.testing.assert_allclose(found.astype(float), expected.astype(float), rtol=1e-9)
     lists = getattr(clone(model).fit(X.tolist(), y.tolist()), ask)(X[:9].tolist())
-    np.testing.assert_allclose(lists.astype(float), wanted.astype(float), rtol=1e-9)
+    np.testing.assert_allclose(lists.astype(float), expected.astype(float), rtol=1e-9)
     single = X.astype(np.float32)
-    assert getattr(clone(model).fit(single, y), ask)(single[:9]).shape == wanted.shape
+    assert getattr(clone(model).fit(single, y), ask)(single[:9]).shape == expected.shape
 
 
 @BOTH
@@ -91,10 +91,10 @@ def test_names_of_features(model, data, ask):
 
 @BOTH
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])
-def test_a_fit_that_is_ended_changes_nothing(model, data, ask, stop, monkeypatch):
+def test_an_interrupted_fit_changes_nothing(model, data, ask, stop, monkeypatch):
     X, y = data()
     fitted = clone(model).fit(X, y)
-    before, wanted = dict(fitted.__dict__), getattr(fitted, ask)(X)
+    before, expected = dict(fitted.__dict__), getattr(fitted, ask)(X)
 
     def end(*arguments):
         raise stop
@@ -103,7 +103,7 @@ def test_a_fit_that_is_ended_changes_nothing(model, data, ask, stop, monkeypatch
     with pytest.raises(stop):
         fitted.fit(X[::2], y[::2])
     assert fitted.__dict__ == before
-    np.testing.assert_array_equal(getattr(fitted, ask)(X), wanted)
+    np.testing.assert_array_equal(getattr(fitted, ask)(X), expected)
 
 
 @BOTH
@@ -121,7 +121,7 @@ def test_defaults_and_a_pipeline():
     assert pipe[-1].predict_interval(pipe[:-1].transform(X)).shape == (60, 2)
 
 
-def test_solvers_and_limits_of_the_estimator_do_not_move_what_is_left_out():
+def test_solvers_and_limits_do_not_change_the_left_out_models():
     X, y = iris()
     plain = ConformalSVC(SVC(C=5.0, gamma=0.3)).fit(X, y)
     other = ConformalSVC(SVC(C=5.0, gamma=0.3, solver="smo", tol=1e-3, refine=False)).fit(X, y)
@@ -149,11 +149,11 @@ def test_values_of_one_size_and_of_all_sizes():
     np.testing.assert_allclose(flat.predict_interval(X), 3.0)
     for scale in (1e-6, 1e6):
         fitted = ConformalSVR(SVR(C=100.0 * scale, epsilon=0.1 * scale, gamma=5.0)).fit(X, y * scale)
-        wanted = ConformalSVR(SVR(C=100.0, gamma=5.0)).fit(X, y).predict_interval(X)
-        np.testing.assert_allclose(fitted.predict_interval(X), wanted * scale, rtol=1e-5)
+        expected = ConformalSVR(SVR(C=100.0, gamma=5.0)).fit(X, y).predict_interval(X)
+        np.testing.assert_allclose(fitted.predict_interval(X), expected * scale, rtol=1e-5)
 
 
-def test_text_under_a_kernel_of_its_own():
+def test_text_with_a_callable_kernel():
     words = np.array(["aab", "aba", "abb", "baa", "bba", "bbb", "aaa", "bab"] * 3)
     y = np.char.count(words, "a") > 1
 
@@ -164,7 +164,7 @@ def test_text_under_a_kernel_of_its_own():
     assert model.predict_set(np.array(["aab", "bbb"])).tolist() == [[False, True], [True, False]]
 
 
-def test_not_for_streams():
+def test_streams_are_refused():
     from dualflow import IncrementalSVC
 
     with pytest.raises(ProblemError, match="IncrementalSVC is not"):

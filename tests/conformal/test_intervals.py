@@ -10,10 +10,10 @@ from sklearn.model_selection import KFold, LeaveOneOut
 from dualflow import SVR, ConformalSVR, problems, solve
 from dualflow.conformal import _models
 from dualflow.exceptions import ProblemError
-from tests.conformal.references import interval, refits, said
+from tests.conformal.references import interval, predictions, refits
 
 METHODS = ("plus", "minmax", "base")
-#: What LIBSVM's kernel values, which are float32, may do to a value of the order of 20, whatever its tolerance.
+#: Error of values of the order of 20 by LIBSVM's float32 kernel values, at any tolerance.
 LIBSVM = 2e-4
 
 
@@ -25,8 +25,8 @@ def friedman(n=45, noise=1.0):
 def by_definition(estimator, X, y, Z, folds, level, method):
     precomputed = estimator.kernel == "precomputed"
     models = refits(estimator, X, y, folds)
-    here, there = said(models, "predict", X, precomputed), said(models, "predict", Z, precomputed)
-    whole = said(refits(estimator, X, y, [[]]), "predict", Z, precomputed)[0]
+    here, there = predictions(models, "predict", X, precomputed), predictions(models, "predict", Z, precomputed)
+    whole = predictions(refits(estimator, X, y, [[]]), "predict", Z, precomputed)[0]
     fold_of = np.empty(len(y), dtype=int)
     for number, fold in enumerate(folds):
         fold_of[fold] = number
@@ -49,7 +49,7 @@ def by_definition(estimator, X, y, Z, folds, level, method):
     ],
     ids=lambda parameters: " ".join(f"{name}={value}" for name, value in parameters.items()),
 )
-def test_left_out_as_by_refits(parameters):
+def test_left_out_models_equal_refits(parameters):
     X, y, Z = friedman()
     model = ConformalSVR(SVR(**parameters), confidence_level=0.8).fit(X, y)
     folds = [[i] for i in range(len(y))]
@@ -73,7 +73,7 @@ def test_ranks(level):
     assert np.isinf(found).all() == (level == 0.98)
 
 
-def test_folds_as_by_refits():
+def test_fold_models_equal_refits():
     X, y, Z = friedman()
     estimator, cv = SVR(C=50.0, epsilon=0.3, gamma=0.3), KFold(5, shuffle=True, random_state=0)
     folds = [test for _, test in cv.split(X)]
@@ -88,13 +88,13 @@ def test_folds_as_by_refits():
 def test_precomputed_and_sparse_as_dense():
     X, y, Z = friedman()
     dense = ConformalSVR(SVR(C=50, kernel="linear")).fit(X, y)
-    wanted = dense.predict_interval(Z)
+    expected = dense.predict_interval(Z)
     given = ConformalSVR(SVR(C=50, kernel="precomputed")).fit(X @ X.T, y)
-    np.testing.assert_allclose(given.predict_interval(Z @ X.T), wanted, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(given.predict_interval(Z @ X.T), expected, rtol=0, atol=1e-6)
     sparse = ConformalSVR(SVR(C=50, kernel="linear")).fit(scipy.sparse.csr_array(X), y)
-    np.testing.assert_allclose(sparse.predict_interval(scipy.sparse.csr_array(Z)), wanted, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(sparse.predict_interval(scipy.sparse.csr_array(Z)), expected, rtol=0, atol=1e-6)
     called = ConformalSVR(SVR(C=50, kernel=lambda A, B: A @ B.T)).fit(X, y)
-    np.testing.assert_allclose(called.predict_interval(Z), wanted, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(called.predict_interval(Z), expected, rtol=0, atol=1e-6)
 
 
 def test_cvxopt_has_the_same_left_out_values():
@@ -122,21 +122,21 @@ def test_mapie_has_the_same_intervals():
         np.testing.assert_allclose(ours, found, rtol=0, atol=1e-3)
 
 
-def test_a_path_that_breaks_off_is_mended_by_refits(monkeypatch):
+def test_a_broken_path_is_replaced_by_refits(monkeypatch):
     X, y, Z = friedman()
     estimator = SVR(C=50.0, epsilon=0.3, gamma=0.3)
-    wanted = ConformalSVR(estimator).fit(X, y).predict_interval(Z)
+    expected = ConformalSVR(estimator).fit(X, y).predict_interval(Z)
     real = _models.PointPaths.without
     monkeypatch.setattr(_models.PointPaths, "without", lambda self, point: None if point % 2 else real(self, point))
-    np.testing.assert_allclose(ConformalSVR(estimator).fit(X, y).predict_interval(Z), wanted, rtol=0, atol=1e-5)
-    # One that goes astray is found out, for the gap is by a product from scratch.
+    np.testing.assert_allclose(ConformalSVR(estimator).fit(X, y).predict_interval(Z), expected, rtol=0, atol=1e-5)
+    # A wrong model is detected, because its gap is computed by a product from scratch.
     monkeypatch.setattr(_models.PointPaths, "without", lambda self, point: (real(self, point)[0], 1.0))
     model = ConformalSVR(estimator).fit(X, y)
-    np.testing.assert_allclose(model.predict_interval(Z), wanted, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(model.predict_interval(Z), expected, rtol=0, atol=1e-5)
     assert model.max_relative_gap_ <= 1e-9
     # Nor is there a path at all.
     monkeypatch.setattr(_models, "_path", lambda *arguments: None)
-    np.testing.assert_allclose(ConformalSVR(estimator).fit(X, y).predict_interval(Z), wanted, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(ConformalSVR(estimator).fit(X, y).predict_interval(Z), expected, rtol=0, atol=1e-5)
 
 
 def test_hard_tube():
@@ -146,16 +146,16 @@ def test_hard_tube():
     np.testing.assert_allclose(model.predict_interval(Z), large.predict_interval(Z), rtol=0, atol=1e-5)
 
 
-def test_many_new_points_are_taken_a_stretch_at_a_time(monkeypatch):
+def test_many_new_points_are_predicted_in_blocks(monkeypatch):
     X, y, Z = friedman()
     model = ConformalSVR(SVR(C=50, gamma=0.3)).fit(X, y)
-    wanted = model.predict_interval(Z)
-    monkeypatch.setattr("dualflow.conformal._base.ENTRIES", 100)
-    np.testing.assert_allclose(model.predict_interval(Z), wanted, rtol=1e-12)
+    expected = model.predict_interval(Z)
+    monkeypatch.setattr("dualflow.conformal._base.MAX_BLOCK_VALUES", 100)
+    np.testing.assert_allclose(model.predict_interval(Z), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ({"confidence_level": 1.0}, "confidence_level=1.0 must be"),
         ({"method": "jackknife"}, "'plus', 'minmax', 'base'"),
@@ -164,9 +164,9 @@ def test_many_new_points_are_taken_a_stretch_at_a_time(monkeypatch):
         ({"estimator": SVR(C=1.0, epsilon=-1.0)}, "epsilon"),
     ],
 )
-def test_refused(arguments, says):
+def test_refused(arguments, message):
     X, y, _ = friedman()
-    with pytest.raises(ProblemError, match=says):
+    with pytest.raises(ProblemError, match=message):
         ConformalSVR(**arguments).fit(X, y)
 
 
@@ -176,7 +176,7 @@ def test_too_few_and_too_many_points(monkeypatch):
         ConformalSVR().fit(X[:1], y[:1])
     two = ConformalSVR(confidence_level=0.5).fit(X[:2], y[:2])
     np.testing.assert_allclose(two.left_out_predictions_, y[[1, 0]])  # a constant, of the other point
-    monkeypatch.setattr(_models, "POINTS", 40)
+    monkeypatch.setattr(_models, "MAX_POINTS_LEFT_OUT", 40)
     with pytest.raises(ProblemError, match="give cv=10"):
         ConformalSVR().fit(X, y)
     assert np.isfinite(ConformalSVR(cv=10).fit(X, y).predict_interval(Z)).all()

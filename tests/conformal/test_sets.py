@@ -9,10 +9,10 @@ from sklearn.model_selection import StratifiedKFold
 from dualflow import SVC, ConformalSVC, problems, solve
 from dualflow.conformal import _models
 from dualflow.exceptions import ProblemError
-from tests.conformal.references import p_values, refits, said, strangeness
+from tests.conformal.references import p_values, predictions, refits, strangeness
 
 METHODS = ("plus", "minmax", "base")
-#: What LIBSVM's kernel values, which are float32, may do to a decision value, whatever its tolerance.
+#: Error of a decision value by LIBSVM's float32 kernel values, at any tolerance.
 LIBSVM = 1e-4
 
 
@@ -38,7 +38,7 @@ def by_definition(estimator, X, y, Z, folds):
         fold_of[fold] = number
 
     def all_say(models, points):
-        values = said(models, "decision_function", points, precomputed)
+        values = predictions(models, "decision_function", points, precomputed)
         return strangeness(values, classes)
 
     own = all_say(models, X)[fold_of, np.arange(len(y)), codes]
@@ -46,7 +46,7 @@ def by_definition(estimator, X, y, Z, folds):
 
 
 def held_against(model, own, held_out, whole, Z):
-    """p-values by definition; those that hang on a difference LIBSVM cannot see may be a step off."""
+    """p-values by definition; one that depends on a difference below LIBSVM's accuracy may be off by one step."""
     np.testing.assert_allclose(model.conformity_scores_, own, rtol=0, atol=LIBSVM)
     for method in METHODS:
         found = model.set_params(method=method).p_values(Z)
@@ -107,8 +107,8 @@ def test_precomputed_and_sparse_as_dense():
 @pytest.mark.parametrize(
     "parameters", [{"loss": "squared_hinge"}, {"fit_intercept": "penalised"}, {"C": np.inf}], ids=str
 )
-def test_models_that_scikit_learn_has_not(parameters):
-    """Against fits of our own that never heard of the others."""
+def test_models_that_scikit_learn_lacks(parameters):
+    """Against independent fits."""
     X, y, _ = two()
     if parameters.get("C") == np.inf:
         X = X + 4.0 * (y == "yes")[:, None]
@@ -132,8 +132,8 @@ def test_cvxopt_has_the_same_scores():
         assert abs(model.conformity_scores_[point] + sign[point] * value) < 1e-6
 
 
-def test_copies_count_as_equally_strange():
-    """Every point twice: a new one that is a copy is as strange as its copies are, whatever the round-off."""
+def test_copies_have_equal_scores():
+    """Every point twice: a new copy has the score of its copies despite round-off."""
     X, y, _ = two(24)
     X, y = np.repeat(X, 2, axis=0), np.repeat(y, 2)
     model = ConformalSVC(SVC(C=1.0, gamma=0.5), method="base").fit(X, y)
@@ -145,7 +145,7 @@ def test_copies_count_as_equally_strange():
     np.testing.assert_allclose(own[still], expected)
 
 
-def test_a_path_that_breaks_off_is_mended_by_refits(monkeypatch):
+def test_a_broken_path_is_replaced_by_refits(monkeypatch):
     X, y, Z = two()
     estimator = SVC(C=5.0, gamma=0.5)
     wanted = ConformalSVC(estimator).fit(X, y)
@@ -159,7 +159,7 @@ def test_a_path_that_breaks_off_is_mended_by_refits(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ({"estimator": SVC(class_weight="balanced")}, "give the weights"),
         ({"confidence_level": 0}, "confidence_level=0 must be"),
@@ -169,9 +169,9 @@ def test_a_path_that_breaks_off_is_mended_by_refits(monkeypatch):
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_refused(arguments, says):
+def test_refused(arguments, message):
     X, y, _ = two()
-    with pytest.raises(ProblemError, match=says):
+    with pytest.raises(ProblemError, match=message):
         ConformalSVC(**arguments).fit(X, y)
 
 
@@ -179,7 +179,7 @@ def test_a_class_of_one_point():
     X, y, _ = two()
     y = y.astype("U7")
     y[0] = "perhaps"
-    with pytest.raises(ProblemError, match="class 'perhaps' are left out at once"):
+    with pytest.raises(ProblemError, match="class 'perhaps' are left out together"):
         ConformalSVC(SVC(C=1.0)).fit(X, y)
     y[1] = "perhaps"
     assert ConformalSVC(SVC(C=1.0)).fit(X, y).p_values(X).shape == (40, 3)

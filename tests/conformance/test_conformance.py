@@ -71,7 +71,7 @@ def _two_a_kind(solver):
     """Of the small problems, those that the kit's checks of behaviour take, and what else tells something of counts."""
     bench = Bench(solver, zoo(max_n=SMALL), seeds=21, time_limit_s=60.0)
     more = [z for z in bench.claimed if not z.has_answer or z.name == SHOWS_AVERAGES]
-    return [*bench.few, *more]
+    return [*bench.two_a_kind, *more]
 
 
 #: Half a minute and more even on the small problems. Their own tests in tests/quantum/engines compare sampled answers

@@ -20,7 +20,7 @@ from dualflow.solvers.registry import solver_class
 from dualflow.solvers.smo import SMO
 from dualflow.testing import BROKEN_SOLVERS, CheckFailed, check_solver, checks, controls, zoo
 from dualflow.testing.bench import Bench, digest, objective, sampled_floor
-from dualflow.testing.controls import told_apart
+from dualflow.testing.controls import evidence_problems
 from dualflow.testing.reference import QuadraticProgram, affine_optimum, coneqp_optimum
 
 FEW = {"six points", "overlapping clouds", "soft SVDD cloud", "squared hinge clouds"}
@@ -295,5 +295,5 @@ def test_a_solver_that_does_has_its_margins_in_the_report():
 
 def test_shots_that_leave_nothing_to_tell_are_not_asked_for_evidence():
     solver = solver_class("variational-flow")(device="emulator", shots=3)
-    assert told_apart(Bench(solver, ZOO, 21, 60.0)) == []
-    assert told_apart(Bench(SMO(), ZOO, 21, 60.0)) == []
+    assert evidence_problems(Bench(solver, ZOO, 21, 60.0)) == []
+    assert evidence_problems(Bench(SMO(), ZOO, 21, 60.0)) == []

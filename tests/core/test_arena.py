@@ -1,4 +1,4 @@
-"""Memory that the process keeps: lent to one at a time, and never more of it than was said."""
+"""The arena of memory: no two arrays share memory, and it keeps no more than its limit."""
 
 import sys
 import threading
@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 
 from dualflow import SVC
 from dualflow.core.runtime import memory as memory_module
-from dualflow.core.runtime.memory import BOUND, LEAST, borrowed, bound_of, release_memory
+from dualflow.core.runtime.memory import MAX_BYTES_KEPT, MIN_BYTES_KEPT, borrowed, bound_of, release_memory
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def test_memory_comes_back_when_no_view_is_left():
 
 
 @pytest.mark.parametrize("sizes", [(46_000_000, 45_200_000), (45_200_000, 46_000_000), (300_000, 290_000)])
-def test_who_asks_again_for_as_much_gets_the_same_memory(sizes):
+def test_memory_of_the_same_size_is_reused(sizes):
     """And not the other's, which is large enough too, and whose pages may be fresh."""
     both = [borrowed((size,), np.uint8) for size in sizes]
     places = [address(array) for array in both]
@@ -51,15 +51,15 @@ def test_who_asks_again_for_as_much_gets_the_same_memory(sizes):
 
 @pytest.mark.parametrize("hold", [memoryview, lambda array: array.T, lambda array: array.view(np.uint8)])
 def test_whatever_looks_at_it_keeps_it(hold):
-    array = borrowed((LEAST,), float)
+    array = borrowed((MIN_BYTES_KEPT,), float)
     held = hold(array)
     del array
-    assert not np.shares_memory(np.asarray(held), borrowed((LEAST,), float))
+    assert not np.shares_memory(np.asarray(held), borrowed((MIN_BYTES_KEPT,), float))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int64])
-def test_arrays_are_what_was_asked_for(dtype):
-    for shape in ((3,), (LEAST // 8, 3), (7, LEAST // 4)):
+def test_arrays_have_the_requested_shape_and_dtype(dtype):
+    for shape in ((3,), (MIN_BYTES_KEPT // 8, 3), (7, MIN_BYTES_KEPT // 4)):
         array = borrowed(shape, dtype)
         assert array.shape == shape
         assert array.dtype == dtype
@@ -69,12 +69,12 @@ def test_arrays_are_what_was_asked_for(dtype):
 
 
 def test_no_more_is_kept_than_was_said():
-    quarter = BOUND // 4
-    for size in (quarter, 2 * quarter, 3 * quarter, BOUND - (1 << 21), 2 * BOUND):
+    quarter = MAX_BYTES_KEPT // 4
+    for size in (quarter, 2 * quarter, 3 * quarter, MAX_BYTES_KEPT - (1 << 21), 2 * MAX_BYTES_KEPT):
         borrowed((size,), np.uint8)
-        assert kept() <= BOUND
+        assert kept() <= MAX_BYTES_KEPT
     held = [borrowed((quarter,), np.uint8) for _ in range(6)]
-    assert kept() <= BOUND
+    assert kept() <= MAX_BYTES_KEPT
     assert len({address(array) for array in held}) == 6
     del held
     release_memory()
@@ -82,10 +82,10 @@ def test_no_more_is_kept_than_was_said():
 
 
 def test_what_is_in_use_is_not_given_back():
-    array = borrowed((LEAST,), float)
+    array = borrowed((MIN_BYTES_KEPT,), float)
     array[:] = 7
     release_memory()
-    other = borrowed((LEAST,), float)
+    other = borrowed((MIN_BYTES_KEPT,), float)
     other[:] = 1
     assert (array == 7).all()
 
@@ -96,7 +96,7 @@ def test_threads_never_share():
     def work(k):
         ready.wait()
         for _ in range(300):
-            array = borrowed((LEAST // 2,), float)
+            array = borrowed((MIN_BYTES_KEPT // 2,), float)
             array[:] = k
             if not (array == k).all():
                 wrong.append(k)
@@ -118,7 +118,7 @@ def test_a_fit_leaves_what_it_took_and_the_next_takes_no_more():
     X, y = make_classification(3000, 20, random_state=0)
     SVC(C=100).fit(X, y)
     there, places = kept(), {address(memory) for memory in memory_module._kept}
-    assert 0 < there <= BOUND
+    assert 0 < there <= MAX_BYTES_KEPT
     SVC(C=100).fit(X, y)
     assert {address(memory) for memory in memory_module._kept} == places
     assert all(memory_module._is_free(k) for k in range(len(memory_module._kept)))

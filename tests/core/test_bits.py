@@ -23,7 +23,7 @@ def points_of(X, gamma, dtype=float, J=slice(None)):
 @pytest.mark.parametrize("m", [3, 64, 65, 128, 129, 700])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(float, 4e-15), (np.float32, 1e-6)])
 def test_kernel_values_and_sums_are_those_of_the_differences(m, dtype, tolerance, monkeypatch):
-    monkeypatch.setattr(radial, "LOOKED_AT", 1)
+    monkeypatch.setattr(radial, "MIN_NUMBERS_BITS", 1)
     X, gamma = binary(1100, m), 1.5 / m
     K = np.exp(-gamma * cdist(X, X, "sqeuclidean"))
     points = points_of(X, gamma, dtype)
@@ -70,7 +70,7 @@ def test_one_other_number_and_there_are_no_bits(other):
 
 def test_few_numbers_and_many_features_are_not_looked_at():
     assert bits_of(binary(100, 100)) is None
-    assert bits_of(binary(20, radial.MOST_BITS + 1)) is None
+    assert bits_of(binary(20, radial.MAX_FEATURES_BITS + 1)) is None
 
 
 def test_points_with_bits_and_without_meet_by_products():

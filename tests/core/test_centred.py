@@ -1,5 +1,5 @@
-"""Kernels that a translation changes by a constant only, where model and kernel let it, are computed on centred points;
-all that is said is about the points as they were given."""
+"""Kernels that a translation changes by a constant are computed on centred points if the model allows it; multipliers
+and decision values are those of the given points."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Points about a centre, compiled: what numpy makes of them."""
+"""Compiled lengths and scaling of centred points, against numpy."""
 
 import numpy as np
 import pytest

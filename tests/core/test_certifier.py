@@ -1,4 +1,4 @@
-"""Certificates are made of products from scratch; refinements end at the optimum from rough and wrong beginnings."""
+"""Certificates use products from scratch; refinements reach the optimum from rough and wrong starts."""
 
 import copy
 import pickle
@@ -70,7 +70,7 @@ def test_a_wrong_gradient_costs_time_and_nothing_else(name, gram, wrong):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_certifier_says_what_certify_says_whatever_it_was_asked_before(name):
+def test_certificates_do_not_depend_on_earlier_ones(name):
     problem, rng = PROBLEMS[name](Gram(X[:, :20], gamma=0.02)), np.random.default_rng(1)
     certifier = Certifier(problem)
     for _ in range(4):
@@ -94,7 +94,7 @@ def test_a_plane_through_the_origin_is_an_optimum_and_said_to_be(refine):
     assert solution.status is Status.OPTIMAL
 
 
-def test_a_plane_next_to_the_origin_is_no_optimum_at_once():
+def test_a_plane_next_to_the_origin_is_not_the_optimum():
     """f* is 1e-10 of its terms, which is far from their round-off."""
     Z = np.array([[1e-5, 1.0], [1e-5, -1.0], [1e-5, 0.5], [2e-5, -0.5]])
     problem = problems.one_class(Gram(Z, "linear"), 0.5)
@@ -237,7 +237,7 @@ def test_certificates_by_change_are_those_from_scratch():
     assert found.objective == pytest.approx(honest.objective, rel=1e-12)
 
 
-def test_nobody_writes_to_the_product_that_others_are_made_of():
+def test_the_product_that_others_are_updated_from_is_read_only():
     problem, rng = a_large_hinge()
     product = Certifier(problem).compute(np.where(rng.random(1500) < 0.4, rng.random(1500), 0.0))
     with pytest.raises(ValueError, match="read-only"):

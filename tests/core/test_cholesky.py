@@ -1,14 +1,14 @@
-"""Factors in place: LAPACK's at once, and in panels."""
+"""Factors in place: by one LAPACK call, and in panels."""
 
 import numpy as np
 import pytest
 
-from dualflow.refinement.linear_systems import AT_ONCE, PANEL, factorise
+from dualflow.refinement.linear_systems import MAX_ROWS_ONE_CALL, PANEL_COLUMNS, factorise
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n", [PANEL, AT_ONCE + 3])
-def test_what_lies_above_the_diagonal_is_nobodys_business(n, dtype):
+@pytest.mark.parametrize("n", [PANEL_COLUMNS, MAX_ROWS_ONE_CALL + 3])
+def test_entries_above_the_diagonal_are_ignored(n, dtype):
     """It is memory that others have used: signalling NaNs and infinities there raise no warning, and change nothing."""
     rng = np.random.default_rng(0)
     half = rng.normal(size=(n, 40)).astype(dtype)
@@ -25,7 +25,7 @@ def test_what_lies_above_the_diagonal_is_nobodys_business(n, dtype):
     np.testing.assert_allclose(L @ L.T, whole, rtol=0, atol=(1e-10 if dtype is np.float64 else 3e-3) * 40)
 
 
-@pytest.mark.parametrize("n", [PANEL, AT_ONCE + 3])
+@pytest.mark.parametrize("n", [PANEL_COLUMNS, MAX_ROWS_ONE_CALL + 3])
 def test_a_matrix_that_is_not_positive_definite_is_refused(n):
     A = np.eye(n, order="F")
     A[n - 1, n - 1] = -1.0

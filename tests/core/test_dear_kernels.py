@@ -1,4 +1,4 @@
-"""Kernels of many features: an entry is computed once, as far as memory allows, and the values are what they were."""
+"""Kernels of many features: each entry is computed once, as far as memory allows, and values do not change."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_the_whole_matrix_is_symmetric_to_the_bit_and_half_of_it_computed(kernel
     assert gram.entries_computed <= 0.6 * 1300**2
 
 
-def test_whoever_asks_for_half_of_it_gets_all_and_pays_no_more():
+def test_requests_for_half_of_the_matrix_compute_it_once():
     gram = KeptGram(Gram(X))
     v = RNG.normal(size=1300)
     expected = Gram(X).matvec(v)
@@ -52,7 +52,7 @@ def test_whoever_asks_for_half_of_it_gets_all_and_pays_no_more():
 
 
 @pytest.mark.parametrize("points", [X[:, :60], X[:450], np.repeat(X, 4, axis=0)])
-def test_cheap_small_and_large_ones_are_as_they_were(points):
+def test_cheap_small_and_large_matrices_are_not_cached(points):
     gram = KeptGram(Gram(points))
     for _ in range(3):
         gram.matvec(np.ones(len(points)))
@@ -63,13 +63,14 @@ def test_a_fit_computes_each_entry_about_once_for_the_solver_and_once_for_the_ce
     model = SVC(C=10.0).fit(X, Y)
     columns = model.solution_.cost.kernel_columns
     assert columns <= 1.3 * 1300
-    monkeypatch.setattr(kernel_cache, "WHOLE", (0, 0))
+    monkeypatch.setattr(kernel_cache, "MIN_POINTS_DENSE", 0)
+    monkeypatch.setattr(kernel_cache, "MAX_POINTS_DENSE", 0)
     again = SVC(C=10.0).fit(X, Y)
     assert again.certificate_.objective == pytest.approx(model.certificate_.objective, rel=1e-12)
 
 
 @pytest.mark.parametrize("n", [900, 1400])
-def test_of_few_support_vectors_few_entries_are_computed_whatever_the_number_of_features(n):
+def test_few_support_vectors_need_few_entries_for_any_number_of_features(n):
     points, digits = load_digits(return_X_y=True)
     points = np.hstack([points, points[:, :10]])[:n] / 16
     model = SVC(C=100.0, tol=1e-9).fit(points, digits[:n] == 0)
@@ -87,7 +88,7 @@ def test_a_block_of_all_variables_is_computed_once():
     assert model.certificate_.relative_gap <= 1e-9
 
 
-def test_a_solver_and_its_certifier_have_matrices_of_their_own():
+def test_solver_and_certifier_do_not_share_a_matrix():
     problem = problems.svc(Gram(X), Y, 1.0)
     one, other = Workspace(problem), Workspace(problem)
     one.gram.matvec(np.ones(1300))
@@ -146,7 +147,7 @@ def test_with_many_support_vectors_products_are_made_once_for_both(given, kernel
     assert value - bound <= 1e-8 * abs(value)
 
 
-def test_what_the_solver_was_given_is_rounded_from_float64_and_nobody_elses(given):
+def test_the_solvers_copy_is_rounded_from_float64_and_not_shared(given):
     problem = problems.svc(Gram(X, gamma=0.01), NOISE, 1.0)
     before = solve(problem, "working-set", refine="early", tol=1e-9, hand_over=True).certificate
     ((gram, K),) = given
@@ -166,7 +167,7 @@ def test_what_the_solver_was_given_is_rounded_from_float64_and_nobody_elses(give
     assert again.certificate.objective == before.objective
 
 
-def test_a_solver_that_spoils_what_it_was_given_spoils_no_certificate(monkeypatch):
+def test_a_solver_that_overwrites_its_copy_does_not_change_certificates(monkeypatch):
     take = KeptGram.take_single
     monkeypatch.setattr(KeptGram, "take_single", lambda gram, K: (K.__imul__(0.5), take(gram, K)))
     problem = problems.svc(Gram(X, gamma=0.01), NOISE, 1.0)
@@ -176,7 +177,7 @@ def test_a_solver_that_spoils_what_it_was_given_spoils_no_certificate(monkeypatc
     assert refined.certificate.relative_gap <= 1e-9
 
 
-def test_with_few_support_vectors_rows_of_theirs_are_all_there_is(given):
+def test_with_few_support_vectors_only_their_rows_are_computed(given):
     labels, points = np.where(X[:, 0] > 0, 1, -1), np.zeros_like(X)
     points[:, :2] = X[:, :2]
     points[:, 0] += labels

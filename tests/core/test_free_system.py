@@ -67,10 +67,10 @@ def test_solutions_while_variables_come_and_go(name):
     system.hold(np.array([4]))  # held before
     system.add(np.array([free[10]]))  # one that was held moves again
     check()
-    assert list(system.strangers(np.array([free[4], 55, 1]))) == [free[4], 1]
+    assert list(system.not_live(np.array([free[4], 55, 1]))) == [free[4], 1]
     assert system.changes == 2
-    assert system.bears(1)
-    assert not system.bears(2)  # 48 // 16
+    assert system.can_update(1)
+    assert not system.can_update(2)  # 48 // 16
     system.hold(np.flatnonzero(system.members == 55))  # an added one meets a bound
     check()
 
@@ -122,7 +122,7 @@ def test_a_matrix_that_is_not_positive_has_no_factor():
     system = FreeSystem(problems.svc(given, Y, 1.0), np.arange(60), 1.0)
     assert system.factor is None
     assert scipy.linalg.eigvalsh(given.full()).min() == -1
-    assert not system.bears(0)
+    assert not system.can_update(0)
 
 
 def test_refinement_leaves_a_vertex_where_a_pair_must_move_together():

@@ -1,4 +1,4 @@
-"""A Gram that gains and loses points is, entry for entry, the Gram of the points it has."""
+"""A GrowingGram has the same entries as the Gram of its current points."""
 
 import pickle
 

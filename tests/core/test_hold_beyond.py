@@ -33,8 +33,8 @@ def minimiser(problem):
 
 
 def nearby(problem):
-    """The minimiser, a point off it, and who is free there: who is at neither bound, and those at one whom it costs
-    least to leave it."""
+    """The minimiser, a point off it, and the free variables there: those at neither bound, and those at a bound with
+    the smallest multipliers."""
     exact = minimiser(problem)
     edge = 1e-5 * float(exact.max())
     exact = np.where(exact < problem.lower + edge, problem.lower, exact)
@@ -86,7 +86,7 @@ def test_held_together_they_leave_the_minimum_over_the_others(name):
     assert np.abs(rho).max() <= 1e-10 * np.abs(Q @ here).max()
 
 
-def test_a_rise_and_more_than_a_factor_carries_hold_nobody():
+def test_a_rise_or_too_many_updates_hold_no_variable():
     problem = PROBLEMS["hinge"]
     _, start, free, _ = nearby(problem)
     here, h = start[free], problem.gradient(start)[free]
@@ -99,7 +99,7 @@ def test_a_rise_and_more_than_a_factor_carries_hold_nobody():
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_who_was_held_too_soon_is_let_go_again(name):
+def test_variables_held_wrongly_are_freed_again(name):
     """No look at all the others is made for that, and the end is that of all whom the search began with."""
     problem = PROBLEMS[name]
     exact, start, free, _ = nearby(problem)

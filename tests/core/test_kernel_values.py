@@ -1,4 +1,4 @@
-"""Kernels that are asked for what they cannot say: broken powers of negative numbers, values between no points."""
+"""Kernels without a value: non-integer powers of negative numbers, and values between no points."""
 
 import numpy as np
 import pytest
@@ -50,13 +50,13 @@ def test_where_the_base_is_never_negative_it_is_the_power():
 
 
 def linear(A, B):
-    assert len(A), "asked for values of no points"
-    assert len(B), "asked for values of no points"
+    assert len(A), "called without points"
+    assert len(B), "called without points"
     return A @ B.T
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_callables_are_never_asked_for_values_of_no_points(model):
+def test_callables_are_not_called_without_points(model):
     for labels in (Y, np.arange(60) % 3):
         options = {"n_init": 5} if model is EcoSVC else {}
         fitted = model(kernel=linear, **options).fit(X, labels)
@@ -75,7 +75,7 @@ def test_callables_are_never_asked_for_values_of_no_points(model):
 @pytest.mark.parametrize("solver", ["working-set", "smo"])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-300])
 def test_a_tube_of_no_width(seed, solver, epsilon):
-    """Both variables of a point may move at once; on a matrix that computes kernel rows one point at a time."""
+    """Both variables of a point may move together; on a matrix that computes kernel rows one point at a time."""
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(40, 2))
     z = points @ [1.0, 2.0] + (0.1 if seed % 2 else 0.0) * rng.normal(size=40)

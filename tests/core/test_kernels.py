@@ -1,4 +1,4 @@
-"""Gram against scikit-learn's kernels, piece by piece, and its refusals."""
+"""Rows, blocks and products of Gram against scikit-learn's kernels, and its errors."""
 
 import numpy as np
 import pytest
@@ -154,9 +154,9 @@ def test_sums_among_points_are_those_of_all_pairs(features, n, dtype, accuracy, 
     X, w = rng.normal(size=(n, features)), rng.normal(size=n)
     gamma = 0.7 / features
     K = np.exp(-gamma * cdist(X, X, "sqeuclidean"))
-    for worth in (radial.WORTH, 1 << 12):  # in one stretch, and in many
-        monkeypatch.setattr(radial, "WORTH", worth)
-        monkeypatch.setattr(radial, "STORED", worth)
+    for worth in (radial.STRETCH_WORK, 1 << 12):  # in one stretch, and in many
+        monkeypatch.setattr(radial, "STRETCH_WORK", worth)
+        monkeypatch.setattr(radial, "MAX_VALUES_STORED", worth)
         points = RadialPoints.of(X, np.zeros(features), gamma, dtype, (X**2).sum(axis=1))
         off = np.abs(points.expand_among(w) - K @ w)
         assert (off <= 10 * accuracy * (K @ np.abs(w))).all()
@@ -170,7 +170,7 @@ def test_the_clock_is_looked_at_within_long_sums_among_points(monkeypatch):
     monkeypatch.setattr(radial, "look", lambda: looks.append(1))
     points.expand_among(w)
     short = len(looks)
-    monkeypatch.setattr(radial, "AT_ONCE", 1 << 17)
+    monkeypatch.setattr(radial, "MAX_VALUES_PER_CALL", 1 << 17)
     np.testing.assert_allclose(points.expand_among(w), whole, atol=1e-12)
     assert len(looks) - short > 2 * short > 0
 
@@ -201,7 +201,7 @@ def test_exponential_over_its_whole_range():
 
 def test_sums_of_kept_rows_in_single_are_those_in_double(monkeypatch):
     """Points of many features, far apart and near; rows that were dropped come again."""
-    monkeypatch.setattr("dualflow.core.gram.ESTIMATE_FROM", 100)
+    monkeypatch.setattr("dualflow.core.gram.MIN_POINTS_SEPARATE", 100)
     rng = np.random.default_rng(1)
     points = rng.normal(size=(500, 120)) * np.where(rng.random(500) < 0.5, 1.0, 0.2)[:, None] + 3.0
     gram, exact = KeptGram(Gram(points, gamma=0.05)), pairwise_kernels(points, metric="rbf", gamma=0.05)

@@ -1,4 +1,4 @@
-"""Memory is asked for before it is taken."""
+"""Memory is checked before it is allocated."""
 
 from __future__ import annotations
 

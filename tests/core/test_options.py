@@ -1,4 +1,4 @@
-"""Rules of options: what they let through, what they say, and that they are asked."""
+"""Rules of options: the values they allow, their messages, and that they are checked."""
 
 from dataclasses import dataclass
 

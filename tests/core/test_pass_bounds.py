@@ -1,4 +1,4 @@
-"""A walk past bounds that are met one by one, against dense solves of every step of it."""
+"""A walk past bounds that are met one after another, against dense solves of each step."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def interior(problem, free):
 
 
 def dense_walk(problem, members, live, here, h, most):
-    """From first bound to first bound, every step by a bordered dense solve: where that leads, and who is held."""
+    """The walk from bound to bound, each step by a bordered dense solve: its end, and the variables held."""
     Q, here, held = problem.dense()[np.ix_(members, members)], here.copy(), []
     live, h = live.copy(), h.copy()
     low, high = problem.lower[members], problem.upper[members]
@@ -83,7 +83,7 @@ def test_bounds_one_by_one_are_those_of_dense_solves(name, begun):
     assert (system.live == (live & ~blocked)).all()
     low, high = problem.lower[system.members], problem.upper[system.members]
     assert ((target[blocked] == low[blocked]) | (target[blocked] == high[blocked])).all()
-    if system.bears(1):  # else the last to be held ended it: no step was made after it
+    if system.can_update(1):  # else the last to be held ended it: no step was made after it
         np.testing.assert_allclose(target, expected, atol=1e-7 * float(np.abs(here).max()))
     Q = problem.dense()[np.ix_(system.members, system.members)]
     np.testing.assert_allclose(product, Q @ (target - here), atol=1e-10 * np.abs(Q @ here).max())
@@ -97,7 +97,7 @@ def test_bounds_one_by_one_are_those_of_dense_solves(name, begun):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_walk_to_the_end_of_its_step_ends_where_dense_solves_do(name, monkeypatch):
     """At the minimum over those that are left, however many are held on the way."""
-    monkeypatch.setattr(FreeSystem, "bears", lambda system, more: True)
+    monkeypatch.setattr(FreeSystem, "can_update", lambda system, more: True)
     problem, free = PROBLEMS[name], np.arange(5, 205)
     if name == "svr":
         free = np.concatenate([free[:100], problem.gram.n + free[100:]])
@@ -110,7 +110,7 @@ def test_a_walk_to_the_end_of_its_step_ends_where_dense_solves_do(name, monkeypa
     np.testing.assert_allclose(target, expected, atol=1e-7 * float(np.abs(expected).max()))
 
 
-def test_a_walk_that_rises_holds_nobody():
+def test_a_walk_that_rises_holds_no_variable():
     problem, free = PROBLEMS["hinge"], np.arange(40)
     system, alpha = FreeSystem(problem, free, 1.0), interior(PROBLEMS["hinge"], free)
     h = problem.gradient(alpha)[free]

@@ -1,4 +1,4 @@
-"""Parts of matrices are NumPy's, in memory that is lent again."""
+"""Parts of matrices have the values of NumPy's, in memory that is reused."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_it_is_what_indices_give(dtype, other):
         np.testing.assert_array_equal(given, before)
 
 
-def test_parts_that_live_at_once_do_not_share_memory():
+def test_parts_in_use_do_not_share_memory():
     matrix = RNG.normal(size=(300, 300))
     first, second = picked(matrix, COLUMNS, COLUMNS), picked(matrix, COLUMNS[::-1], COLUMNS)
     np.testing.assert_array_equal(first, matrix[np.ix_(COLUMNS, COLUMNS)])

@@ -1,4 +1,4 @@
-"""Block loops, copies, bounds and digests: the pieces of the core that only large or odd inputs reach."""
+"""Block loops, copies, bounds and digests: parts of the core that only large or unusual inputs reach."""
 
 import pickle
 
@@ -75,7 +75,7 @@ def test_a_kept_matrix_is_not_pickled_and_a_given_one_is():
 
 
 def test_scale_offset_and_ridge_together():
-    """No model has s ≠ 1 and c ≠ 0 at once; the definition does."""
+    """No model has s ≠ 1 and c ≠ 0 together; the definition allows it."""
     sigma, ridge = Y, RNG.random(12)
     problem = DualProblem(
         Gram(X, gamma=0.4), p=np.ones(12), lower=0.0, upper=1.0, sigma=sigma, scale=2.0, offset=3.0, ridge=ridge

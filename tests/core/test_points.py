@@ -1,4 +1,4 @@
-"""Points and labels as compiled code checks, measures and orders them: what numpy says."""
+"""Compiled checks, measures and orders of points and labels, against numpy."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_numbers_may_begin_anywhere_in_memory():
     "X", [np.ones(3, dtype=np.float32), np.ones(3, dtype=">f8"), np.ones(3, dtype=int), np.ones((4, 4))[:, ::2]]
 )
 def test_other_numbers_are_not_taken_for_float64(X):
-    with pytest.raises(ValueError, match=r"must be of float64|not C-contiguous"):
+    with pytest.raises(ValueError, match=r"must have dtype float64|not C-contiguous"):
         all_finite(X)
 
 
@@ -58,7 +58,7 @@ def test_mean_and_squares(shape):
 
 
 def test_where_there_is_no_point_there_is_no_mean():
-    with pytest.raises(ValueError, match="there must be points"):
+    with pytest.raises(ValueError, match="must have points"):
         mean_and_squares(np.empty((0, 2)))
 
 
@@ -117,7 +117,7 @@ def test_points_class_by_class():
 
 @pytest.mark.parametrize("wrong", [2, -2])
 def test_codes_are_those_of_the_classes(wrong):
-    with pytest.raises(ValueError, match="those of the classes"):
+    with pytest.raises(ValueError, match="codes must be from"):
         by_class(np.array([0, 1, wrong]), 2)
 
 

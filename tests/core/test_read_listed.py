@@ -1,4 +1,4 @@
-"""What the weights of pairs of classes are together, against sums over the pairs as LIBSVM's layout defines them."""
+"""The multiclass model of the weights of pairs, against sums over the pairs in LIBSVM's layout."""
 
 from itertools import combinations, pairwise
 
@@ -44,7 +44,7 @@ def test_coefficients_are_laid_out_as_defined(sizes):
     np.testing.assert_array_equal(weights, before)
 
 
-def test_nobody_has_a_weight():
+def test_all_weights_are_zero():
     places, n_support, pair_coef, dual_coef = read_listed(np.zeros(5), np.array([0, 2, 5]), LEFT)
     assert (places.tolist(), n_support.tolist(), pair_coef.shape, dual_coef.shape) == ([], [0, 0], (0, 1), (1, 0))
 
@@ -55,5 +55,5 @@ def test_nobody_has_a_weight():
     ids=str,
 )
 def test_what_does_not_go_together_is_refused(count, starts):
-    with pytest.raises(ValueError, match="one after another"):
+    with pytest.raises(ValueError, match="starts must list"):
         read_listed(np.ones(count), np.array(starts), LEFT)

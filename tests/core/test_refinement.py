@@ -110,7 +110,7 @@ def test_what_a_rough_gradient_said_of_f_ends_no_search():
         assert certify(problem, found.alpha).relative_gap <= 1e-12
 
 
-def test_a_search_with_nobody_free_says_nothing_of_means():
+def test_a_search_without_free_variables_warns_of_no_empty_mean():
     """4000 points and more, all at their bounds: the residual of no variables is 0, with no warning."""
     X, y = np.ones((4200, 1)), np.tile([1.0, -1.0], 2100)
     problem = problems.svc(Gram(X), y, 1.0)

@@ -107,7 +107,7 @@ def test_the_estimate_covers_the_error_of_certified_gaps_on_random_hard_problems
 @needs_long
 @pytest.mark.long
 def test_the_estimate_covers_1000_hard_problems_and_is_within_80_times_the_error_in_the_median():
-    """As docs/trust.md says, with room for other machines; half of these seeds chose the constants."""
+    """As docs/explanation/trust.md says, with room for other machines; half of these seeds chose the constants."""
     found = np.array([pair for seed in range(1000) if (pair := error_and_estimate(seed)) is not None])
     error, estimate = found.T
     assert len(found) > 950

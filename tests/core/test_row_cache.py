@@ -8,23 +8,23 @@ import pytest
 
 from dualflow import Gram, problems
 from dualflow.core import kernel_cache
-from dualflow.core.kernel_cache import AT_ONCE, KeptGram, RowCache
+from dualflow.core.kernel_cache import MAX_ROWS_PER_BATCH, KeptGram, RowCache
 from dualflow.core.workspace import Workspace
 
 RNG = np.random.default_rng(0)
-NOBODY = np.empty(0, dtype=np.int64)
+NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 class Matrix:
-    """Symmetric, of integers, and what was asked of it."""
+    """Symmetric, of integers, and a record of the requested entries."""
 
     def __init__(self, n):
         self.M = RNG.integers(-9, 9, (n, n))
         self.M = (self.M + self.M.T).astype(float)
-        self.asked = []
+        self.requested = []
 
     def evaluate(self, J, start, out):
-        self.asked += [(int(k), start) for k in J]
+        self.requested += [(int(k), start) for k in J]
         out[:] = self.M[J, start : start + out.shape[1]]
 
 
@@ -41,11 +41,11 @@ def right(cache, M):
 
 def test_a_matrix_that_grows_shrinks_and_is_renumbered(monkeypatch):
     """Random orders of everything an engine does; rows of the margin keep their slots all the while."""
-    monkeypatch.setattr(kernel_cache, "MOVED", 1 << 14)
+    monkeypatch.setattr(kernel_cache, "MAX_BYTES_COPIED", 1 << 14)
     for seed in range(20):
         rng, matrix = np.random.default_rng(seed), Matrix(400)
         cache = RowCache()
-        cache.lengthen(10, NOBODY, np.empty((10, 0)))
+        cache.lengthen(10, NO_ROWS, np.empty((10, 0)))
         margin = np.sort(rng.choice(10, 4, replace=False))
         for k in margin:
             cache.one(int(k), matrix.evaluate)
@@ -80,24 +80,24 @@ def _renumbered(M, stay):
     return M[np.ix_(order, order)]
 
 
-def test_a_row_that_fell_behind_is_asked_for_what_is_new():
+def test_only_the_new_entries_of_an_incomplete_row_are_evaluated():
     matrix, cache = Matrix(50), RowCache()
-    cache.lengthen(20, NOBODY, np.empty((20, 0)))
+    cache.lengthen(20, NO_ROWS, np.empty((20, 0)))
     cache.fetch(np.array([3, 7]), matrix.evaluate)
     cache.lengthen(50, np.array([7]), matrix.M[20:, [7]])
     assert cache.slot[3] == -1 != cache.slot[7]
     cache.fetch(np.array([3, 7, 8]), matrix.evaluate)
-    assert matrix.asked == [(3, 0), (7, 0), (3, 20), (8, 0)]
+    assert matrix.requested == [(3, 0), (7, 0), (3, 20), (8, 0)]
     right(cache, matrix.M)
 
 
 @pytest.mark.parametrize("way", ["one", "fetch", "completed"])
 def test_an_interruption_leaves_no_row_that_is_not_one(way):
     matrix, cache = Matrix(40), RowCache()
-    cache.lengthen(30, NOBODY, np.empty((30, 0)))
+    cache.lengthen(30, NO_ROWS, np.empty((30, 0)))
     cache.one(2, matrix.evaluate)
     if way == "completed":
-        cache.lengthen(40, NOBODY, np.empty((10, 0)))
+        cache.lengthen(40, NO_ROWS, np.empty((10, 0)))
 
     def interrupted(J, start, out):
         out[..., : out.shape[1] // 2] = np.nan
@@ -113,8 +113,8 @@ def test_an_interruption_leaves_no_row_that_is_not_one(way):
     assert (cache.slot[[2, 5, 6]] >= 0).all()
 
 
-def test_memory_comes_with_the_rows_that_are_asked_for():
-    """Not n² at once: what is taken in advance beyond a few rows is address space, of no more than the capacity."""
+def test_memory_grows_with_the_requested_rows():
+    """Not n² immediately: memory reserved beyond a few rows is address space, up to the capacity."""
     matrix, cache = Matrix(2000), RowCache(2000, np.float32, 1 << 40)
     assert len(cache.rows) == 16
     sizes = []
@@ -125,17 +125,17 @@ def test_memory_comes_with_the_rows_that_are_asked_for():
     assert len(set(sizes)) <= 6  # moved a few times only
     assert sizes[-1] == 2000 == cache.capacity
     right(cache, matrix.M)
-    small, matrix.asked = RowCache(2000, np.float32, 0), []
+    small, matrix.requested = RowCache(2000, np.float32, 0), []
     for k in range(2, 1500):
         small.one(k, matrix.evaluate)
         small.fetch(np.array([0, 1]), matrix.evaluate)
-    assert len(small.rows) == small.capacity == 2 * AT_ONCE == small.count
-    assert matrix.asked.count((0, 0)) == 1  # what is used stays
-    assert set(np.flatnonzero(small.slot >= 0)) == {0, 1, *range(1502 - 2 * AT_ONCE, 1500)}
+    assert len(small.rows) == small.capacity == 2 * MAX_ROWS_PER_BATCH == small.count
+    assert matrix.requested.count((0, 0)) == 1  # rows in use stay
+    assert set(np.flatnonzero(small.slot >= 0)) == {0, 1, *range(1502 - 2 * MAX_ROWS_PER_BATCH, 1500)}
 
 
 def test_what_a_run_kept_goes_when_it_is_dropped():
-    """At once, not when the garbage collector comes by: the refinement may need the memory."""
+    """Immediately, not at the next garbage collection: the refinement may need the memory."""
     gram = KeptGram(Gram(RNG.normal(size=(30, 80)), gamma=0.01))
     gram.kept_row(3)
     gram.sum_rows(np.arange(5), np.ones(5), np.float32)

@@ -1,4 +1,4 @@
-"""Products that are in float64 only where float32 leaves a doubt: every figure of a certificate is that of float64."""
+"""Products in mixed precision: each figure of a certificate has the value that float64 gives."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ PROBLEMS = {
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
-    monkeypatch.setattr(mixed_precision, "WORTH_A_LOOK", 1)
+    monkeypatch.setattr(mixed_precision, "MIN_MULTIPLICATIONS", 1)
 
 
 def screened(problem, alpha):
@@ -82,30 +82,30 @@ def test_certificates_are_those_of_float64_and_float32_does_most(name, gram):
 
 @pytest.mark.parametrize("gram", GRAMS)
 @pytest.mark.parametrize("times", [0.03, 30.0])
-def test_a_doubt_is_more_than_what_float32_is_wrong_by(gram, times):
+def test_error_bounds_exceed_the_errors_of_float32(gram, times):
     given = GRAMS[gram]()
     problem = problems.svc(Gram(given.X, gamma=given.gamma * times), Y, 1.0)
     K = np.exp(-problem.gram.gamma * cdist(problem.gram.X, problem.gram.X, "sqeuclidean"))
     rng, screen = np.random.default_rng(5), Screen(Certifier(problem).workspace)
     for share in (0.05, 0.8):
         weights = np.where(rng.random(N) < share, rng.normal(size=N) * 10.0 ** rng.uniform(-4, 4, N), 0.0)
-        sums, doubt = screen._sums(weights)
-        off, there = np.abs(sums - K @ weights), np.isfinite(doubt)
-        assert (off[there] <= doubt[there]).all()
-        most = max(1e-4, 8 * mixed_precision._unit(problem.gram.X.shape[1]) * problem.gram.reach)
-        assert (doubt[there] <= most * (K @ np.abs(weights))[there] + 1e-30).all()
-        np.testing.assert_array_equal(there, (weights == 0) | (share < mixed_precision.MANY))
+        sums, bound = screen._sums(weights)
+        off, there = np.abs(sums - K @ weights), np.isfinite(bound)
+        assert (off[there] <= bound[there]).all()
+        most = max(1e-4, 8 * mixed_precision._relative_error(problem.gram.X.shape[1]) * problem.gram.reach)
+        assert (bound[there] <= most * (K @ np.abs(weights))[there] + 1e-30).all()
+        np.testing.assert_array_equal(there, (weights == 0) | (share < mixed_precision.MAX_PART_WEIGHTED))
 
 
 @pytest.mark.parametrize("name", ["hinge", "ball", "svr", "no bias"])
-def test_whatever_is_wrong_within_the_doubts_changes_nothing(name, monkeypatch):
+def test_errors_within_the_bounds_change_nothing(name, monkeypatch):
     problem = PROBLEMS[name](GRAMS["few features"]())
     rng, kept = np.random.default_rng(2), Screen._sums
 
     def wrong(self, weights, few=None):
-        sums, doubt = kept(self, weights, few)
-        doubt = 3e3 * doubt  # so that many are in it
-        return sums + 0.999 * np.where(np.isfinite(doubt), doubt, 0.0) * rng.choice([-1.0, 1.0], len(sums)), doubt
+        sums, bound = kept(self, weights, few)
+        bound = 3e3 * bound  # this leaves many signs undetermined
+        return sums + 0.999 * np.where(np.isfinite(bound), bound, 0.0) * rng.choice([-1.0, 1.0], len(sums)), bound
 
     monkeypatch.setattr(Screen, "_sums", wrong)
     used = False
@@ -133,7 +133,7 @@ def test_another_alpha_near_takes_no_other_product(monkeypatch):
 
 
 def test_no_product_is_made_of_a_screened_one():
-    """Its entries are right for their own α alone: a search that went on by changes saw violators that are none."""
+    """Its entries are valid for their own α alone: updates by changes of α would show false violators."""
     problem = PROBLEMS["hinge"](GRAMS["many"]())
     best = solve(problem, tol=1e-9).alpha
     products = Certifier(problem).products
@@ -146,16 +146,16 @@ def test_no_product_is_made_of_a_screened_one():
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_refinements_end_at_the_optimum_whatever_is_wrong_within_the_doubts(sign, monkeypatch):
+def test_refinements_end_at_the_optimum_with_errors_within_the_bounds(sign, monkeypatch):
     kept = Screen._sums
 
     def wrong(self, weights, few=None):
-        sums, doubt = kept(self, weights, few)
-        doubt = 300 * doubt
-        return sums - sign * 0.999 * np.where(np.isfinite(doubt), doubt, 0.0) * Y, doubt
+        sums, bound = kept(self, weights, few)
+        bound = 300 * bound
+        return sums - sign * 0.999 * np.where(np.isfinite(bound), bound, 0.0) * Y, bound
 
     monkeypatch.setattr(Screen, "_sums", wrong)
-    monkeypatch.setattr("dualflow.core.certificate.AT_HAND", 1)
+    monkeypatch.setattr("dualflow.core.certificate.MIN_VALUES_UPDATED", 1)
     problem = problems.svc(GRAMS["few features"](), Y, 0.3)
     best = solve(problem, tol=1e-9).alpha
     rng, held = np.random.default_rng(7), np.flatnonzero(best == 0.3)

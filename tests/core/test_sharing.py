@@ -1,4 +1,4 @@
-"""Work that is shared among threads is done once and whole, and its values are those of one thread."""
+"""Work that is shared among threads is done once and completely, with the values of one thread."""
 
 import threading
 import time
@@ -38,19 +38,19 @@ def test_stretches_are_all_of_it_and_none_is_narrow(count, width):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 50])
 def test_each_part_is_done_once(count):
-    done, who = [], set()
+    done, threads_seen = [], set()
     barrier = threading.Barrier(min(count, 3))
 
     def work(part):
-        if threading.get_ident() not in who:
-            who.add(threading.get_ident())
-            barrier.wait(60)  # all are at work at once
+        if threading.get_ident() not in threads_seen:
+            threads_seen.add(threading.get_ident())
+            barrier.wait(60)  # all work at the same time
         done.append(part)
 
     with at_most(count):
         share(work, list(range(3)))
     assert sorted(done) == [0, 1, 2]
-    assert len(who) == min(count, 3)
+    assert len(threads_seen) == min(count, 3)
 
 
 def test_as_many_as_blas_may_have():
@@ -148,10 +148,10 @@ def test_errors_of_numbers_are_handled_as_the_caller_says():
 @pytest.fixture
 def _small_stretches(monkeypatch):
     """What is worth it is little, so that little data is cut."""
-    monkeypatch.setattr(radial, "WORTH", 1 << 17)
-    monkeypatch.setattr(radial, "STORED", 1 << 18)
-    monkeypatch.setattr(radial, "SPARSE_AT_ONCE", 1 << 16)
-    monkeypatch.setattr("dualflow.core.kernel_cache.WORTH", 1 << 10)
+    monkeypatch.setattr(radial, "STRETCH_WORK", 1 << 17)
+    monkeypatch.setattr(radial, "MAX_VALUES_STORED", 1 << 18)
+    monkeypatch.setattr(radial, "MAX_VALUES_PER_CALL_SPARSE", 1 << 16)
+    monkeypatch.setattr("dualflow.core.kernel_cache.STRETCH_WORK", 1 << 10)
 
 
 @pytest.mark.usefixtures("_small_stretches")
@@ -162,8 +162,8 @@ def test_values_are_those_of_one_thread(name, dtype, monkeypatch):
     gram = Gram(X, gamma=0.01)
     J, v = np.sort(RNG.choice(gram.n, 301, replace=False)), RNG.normal(size=gram.n)
     used = []
-    honest = threads._side_by_side
-    monkeypatch.setattr(threads, "_side_by_side", lambda *given: used.append(given[2]) or honest(*given))
+    honest = threads._share_among
+    monkeypatch.setattr(threads, "_share_among", lambda *given: used.append(given[2]) or honest(*given))
 
     def values(count):
         used.clear()
@@ -207,5 +207,5 @@ def test_parts_of_rows_are_summed_and_turned_as_whole_ones():
     for part in (slice(0, 11), slice(11, 50)):
         radial_apply(products[:, part], half[:6], half[part])
     np.testing.assert_array_equal(products, whole)
-    with pytest.raises(ValueError, match="of one piece"):
+    with pytest.raises(ValueError, match="must be contiguous"):
         radial_apply(np.zeros((6, 20))[:, ::2], half[:6], half[:10])

@@ -1,4 +1,4 @@
-"""Sparse points: every piece of a kernel matrix is that of the same points with their zeros, to 1e-12."""
+"""Sparse points: each part of a kernel matrix equals that of the dense points to 1e-12."""
 
 import copy
 import pickle
@@ -381,12 +381,12 @@ def test_a_refinement_without_a_factor_ends_where_one_with_it_does(model, kernel
     made = []
     plain = ConjugateSystem.step
     monkeypatch.setattr(ConjugateSystem, "step", lambda self, *a: made.append(1) or plain(self, *a))
-    monkeypatch.setattr(linear_systems, "FROM", 1)
+    monkeypatch.setattr(linear_systems, "MIN_N_CONJUGATE", 1)
     without = dualflow.solve(problem, "gradient-flow", tol=1e-3, refine=True)
     assert made
     assert start.certificate.relative_gap > 1e-6
     assert without.certificate.relative_gap <= 1e-9
-    monkeypatch.setattr(linear_systems, "FROM", 10**9)
+    monkeypatch.setattr(linear_systems, "MIN_N_CONJUGATE", 10**9)
     factorised = dualflow.solve(problem, "gradient-flow", tol=1e-3, refine=True)
     assert without.certificate.objective == pytest.approx(factorised.certificate.objective, rel=1e-9)
 
@@ -396,8 +396,8 @@ def test_a_system_too_ill_conditioned_is_factorised_after_all(monkeypatch):
     scales = scipy.sparse.diags(10.0 ** rng.uniform(-6, 0, 4000))
     X, y = (WORDS @ scales).tocsr(), np.where(rng.random(120) < 0.4, 1.0, -1.0)
     problem = dualflow.problems.svc(Gram(X, "linear"), y, C=1e6)
-    monkeypatch.setattr(linear_systems, "FROM", 1)
-    monkeypatch.setattr(linear_systems, "MOST", 3)
+    monkeypatch.setattr(linear_systems, "MIN_N_CONJUGATE", 1)
+    monkeypatch.setattr(linear_systems, "MAX_PRODUCTS", 3)
     steps = []
     plain = ConjugateSystem.step
     monkeypatch.setattr(ConjugateSystem, "step", lambda self, *a: steps.append(1) or plain(self, *a))

@@ -1,4 +1,4 @@
-"""Problems with two equalities: what is feasible, projections, and certificates of any α."""
+"""Problems with two equalities: feasibility, projections, and certificates of any α."""
 
 import numpy as np
 import pytest

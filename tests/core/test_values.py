@@ -1,4 +1,4 @@
-"""Arrays that nobody can write to, and when they are not copied."""
+"""Read-only arrays, and the cases in which they are not copied."""
 
 import gc
 import pickle
@@ -9,7 +9,7 @@ from dualflow.core._sealed import Sealed
 
 from dualflow import release_memory
 from dualflow.core.runtime import memory as memory_module
-from dualflow.core.runtime.arrays import LARGE, immutable, immutable_parts, immutable_rows
+from dualflow.core.runtime.arrays import MIN_BYTES_ARENA, immutable, immutable_parts, immutable_rows
 
 
 def test_what_is_immutable_is_not_copied_but_has_a_shape_of_its_own():
@@ -22,13 +22,13 @@ def test_what_is_immutable_is_not_copied_but_has_a_shape_of_its_own():
         second.flags.writeable = True
 
 
-def test_a_base_that_others_can_reach_is_nobodys_array():
+def test_no_other_array_shares_a_base_that_callers_can_reach():
     array = immutable(np.arange(6.0))
     array.view().base.shape = (2, 3)
     assert array.shape == (6,)
 
 
-@pytest.mark.parametrize("size", [5, 50_000, LARGE])
+@pytest.mark.parametrize("size", [5, 50_000, MIN_BYTES_ARENA])
 def test_everything_else_is_copied(size):
     numbers = np.arange(float(size))
     loaded = pickle.loads(pickle.dumps(numbers))
@@ -36,7 +36,7 @@ def test_everything_else_is_copied(size):
     shut.flags.writeable = False
     part = pickle.loads(pickle.dumps(numbers))
     kept, part.flags.writeable = part.view(), False
-    assert kept.flags.writeable  # NumPy lets whoever had a view before write through it
+    assert kept.flags.writeable  # a view made before can still be written through
     own = immutable(numbers)
     for given in (
         numbers,
@@ -56,14 +56,14 @@ def test_everything_else_is_copied(size):
 
 
 def large(value=1.0):
-    return immutable(np.full((LARGE // 800 + 1, 100), value))
+    return immutable(np.full((MIN_BYTES_ARENA // 800 + 1, 100), value))
 
 
 def address(array):
     return array.__array_interface__["data"][0]
 
 
-def test_nobody_can_write_to_large_memory_by_its_owner():
+def test_large_memory_cannot_be_written_through_its_owner():
     array = large()
     owner = array.base.base
     assert type(owner) is Sealed
@@ -95,7 +95,7 @@ def test_nothing_that_is_lent_is_the_memory_of_a_large_copy():
 @pytest.mark.parametrize(
     "hold", [memoryview, lambda array: array.T, lambda a: memoryview(a.base.base), lambda a: a.base]
 )
-def test_its_memory_is_lent_when_nobody_looks_at_it_any_more(hold):
+def test_memory_is_reused_when_no_view_of_it_is_left(hold):
     release_memory()
     array = large(3.0)
     place, held = address(array), hold(array)
@@ -105,18 +105,18 @@ def test_its_memory_is_lent_when_nobody_looks_at_it_any_more(hold):
     assert np.frombuffer(np.ascontiguousarray(held)).min() == 3.0
     del held
     assert address(large(5.0)) == place
-    room = memory_module.borrowed(other.shape, float)  # and whoever works in it has it alone
+    room = memory_module.borrowed(other.shape, float)  # no other array shares it
     assert address(room) == place
     assert address(large(6.0)) != place
 
 
 def test_memory_that_comes_back_stays_within_the_bound(monkeypatch):
-    monkeypatch.setattr(memory_module, "BOUND", 1 << 28)
+    monkeypatch.setattr(memory_module, "MAX_BYTES_KEPT", 1 << 28)
     release_memory()
-    held = [large() for _ in range(memory_module.BOUND // LARGE + 4)]
+    held = [large() for _ in range(memory_module.MAX_BYTES_KEPT // MIN_BYTES_ARENA + 4)]
     assert not memory_module._kept
     del held
-    assert 0 < sum(memory.nbytes for memory in memory_module._kept) <= memory_module.BOUND
+    assert 0 < sum(memory.nbytes for memory in memory_module._kept) <= memory_module.MAX_BYTES_KEPT
     release_memory()
     assert not memory_module._kept
 
@@ -129,7 +129,7 @@ def test_it_comes_back_though_the_list_is_in_use():
     assert not memory_module._kept
 
 
-@pytest.mark.parametrize("size", [7, LARGE + 8])
+@pytest.mark.parametrize("size", [7, MIN_BYTES_ARENA + 8])
 def test_parts_have_to_fit(size):
     with pytest.raises(ValueError, match="the parts are smaller"):
         Sealed((np.zeros(size - 1, np.uint8),), size)

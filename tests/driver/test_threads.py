@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from dualflow import problems, solve
 from dualflow.core.gram import Gram
-from dualflow.core.runtime.threads import SMALL, allowed
+from dualflow.core.runtime.threads import MAX_N_ONE_THREAD, allowed
 
 RNG = np.random.default_rng(0)
 
@@ -32,7 +32,12 @@ def posed(n, kernel="rbf"):
 
 @pytest.mark.parametrize(
     ("n", "kernel", "threads", "shared"),
-    [(40, "rbf", 1, 1), (SMALL, "linear", 1, 1), (SMALL + 2, "linear", 2, 2), (SMALL + 2, "rbf", 1, 2)],
+    [
+        (40, "rbf", 1, 1),
+        (MAX_N_ONE_THREAD, "linear", 1, 1),
+        (MAX_N_ONE_THREAD + 2, "linear", 2, 2),
+        (MAX_N_ONE_THREAD + 2, "rbf", 1, 2),
+    ],
 )
 def test_pools_while_a_problem_is_solved_and_after(n, kernel, threads, shared):
     met = []

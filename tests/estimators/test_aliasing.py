@@ -1,4 +1,4 @@
-"""Nothing that is learned from aliases the caller's arrays: they can be read-only, and changed afterwards."""
+"""A fitted model holds no alias of the caller's arrays, which may be read-only, and changed afterwards."""
 
 import pickle
 
@@ -45,7 +45,7 @@ STREAMS = [name for name, (model, _) in MODELS.items() if hasattr(model, "partia
 
 
 def own(name, rows=slice(None)):
-    """The caller's own arrays, plain ones: those that go around scikit-learn's validation, which may copy."""
+    """Return plain arrays of the caller, which skip scikit-learn's validation and its copies."""
     return [None if array is None else np.array(array[rows]) for array in MODELS[name][1]]
 
 
@@ -56,7 +56,7 @@ def spoil(arrays):
 
 
 def outputs(model, new):
-    """All that a user can look at."""
+    """Return all public results of a model."""
     found = [model.predict(new), model.support_, model.support_vectors_, model.n_support_, model.dual_coef_]
     if hasattr(model, "decision_function"):
         found.append(model.decision_function(new))
@@ -89,19 +89,19 @@ def test_data_changed_after_a_fit_change_nothing(name):
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_goes_on_as_if_earlier_batches_had_not_been_changed(name):
-    model, twin = clone(MODELS[name][0]), clone(MODELS[name][0])
+    model, other = clone(MODELS[name][0]), clone(MODELS[name][0])
     for part in (slice(0, 30), slice(30, 31), slice(31, 60)):
         arrays, options = own(name, part), options_of(model, name, part)
         model.partial_fit(*arrays[:2], **options)
         before = pickle.dumps(model)
         spoil([*arrays, *options.values()])
         assert pickle.dumps(model) == before
-        twin.partial_fit(*own(name, part)[:2], **options_of(twin, name, part))
-    same(outputs(model, Z), outputs(twin, Z))
+        other.partial_fit(*own(name, part)[:2], **options_of(other, name, part))
+    same(outputs(model, Z), outputs(other, Z))
 
 
 def options_of(model, name, part):
-    """What else `partial_fit` takes."""
+    """Return the further arguments of `partial_fit`."""
     options = {"ids": np.arange(60)[part]} if hasattr(model, "forget") else {}
     if hasattr(model, "decision_function_shape"):
         options["classes"] = np.unique(MODELS[name][1][1])

@@ -1,4 +1,4 @@
-"""Arguments that scikit-learn's estimators have: those ignored, limits of iterations, what verbose says."""
+"""Arguments shared with scikit-learn's estimators: ignored ones, limits of iterations, and the output of verbose."""
 
 import re
 import warnings
@@ -19,10 +19,10 @@ every_kind = pytest.mark.parametrize("model", ALL, ids=lambda model: type(model)
 
 
 @every_kind
-def test_what_means_nothing_here_is_said_once(model):
+def test_ignored_arguments_warn_once(model):
     silly, plain = clone(model).set_params(shrinking=False, cache_size=500), clone(model).fit(X, Y)
-    said = r"ignores them: shrinking=False \(.*\); cache_size=500 \(.*release_memory"
-    with pytest.warns(UserWarning, match=said) as caught:
+    text = r"ignores them: shrinking=False \(.*\); cache_size=500 \(.*release_memory"
+    with pytest.warns(UserWarning, match=text) as caught:
         silly.fit(X, Y)
     assert len(caught) == 1
     assert type(model).__name__ in str(caught[0].message)
@@ -35,8 +35,8 @@ def test_probability_leads_to_calibration():
     assert not hasattr(model, "predict_proba")
     with pytest.raises(AttributeError, match=r"SVC has no predict_proba: see .*CalibratedClassifierCV"):
         model.predict_proba(X)
-    for said in ("deprecated", False):
-        SVC(probability=said).fit(X, Y)
+    for value in ("deprecated", False):
+        SVC(probability=value).fit(X, Y)
 
 
 @every_kind
@@ -55,7 +55,7 @@ def test_probability_leads_to_calibration():
     ],
     ids=str,
 )
-def test_what_is_out_of_range_is_an_error(model, arguments, message):
+def test_arguments_out_of_range_are_errors(model, arguments, message):
     with pytest.raises(ProblemError, match=message):
         clone(model).set_params(**arguments).fit(X, Y)
 
@@ -84,8 +84,8 @@ def test_the_default_solver_makes_no_more_pair_updates(model, limit):
 
 
 @pytest.mark.parametrize("n", [60, 400, 2500])
-def test_updates_are_counted_whatever_the_way(n):
-    """Whole, in blocks, and by levels; and more of them come nearer."""
+def test_updates_are_counted_in_every_strategy(n):
+    """With a dense matrix, in blocks and by levels; more updates give a smaller gap."""
     points, labels = make_moons(n, noise=0.3, random_state=1)
     problem = problems.svc(Gram(points), np.where(labels, 1, -1), 10.0)
     gaps = []
@@ -102,7 +102,7 @@ def test_updates_are_counted_whatever_the_way(n):
     assert "updates" not in free.extras
 
 
-def test_what_was_reached_is_refined_unless_told_not_to():
+def test_the_state_reached_is_refined_unless_refine_is_false():
     with pytest.warns(ConvergenceWarning, match="terminated early"):
         model = SVC(C=3.0, max_iter=20).fit(X, Y)
     np.testing.assert_allclose(model.decision_function(X), SVC(C=3.0).fit(X, Y).decision_function(X), atol=1e-6)
@@ -140,21 +140,21 @@ def test_a_limited_model_is_saved(tmp_path):
     assert again.get_params()["max_iter"] == 9
 
 
-# --- what verbose says --------------------------------------------------------------------------------
+# --- output of verbose --------------------------------------------------------------------------------
 
 
 @every_kind
 def test_verbose_ends_with_a_line_and_changes_nothing(model, capsys):
-    quiet, told = clone(model).fit(X, Y), clone(model).set_params(verbose=True).fit(X, Y)
-    said = capsys.readouterr().out
-    assert re.search(rf"^{type(model).__name__}: 1 of 1 solved, certified relative gap \S+, \d+\.\d s$", said.strip())
-    np.testing.assert_array_equal(quiet.dual_coef_, told.dual_coef_)
-    np.testing.assert_array_equal(quiet.predict(X), told.predict(X))
+    quiet, verbose = clone(model).fit(X, Y), clone(model).set_params(verbose=True).fit(X, Y)
+    text = capsys.readouterr().out
+    assert re.search(rf"^{type(model).__name__}: 1 of 1 solved, certified relative gap \S+, \d+\.\d s$", text.strip())
+    np.testing.assert_array_equal(quiet.dual_coef_, verbose.dual_coef_)
+    np.testing.assert_array_equal(quiet.predict(X), verbose.predict(X))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_verbose_tells_of_gap_survivors_and_time(monkeypatch, capsys, n_jobs):
-    monkeypatch.setattr(_solving, "EVERY", 0.0)
+def test_verbose_prints_gap_survivors_and_time(monkeypatch, capsys, n_jobs):
+    monkeypatch.setattr(_solving, "LINE_INTERVAL_S", 0.0)
     steps = []
     model = SVC(solver="gradient-flow", verbose=1, n_jobs=n_jobs, callback=lambda progress: steps.append(progress.step))
     model.fit(*IRIS)
@@ -171,10 +171,10 @@ def test_verbose_tells_of_gap_survivors_and_time(monkeypatch, capsys, n_jobs):
 def test_verbose_on_a_terminal_keeps_one_line(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(_solving, "EVERY_LIVE", 0.0)
+    monkeypatch.setattr(_solving, "LIVE_INTERVAL_S", 0.0)
     SVC(solver="gradient-flow", verbose=True).fit(X, Y)
-    said = capsys.readouterr().out
-    assert "1 of 1 solved" in said
+    text = capsys.readouterr().out
+    assert "1 of 1 solved" in text
 
 
 def test_verbose_says_that_a_gap_is_withheld(capsys):

@@ -1,4 +1,4 @@
-"""One family: attributes of the estimators mean the same, by hand, and what one cannot have it refuses alike."""
+"""Attributes mean the same in all estimators, checked by hand, and missing ones raise the same error."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ ALONE = (BINARY[0],)
 NUMBERS = BINARY[0], np.sin(2 * BINARY[0][:, 0])
 Z = np.random.default_rng(0).uniform(-2, 3, size=(40, 2))
 
-#: Every estimator on every kind of data it takes; nobody is forgotten, so that all are optima over the same points.
+#: Every estimator on every kind of data it accepts; streams forget no point, so all are optima over the same points.
 MODELS = {
     "SVC": (SVC(C=3.0, gamma=0.7), BINARY),
     "SVC, penalised": (SVC(C=3.0, gamma=0.7, fit_intercept="penalised"), BINARY),
@@ -59,7 +59,7 @@ CLASSIFIERS, BALLS = (SVC, LSSVC, EcoSVC, IncrementalSVC), (SVDD, EcoSVDD, Incre
 FAMILY = (*CLASSIFIERS, *BALLS, OneClassSVM, SVR, LSSVR, IncrementalSVR)
 every_model = pytest.mark.parametrize("name", MODELS)
 
-#: What all of them have.
+#: Attributes of all estimators.
 SHARED = (
     "support_",
     "support_vectors_",
@@ -70,7 +70,7 @@ SHARED = (
     "solution_",
     "certificate_",
 )
-#: What is refused, by whom, and what they have instead.
+#: Missing attributes, the estimators that lack them, and the attributes to use instead.
 REFUSED = {"offset_": "intercept_", "radius_": "intercept_", "intercept_": "offset_ and radius_"}
 
 
@@ -81,7 +81,7 @@ def refused_by(kind):
 
 
 def trained(name):
-    """A model after all its data: at once, or in three batches of a stream."""
+    """Return a model after all its data: in one fit, or in three batches of a stream."""
     model, data = MODELS[name]
     model = clone(model)
     if not hasattr(model, "partial_fit"):
@@ -92,7 +92,7 @@ def trained(name):
     return model, data
 
 
-def test_all_of_the_family_are_here():
+def test_every_estimator_is_tested():
     assert {type(model) for model, _ in MODELS.values()} == set(FAMILY)
 
 
@@ -141,7 +141,7 @@ def test_support_says_which_points_these_are_by_class_and_ascending(name):
     assert (model.dual_coef_ != 0).any(axis=0).all()
 
 
-def test_ids_that_are_given_are_what_support_speaks_of():
+def test_support_holds_the_given_ids():
     X, y = BINARY
     ids = np.random.default_rng(1).permutation(1000)[:60]
     model = IncrementalSVC(C=3.0, gamma=0.7).partial_fit(X, y, ids=ids)
@@ -156,7 +156,7 @@ def test_ids_that_are_given_are_what_support_speaks_of():
 
 
 @every_model
-def test_solutions_are_of_the_points_there_are_and_say_what_the_model_says(name):
+def test_solutions_cover_the_points_and_predict_as_the_model(name):
     model, data = trained(name)
     pairs = 6 if data is MANY else 1
     assert len(model.solutions_) == len(model.certificates_) == pairs
@@ -180,11 +180,11 @@ def test_solutions_are_of_the_points_there_are_and_say_what_the_model_says(name)
 
 
 @every_model
-def test_one_solution_is_solution_and_several_are_refused(name):
+def test_solution_exists_for_one_solve_only(name):
     model, data = trained(name)
     if data is MANY:
-        said = f"^{type(model).__name__} has no solution_ but 6, one a pair of classes: see solutions_$"
-        with pytest.raises(AttributeError, match=said):
+        text = f"^{type(model).__name__} has no solution_ but 6, one a pair of classes: see solutions_$"
+        with pytest.raises(AttributeError, match=text):
             _ = model.solution_
         assert not hasattr(model, "solution_")
     else:
@@ -211,7 +211,7 @@ def test_a_certificate_that_is_withheld_is_the_worst():
 
 
 @every_model
-def test_what_a_model_cannot_have_it_refuses_in_the_same_words(name):
+def test_missing_attributes_have_the_same_error_text(name):
     model, _ = trained(name)
     for attribute in refused_by(type(model)):
         with pytest.raises(AttributeError) as caught:
@@ -223,7 +223,7 @@ def test_what_a_model_cannot_have_it_refuses_in_the_same_words(name):
 
 
 @pytest.mark.parametrize("kind", FAMILY, ids=lambda kind: kind.__name__)
-def test_before_it_is_fitted_every_attribute_says_so_in_the_same_words(kind):
+def test_unfitted_attributes_have_the_same_error_text(kind):
     attributes = [*SHARED, *REFUSED]
     attributes += ["center_"] if kind in BALLS else ["coef_", "classes_"] if kind in CLASSIFIERS else []
     if kind in (EcoSVC, EcoSVDD):
@@ -237,7 +237,7 @@ def test_before_it_is_fitted_every_attribute_says_so_in_the_same_words(kind):
 
 
 @pytest.mark.parametrize("kind", [IncrementalSVC, IncrementalSVDD, IncrementalSVR], ids=lambda kind: kind.__name__)
-def test_a_stream_of_which_all_is_forgotten_has_no_solution(kind):
+def test_a_stream_without_points_has_no_solution(kind):
     data = {IncrementalSVC: BINARY, IncrementalSVR: NUMBERS}.get(kind, ALONE)
     model = kind().fit(*data)
     model.forget(model.ids_)
@@ -289,8 +289,8 @@ def test_a_first_fit_that_fails_leaves_nothing(kind):
         assert vars(model) == before
 
 
-def test_when_one_pair_fails_no_other_has_dropped_what_its_reserve_would_not_keep():
-    """Points that a pair lets go cannot come back, so that none does before all pairs have learned."""
+def test_a_failed_pair_leaves_the_reserves_of_the_others():
+    """Points that a pair drops cannot come back, so no pair drops any before all pairs have learned."""
     X, y = MANY
     state = {"left": 10**9}
 

@@ -1,4 +1,4 @@
-"""Every hostile input gets one of three answers: it works, it is an error naming the argument, or a warning."""
+"""Every hostile input works, raises an error that names the argument, or warns."""
 
 import datetime
 import warnings
@@ -451,7 +451,7 @@ def test_overflowing_new_points_are_an_error(estimator):
 
 
 def test_a_wide_gap_far_from_the_origin_is_explained():
-    """A polynomial kernel of points far from the origin has no digits left to tell them apart."""
+    """A polynomial kernel cannot distinguish points far from the origin: the digits are lost."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
     with pytest.warns(ConvergenceWarning, match=r"times as far from the origin .* centre the features"):

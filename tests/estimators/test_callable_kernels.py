@@ -40,7 +40,7 @@ NEW = rng.standard_normal((7, 3))
 
 
 def whole_numbers(A, B):
-    """How many thresholds two points exceed both: positive semidefinite, and any type holds its values."""
+    """Count the thresholds that both points exceed: a positive semidefinite kernel whose values fit any dtype."""
     over = [(P[:, :, None] > np.linspace(-2, 2, 9)).reshape(len(P), -1).astype(float) for P in (A, B)]
     return over[0] @ over[1].T + 1.0
 
@@ -84,7 +84,7 @@ def of_sparse(kernel):
 
 
 def scores(model, new):
-    """What a model says of new points."""
+    """Return a model's predictions for new points."""
     for name in ("decision_function", "predict_interval", "predict_set"):
         if hasattr(model, name):
             return np.asarray(getattr(model, name)(new), dtype=float)
@@ -136,7 +136,7 @@ def new_points(case):
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_every_form_of_what_a_callable_returns_gives_the_same_model(case, plain):
+def test_every_form_of_kernel_values_gives_the_same_model(case, plain):
     for name, form in FORMS.items():
         found = scores(CASES[case](lambda A, B, form=form: form(whole_numbers(A, B))), new_points(case))
         np.testing.assert_array_equal(found, plain(case), err_msg=name)
@@ -147,17 +147,17 @@ def test_every_form_gives_the_same_report_and_front(form):
     def kernel(A, B):
         return FORMS[form](whole_numbers(A, B))
 
-    def said(k):
+    def scores_of(k):
         model = SVC(kernel=k).fit(X, Y)
         report = generalization_report(model, X, Y)
         front = pareto_front(X, Y, kernel=k, max_points=5)
         return repr(report), [point.error for point in front.points]
 
-    assert said(kernel) == said(whole_numbers)
+    assert scores_of(kernel) == scores_of(whole_numbers)
 
 
 @pytest.mark.parametrize("form", ["Fortran order", "list", "frame", "float32"])
-def test_so_it_is_where_only_the_kernel_knows_the_points(form):
+def test_objects_for_a_callable_kernel_give_the_same_model(form):
     words, labels = ["a", "ab", "abc", "b", "bc", "bcd", "c", "ca"], [0, 0, 0, 1, 1, 1, 0, 1]
 
     def common(A, B):
@@ -190,7 +190,7 @@ def test_so_it_is_where_only_the_kernel_knows_the_points(form):
     lambda k: IncrementalSVC(kernel=k).fit(X, Y),
     lambda k: SVC(kernel=lambda A, B: k(np.zeros((len(A), 3)), np.zeros((len(B), 3)))).fit(["a", "b", "c"], [0, 1, 1]),
 ], ids=["SVC", "SVDD", "SVR", "LSSVC", "EcoSVC", "IncrementalSVC", "of words"])  # fmt: skip
-def test_what_is_no_real_matrix_is_refused(fit, form, message):
+def test_kernel_values_that_are_no_real_matrix_are_refused(fit, form, message):
     with pytest.raises(ProblemError, match=f"kernel: the callable returned.*({message})"):
         fit(lambda A, B: form(whole_numbers(A, B)))
 
@@ -204,7 +204,7 @@ def test_a_complex_kernel_is_refused_at_prediction_too():
 
 
 class Drifting:
-    """A kernel whose every answer is a little larger than the one before."""
+    """A kernel whose values grow a little with every call."""
 
     def __init__(self):
         self.calls = 0
@@ -226,7 +226,7 @@ def of_the_block(A, B):
 
 @pytest.mark.parametrize("make", [Drifting, lambda: noisy, lambda: of_the_block], ids=["drifts", "noise", "block"])
 @pytest.mark.parametrize("case", ["SVC", "SVDD", "OneClassSVM", "SVR", "LSSVC", "EcoSVC", "EcoSVDD", "IncrementalSVC"])
-def test_a_callable_that_contradicts_itself_is_an_error_that_says_so(make, case):
+def test_a_contradictory_callable_is_an_error(make, case):
     with pytest.raises(ProblemError, match=r"kernel: the callable contradicts itself, k\(x, z\) was"):
         CASES[case](make())
 

@@ -1,4 +1,4 @@
-"""A parameter that is changed after `fit` counts at the next one, or when the docs say so, and never by halves."""
+"""A parameter changed after `fit` counts at the next fit, or where the docs say so, never for a part of the model."""
 
 import copy
 import pickle
@@ -57,7 +57,7 @@ MODELS = {
 }
 STREAMS = [name for name in MODELS if name.startswith(("Eco", "Incremental"))]
 
-#: Parameters that say how an answer is given, not what the model is: they count when it is asked for.
+#: Parameters of predictions, which do not change the model: they count at each call.
 AT_CALL = {"predict_dtype", "decision_function_shape", "break_ties"}
 #: For each parameter other values than those of the fits.
 OTHERS = {
@@ -162,7 +162,7 @@ def without(model, ids, purge):
     return values(model.forget(ids, purge=purge))
 
 
-#: What a fitted model can be asked: where it has an answer before a change it has the same one after.
+#: Methods of a fitted model: their results before and after a change of parameters are equal.
 METHODS = {
     "values": lambda model, path: values(model),
     "predict": lambda model, path: model.predict(Z),
@@ -191,7 +191,7 @@ METHODS = {
     "onnx": onnx,
     "display": support_display,
 }
-#: Methods that take long: what says nothing of the model is changed at once.
+#: Slow methods: the parameters that the model does not use are changed together.
 SLOW = {"display", "generalization_report", "leave_one_out", "path", "save", "libsvm", "onnx", "pickle", "deepcopy"}
 SLOW |= {"p_values", "forget", "purge", "certify"}
 #: Methods that change the model.
@@ -199,7 +199,7 @@ CHANGING = {"forget", "purge"}
 
 
 def answer(model, method, path):
-    """What a method says; None where this model has no such answer."""
+    """Return a method's result; None where this model has none."""
     if method == "save" and model.get_params().get("callback") is not None:
         model = model.set_params(callback=None)  # a function is refused by its name
     with warnings.catch_warnings():
@@ -238,7 +238,7 @@ def test_every_parameter_changed_before_every_method_changes_nothing(name, tmp_p
 
 
 def changes(model, few):
-    """What to change: a parameter at a time, or those that the model is read with, and then all others."""
+    """Return the changes: one parameter at a time, or all kept parameters together and then all others."""
     names = sorted(set(model.get_params()) - AT_CALL)
     if not few:
         return [{name: value} for name in names for value in OTHERS[name]]
@@ -247,7 +247,7 @@ def changes(model, few):
     return [*single, {name: OTHERS[name][0] for name in names if name not in reading}]
 
 
-def test_all_parameters_changed_at_once_change_nothing(tmp_path):
+def test_all_parameters_changed_together_change_nothing(tmp_path):
     for name in MODELS:
         model = fitted(name)
         changes = {key: OTHERS[key][0] for key in set(model.get_params()) - AT_CALL - {"callback"}}
@@ -270,7 +270,7 @@ def test_incremental_models_refuse_a_change_that_they_cannot_follow(name):
     same = values(copy.deepcopy(model).partial_fit(*new))
     for parameter in set(model.get_params()) - AT_CALL - {"reserve"}:
         changed = copy.deepcopy(model).set_params(**{parameter: OTHERS[parameter][0]})
-        with pytest.raises(ProblemError, match=rf"^{parameter}=.*begin anew with fit, or set it back"):
+        with pytest.raises(ProblemError, match=rf"^{parameter}=.*start again with fit, or set it back"):
             changed.partial_fit(*new)
         np.testing.assert_array_equal(values(changed), values(model))
         changed.set_params(**{parameter: model.get_params()[parameter]}).partial_fit(*new)
@@ -281,7 +281,7 @@ def test_incremental_models_refuse_a_change_that_they_cannot_follow(name):
 
 @pytest.mark.parametrize("kind", ["EcoSVC", "EcoSVDD"])
 @pytest.mark.parametrize("change", [{"kernel": "linear"}, {"degree": 3}, {"coef0": 2.0}, {"kernel": "rbf"}])
-def test_ecosystems_go_over_to_another_kernel_as_a_whole(kind, change):
+def test_ecosystems_change_all_communities_to_another_kernel(kind, change):
     model, y = MODELS[kind]
     parts = [(part,) if y is None else (part, own) for part, own in ((X[:20], Y[:20]), (X[20:], Y[20:]))]
     classes = {} if y is None else {"classes": [0, 1]}
@@ -323,7 +323,7 @@ def test_parameters_of_the_call_count_at_the_call():
     assert 0 < np.abs(rough - exact).max() < 1e-4 * np.abs(exact).max()
 
 
-def test_a_raised_nu_is_grown_into():
+def test_a_raised_nu_takes_effect_when_enough_points_are_learned():
     points = np.random.default_rng(0).normal(size=(600, 3))
     model = EcoSVDD(nu=0.1).partial_fit(points[:200])
     few = len(model.survivors_)

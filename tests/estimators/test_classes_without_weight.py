@@ -26,7 +26,7 @@ MODELS = [
 @pytest.mark.parametrize("gone", [[1], [3], [0, 2], [2, 3]], ids=str)
 @pytest.mark.parametrize("shape", ["ovr", "ovo"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_it_is_never_predicted_and_the_others_are_as_without_it(model, shape, gone):
+def test_a_class_without_weight_is_never_predicted_and_changes_no_other(model, shape, gone):
     weight = np.where(np.isin(Y, gone), 0.0, 1.0)
     model = model.set_params(decision_function_shape=shape).fit(X, Y, sample_weight=weight)
     assert model.classes_.tolist() == [0, 1, 2, 3]
@@ -40,7 +40,7 @@ def test_it_is_never_predicted_and_the_others_are_as_without_it(model, shape, go
 
 
 @pytest.mark.parametrize("gone", [[1], [0, 2]], ids=str)
-def test_files_exports_and_reports_know_it(gone, tmp_path):
+def test_files_exports_and_reports_hold_a_class_without_weight(gone, tmp_path):
     weight = np.where(np.isin(Y, gone), 0.0, 1.0)
     model = SVC(gamma=0.5).fit(X, Y, sample_weight=weight)
     model.save(tmp_path / "model")
@@ -61,7 +61,7 @@ def test_bags_and_calibration_of_few_points_fit():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_balanced_weights_and_a_search_take_it():
+def test_balanced_weights_and_a_search_accept_a_class_without_weight():
     weight = np.where(Y == 2, 0.0, 1.0)
     assert 2 not in SVC(class_weight="balanced").fit(X, Y, weight).predict(X)
     search = SVCSearchCV(SVC(), {"C": [1.0, 10.0]}, cv=3).fit(X, Y, sample_weight=weight)

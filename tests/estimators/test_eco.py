@@ -1,4 +1,4 @@
-"""EcoSVC and EcoSVDD: exact where nobody is forgotten, Howell's and FISVDD's rules where they are, bounded memory."""
+"""EcoSVC and EcoSVDD: exact if no point is forgotten, Howell's and FISVDD's rules otherwise, bounded memory."""
 
 import json
 import pickle
@@ -47,7 +47,7 @@ def through_a_file(model):
         return dualflow.load(Path(folder) / "model")
 
 
-# --- exact where nobody is forgotten ------------------------------------------------------------
+# --- exact if no point is forgotten -------------------------------------------------------------
 
 
 def doubled():
@@ -72,7 +72,7 @@ SETS = {
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
 @pytest.mark.parametrize("name", SETS)
-def test_with_everybody_remembered_the_batch_optimum_is_found_in_any_order(name, C):
+def test_remembering_all_points_gives_the_batch_optimum_in_any_order(name, C):
     X, y = SETS[name]()
     kernel = {"kernel": "linear"} if name == "grid" else {"gamma": 0.7}
     exact = SVC(C=C, **kernel).fit(X, y)
@@ -191,7 +191,7 @@ def test_a_point_invades_if_its_margin_is_below_one():
 @pytest.mark.parametrize("nu", [None, 0.05])
 def test_fisvdds_rule_for_a_constant_diagonal(nu):
     """Howell 30: outside ⇔ Σαᵢk(x,xᵢ) is below its value at the free survivors; survivors are those of a batch solve
-    of the earlier ones with the newcomer (FISVDD's rule for whom to keep), by cvxopt."""
+    of the earlier ones with the new point (FISVDD's rule for points to keep), by cvxopt."""
     X = np.random.default_rng(1).normal(size=(150, 2))
     model = EcoSVDD(nu=nu, gamma=0.4, reserve=0, n_init=20).partial_fit(X[:20])
     count = 0
@@ -205,7 +205,7 @@ def test_fisvdds_rule_for_a_constant_diagonal(nu):
         outside = kernel_matrix(X[k : k + 1], S, 0.4) @ alpha < level.mean()
         before, kept = model.n_invasions_, model.survivors_
         model.partial_fit(X[k : k + 1])
-        if nu is None:  # else the falling bounds make room for some who are inside
+        if nu is None:  # otherwise the falling bounds give weight to some points inside
             assert model.n_invasions_ - before == int(outside[0])
             joint = np.append(kept, k) if outside[0] else kept
             batch = dualflow.solve(dualflow.problems.svdd(dualflow.Gram(X[joint], gamma=0.4)), "cvxopt", refine=True)
@@ -297,7 +297,7 @@ def test_classes_that_never_came_get_no_votes():
     X, y = moons(80)
     model = EcoSVC(gamma=1.0).partial_fit(X, np.array(["a", "c"])[y], classes=["a", "b", "c", "d"])
     assert set(model.predict(X)) == {"a", "c"}
-    assert len(model.certificates_) == 5  # of the pair (b, d) nobody was met
+    assert len(model.certificates_) == 5  # the pair (b, d) has no points
 
 
 def test_the_reserve_is_those_nearest_to_the_margin():
@@ -312,7 +312,7 @@ def test_the_reserve_is_those_nearest_to_the_margin():
     assert set(ball.reserve_) == set(idle[np.argsort(-distance[idle])[:12]])
 
 
-@pytest.mark.parametrize("kernel", ["rbf", lambda A, B: kernel_matrix(A, B, 1.0)])  # at once, and by invasion
+@pytest.mark.parametrize("kernel", ["rbf", lambda A, B: kernel_matrix(A, B, 1.0)])  # in one batch, and by invasion
 def test_the_blocks_of_one_call_are_as_good_as_calls(kernel, monkeypatch):
     X, y = moons(300)
     whole = stream(EcoSVC(kernel=kernel, gamma=1.0, C=3, reserve=4), X, y, 50, classes=[0, 1])
@@ -358,8 +358,8 @@ def test_the_first_points_are_solved_as_a_batch():
     assert len(model.reserve_) == 0
 
 
-def test_an_equilibrium_that_is_exact_is_not_spoilt_by_a_guess_who_is_at_a_bound():
-    """A point next to the origin has a curvature of next to nothing, by which round-off took the others to theirs."""
+def test_an_exact_equilibrium_is_not_changed_by_snapping():
+    """A point near the origin has a curvature near 0; its round-off once moved the other points to their bounds."""
     for seed in (10, 12):
         X = np.random.default_rng(seed).normal(size=(156, 1))
         X[0] = 1e-4
@@ -382,7 +382,7 @@ def test_fewer_first_points_than_features_warn():
 # --- certificates, files ------------------------------------------------------------------------
 
 
-def test_certify_wants_all_survivors_and_bounds_the_loss():
+def test_certify_needs_all_survivors_and_bounds_the_loss():
     X, y = moons(300)
     model = stream(EcoSVC(gamma=1.0, reserve=0), X, y, 5, classes=[0, 1])
     assert model.certificate_.relative_gap <= 1e-9
@@ -421,7 +421,7 @@ def test_a_new_stream_has_a_kernel_of_its_own():
     used = stream(EcoSVC(C=10, n_init=10), X, y, batch=1, classes=[0, 1])
     used.fit(3.0 * X[:40], y[:40])
     fresh = EcoSVC(C=10, n_init=10).fit(3.0 * X[:40], y[:40])
-    for model in (used, fresh):  # one has met a newcomer of another width before
+    for model in (used, fresh):  # one has learned a point with another width before
         for k in range(40, 100):
             model.partial_fit(3.0 * X[k : k + 1], y[k : k + 1])
     np.testing.assert_array_equal(used.survivors_, fresh.survivors_)
@@ -500,7 +500,7 @@ def test_nu_out_of_range(nu):
 def test_ctrl_c_between_equilibria_leaves_the_model_as_it_was(fit_intercept, monkeypatch):
     X, y = moons(400)
     model = EcoSVC(gamma=1.0, C=10, fit_intercept=fit_intercept).partial_fit(X[:100], y[:100], classes=[0, 1])
-    before, twin = state(model), through_a_file(model)
+    before, loaded = state(model), through_a_file(model)
 
     def interrupted(*arguments, **keywords):
         signal.raise_signal(signal.SIGINT)
@@ -513,8 +513,8 @@ def test_ctrl_c_between_equilibria_leaves_the_model_as_it_was(fit_intercept, mon
     monkeypatch.undo()
     assert state(model) == before
     model.partial_fit(X[100:], y[100:])
-    twin.partial_fit(X[100:], y[100:])
-    assert state(model) == state(twin)
+    loaded.partial_fit(X[100:], y[100:])
+    assert state(model) == state(loaded)
 
 
 def test_a_solve_that_is_broken_or_interrupted_does_not_become_a_model(monkeypatch):
@@ -537,7 +537,7 @@ def test_a_solve_that_is_broken_or_interrupted_does_not_become_a_model(monkeypat
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
 @pytest.mark.parametrize("step", [1, 100, 1500])
-def test_a_stream_is_met_at_once(kernel, step, monkeypatch):
+def test_a_block_is_learned_in_one_batch(kernel, step, monkeypatch):
     X, y = make_classification(1520 if step > 1 else 200, 6, random_state=0)
     monkeypatch.setattr(_ecology, "learn", None)  # invasion, which is not called
     model = EcoSVC(kernel=kernel, C=2.0, gamma=0.2, reserve=np.inf)
@@ -577,7 +577,7 @@ def test_an_indefinite_kernel_warns_and_withholds_the_certificate():
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_a_fit_wants_weight_in_every_class_and_a_stream_does_not():
+def test_a_fit_needs_weight_in_every_class_and_a_stream_does_not():
     X, y = moons(100)
     with pytest.raises(ProblemError, match=r"no point of class .*1"):
         EcoSVC().fit(X, y, sample_weight=1.0 - y)

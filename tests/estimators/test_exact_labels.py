@@ -1,4 +1,4 @@
-"""Labels that differ stay different, whatever NumPy would make of them."""
+"""Labels that differ stay different, also where NumPy would merge them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import dualflow
 from dualflow import SVC, EcoSVC, IncrementalSVC, ProblemError
-from dualflow.estimators._validation import codes_of, same
+from dualflow.estimators._validation import check_same_classes, codes_of
 
 B = 2**53
 RNG = np.random.default_rng(0)
@@ -69,9 +69,9 @@ def test_codes_of_other_kinds_of_numbers():
     with pytest.raises(ProblemError):
         codes_of(np.array([B]), np.array([float(B + 2), float(B + 4)]))
     assert codes_of(np.array([2.0, 1.0, 2.0]), np.array([1, 2])).tolist() == [1, 0, 1]
-    same(np.array([1.0, 2.0]), np.array([1, 2]))
+    check_same_classes(np.array([1.0, 2.0]), np.array([1, 2]))
     with pytest.raises(ProblemError):
-        same(np.array([float(B), float(B + 2)]), np.array([B + 1, B + 2]))
+        check_same_classes(np.array([float(B), float(B + 2)]), np.array([B + 1, B + 2]))
 
 
 def test_comparisons_and_fronts_are_exact_too():

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import dualflow
 from dualflow import SVC, SVDD, SVR, FitError, NuSVC, NuSVR, OneClassSVM, ProblemError
 
-#: In general position: which points carry a model is then unique.
+#: Points in general position: the support vectors are then unique.
 THREE = make_blobs(120, centers=3, n_features=4, cluster_std=4.0, random_state=3)
 THREE = THREE[0] / 5.0, THREE[1] * 2
 TWO = THREE[0][THREE[1] > 0], np.array(["benign", "malign"])[THREE[1][THREE[1] > 0] // 2 - 1]
@@ -56,43 +56,43 @@ def both(name, X=None, **more):
     return ours, theirs
 
 
-def near(found, wanted, rtol=2e-5):
-    if scipy.sparse.issparse(wanted):
-        assert type(found) is type(wanted)
-        found, wanted = found.toarray(), wanted.toarray()
-    assert found.shape == wanted.shape
-    assert found.dtype == wanted.dtype
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=rtol * (1.0 + np.abs(wanted).max(initial=0.0)))
+def near(found, expected, rtol=2e-5):
+    if scipy.sparse.issparse(expected):
+        assert type(found) is type(expected)
+        found, expected = found.toarray(), expected.toarray()
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=0, atol=rtol * (1.0 + np.abs(expected).max(initial=0.0)))
 
 
 def alike(ours, theirs, X, rows=None):
     """``rows`` are the points of positive weight: scikit-learn's ``support_`` counts these alone, ours rows of X."""
     for name in ("support_", "n_support_", "dual_coef_", "intercept_", "support_vectors_"):
-        found, wanted = getattr(ours, name), getattr(theirs, name)
+        found, expected = getattr(ours, name), getattr(theirs, name)
         if name == "support_" and rows is not None:
-            wanted = rows[wanted]
-        if wanted.dtype.kind == "i":
-            np.testing.assert_array_equal(found, wanted)
+            expected = rows[expected]
+        if expected.dtype.kind == "i":
+            np.testing.assert_array_equal(found, expected)
         else:
-            near(found, wanted)
+            near(found, expected)
     assert hasattr(ours, "coef_") == hasattr(theirs, "coef_")
     if hasattr(theirs, "coef_"):
         near(ours.coef_, theirs.coef_)
     for name in ("classes_", "offset_", "n_features_in_"):
         assert hasattr(ours, name) == hasattr(theirs, name)
         if hasattr(theirs, name):
-            found, wanted = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
-            near(found, wanted) if wanted.dtype.kind == "f" else np.testing.assert_array_equal(found, wanted)
+            found, expected = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
+            near(found, expected) if expected.dtype.kind == "f" else np.testing.assert_array_equal(found, expected)
     if hasattr(theirs, "classes_"):
         np.testing.assert_array_equal(ours.class_weight_, theirs.class_weight_)
     for method in ("decision_function", "score_samples", "predict"):
         assert hasattr(ours, method) == hasattr(theirs, method)
         if hasattr(theirs, method):
-            wanted = getattr(theirs, method)(X)
-            if wanted.dtype.kind == "f":
-                near(getattr(ours, method)(X), wanted)
+            expected = getattr(theirs, method)(X)
+            if expected.dtype.kind == "f":
+                near(getattr(ours, method)(X), expected)
             else:
-                np.testing.assert_array_equal(getattr(ours, method)(X), wanted)
+                np.testing.assert_array_equal(getattr(ours, method)(X), expected)
     assert type(ours.n_iter_) is type(theirs.n_iter_)
     assert np.shape(ours.n_iter_) == np.shape(theirs.n_iter_)
     assert ours.fit_status_ == theirs.fit_status_ == 0
@@ -107,7 +107,7 @@ def test_the_same_attributes_values_and_predictions(name, kernel):
     alike(ours, theirs, NEW)
 
 
-def test_a_linear_plane_is_the_same_whoever_carries_it():
+def test_a_linear_plane_is_the_same_for_other_support_vectors():
     ours, theirs = both("OneClassSVM", kernel="linear")
     near(ours.coef_, theirs.coef_)
     near(ours.offset_, theirs.offset_)
@@ -124,7 +124,7 @@ def test_sample_weights(name):
 
 
 @every_pair
-def test_weights_below_0_take_points_out_as_there(name):
+def test_weights_below_0_leave_points_out_as_in_scikit_learn(name):
     n = len(PAIRS[name][3][0])
     ours, theirs = both(name, gamma=0.1, sample_weight=np.where(WEIGHT > 0, WEIGHT, -0.5)[:n])
     alike(ours, theirs, NEW, np.flatnonzero(WEIGHT))
@@ -156,16 +156,16 @@ def test_precomputed_and_callable_kernels(name):
     points = PAIRS[name][3][0]
     new = NEW
     ours, theirs = both(name, lambda X: X @ X.T + 1.0, kernel="precomputed")
-    if "One" not in name:  # whose plane may be carried by others
+    if "One" not in name:  # the plane may have other support vectors
         near(ours.dual_coef_, theirs.dual_coef_)
     method = "predict" if "SVR" in name else "decision_function"
-    wanted = getattr(theirs, method)(new @ points.T + 1.0)
-    near(getattr(ours, method)(new @ points.T + 1.0), wanted)
+    expected = getattr(theirs, method)(new @ points.T + 1.0)
+    near(getattr(ours, method)(new @ points.T + 1.0), expected)
     assert ours.support_vectors_.size == theirs.support_vectors_.size == 0
     with pytest.raises(ValueError):
         ours.predict((new @ points.T).T)
     called, _ = both(name, kernel=lambda A, B: A @ B.T + 1.0)
-    near(getattr(called, method)(new), wanted)
+    near(getattr(called, method)(new), expected)
 
 
 @every_pair
@@ -180,7 +180,7 @@ def test_frames_and_the_names_of_their_columns(name):
             model.predict(frame.to_numpy())
 
 
-def test_ties_are_broken_as_there():
+def test_ties_are_broken_as_in_scikit_learn():
     X, y = make_blobs(random_state=27, n_samples=20, n_features=2)
     grid = np.stack(np.meshgrid(np.linspace(-12, 6, 40), np.linspace(-8, 8, 40)), axis=-1).reshape(-1, 2)
     ours, theirs = SVC(gamma=1e6).fit(X, y), svm.SVC(gamma=1e6).fit(X, y)
@@ -208,7 +208,7 @@ def test_a_limit_of_iterations_warns_and_is_n_iter(name):
         kind(**options, max_iter=10**6).fit(*data)
 
 
-def test_a_hard_tube_is_what_a_very_large_C_comes_to():
+def test_a_hard_tube_is_the_limit_of_a_large_C():
     X, y = NUMBERS[0], np.sin(NUMBERS[0][:, 0])
     ours, theirs = SVR(C=np.inf, gamma=0.5, tol=1e-9).fit(X, y), svm.SVR(C=1e10, gamma=0.5, tol=1e-10).fit(X, y)
     np.testing.assert_allclose(ours.predict(NEW), theirs.predict(NEW), rtol=0, atol=1e-7)
@@ -223,8 +223,8 @@ def test_a_hard_tube_is_what_a_very_large_C_comes_to():
 
 
 @pytest.mark.parametrize("kind", [SVC, SVR, OneClassSVM], ids=lambda kind: kind.__name__)
-def test_every_argument_of_theirs_is_taken_and_has_its_default(kind):
-    """But for tol, which is another measure, and probability, whose default they are about to drop."""
+def test_every_argument_of_scikit_learn_exists_with_its_default(kind):
+    """Except tol, which measures something else, and probability, whose default scikit-learn is about to drop."""
     theirs = inspect.signature(getattr(svm, kind.__name__)).parameters
     ours = inspect.signature(kind).parameters
     assert set(theirs) <= set(ours)
@@ -249,7 +249,7 @@ def test_coefficients_cannot_be_set_or_edited(name):
         assert clone(ours).fit(X, *data[1:]).dual_coef_.shape == ours.dual_coef_.shape
 
 
-def test_a_kernel_of_ones_own_on_what_is_no_number():
+def test_a_callable_kernel_on_objects():
     words, y = ["A A", "A", "B", "B B", "A B", "B A B"], np.array([1, 1, 2, 2, 1, 2])
     counts = np.array([[text.count("A"), text.count("B")] for text in words], dtype=float)
 
@@ -281,8 +281,8 @@ def test_a_kernel_of_ones_own_on_what_is_no_number():
         SVC().fit(words, y)
 
 
-def test_what_the_table_of_differences_says_is_taken_here_alone():
-    """docs/from-sklearn.md: sparse rows for a model of dense ones; kernels of a wrong shape are refused by the fit."""
+def test_inputs_that_only_dualflow_accepts():
+    """docs/how-to/from-sklearn.md: sparse rows for a dense model; `fit` refuses kernels of a wrong shape."""
     model = SVC().fit(*TWO)
     sparse = scipy.sparse.csr_matrix(TWO[0])
     np.testing.assert_allclose(model.decision_function(sparse), model.decision_function(TWO[0]), atol=1e-9)

@@ -72,8 +72,8 @@ def test_the_last_point_of_a_class_is_an_error():
     assert report.loo_error == 0.25
 
 
-def test_nothing_is_left_to_respond():
-    """Equal points of both classes, all at their bound: no margin vector, and whoever is left out is outvoted."""
+def test_no_margin_vector_remains():
+    """Equal points of both classes, all at their bound: no margin vector, and each left-out point is outvoted."""
     report = generalization_report(SVC().fit(np.ones((6, 2)), np.arange(6) % 2))
     (pair,) = report.pairs
     assert (report.loo_error, report.first_segment_error, report.loo_bound) == (1.0, 1.0, 1.0)
@@ -113,7 +113,7 @@ def test_leave_one_out_is_that_of_libsvm_refits(data, parameters):
 
 @pytest.mark.parametrize("parameters", [{"C": 1.0}, {"C": 10.0}, {"C": 1.0, "kernel": "linear"}], ids=str)
 def test_many_points_to_the_last_digits(parameters):
-    """Against refits by interior points, which know nothing of paths or starts, taken to the last digits by numpy."""
+    """Against refits by an interior-point method, without paths or starts, refined to the last digits by NumPy."""
     X, y = GERMAN
     report = generalization_report(model := SVC(**parameters).fit(X, y))
     (pair,) = report.pairs
@@ -129,7 +129,7 @@ def test_many_points_to_the_last_digits(parameters):
 
 
 def by_interior_points(K, y, C):
-    """f, from kernel values: CVXOPT says who is about at which bound, and the margin's equations do the rest."""
+    """Return f from kernel values: CVXOPT finds the variables near their bounds, the margin's equations the rest."""
     alpha = dualflow.solve(dualflow.problems.svc(Gram.precomputed(K), y, C), "cvxopt", tol=1e-12).certificate.alpha
     S, E = (alpha > 1e-4 * C) & (alpha < (1 - 1e-4) * C), alpha >= (1 - 1e-4) * C
     for _ in range(20):
@@ -146,8 +146,8 @@ def by_interior_points(K, y, C):
 
 
 @pytest.mark.parametrize("broken", ["response", "path", "both"])
-def test_what_has_no_answer_is_solved_for(monkeypatch, broken):
-    """And an answer that is wrong is found out by its certificate."""
+def test_models_without_a_path_are_solved_for(monkeypatch, broken):
+    """A wrong result is detected by its certificate."""
     X, y = MOONS
     reference = generalization_report(SVC(C=10.0, gamma=1.0).fit(X, y)).pairs[0]
     if broken == "response":  # the path has it then
@@ -174,7 +174,7 @@ def test_the_squared_hinge_is_that_of_linear_svc_refits():
 
 
 @pytest.mark.parametrize("parameters", [{"fit_intercept": False}, {"C": np.inf, "gamma": 20.0}], ids=str)
-def test_what_scikit_learn_has_not_is_that_of_our_own_refits(parameters):
+def test_models_unknown_to_scikit_learn_equal_our_refits(parameters):
     X, y = MOONS
     parameters = {"gamma": 1.0} | parameters
     report = generalization_report(SVC(**parameters).fit(X, y))
@@ -214,7 +214,7 @@ def test_precomputed_kernels_weights_and_duplicates():
     assert without.loo_error == generalization_report(SVC(gamma=1.0).fit(*MOONS)).loo_error
 
 
-def test_a_twin_on_the_margin_takes_over():
+def test_a_copy_on_the_margin_replaces_its_point():
     """Equal margin vectors are at distance 0 from the others' hull, others are as far as without the copies."""
     X = np.random.default_rng(3).normal(size=(6, 2))
     for intercept in (True, False):
@@ -243,14 +243,14 @@ def test_more_margin_vectors_than_dimensions():
         np.testing.assert_allclose(found[8], 4.0**2 + 12.0**2, rtol=1e-9)  # (5, 0) is 4 from the line of (3, 4)
         normal = np.cross([3.0, 4.0, 0.0], [5.0, 0.0, 12.0])
         np.testing.assert_allclose(found[9], (normal.sum()) ** 2 / (normal @ normal), rtol=1e-9)
-    # Nothing but one point, over and over: eigenvalues that are exactly 0.
+    # Copies of one point: eigenvalues that are exactly 0.
     for n in (3, 5, 7):
         problem = dualflow.problems.svc(Gram(np.ones((n, 2)), gamma=1.0), np.where(np.arange(n) % 2 == 0, 1, -1))
         for found in response_and_distance(problem, np.arange(n), np.arange(n - 1)):
             np.testing.assert_allclose(found, 0.0, atol=1e-12)
 
 
-def test_ctrl_c_gives_no_half_a_report(monkeypatch):
+def test_ctrl_c_gives_no_partial_report(monkeypatch):
     model, real, calls = SVC().fit(*MOONS), _solving.solve, []
 
     def interrupted(*arguments, **more):
@@ -263,18 +263,18 @@ def test_ctrl_c_gives_no_half_a_report(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
     assert len(calls) == 2
-    asked, without = [], leave_one_out.Response.without
+    removed, without = [], leave_one_out.Response.without
 
     def struck(response, gone, stretch=1.0):
-        asked.append(gone)
-        if len(asked) == 5:
+        removed.append(gone)
+        if len(removed) == 5:
             raise KeyboardInterrupt
         return without(response, gone, stretch)
 
     monkeypatch.setattr(leave_one_out.Response, "without", struck)
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
-    assert len(asked) == 5
+    assert len(removed) == 5
 
 
 # --- geometry --------------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ def test_the_radius_is_that_of_the_hard_ball():
     (pair,) = generalization_report(SVC(gamma=1.0).fit(X, y), leave_one_out=False).pairs
     np.testing.assert_allclose(pair.squared_radius, SVDD(nu=None, gamma=1.0).fit(X).radius_ ** 2, rtol=1e-8)
     np.testing.assert_allclose(pair.radius_margin, pair.squared_radius * pair.squared_norm / 60, rtol=1e-15)
-    # With the ridge a point has a dimension of its own: K + I/(2C).
+    # The ridge gives each point a separate dimension: K + I/(2C).
     K = np.exp(-((X[:, None] - X) ** 2).sum(-1)) + np.eye(60) / 4.0
     (pair,) = generalization_report(SVC(loss="squared_hinge", C=2.0, gamma=1.0).fit(X, y), leave_one_out=False).pairs
     np.testing.assert_allclose(pair.squared_radius, SVDD(nu=None, kernel="precomputed").fit(K).radius_ ** 2, rtol=1e-8)
@@ -406,7 +406,7 @@ def test_data_may_be_given_and_refits_left_out():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_what_cannot_be_reported_on_is_refused():
+def test_models_without_a_report_are_refused():
     with pytest.raises(NotFittedError):
         generalization_report(SVC())
     with pytest.raises(ProblemError, match="SVDD is not a support vector classifier"):

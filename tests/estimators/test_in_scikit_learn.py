@@ -55,7 +55,7 @@ every_model = pytest.mark.parametrize("name", MODELS)
 
 
 def supervised(whole):
-    """Wraps that score or choose need a y."""
+    """Meta-estimators that score or select need a y."""
     return MODELS["SVR" if whole is not None else "SVC"]
 
 
@@ -197,7 +197,7 @@ def test_clones_are_fresh_and_know_every_parameter(name):
 
 @every_model
 @pytest.mark.parametrize("way", ["pickle", "joblib", "deepcopy"])
-def test_copies_say_the_same_and_cannot_be_edited(name, way, tmp_path):
+def test_copies_predict_the_same_and_cannot_be_edited(name, way, tmp_path):
     model, y, _ = MODELS[name]
     fitted = clone(model).fit(X, y)
     if way == "joblib":

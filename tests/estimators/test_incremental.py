@@ -21,7 +21,7 @@ from dualflow.estimators._streaming import optimum
 from dualflow.online import incremental
 from dualflow.online.incremental import Engine
 from dualflow.online.near import Near
-from dualflow.online.seating import seat
+from dualflow.online.seating import set_optimum
 from dualflow.online.settling import settle
 
 CS = (0.1, 1.0, 10.0, 100.0)
@@ -153,12 +153,12 @@ def test_four_thousand_points_of_which_two_thousand_are_forgotten(name):
 
 @pytest.fixture
 def few_near(monkeypatch):
-    """Every path is followed among a handful of variables first, whatever the size of the problem."""
-    monkeypatch.setattr(Engine, "near_from", 0)
-    monkeypatch.setattr(incremental, "NEAR_LEAST", 3)
-    monkeypatch.setattr(incremental, "NEAR_PART", 1000)
-    monkeypatch.setattr(incremental, "CHEAP", 0)
-    monkeypatch.setattr(incremental, "SHARE", 1 << 40)
+    """Follow every path among a few near variables first, for problems of any size."""
+    monkeypatch.setattr(Engine, "min_work_near", 0)
+    monkeypatch.setattr(incremental, "MIN_NEAR", 3)
+    monkeypatch.setattr(incremental, "NEAR_DIVISOR", 1000)
+    monkeypatch.setattr(incremental, "MAX_VALUES_RECOMPUTE", 0)
+    monkeypatch.setattr(incremental, "RECOMPUTE_COST_RATIO", 1 << 40)
     paths, write_back = [], Near.write_back
     monkeypatch.setattr(Near, "write_back", lambda near: paths.append(near) or write_back(near))
     return paths
@@ -178,9 +178,9 @@ def test_paths_among_near_variables_lead_to_the_same_optimum(name, C, few_near):
     assert model.certificate_.relative_gap <= 1e-9
 
 
-def test_who_is_not_near_is_behind_on_the_way_and_not_in_the_end(few_near, monkeypatch):
+def test_far_variables_lag_on_the_path_and_are_exact_at_its_end(few_near, monkeypatch):
     behind, in_the_end, gradient_of = [], [], Near.gradient_of
-    monkeypatch.setattr(Near, "gradient_of", lambda near, k: behind.append(near.lags) or gradient_of(near, k))
+    monkeypatch.setattr(Near, "gradient_of", lambda near, k: behind.append(near.is_stale) or gradient_of(near, k))
 
     def look(engine, exact=False):
         g = engine.matrix.product(engine.alpha) - engine.p + engine.b * engine.e
@@ -218,7 +218,7 @@ def test_near_variables_leave_no_trace_in_what_is_packed(number):
 
 @pytest.mark.parametrize("C", CS)
 @pytest.mark.parametrize("name", DATA)
-def test_what_is_forgotten_was_never_there(name, C):
+def test_forgetting_equals_never_having_learned(name, C):
     X, y = DATA[name](150)
     gone = np.random.default_rng(5).permutation(150)[:50]
     rest = np.setdiff1d(np.arange(150), gone)
@@ -262,7 +262,7 @@ def small_models():
 
 
 def many_features(n):
-    """So many that the bits of a kernel value depend on which are computed with it."""
+    """So many features that the bits of a kernel value depend on the values computed with it."""
     X = np.random.default_rng(8).standard_normal((n, 97))
     return X, np.where(X[:, 0] + X[:, 1] ** 2 > 0.7, 1, -1)
 
@@ -292,7 +292,7 @@ def test_a_purge_leaves_no_trace_in_any_bit(number):
     assert len(model.ids_) == 0
 
 
-def test_of_no_points_there_is_no_ball_to_have_attributes():
+def test_a_ball_without_points_has_no_attributes():
     ball = IncrementalSVDD(nu=None, kernel="linear").fit([[0.0, 0.0], [2.0, 0.0], [8.0, 0.0]])
     names = ("radius_", "offset_", "center_", "certificate_", "solution_")
     assert all(hasattr(ball, name) for name in names)
@@ -307,7 +307,7 @@ def test_of_no_points_there_is_no_ball_to_have_attributes():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_constant_in_the_kernel_hides_no_change_of_a_gradient(seed):
-    """Beside 1e6 points a hundredth apart count as dependent, and slides along them moved gradients by 1, unseen."""
+    """Beside 1e6, points 0.01 apart count as dependent; moves along them once changed gradients by 1 unnoticed."""
     rng, n = np.random.default_rng(seed), 120
     X = np.linspace(0.0, 1.0, n)[:, None]
     t = 100.0 * (np.sign(X[:, 0] - 0.5) + 0.1 * rng.normal(size=n))
@@ -316,18 +316,18 @@ def test_a_constant_in_the_kernel_hides_no_change_of_a_gradient(seed):
     for gone in (np.arange(0, n, 3), np.arange(1, n, 3)):
         engine = model._streams[0].engine
         computed = engine.matrix.product(engine.alpha) - engine.p + engine.b * engine.e
-        engine.measure()
+        engine.update_floor()
         assert np.abs(engine.g - computed).max() <= engine.figures[incremental.FLOOR]
         assert model.certificate_.relative_gap < 1e-9
         model.forget(gone)
 
 
-def test_a_state_with_most_variables_wrong_is_solved_anew_and_not_led_one_by_one():
-    """Where the kernel's rank is full, round-off sent 300 of 700 back and forth for a quarter of a minute."""
+def test_a_state_with_most_variables_wrong_is_solved_again():
+    """With a kernel of full rank, round-off once moved 300 of 700 variables back and forth for 15 seconds."""
     X, y = make_moons(200, noise=0.3, random_state=0)
     model = IncrementalSVC(C=10.0).fit(X, y)
     best, (stream,) = model.certificate_.objective, model._streams
-    seat(stream.engine, np.zeros(200), 0.0, lead=False)
+    set_optimum(stream.engine, np.zeros(200), 0.0, lead=False)
     before = model.n_pivots_
     settle(stream, optimum)
     assert model.n_pivots_ - before < 20
@@ -381,7 +381,7 @@ TAMPERED = {
 
 
 @pytest.mark.parametrize("name", TAMPERED)
-def test_what_was_tampered_with_is_refused(name):
+def test_manipulated_states_are_refused(name):
     X, y = moons(40)
     arrays, facts = IncrementalSVC(C=10.0).fit(X, y)._pack()
     fresh = IncrementalSVC(C=10.0)
@@ -504,7 +504,7 @@ def test_every_row_of_the_path_is_an_optimum_but_for_the_point_under_way(number)
 
 
 def test_between_two_rows_of_the_path_nothing_bends():
-    # A breakpoint at which a column was missing had no row: half way between its neighbours nobody was optimal.
+    # A breakpoint with a missing column once had no row, and the path was not optimal between its neighbours.
     X, y = moons(60)
     path = IncrementalSVC(C=10.0, gamma=0.5).fit(X, y).path()
     Q = np.outer(y, y) * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
@@ -557,7 +557,7 @@ def test_memory_is_columns_of_margin_points_only():
     assert engine.inverse.shape[0] <= 4 * len(engine.margin) + 64
 
 
-def test_a_spoiled_inverse_is_noticed_and_made_anew():
+def test_a_spoiled_inverse_is_detected_and_computed_again():
     X, y = moons(200)
     model = IncrementalSVC(C=10.0, gamma=1.0).fit(X[:150], y[:150])
     engine = model._streams[0].engine
@@ -604,7 +604,7 @@ def test_a_batch_that_fails_leaves_the_model_as_it_was():
 
 
 class Fragile:
-    """A kernel that fails after a number of calls."""
+    """A kernel that raises after a number of calls."""
 
     def __init__(self, error):
         self.left, self.error = 10**9, error
@@ -648,13 +648,13 @@ def test_kernels_without_a_path_are_refused(kernel, message):
         IncrementalSVC(kernel=kernel).fit(X, y)
 
 
-def test_an_indefinite_callable_is_found_out():
+def test_an_indefinite_callable_is_detected():
     X, y = moons(40)
     with pytest.raises(ProblemError, match="positive semidefinite"):
         IncrementalSVC(C=100.0, kernel=lambda A, B: -(A @ B.T)).fit(X, y)
 
 
-def test_ids_go_on_counting_and_names_may_be_given():
+def test_ids_continue_and_may_be_given():
     X, y = moons(12)
     model = IncrementalSVC().partial_fit(X[:4], [-1, 1, -1, 1])
     model.partial_fit(X[4:6], y[4:6], ids=[70, 50])
@@ -674,7 +674,7 @@ def test_unseen_points_far_away_and_plain_lists():
     assert isinstance(model._streams[0].gram, GrowingGram)
 
 
-def test_ctrl_c_waits_for_what_must_not_be_interrupted():
+def test_ctrl_c_is_deferred_in_an_uninterruptible_block():
     done = []
 
     def work():

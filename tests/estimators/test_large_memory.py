@@ -27,7 +27,7 @@ def mapped(tmp_path_factory):
 
 
 def peak_of(work):
-    """What some work comes to, and the peak of the memory it takes, in bytes."""
+    """Return a function's result and its peak of memory in bytes."""
     release_memory()
     tracemalloc.start()
     try:

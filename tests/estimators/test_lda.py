@@ -22,7 +22,7 @@ def near(found, expected, part=1e-8):
 
 
 def differences(model):
-    """Of coefficients and intercepts, of which a constant for all classes means nothing."""
+    """Return coefficients and intercepts up to a constant for all classes, which changes no prediction."""
     if len(model.coef_) == 1:
         return model.coef_, model.intercept_
     return np.diff(model.coef_, axis=0), np.diff(model.intercept_)

@@ -121,7 +121,7 @@ def test_every_solver_without_bounds_gives_the_same_raw_answer(solver):
 
 
 @pytest.mark.parametrize("solver", ["smo", "working-set", "lotka-volterra", "frank-wolfe", "incremental"])
-def test_solvers_of_bounds_refuse_and_say_who_takes_it(solver):
+def test_solvers_of_bounds_refuse_and_name_the_others(solver):
     with pytest.raises(SolverMismatch, match=rf"'{solver}' does not solve problems of kind 'affine'.*'gradient-flow'"):
         LSSVC(solver=solver).fit(B[:20], LABELS[:20])
 
@@ -180,7 +180,7 @@ def test_one_point_a_class_and_one_point_of_all():
     assert LSSVR().fit([[3.0]], [7.0]).predict([[1.0]]) == pytest.approx(7.0)
 
 
-def test_a_singular_limit_is_told_by_its_gap():
+def test_a_singular_limit_shows_in_its_gap():
     with pytest.warns(ConvergenceWarning, match=r"Certified relative gap"):
         LSSVR(1e14, kernel="linear").fit(X, Z)
 

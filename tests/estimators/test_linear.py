@@ -73,8 +73,8 @@ def test_columns_that_are_far_apart_are_certified_however_few_points():
 
 
 def test_a_bound_by_any_weights_is_a_bound():
-    """Weak duality: whatever weights are handed in, no bound passes the optimum, and one that leaves more in doubt than
-    α alone does is not taken."""
+    """Weak duality: for any given weights no bound exceeds the optimum, and a bound with a larger error than that of
+    α alone is not used."""
     problem = problems.svc(Gram(BADLY_SCALED, "linear"), SIGNS, 1.0)
     solution = solve(problem, "interior-point")
     certifier, optimum = dualflow.core.certificate.Certifier(problem), solution.certificate.lower_bound

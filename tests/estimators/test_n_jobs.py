@@ -1,4 +1,4 @@
-"""Pairs of classes side by side: the bits of one after another, and the same endings."""
+"""Pairs of classes in threads: the same bits as in sequence, and the same errors and interrupts."""
 
 import itertools
 import multiprocessing
@@ -23,7 +23,7 @@ DIGITS = load_digits(return_X_y=True)
 X, Y = DIGITS[0][:600] / 16, DIGITS[1][:600]
 IRIS = load_iris(return_X_y=True)
 WAYS = {
-    "settled": {},
+    "direct": {},
     "runs": {"refine": False},
     "linear": {"kernel": "linear", "C": 0.1},
     "squared hinge": {"loss": "squared_hinge"},
@@ -33,13 +33,13 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_answers_do_not_depend_on_it(way):
+def test_results_do_not_depend_on_n_jobs(way):
     rows = slice(0, 150) if way == "stochastic" else slice(None)
     data = X[rows] @ X[rows].T if way == "precomputed" else X[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         # What 1 and -1 mean is one matter for all ways.
-        numbers = (None, 1, 2, -1, 7) if way == "settled" else (None, 2, 7)
+        numbers = (None, 1, 2, -1, 7) if way == "direct" else (None, 2, 7)
         models = [SVC(n_jobs=jobs, **{"random_state": 0} | WAYS[way]).fit(data, Y[rows]) for jobs in numbers]
     first = models[0]
     for model in models[1:]:
@@ -53,23 +53,23 @@ def test_answers_do_not_depend_on_it(way):
         np.testing.assert_array_equal(model.decision_function(data), first.decision_function(data))
 
 
-def test_so_many_are_at_work_at_once(monkeypatch):
+def test_n_jobs_threads_work_at_the_same_time(monkeypatch):
     honest, together = pair_batch.solve_small_pairs, threading.Barrier(3)
-    who = set()
+    thread_ids = set()
 
     def meets(*given):
-        if threading.get_ident() not in who:
-            who.add(threading.get_ident())
+        if threading.get_ident() not in thread_ids:
+            thread_ids.add(threading.get_ident())
             together.wait(60)
         return honest(*given)
 
     monkeypatch.setattr(pair_batch, "solve_small_pairs", meets)
     SVC(n_jobs=3).fit(X, Y)
-    assert len(who) == 3
-    assert threading.get_ident() not in who
+    assert len(thread_ids) == 3
+    assert threading.get_ident() not in thread_ids
 
 
-def test_what_the_number_means(monkeypatch):
+def test_the_meaning_of_n_jobs(monkeypatch):
     assert jobs_of(None) == 1
     assert jobs_of(3) == 3
     assert jobs_of(np.int64(2)) == 2
@@ -91,8 +91,8 @@ def test_circuits_wait_for_one_another():
     assert engine.jobs == 1
 
 
-@pytest.mark.parametrize("where", ["settled", "runs"])
-def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
+@pytest.mark.parametrize("where", ["direct", "runs"])
+def test_ctrl_c_reaches_all_threads_and_keeps_the_state_reached(where, monkeypatch):
     honest, calls, count = pair_batch.solve_small_pairs, [], itertools.count(1)
     options = {"C": 1e6, "tol": 1e-12, "solver": "smo"} if where == "runs" else {}
     heard_by_all, fail = threading.Event(), _solving.Solving.fail
@@ -101,7 +101,7 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
     def strikes(*given):
         calls.append(1)
         number = next(count)
-        if number == 3:  # whoever makes this call has done with all pairs of the first class, or of the second
+        if number == 3:  # this call comes after all pairs of the first class, or of the second
             signal.raise_signal(signal.SIGINT)
         if number >= 3:
             heard_by_all.wait(60)
@@ -112,7 +112,7 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
             signal.raise_signal(signal.SIGINT)
             heard_by_all.wait(60)
 
-    if where == "settled":
+    if where == "direct":
         monkeypatch.setattr(pair_batch, "solve_small_pairs", strikes)
     else:
         options["callback"] = heard
@@ -122,7 +122,7 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
     assert len(ended) == 45
     assert Status.INTERRUPTED in ended
     assert all(each in (Status.INTERRUPTED, Status.OPTIMAL) for each in ended[12:])
-    if where == "settled":
+    if where == "direct":
         assert len(calls) <= 4
         assert set(ended[:9]) == {Status.OPTIMAL} or set(ended[9:17]) == {Status.OPTIMAL}
     assert model.fit_status_ == 1
@@ -132,12 +132,12 @@ def test_ctrl_c_reaches_all_and_keeps_what_there_is(where, monkeypatch):
 def test_ctrl_c_ends_all_threads_and_leaves_the_model_as_it_was(monkeypatch):
     model = SVC(n_jobs=2).fit(*IRIS)
     before = model.dual_coef_
-    told, heard, fail = [], threading.Event(), _solving.Solving.fail
+    calls, heard, fail = [], threading.Event(), _solving.Solving.fail
     monkeypatch.setattr(_solving.Solving, "fail", lambda self, error: [fail(self, error), heard.set()])
 
     def strikes(progress):
-        told.append(1)
-        if len(told) == 1:
+        calls.append(1)
+        if len(calls) == 1:
             signal.raise_signal(signal.SIGINT)
             heard.wait(60)
 
@@ -173,14 +173,14 @@ def test_time_is_that_of_the_whole_fit():
     assert len(slow.solutions_) == 45
 
 
-def test_shares_of_time_count_those_side_by_side():
+def test_time_shares_count_the_threads():
     engine = type("Engine", (), {"quantum": False})()
     for jobs, share in ((1, 10.0), (2, 20.0), (100, 100.0)):
         solving = _solving.Solving(SVC(n_jobs=jobs, time_limit=100.0), None, [0] * 10, engine)
-        assert solving.share_of()[0] == pytest.approx(share, rel=1e-2)
+        assert solving.time_share()[0] == pytest.approx(share, rel=1e-2)
 
 
-def test_a_callback_is_called_by_one_at_a_time():
+def test_a_callback_is_called_by_one_thread_at_a_time():
     inside, most = [], []
 
     def callback(progress):

@@ -48,8 +48,8 @@ def test_classifiers_are_those_of_scikit_learn_and_of_cvxopt(k):
     given = {"nu": most * rng.uniform(0.6, 0.95), **KERNELS[k % 3]}
     ours = NuSVC(**given).fit(points, labels, weight)
     theirs = svm.NuSVC(**given, tol=1e-8).fit(points, labels, weight)
-    wanted = theirs.decision_function(points)
-    np.testing.assert_allclose(ours.decision_function(points), wanted, atol=1e-4 * np.abs(wanted).max())
+    expected = theirs.decision_function(points)
+    np.testing.assert_allclose(ours.decision_function(points), expected, atol=1e-4 * np.abs(expected).max())
     assert ours.certificate_.reaches(1e-9)
     reference = solve(ours.solution_.problem, "cvxopt", tol=1e-12).certificate.objective
     assert ours.certificate_.objective == pytest.approx(reference, rel=1e-7)
@@ -111,7 +111,7 @@ def test_a_nu_out_of_range_is_an_error(nu):
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_classes_that_meet_have_no_margin(kernel):
+def test_overlapping_classes_have_no_margin(kernel):
     points = np.repeat(RNG.normal(size=(20, 2)), 2, axis=0)  # every point is of both classes
     with pytest.raises(FitError, match=r"the margin rho is 0.*Raise nu") as caught:
         NuSVC(nu=0.5, kernel=kernel).fit(points, np.tile([0, 1], 20))
@@ -133,26 +133,26 @@ def test_class_weights_are_weights_of_points():
 
 @pytest.mark.parametrize("solver", ["interior-point", "level-search", "cvxopt"])
 def test_every_solver_of_two_equalities_finds_the_same_model(solver):
-    wanted = NuSVC(nu=0.5, gamma=0.3).fit(X, LABELS).decision_function(NEW)
+    expected = NuSVC(nu=0.5, gamma=0.3).fit(X, LABELS).decision_function(NEW)
     found = NuSVC(nu=0.5, gamma=0.3, solver=solver).fit(X, LABELS).decision_function(NEW)
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
     values = NuSVR(nu=0.5, gamma=0.3, solver=solver).fit(X, VALUES).predict(NEW)
     np.testing.assert_allclose(values, NuSVR(nu=0.5, gamma=0.3).fit(X, VALUES).predict(NEW), atol=1e-5)
 
 
 def test_data_of_every_kind_make_the_same_model(tmp_path):
     plain = NuSVC(nu=0.5, kernel="linear").fit(X, LABELS)
-    wanted = plain.decision_function(NEW)
-    np.testing.assert_allclose(NEW @ plain.coef_[0] + plain.intercept_[0], wanted, atol=1e-9)
+    expected = plain.decision_function(NEW)
+    np.testing.assert_allclose(NEW @ plain.coef_[0] + plain.intercept_[0], expected, atol=1e-9)
     sparse = NuSVC(nu=0.5, kernel="linear").fit(scipy.sparse.csr_array(X), LABELS)
-    np.testing.assert_allclose(sparse.decision_function(NEW), wanted, atol=1e-7)
+    np.testing.assert_allclose(sparse.decision_function(NEW), expected, atol=1e-7)
     assert scipy.sparse.issparse(sparse.coef_)
     given = NuSVC(nu=0.5, kernel="precomputed").fit(X @ X.T, LABELS)
-    np.testing.assert_allclose(given.decision_function(NEW @ X.T), wanted, atol=1e-7)
+    np.testing.assert_allclose(given.decision_function(NEW @ X.T), expected, atol=1e-7)
     called = NuSVC(nu=0.5, kernel=lambda A, B: A @ B.T).fit(X, LABELS)
-    np.testing.assert_allclose(called.decision_function(NEW), wanted, atol=1e-7)
+    np.testing.assert_allclose(called.decision_function(NEW), expected, atol=1e-7)
     again = pickle.loads(pickle.dumps(clone(plain).fit(X, LABELS)))
-    np.testing.assert_array_equal(again.decision_function(NEW), wanted)
+    np.testing.assert_array_equal(again.decision_function(NEW), expected)
     for model in (plain, NuSVR(nu=0.3).fit(X, VALUES)):
         model.save(tmp_path / "model")
         np.testing.assert_array_equal(load(tmp_path / "model").predict(NEW), model.predict(NEW))
@@ -201,7 +201,7 @@ def test_limits_callbacks_and_probabilities_are_those_of_an_svc():
     assert warm.fit(X, LABELS).n_iter_[0] <= first
 
 
-def test_ctrl_c_keeps_what_there_is():
+def test_ctrl_c_keeps_the_state_reached():
     def strike(progress):
         raise KeyboardInterrupt
 

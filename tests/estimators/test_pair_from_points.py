@@ -1,5 +1,5 @@
-"""Two classes of a few thousand points are solved by the rows they ask for: a run's answers, and certificates of values
-computed anew."""
+"""Two classes of a few thousand points are solved with the kernel rows they need: a run's results, and certificates of
+kernel values computed again."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_the_answer_is_that_of_libsvm_and_the_certificate_that_of_a_fresh_look(n
     np.testing.assert_allclose(again.multiplier_interval, solution.certificate.multiplier_interval, atol=1e-9)
 
 
-def test_of_few_support_vectors_few_rows_are_made(no_runs):
+def test_few_support_vectors_take_few_kernel_rows(no_runs):
     X, y = SETS["moons"]
     model = SVC(C=10.0).fit(X, y)
     few = len(model.support_)
@@ -70,7 +70,7 @@ def test_of_few_support_vectors_few_rows_are_made(no_runs):
 
 
 @pytest.mark.parametrize(("n", "C", "flipped"), [(3600, 0.1, 0.5), (3000, 10.0, 0.0)])
-def test_of_cheap_rows_many_are_made_whether_who_has_one_is_held_or_free(n, C, flipped, no_runs):
+def test_many_cheap_rows_are_made_for_bounded_and_free_variables(n, C, flipped, no_runs):
     rng = np.random.default_rng(0)
     X, y = make_classification(n, 20, n_informative=10, random_state=20)
     y[rng.random(n) < flipped] ^= 1
@@ -83,7 +83,7 @@ def test_of_cheap_rows_many_are_made_whether_who_has_one_is_held_or_free(n, C, f
 
 
 @pytest.mark.parametrize(("m", "C", "many_free"), [(3, 1.0, False), (8, 100.0, True)])
-def test_samples_say_how_many_will_be_held_and_how_many_free(m, C, many_free):
+def test_samples_predict_the_numbers_of_bounded_and_free_variables(m, C, many_free):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4400, m))
     y = (X[:, 0] * X[:, 1] + 0.3 * X[:, 2] > 0) ^ (rng.random(4400) < 0.1)
@@ -102,7 +102,7 @@ def test_samples_say_how_many_will_be_held_and_how_many_free(m, C, many_free):
         assert found.figures[0, 0] - found.figures[0, 1] <= 1e-11 * abs(found.figures[0, 0])
 
 
-def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_runs):
+def test_all_rows_are_made_in_one_batch_up_to_a_number_of_points(monkeypatch, no_runs):
     fits_with(monkeypatch, min_rows_float32=np.inf)  # all in float64
     X, y = SETS["overlap"]
     model = SVC(C=10.0).fit(X, y)
@@ -123,8 +123,8 @@ def test_more_points_of_many_free_variables_are_left_to_a_run():
     assert model.certificate_.relative_gap <= 1e-9
 
     def pair(updates):
-        told = other(max_row_share=1, max_rows=900, max_updates=updates)
-        return PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=told)[0]
+        thresholds = other(max_row_share=1, max_rows=900, max_updates=updates)
+        return PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=thresholds)[0]
 
     assert pair(100_000).certificate.relative_gap <= 1e-11
     assert pair(50) is None  # updates, and not the end
@@ -134,22 +134,22 @@ def test_where_most_are_at_their_bounds_more_rows_are_made():
     X, y = make_classification(900, 8, flip_y=0.3, random_state=0)
     gram, groups = Gram(X), [np.flatnonzero(y == k) for k in (0, 1)]
     bounds = [np.full(len(group), 1.0) for group in groups]
-    told = other(max_row_share=0.4)
-    pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=told)[0]
+    thresholds = other(max_row_share=0.4)
+    pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=thresholds)[0]
     assert pair.certificate.relative_gap <= 1e-11
     many = np.count_nonzero(pair.alpha)
-    assert many > told.max_row_share * 900
+    assert many > thresholds.max_row_share * 900
     wide = np.random.default_rng(0).normal(size=(900, 8))  # nearly all are support vectors, and at their bounds
-    all_of_them = PairBatch(Gram(wide), groups, np.concatenate(bounds), 1e-3, thresholds=told)[0]
+    all_of_them = PairBatch(Gram(wide), groups, np.concatenate(bounds), 1e-3, thresholds=thresholds)[0]
     assert all_of_them.certificate.relative_gap <= 1e-11
-    assert np.count_nonzero(all_of_them.alpha) > told.max_row_share_bounded * 900
-    told = other(max_row_share=0.4, max_values_bounded=900 * (many - 10))
-    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=told)[0] is None
+    assert np.count_nonzero(all_of_them.alpha) > thresholds.max_row_share_bounded * 900
+    thresholds = other(max_row_share=0.4, max_values_bounded=900 * (many - 10))
+    assert PairBatch(gram, groups, np.concatenate(bounds), 1e-3, thresholds=thresholds)[0] is None
 
 
 @pytest.fixture
 def other_rows(monkeypatch):
-    """Rows of another kernel than the problem's."""
+    """Replace the kernel rows by those of another kernel."""
     solve = from_points.solve_points
 
     def otherwise(points, half, *rest):
@@ -159,12 +159,12 @@ def other_rows(monkeypatch):
 
 
 @pytest.mark.usefixtures("other_rows")
-def test_what_is_certified_is_what_the_points_say_and_not_the_rows(monkeypatch):
+def test_certificates_use_the_points_and_not_the_rows(monkeypatch):
     X, y = SETS["moons"]
     order, m = np.argsort(y, kind="stable"), int((y == 0).sum())
     fits_with(monkeypatch, min_rows_float32=np.inf)
-    told = other(min_rows_float32=np.inf)
-    found = pair_from_points(Gram(X), order, m, np.full(len(X), 10.0), -1.0, thresholds=told)
+    thresholds = other(min_rows_float32=np.inf)
+    found = pair_from_points(Gram(X), order, m, np.full(len(X), 10.0), -1.0, thresholds=thresholds)
     objective, bound = found.figures[0, :2]
     assert objective - bound > 1e-3 * abs(objective)
     model = SVC(C=10.0).fit(X, y)  # which leaves it to a run
@@ -173,7 +173,7 @@ def test_what_is_certified_is_what_the_points_say_and_not_the_rows(monkeypatch):
 
 @pytest.mark.usefixtures("other_rows", "no_runs")
 @pytest.mark.parametrize("C", [1.0, 10.0])
-def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(C, monkeypatch):
+def test_violators_missed_by_float32_rows_join_the_working_set(C, monkeypatch):
     X, y = SETS["moons"]
     fits_with(monkeypatch, min_rows_float32=0)
     monkeypatch.setattr(
@@ -211,7 +211,7 @@ def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(C, monkeypa
         (8193, 64, False),
     ],
 )
-def test_how_many_points_it_suits(n, m, suits):
+def test_the_number_of_points_it_suits(n, m, suits):
     assert suits_points(Gram(np.random.default_rng(0).normal(size=(n, m))), n) == suits
 
 
@@ -244,7 +244,7 @@ def test_few_points_of_bits_are_left_to_their_matrix():
     assert suit_together(Gram(X + 0.1), 600)
 
 
-def test_a_pair_of_several_classes_may_be_twice_as_heavy():
+def test_a_pair_of_several_classes_may_take_twice_the_work():
     gram = Gram(np.random.default_rng(0).normal(size=(4000, 300)))
     assert not suits_points(gram, 4000)
     assert suits_points(gram, 4000, of_several=True)
@@ -264,9 +264,9 @@ def test_other_kernels_and_sparse_points_are_left_alone():
 def test_vectors_that_do_not_fit_are_refused():
     ones, figures = np.ones(4), np.empty(9)
     for m, upper, values in ((0, ones, ones), (4, ones, ones), (2, ones[:3], ones), (2, ones, ones[:3])):
-        with pytest.raises(ValueError, match="pair's vectors"):
+        with pytest.raises(ValueError, match="vectors of a pair"):
             project_pair(m, upper, 1.0, ones, values.copy(), np.ones(4), figures)
-        with pytest.raises(ValueError, match="pair's vectors"):
+        with pytest.raises(ValueError, match="vectors of a pair"):
             certify_pair(m, upper, 1.0, ones, ones, values, figures, 2.0)
     project_pair(2, ones, 1.0, np.array([1.0, 1.0, 0.0, 0.0]), ones.copy(), np.ones(4), figures)
     assert np.isnan(figures).all()  # far from feasible: no figures
@@ -274,7 +274,7 @@ def test_vectors_that_do_not_fit_are_refused():
     assert np.isnan(figures).all()
 
 
-def test_no_array_of_the_callers_is_touched():
+def test_arrays_of_the_caller_are_unchanged():
     X, y = SETS["moons"]
     X, y, weight = X.copy(), y.copy(), np.ones(len(X))
     for array in (X, y, weight):
@@ -292,7 +292,7 @@ def test_the_problem_is_the_one_that_is_posed():
     assert certify(posed, solution.alpha).relative_gap <= 1e-11
 
 
-def test_the_bias_is_in_the_middle_where_nobody_is_free(no_runs):
+def test_the_bias_is_in_the_middle_without_free_variables(no_runs):
     X, y = make_moons(400, noise=0.1, random_state=0)
     model = SVC(C=1e-4).fit(X, y)
     certificate = model.certificate_

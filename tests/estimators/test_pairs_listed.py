@@ -1,4 +1,4 @@
-"""Lists of pairs of classes: what the compiled calls say of them is what a `Certifier` says of each."""
+"""Lists of pairs of classes: the compiled calls certify them as a `Certifier` certifies each."""
 
 import numpy as np
 import pytest
@@ -49,8 +49,8 @@ def test_certificates_are_a_certifiers(name, kernel):
 
 
 @pytest.mark.parametrize("alpha", [np.full(100, 0.3), np.arange(100.0), np.r_[np.full(50, 2.0), np.zeros(50)]], ids=len)
-def test_what_is_no_optimum_gets_the_gap_it_has_or_none(alpha, monkeypatch):
-    """α is anything: what is feasible gets a certifier's figures, and what is not gets none."""
+def test_a_point_off_the_optimum_gets_its_gap_or_none(alpha, monkeypatch):
+    """Any α: a feasible one gets a certifier's values, an infeasible one gets none."""
     X = SETS["iris"][0]
     gram, groups, upper = Gram(X[:100]), [np.arange(50), np.arange(50, 100)], [np.ones(50)] * 2
     batches = []
@@ -101,18 +101,18 @@ def test_pairs_that_are_hard_and_large_are_left_to_runs():
     assert found[0].certificate.within(1e-9)
 
 
-def test_dear_pairs_may_be_larger_and_harder_among_many():
+def test_expensive_pairs_may_be_larger_and_harder_among_many():
     """Of more features than the compiled kernel takes, where a run would compute most of a matrix for each pair."""
-    told = other(max_pair_points=0, max_pair_numbers_wide_shared=0)  # nor by the rows they ask for
+    thresholds = other(max_pair_points=0, max_pair_numbers_wide_shared=0)  # nor by kernel rows on demand
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 850)
-    for width, settled in ((65, True), (64, False)):
+    for width, is_direct in ((65, True), (64, False)):
         X = rng.normal(size=(2550, width)) * np.where(np.arange(width) < 8, 1.0, 0.01)
         gram, groups = Gram(X), [np.flatnonzero(y == k) for k in range(3)]
         bounds = [np.full(850, 5.0)] * 3
-        pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-6, thresholds=told)[0]
-        assert (pair is not None) == settled
-        if settled:
+        pair = PairBatch(gram, groups, np.concatenate(bounds), 1e-6, thresholds=thresholds)[0]
+        assert (pair is not None) == is_direct
+        if is_direct:
             assert certify(posed(gram, groups, bounds, 0, 1), pair.alpha).within(1e-9)
 
 

@@ -39,7 +39,7 @@ def no_runs(monkeypatch):
 
 
 def watched(**parameters):
-    """The same model by a run for each pair: somebody looks on."""
+    """Return the same model by a run for each pair, which a callback forces."""
     return SVC(callback=lambda progress: False, **parameters)
 
 
@@ -138,18 +138,18 @@ def test_kernel_values_without_digits_are_left_to_a_run(monkeypatch):
     X, y = rng.normal(size=(12, 3)) + 1e5, np.arange(12) % 2
     groups, upper = [np.flatnonzero(y == k) for k in range(2)], [np.full(6, 0.003)] * 2
 
-    def settled(points, told=USUAL):
+    def batch_results(points, thresholds=USUAL):
         gram = Gram(points, "poly", degree=3, coef0=1.0, gamma=1.0)
-        return list(PairBatch(gram, groups, np.concatenate(upper), 1e-6, thresholds=told))
+        return list(PairBatch(gram, groups, np.concatenate(upper), 1e-6, thresholds=thresholds))
 
-    assert settled(X) == [None]
-    assert settled(X - X.mean(axis=0)) != [None]
-    # Without a look at the digits, what float64 may have rounded away says the same.
-    assert settled(X, other(min_relative_spread=-1.0)) == [None]
+    assert batch_results(X) == [None]
+    assert batch_results(X - X.mean(axis=0)) != [None]
+    # Without the check of digits, the result is the same.
+    assert batch_results(X, other(min_relative_spread=-1.0)) == [None]
 
 
 @pytest.mark.parametrize("bound", [0.0, np.inf])
-def test_bounds_that_are_none_are_left_to_a_run(bound):
+def test_infinite_bounds_are_left_to_a_run(bound):
     X, y = SETS["iris"]
     groups = [np.flatnonzero(y == k) for k in range(3)]
     upper = [np.ones(50) for _ in range(3)]
@@ -184,7 +184,7 @@ def test_ctrl_c_in_the_middle_is_raised_or_keeps_what_there_is(monkeypatch, coun
     assert model.fit_status_ == 1
 
 
-def test_no_time_is_a_model_still():
+def test_a_tiny_time_limit_still_gives_a_model():
     X, y = SETS["digits"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -208,7 +208,7 @@ def test_no_time_is_a_model_still():
     ],
     ids=str,
 )
-def test_whoever_asks_for_another_way_gets_it(other, monkeypatch):
+def test_a_requested_run_is_used(other, monkeypatch):
     monkeypatch.setattr(pair_batch, "solve_small_pairs", None)
     X, y = SETS["two"]
     with warnings.catch_warnings():
@@ -216,7 +216,7 @@ def test_whoever_asks_for_another_way_gets_it(other, monkeypatch):
         assert SVC(**other).fit(X, y).score(X, y) > 0.9
 
 
-def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_runs, monkeypatch):
+def test_unrefined_results_take_a_run_where_it_is_faster(no_runs, monkeypatch):
     X, y = SETS["two"]
     model = SVC(refine=False, tol=1e-3).fit(X, y)
     assert not model.solution_.refined
@@ -224,7 +224,7 @@ def test_answers_that_nobody_refines_take_a_run_where_that_may_end_sooner(no_run
     assert model.solution_.provenance["refine"] is False
     assert SVC(tol=1e-3).fit(X, y).solution_.provenance["refine"] == "early"
     X, y = SETS["iris"]
-    monkeypatch.setattr(_one_vs_one, "RAW", len(y) - 1)
+    monkeypatch.setattr(_one_vs_one, "MAX_POINTS_UNREFINED", len(y) - 1)
     SVC().fit(X, y)
     monkeypatch.setattr(solve_module, "solve_directly", lambda *given: None)
     with pytest.raises(AssertionError, match="a run was made"):

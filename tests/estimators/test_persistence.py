@@ -1,4 +1,4 @@
-"""Saved models: equal to the bit in all they are and all that follows, byte-identical files, hostile files refused."""
+"""Saved models: equal to the bit, now and after further calls; byte-identical files; hostile files refused."""
 
 import errno
 import hashlib
@@ -63,12 +63,12 @@ TOPICS = np.arange(60) % 3
 
 
 def fits(*data, **more):
-    """Steps of a batch estimator: a fit, and another (warm-started, if that is asked for)."""
+    """Return the steps of a batch estimator: a fit, and another one (warm-started on request)."""
     return [lambda model: model.fit(*data, **more)] * 2
 
 
 def streams(X, y=None):
-    """Steps of a streaming one: three batches, the second a single point."""
+    """Return the steps of a stream: three batches, the second a single point."""
     classes = {} if y is None else {"classes": np.unique(y)}
     return [
         lambda model, part=part: model.partial_fit(X[part], *([] if y is None else [y[part]]), **classes)
@@ -189,9 +189,9 @@ def reload(model, folder):
 
 # --- equality to the bit ---------------------------------------------------------------------------
 
-#: What a Gram keeps for speed or counts, and makes again.
+#: Attributes of a Gram that are caches or counters, and made again.
 _KEPT_FOR_SPEED = {"_radial", "_rows", "_full", "entries_computed"}
-#: Certificates that are made already; whether made or not, they are looked at.
+#: Certificates, which are compared whether they are computed already or not.
 _MADE, _SAID = {"certified", "raw_certified"}, ("certificate", "raw_certificate", "status", "raw_status")
 
 
@@ -234,27 +234,27 @@ def differences(first, second, where="model", clocks=True):
                 yield from differences(parts[0][name], parts[1][name], f"{where}.{name}", clocks)
 
 
-def _parts(thing):
-    if isinstance(thing, dict):
-        return thing
-    if isinstance(thing, Stream):  # kernel columns and near variables are kept for speed only
-        arrays, facts = thing.pack()
+def _parts(value):
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, Stream):  # kernel columns and near variables are kept for speed only
+        arrays, facts = value.pack()
         return arrays | facts
-    if isinstance(thing, KernelMatrix):
-        return {name: value for name, value in vars(thing).items() if name not in _KEPT_FOR_SPEED}
-    if isinstance(thing, EcoSVC):  # what newcomers find is made anew, to the same bits: see the lives
-        assert thing.dual_coef_.shape[1] == len(thing.support_)  # made, if nobody had asked yet
-        return {name: value for name, value in vars(thing).items() if name != "_standing"}
-    if isinstance(thing, SVC):
-        assert len(thing.solutions_)  # made, if nobody had asked yet
-    if isinstance(thing, Support):
-        return {"gram": thing.gram}  # made, if nobody had asked yet
-    if isinstance(thing, Solution):
-        parts = {f.name: getattr(thing, f.name) for f in fields(thing) if f.name not in _MADE}
-        return parts | {name: getattr(thing, name) for name in _SAID}
-    if is_dataclass(thing):
-        return {f.name: getattr(thing, f.name) for f in fields(thing)}
-    return vars(thing) if hasattr(thing, "__dict__") and not callable(thing) else None
+    if isinstance(value, KernelMatrix):
+        return {name: value for name, value in vars(value).items() if name not in _KEPT_FOR_SPEED}
+    if isinstance(value, EcoSVC):  # the cached state is made again with the same bits
+        assert value.dual_coef_.shape[1] == len(value.support_)  # computed on access
+        return {name: value for name, value in vars(value).items() if name != "_standing"}
+    if isinstance(value, SVC):
+        assert len(value.solutions_)  # computed on access
+    if isinstance(value, Support):
+        return {"gram": value.gram}  # computed on access
+    if isinstance(value, Solution):
+        parts = {f.name: getattr(value, f.name) for f in fields(value) if f.name not in _MADE}
+        return parts | {name: getattr(value, name) for name in _SAID}
+    if is_dataclass(value):
+        return {f.name: getattr(value, f.name) for f in fields(value)}
+    return vars(value) if hasattr(value, "__dict__") and not callable(value) else None
 
 
 def same(first, second, clocks=True):
@@ -272,7 +272,7 @@ def test_the_comparison_sees_a_last_bit():
     ]
 
 
-def test_every_class_that_can_be_saved_has_a_life_here():
+def test_every_class_that_can_be_saved_is_tested():
     assert set(LIVES) == set(CLASSES)
 
 
@@ -416,7 +416,7 @@ def test_solvers_are_made_again_from_the_catalogue(tmp_path):
     assert type(loaded.solver) is dualflow.GradientFlow
 
 
-def test_a_generator_goes_on_where_it_was(tmp_path):
+def test_a_generator_continues_where_it_was(tmp_path):
     model = SVC(random_state=np.random.RandomState(5)).fit(X, Y)
     loaded = reload(model, tmp_path)
     assert loaded.fit(X, Y).solution_.provenance["seed"] == model.fit(X, Y).solution_.provenance["seed"]
@@ -483,7 +483,7 @@ def test_a_subclass_and_an_unfitted_model_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("where", ["os.replace", "os.fsync", "zipfile._ZipWriteFile.write"])
-def test_a_full_disk_keeps_the_old_file_and_leaves_no_litter(tmp_path, monkeypatch, where):
+def test_a_full_disk_keeps_the_old_file_and_leaves_no_temporary_file(tmp_path, monkeypatch, where):
     file, model = tmp_path / "model", SVC().fit(X, Y)
     model.save(file)
     before = file.read_bytes()
@@ -522,7 +522,7 @@ print(dualflow.load({str(tmp_path / "model")!r}).C)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
-def test_files_can_be_read_by_whom_the_umask_says(tmp_path):
+def test_the_mode_of_a_file_follows_the_umask(tmp_path):
     (tmp_path / "plain").touch()
     SVC().fit(X, Y).save(tmp_path / "folder" / "model")
     assert (tmp_path / "folder" / "model").stat().st_mode == (tmp_path / "plain").stat().st_mode
@@ -547,7 +547,7 @@ def _saved(model):
 
 @pytest.fixture
 def no_sync(monkeypatch):
-    """Thousands of files are written here, none of which must outlive a power cut."""
+    """Skip fsync: thousands of files are written here."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
@@ -559,7 +559,7 @@ def refused(path, content, match=None):
 
 
 def seal(content):
-    """Content that ends in its own digest again, as somebody would make who knows the format."""
+    """Return content that ends with its digest, as an attacker who knows the format would make it."""
     return content[:-64] + hashlib.sha256(content[:-64]).hexdigest().encode()
 
 
@@ -621,7 +621,7 @@ def test_a_flipped_byte_anywhere_is_refused(small, tmp_path):
 
 
 def test_flipped_bytes_under_a_new_seal_are_refused_or_make_a_sound_model(small, tmp_path):
-    """Behind the first line of defence: the digest at the end is right."""
+    """The digest at the end is right, so the other checks must refuse."""
     _, content = small
     rng, path, outcomes = np.random.default_rng(0), tmp_path / "m", {"refused": 0, "sound": 0}
     for position in range(0, len(content) - 64, 23):
@@ -747,7 +747,7 @@ def test_bombs_are_refused(small, tmp_path):
     [b"", b"[]", b"{}", b"nonsense", b"\xff", b"[" * 200_000, b'{"format": NaN}', b"1" * 5000],
     ids=["empty", "list", "dict", "text", "bytes", "deep", "nan", "long"],
 )
-def test_headers_that_are_none_are_refused(small, tmp_path, text):
+def test_invalid_headers_are_refused(small, tmp_path, text):
     refused(tmp_path / "m", archived(taken_apart(small[1]) | {"header.json": text}))
 
 
@@ -764,12 +764,16 @@ def test_a_later_format_says_what_to_install(small, tmp_path):
     refused(tmp_path / "m", rewritten(tmp_path / "m", small[1], command), "its version is")
 
 
-def test_an_earlier_format_says_whose_it_is(small, tmp_path):
+def test_an_earlier_format_names_its_version(small, tmp_path):
     def older(header, arrays):
         header |= {"format": 1, "dualflow": "0.1"}
 
     content = rewritten(tmp_path / "m", small[1], older)
-    refused(tmp_path / "m", content, r"format 1, written by dualflow 0\.1, whose certificates would .* be believed")
+    refused(
+        tmp_path / "m",
+        content,
+        r"format 1, written by dualflow 0\.1, which stores certificates that cannot be verified",
+    )
 
 
 @pytest.mark.parametrize(
@@ -799,7 +803,7 @@ def test_an_earlier_format_says_whose_it_is(small, tmp_path):
     ],
     ids=str,
 )
-def test_headers_that_lie_are_refused(small, tmp_path, change, match):
+def test_contradictory_headers_are_refused(small, tmp_path, change, match):
     content = rewritten(tmp_path / "m", small[1], lambda header, arrays: header.update(change))
     refused(tmp_path / "m", content, match)
 
@@ -909,7 +913,7 @@ def test_dtypes_that_need_pickle_are_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_format_is_a_zip_of_arrays_anybody_can_read(small):
+def test_the_format_is_a_zip_of_readable_arrays(small):
     model, content = small
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         names = archive.namelist()
@@ -921,7 +925,7 @@ def test_the_format_is_a_zip_of_arrays_anybody_can_read(small):
         np.testing.assert_array_equal(arrays["classes_"], model.classes_)
 
 
-def test_loading_imports_no_pickle_of_ours():
+def test_loading_uses_no_pickle():
     for name in (
         "persistence/container",
         "persistence/files",

@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 20))
 Y = (X[:, 0] > 0).astype(int)
 X[:, 0] += 4 * Y
-#: What a certificate, a record of cost and what was solved how take, beside twice scikit-learn's.
+#: Bytes of certificate, cost and provenance, beyond twice the pickle of scikit-learn.
 RECORDS = 2000
 
 PAIRS = [
@@ -77,7 +77,7 @@ def test_a_pair_of_classes_takes_little():
 
 
 @pytest.mark.parametrize("model", KINDS, ids=[type(model).__name__ for model in KINDS])
-def test_what_a_pickle_answers_and_what_it_refuses(model, tmp_path):
+def test_attributes_that_a_pickle_has_and_lacks(model, tmp_path):
     model = clone(model).fit(X, Y)
     for other in (again(model), again(again(model))):
         np.testing.assert_array_equal(values(other), values(model))
@@ -107,7 +107,7 @@ def test_what_a_pickle_answers_and_what_it_refuses(model, tmp_path):
 
 
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy])
-def test_copies_have_everything(way):
+def test_copies_hold_the_training_data(way):
     for model in KINDS:
         fitted = clone(model).fit(X, Y)
         other = way(fitted)
@@ -122,7 +122,7 @@ def test_a_warm_start_goes_on_from_a_pickle():
         np.testing.assert_array_equal(values(other.fit(X, Y)), values(model.fit(X, Y)))
 
 
-def test_leave_one_out_is_refused_or_goes_along():
+def test_leave_one_out_is_refused_or_pickled():
     model = SVDD(nu=0.2).fit(X[:40])
     with pytest.raises(ProblemError, match="keep_training_data"):
         again(model).p_values(X[:3])

@@ -1,4 +1,4 @@
-"""Clean arrays go around scikit-learn's validation: what comes out must be what goes through it."""
+"""Clean arrays skip scikit-learn's validation: the result must be the same."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ y = (X[:, 0] > 0).astype(int)
 
 
 def validations(monkeypatch, fit):
-    """How often scikit-learn's validation is called."""
+    """Return the list of calls of scikit-learn's validation."""
     calls = []
     from dualflow.estimators import _validation
 

@@ -1,4 +1,4 @@
-"""Certificates of pairs whose kernel sums are partly in float32: those of float64, whatever float32 is wrong by."""
+"""Certificates of pairs with kernel sums partly in float32 equal those in float64, for any error within the bound."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ EAGER = other(min_product_float32=0)
 
 @pytest.fixture(params=[-1.0, 1.0, None])
 def wrong(request, monkeypatch):
-    """Sums in float32 that are wrong by all that they may be wrong by: too small, too large, or as it comes."""
+    """Make float32 sums wrong by their full error bound: too small, too large, or at random."""
     rough, rng = point_sums.rough_sums, np.random.default_rng(0)
 
     def wrong_by_all(*given):
-        sums, doubt = rough(*given)
+        sums, error_bound = rough(*given)
         sign = rng.choice([-1.0, 1.0], len(sums)) if request.param is None else request.param
-        return sums + 0.999 * sign * doubt, doubt
+        return sums + 0.999 * sign * error_bound, error_bound
 
     monkeypatch.setattr(point_sums, "rough_sums", wrong_by_all)
 
@@ -46,7 +46,7 @@ def test_figures_are_those_of_float64(C, gamma, enough):
     for k, name in enumerate(FIGURES):
         assert found.figures[0, k] == pytest.approx(getattr(theirs, name), rel=1e-12)
     np.testing.assert_allclose(found.figures[0, 4:6], theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
-    # Not from a search of one's own, which screens too.
+    # Not from this search, which also uses float32 sums.
     K = np.exp(-gamma * ((X[:, None] - X) ** 2).sum(axis=2))
     h = labels * (K @ (labels * alpha)) - 1.0
     for nu in found.figures[0, 4:6]:
@@ -69,12 +69,12 @@ def test_figures_of_descriptions_are_those_of_float64(model, nu, gamma, refine, 
     np.testing.assert_allclose(found.multiplier_interval, theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
 
 
-def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):
-    asked = []
+def test_float32_is_used_only_where_it_is_faster_and_safe(monkeypatch):
+    row_counts = []
     rough = point_sums.rough_sums
 
     def noted(*given):
-        asked.append(len(given[0]))
+        row_counts.append(len(given[0]))
         return rough(*given)
 
     monkeypatch.setattr(point_sums, "rough_sums", noted)
@@ -84,21 +84,21 @@ def test_float32_is_asked_only_where_it_pays_and_is_safe(monkeypatch):
         return pair_from_points(gram, ORDER, M, np.full(1200, C), 1.0, thresholds=thresholds)
 
     certified(X, 1.0)
-    assert len(asked) == 1
-    assert asked[0] < 1200  # those who have a weight are in float64 anyway
+    assert len(row_counts) == 1
+    assert row_counts[0] < 1200  # variables with weight are in float64 anyway
     certified(X * 1e4, 1.0)  # distances that float32 has no digits for
     certified(X, 1e-31)  # and weights
-    assert len(asked) == 1
+    assert len(row_counts) == 1
     certified(X, 1.0, other(min_product_float32=1 << 60))
-    assert len(asked) == 1
+    assert len(row_counts) == 1
 
 
-def test_where_most_are_in_doubt_all_are_in_float64(monkeypatch):
+def test_all_sums_are_float64_where_most_signs_are_undetermined(monkeypatch):
     rough, exact, made = point_sums.rough_sums, point_sums.PointSums._exact, []
 
     def doubtful(*given):
-        sums, doubt = rough(*given)
-        return 1.5 * sums, np.full(len(doubt), np.inf)
+        sums, error_bound = rough(*given)
+        return 1.5 * sums, np.full(len(error_bound), np.inf)
 
     def counted(self, rows, *rest):
         made.append(rows)

@@ -29,7 +29,7 @@ def points(seed: int, n: int, offset: float = 0.0, scale: float = 1.0) -> np.nda
 
 
 def decision(name: str, X: np.ndarray, Z: np.ndarray, dtype: str, **parameters: object) -> np.ndarray:
-    """What a model in that precision says of Z."""
+    """Return a model's decision values of Z in that precision."""
     if name == "CascadeSVC":
         parameters["random_state"] = 0
     model = getattr(dualflow, name)(predict_dtype=dtype, **parameters)
@@ -65,8 +65,8 @@ def test_every_kernel_keeps_the_promise(name, kernel):
 @pytest.mark.parametrize("scale", [1e-3, 1.0, -40.0])
 @pytest.mark.parametrize("offset", [0.0, 10.0, -30.0, 1000.0])
 @pytest.mark.parametrize("weights", ["alike", "cancelling"])
-def test_sums_in_single_are_as_sharp_as_promised(kernel, scale, offset, weights):
-    """Whatever is common to all of them, which an intercept takes away, left out."""
+def test_float32_sums_are_as_accurate_as_promised(kernel, scale, offset, weights):
+    """The constant common to all values, which an intercept removes, is left out."""
     X, Z = points(2, 80, offset, scale), points(3, 500, offset, scale)
     gram = KeptGram(Gram(X, **KERNELS[kernel]))
     W = np.random.default_rng(4).normal(size=(80, 2))
@@ -77,18 +77,18 @@ def test_sums_in_single_are_as_sharp_as_promised(kernel, scale, offset, weights)
     assert (np.abs(rough - exact).max(axis=0) <= PROMISE * 0.5 * np.ptp(exact, axis=0)).all()
 
 
-def test_single_precision_is_used_where_it_is_sharp(monkeypatch):
+def test_single_precision_is_used_where_it_is_accurate(monkeypatch):
     gram, sums = KeptGram(Gram(points(5, 80), "poly")), []
     plain = gram_module.KernelMatrix._sums
 
-    def told(self, new, J, W, dtype):
+    def recorded(self, new, J, W, dtype):
         sums.append((len(new), dtype))
         return plain(self, new, J, W, dtype)
 
-    monkeypatch.setattr(gram_module.KernelMatrix, "_sums", told)
+    monkeypatch.setattr(gram_module.KernelMatrix, "_sums", recorded)
     gram.expand(points(6, 5000), np.arange(80), np.ones((80, 1)), np.float32)
     assert sums[-1] == (5000, np.float32)
-    assert sum(count for count, _ in sums[:-1]) <= 2 * gram_module.TRIED  # predictions stay cheap
+    assert sum(count for count, _ in sums[:-1]) <= 2 * gram_module.TRIAL_POINTS  # predictions stay cheap
     gram = KeptGram(Gram(points(5, 80, 1000.0), "poly"))
     gram.expand(points(6, 5000, 1000.0), np.arange(80), np.ones((80, 1)), np.float32)
     assert sums[-1] == (5000, float)

@@ -1,4 +1,4 @@
-"""Arrays that nobody may write to: arguments, and a whole fitted model out of a memory map."""
+"""Read-only arrays: arguments, and all arrays of a fitted model from a memory map."""
 
 import copy
 import pickle
@@ -54,7 +54,7 @@ def saved(model, path):
     return values(dualflow.load(path / "saved"))
 
 
-#: Each of a model of its own, since some change it.
+#: Each action gets a separate model, because some change it.
 DEEDS = {
     "values": lambda model, path: values(model),
     "learn": lambda model, path: learned(model),
@@ -77,7 +77,7 @@ def mapped(model, path):
 
 
 def buffered(model, path):
-    """As a worker gets it, of protocol 5: its arrays over bytes that are not to be written to."""
+    """Return a model as a worker gets it by pickle protocol 5: its arrays are views of read-only bytes."""
     buffers = []
     data = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
     return pickle.loads(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
@@ -85,7 +85,7 @@ def buffered(model, path):
 
 @pytest.mark.parametrize("way", [mapped, buffered])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_of_read_only_arrays_does_all_that_a_model_does(kind, way, tmp_path):
+def test_a_model_of_read_only_arrays_has_every_method(kind, way, tmp_path):
     weights = {"sample_weight": W} if kind in WEIGHTED else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -93,12 +93,12 @@ def test_a_model_of_read_only_arrays_does_all_that_a_model_does(kind, way, tmp_p
         model, done = model.fit(X, Y, **weights), 0
         for name, deed in DEEDS.items():
             try:
-                wanted = deed(copy.deepcopy(model), tmp_path)
+                expected = deed(copy.deepcopy(model), tmp_path)
             except (AttributeError, dualflow.ProblemError):
                 continue
             if name in ("save", "p_values"):  # which ask for the training data
                 getattr(model, "keep_training_data", lambda: None)()
-            np.testing.assert_array_equal(deed(way(model, tmp_path), tmp_path), wanted, err_msg=name)
+            np.testing.assert_array_equal(deed(way(model, tmp_path), tmp_path), expected, err_msg=name)
             done += 1
     assert done >= 3
 
@@ -106,7 +106,7 @@ def test_a_model_of_read_only_arrays_does_all_that_a_model_does(kind, way, tmp_p
 @pytest.mark.parametrize("through", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy])
 @pytest.mark.parametrize("kind", [IncrementalSVC, IncrementalSVDD, IncrementalSVR])
 def test_a_copied_stream_forgets_as_the_stream_does(kind, through):
-    """Its vectors were arrays of their own after a pickle, and what was forgotten stayed half in the model."""
+    """After a pickle, its vectors once were copies, and forgotten points stayed partly in the model."""
     model = kind().fit(X, Y)
     other = through(model)
     gone = model.support_[:4]

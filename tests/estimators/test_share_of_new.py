@@ -55,8 +55,8 @@ def test_scores_are_those_of_refits_by_interior_points(kind, given):
     model = kind(**({"gamma": 0.4} | given)).fit(X)
     assert model.loo_relative_gap_ <= 1e-9
     K = model.solution_.problem.gram.full()
-    wanted = [by_interior_points(kind, K, i, given["nu"]) for i in range(50)]
-    np.testing.assert_allclose(model.loo_scores_, wanted, rtol=1e-6, atol=1e-6 * np.abs(K).max())
+    expected = [by_interior_points(kind, K, i, given["nu"]) for i in range(50)]
+    np.testing.assert_allclose(model.loo_scores_, expected, rtol=1e-6, atol=1e-6 * np.abs(K).max())
 
 
 def test_the_hard_ball_weights_and_duplicates():
@@ -68,8 +68,8 @@ def test_the_hard_ball_weights_and_duplicates():
     weight = np.random.default_rng(1).uniform(0.2, 2.0, size=24)
     for kind in (SVDD, OneClassSVM):
         found = kind(nu=0.3, gamma=0.5).fit(X, sample_weight=weight).loo_scores_
-        wanted = [by_interior_points(kind, K, i, 0.3, weight) for i in range(24)]
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
+        expected = [by_interior_points(kind, K, i, 0.3, weight) for i in range(24)]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
         some = np.where(np.arange(24) % 4 == 0, 0.0, 1.0)
         found = kind(nu=0.3, gamma=0.5).fit(X, sample_weight=some).loo_scores_
         np.testing.assert_allclose(found, kind(nu=0.3, gamma=0.5).fit(X[some > 0]).loo_scores_, atol=1e-12)
@@ -80,8 +80,8 @@ def test_against_refits_by_libsvm():
     found = OneClassSVM(nu=0.2, gamma=0.3).fit(X)
     for i in range(0, 80, 9):
         rest = np.delete(X, i, axis=0)
-        wanted = svm.OneClassSVM(nu=0.2, gamma=0.3, tol=1e-10).fit(rest).score_samples(X[i : i + 1])[0]
-        np.testing.assert_allclose(found.loo_scores_[i] * 0.2 * 79, wanted, atol=2e-5)  # its kernel is float32
+        expected = svm.OneClassSVM(nu=0.2, gamma=0.3, tol=1e-10).fit(rest).score_samples(X[i : i + 1])[0]
+        np.testing.assert_allclose(found.loo_scores_[i] * 0.2 * 79, expected, atol=2e-5)  # its kernel is float32
 
 
 @BOTH
@@ -96,22 +96,22 @@ def test_most_points_share_a_model_and_none_is_solved_for(kind):
 
 @BOTH
 @pytest.mark.parametrize("broken", ["response", "both"])
-def test_what_has_no_answer_is_found_in_another_way(monkeypatch, kind, broken):
+def test_scores_without_a_path_are_solved_for(monkeypatch, kind, broken):
     X = normal(40, 2)
-    wanted = kind(nu=0.3, gamma=1.0).fit(X).loo_scores_
+    expected = kind(nu=0.3, gamma=1.0).fit(X).loo_scores_
     monkeypatch.setattr(leave_one_out.Response, "without", lambda *_: None)
     if broken == "both":
         monkeypatch.setattr(leave_one_out.Unlearning, "without", lambda *_: None)
     model = kind(nu=0.3, gamma=1.0).fit(X)
-    np.testing.assert_allclose(model.loo_scores_, wanted, atol=1e-9)
+    np.testing.assert_allclose(model.loo_scores_, expected, atol=1e-9)
     assert model.loo_relative_gap_ <= 1e-9
     models = model._leave_out()
     assert models.refits <= 1 if broken == "response" else models.refits == len(models.squares)
 
 
 @pytest.mark.parametrize(("seed", "first"), [(19, True), (24, True), (9, False), (12, False)])
-def test_points_that_would_matter_after_another_has_gone_get_models_of_their_own(seed, first):
-    """Bounds stretch when a point goes: who had no weight may have some then, or be the one who shows that."""
+def test_points_that_gain_weight_without_another_get_separate_models(seed, first):
+    """Bounds grow when a point is left out, so a point without weight may gain some."""
     X = normal(7, 1, seed)
     K = np.exp(-0.5 * (X - X.T) ** 2)
     problem = dualflow.problems.svdd(Gram.precomputed(K), 0.4)
@@ -129,7 +129,7 @@ def test_points_that_would_matter_after_another_has_gone_get_models_of_their_own
 
 @BOTH
 @pytest.mark.parametrize("given", [{"nu": "auto"}, {"nu": 0.5, "contamination": 0.2}], ids=str)
-def test_new_points_are_rejected_at_the_share_that_is_asked(kind, given):
+def test_new_points_are_rejected_at_the_requested_share(kind, given):
     """In the mean over training sets: each set's share is about Beta(k, n + 1 − k), and the new points are binomial."""
     share, n, sets, new = given.get("contamination", 0.05), 199, 16, 1000
     k = round(share * (n + 1))
@@ -141,13 +141,13 @@ def test_new_points_are_rejected_at_the_share_that_is_asked(kind, given):
         assert model.loo_rejection_rate_ == (k - 1) / n
         assert model.nu_ == (share if given["nu"] == "auto" else given["nu"])
     variance = k * (n + 1 - k) / ((n + 1) ** 2 * (n + 2)) + share * (1 - share) / new
-    # A tenth of the share for what the plain jackknife does not promise, which is of the order of its own bias, 1/n.
+    # A tenth of the share allows for the bias of the plain jackknife, which is of the order 1/n.
     assert abs(np.mean(found) - share) <= 4 * np.sqrt(variance / sets) + 2 / n
 
 
 @BOTH
-def test_nu_alone_rejects_more_new_points_than_it_says(kind):
-    """The confusion the threshold is for: as many as there are support vectors, exactly so in leave-one-out."""
+def test_nu_alone_rejects_more_new_points_than_nu(kind):
+    """ν alone rejects as many new points as there are support vectors, exactly so in leave-one-out."""
     X = normal(300, 5)
     model = kind(nu=0.1, gamma=0.2).fit(X)
     rate = np.mean(model.predict(normal(5000, 5, 1)) == -1)
@@ -158,7 +158,7 @@ def test_nu_alone_rejects_more_new_points_than_it_says(kind):
 
 
 @BOTH
-def test_what_is_rejected_has_a_p_value_up_to_the_share(kind):
+def test_rejected_points_have_p_values_up_to_the_share(kind):
     X, Z = normal(120), 2 * normal(400, seed=1)
     model = kind(contamination=0.1, gamma=0.3).fit(X)
     low = model.p_values(Z, "jackknife") <= 0.1
@@ -173,7 +173,7 @@ def test_what_is_rejected_has_a_p_value_up_to_the_share(kind):
 
 
 @BOTH
-def test_of_training_points_it_is_the_share_that_scores_least_by_models_without_them(kind):
+def test_fit_predict_rejects_the_training_points_with_the_smallest_scores(kind):
     X = normal(120)
     X[7] = X[8]
     for share, count in ((0.05, 6), (0.25, 30), (0.5, 60)):
@@ -185,12 +185,12 @@ def test_of_training_points_it_is_the_share_that_scores_least_by_models_without_
     weight = np.where(np.arange(120) < 100, 1.0, 0.0)
     labels = model.set_params(contamination=0.1).fit_predict(X, sample_weight=weight)
     assert (labels[:100] == -1).sum() == 10
-    np.testing.assert_array_equal(labels[100:], model.predict(X[100:]))  # who was not there is new
+    np.testing.assert_array_equal(labels[100:], model.predict(X[100:]))  # points without weight count as new
     plain = kind(nu=0.2, gamma=0.3)
     np.testing.assert_array_equal(plain.fit_predict(X), plain.predict(X))
 
 
-def test_the_ball_and_the_plane_say_the_same_where_the_kernel_is_radial():
+def test_ball_and_plane_agree_for_a_radial_kernel():
     X, Z = normal(150), normal(200, seed=3)
     ball, plane = (kind(nu="auto", contamination=0.08, gamma=0.5).fit(X) for kind in (SVDD, OneClassSVM))
     np.testing.assert_array_equal(plane.predict(Z), ball.predict(Z))
@@ -204,12 +204,12 @@ def test_the_ball_and_the_plane_say_the_same_where_the_kernel_is_radial():
         ({"contamination": 0.6}, "contamination=0.6 must be a finite number > 0 and ≤ 0.5, or None"),
         ({"contamination": "auto"}, "contamination='auto' must be"),
         ({"nu": "automatic"}, "nu='automatic' must be"),
-        ({"contamination": 0.01}, "contamination=0.01 needs 99 points or more to tell so small a share; there are 40"),
-        ({"nu": "auto", "contamination": 0.001}, "needs 999 points"),
+        ({"contamination": 0.01}, "n = 40 points can set a threshold for; give 99 points"),
+        ({"nu": "auto", "contamination": 0.001}, "contamination=0.001 is below .*give 999 points"),
     ],
 )
 @BOTH
-def test_shares_that_cannot_be(kind, given, message):
+def test_shares_out_of_range_are_errors(kind, given, message):
     with pytest.raises(ProblemError, match=message):
         kind(**given).fit(normal(40))
 
@@ -266,8 +266,8 @@ def test_p_values_are_what_they_are_defined_to_be(kind):
 
 
 @BOTH
-def test_equal_points_count_whatever_round_off_says(kind):
-    """Whoever is where a training point is, is no stranger than that one."""
+def test_equal_points_count_as_equal_despite_round_off(kind):
+    """A new point equal to a training point gets the same score."""
     X = normal(25)
     for scale in (1.0, 1e-6, 1e6):
         model = kind(nu=0.2, gamma=0.3 / scale**2).fit(scale * X)
@@ -283,22 +283,22 @@ def test_equal_points_count_whatever_round_off_says(kind):
 def test_data_may_come_in_any_form(kind, monkeypatch):
     X, Z = normal(40), normal(10, seed=1)
     model = kind(nu=0.2, gamma=0.3).fit(X)
-    wanted = model.p_values(Z)
+    expected = model.p_values(Z)
     frame = kind(nu=0.2, gamma=0.3).fit(pd.DataFrame(X, columns=list("abc")))
-    np.testing.assert_array_equal(frame.p_values(pd.DataFrame(Z, columns=list("abc"))), wanted)
+    np.testing.assert_array_equal(frame.p_values(pd.DataFrame(Z, columns=list("abc"))), expected)
     sparse = kind(nu=0.2, gamma=0.3).fit(scipy.sparse.csr_array(X))
-    np.testing.assert_array_equal(sparse.p_values(scipy.sparse.csr_array(Z)), wanted)
-    monkeypatch.setattr(_one_class, "AT_ONCE", 1)  # a row at a time
+    np.testing.assert_array_equal(sparse.p_values(scipy.sparse.csr_array(Z)), expected)
+    monkeypatch.setattr(_one_class, "MAX_SCORES_BLOCK", 1)  # a row at a time
     read_only = Z.copy()
     read_only.setflags(write=False)
-    np.testing.assert_array_equal(model.p_values(read_only), wanted)
+    np.testing.assert_array_equal(model.p_values(read_only), expected)
     given, of_z = (np.exp(-0.3 * ((A[:, None] - X) ** 2).sum(-1)) for A in (X, Z))
     weight = np.where(np.arange(40) < 35, 1.0, 0.0)
     named = kind(nu=0.2, gamma=0.3).fit(X, sample_weight=weight)
     matrix = kind(nu=0.2, kernel="precomputed").fit(given, sample_weight=weight)
     np.testing.assert_array_equal(matrix.p_values(of_z), named.p_values(Z))
     called = kind(nu=0.2, kernel=lambda A, B: np.exp(-0.3 * ((A[:, None] - B) ** 2).sum(-1))).fit(X)
-    np.testing.assert_array_equal(called.p_values(Z), wanted)
+    np.testing.assert_array_equal(called.p_values(Z), expected)
     with pytest.raises(ProblemError, match=r"method='plus' is not one of 'jackknife\+', 'jackknife'"):
         model.p_values(Z, "plus")
     with pytest.raises(ValueError, match="2 features"):
@@ -341,7 +341,7 @@ def test_it_clones_searches_pickles_and_goes_into_pipelines(kind, tmp_path):
 
 
 @BOTH
-def test_refits_forget_and_asking_changes_nothing(kind):
+def test_refits_drop_the_scores_and_reading_them_changes_nothing(kind):
     X = normal(60)
     model = kind(nu=0.2, gamma=0.3).fit(X)
     before = model.decision_function(X)
@@ -384,9 +384,9 @@ def test_a_file_with_another_threshold_is_refused(kind):
     ):
         with pytest.raises(ValueError, match="its"):
             fresh(kind, model)._unpack(arrays | spoilt, dict(facts))
-    for told in ({"nu_": 0.9}, {"nu_": None}, {"rejects": 0.7}, {"rejects": 0.001}, {"loo_relative_gap": -1.0}):
+    for changed in ({"nu_": 0.9}, {"nu_": None}, {"rejects": 0.7}, {"rejects": 0.001}, {"loo_relative_gap": -1.0}):
         with pytest.raises((ValueError, ProblemError)):
-            fresh(kind, model)._unpack(arrays, facts | told)
+            fresh(kind, model)._unpack(arrays, facts | changed)
 
 
 def fresh(kind, model):
@@ -395,6 +395,6 @@ def fresh(kind, model):
     return other
 
 
-def test_the_tools_are_one():
-    """What `generalization_report` certifies to is what these models are certified to."""
-    assert _one_class.TOL == _solving.TOL == 1e-9
+def test_the_tolerances_are_the_same():
+    """`generalization_report` and these models are certified to the same tolerance."""
+    assert _one_class.LEFT_OUT_TOL == _solving.LEFT_OUT_TOL == 1e-9

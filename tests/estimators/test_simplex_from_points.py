@@ -1,4 +1,4 @@
-"""Small data descriptions are solved by the rows they ask for: cvxopt's answers, certified anew, and no run."""
+"""Small data descriptions are solved with the kernel rows they need, without a run: cvxopt's results, certified."""
 
 import pickle
 
@@ -70,7 +70,7 @@ def test_one_class_is_libsvms(no_runs):
 
 
 @pytest.mark.parametrize("nu", [0.01, 0.05])
-def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(nu, monkeypatch, no_runs):
+def test_violators_missed_by_float32_rows_join_the_working_set(nu, monkeypatch, no_runs):
     X = SETS["moons"]
     right = SVDD(nu=nu).fit(X)
     looks, look = [], from_points.FromPoints.look
@@ -90,14 +90,14 @@ def test_whom_rows_in_float32_leave_out_join_those_who_have_a_weight(nu, monkeyp
     np.testing.assert_allclose(model.solution_.alpha, right.solution_.alpha, atol=1e-8)
 
 
-def test_of_few_support_vectors_few_rows_are_made(no_runs):
+def test_few_support_vectors_take_few_kernel_rows(no_runs):
     model = SVDD(nu=0.01).fit(SETS["moons"])
     few = len(model.support_)
     assert 15 <= few < 40
     assert few <= model.solution_.cost.kernel_columns <= 4 * few
 
 
-def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_runs):
+def test_all_rows_are_made_in_one_batch_up_to_a_number_of_points(monkeypatch, no_runs):
     X = RNG.normal(size=(300, 5))
     model = SVDD(nu=0.5).fit(X)
     assert model.solution_.cost.kernel_columns == len(X)
@@ -107,8 +107,8 @@ def test_of_many_all_rows_are_made_at_once_up_to_so_many_points(monkeypatch, no_
     np.testing.assert_allclose(one_by_one.score_samples(X), model.score_samples(X), atol=1e-9)
 
 
-def test_what_asks_for_more_is_left_to_a_run():
-    X = RNG.normal(size=(1200, 40))  # nearly everybody is a support vector
+def test_problems_that_need_more_rows_are_left_to_a_run():
+    X = RNG.normal(size=(1200, 40))  # nearly all points are support vectors
     problem = problems.svdd(Gram(X, gamma=1.0), 0.01)
     assert suits_simplex_points(problem)
     assert simplex_from_points(problem, 1e-10) is None
@@ -135,21 +135,21 @@ def test_what_asks_for_more_is_left_to_a_run():
         (problems.svdd(Gram(RNG.normal(size=(300, 65))), 0.01), False),
     ],
 )
-def test_what_is_tried(problem, suits):
+def test_the_problems_that_take_this_way(problem, suits):
     assert suits_simplex_points(problem) is suits
 
 
 @pytest.mark.parametrize(
-    "told",
+    "options",
     [{"solver": "smo"}, {"max_iter": 5}, {"solver_options": {"gap_tol": 1e-9}}],
 )
-def test_who_asks_for_another_way_gets_a_run(told, no_runs):
+def test_other_options_take_a_run(options, no_runs):
     with pytest.raises(AssertionError, match="a run was made"):
-        SVDD(**told).fit(SETS["iris"])
+        SVDD(**options).fit(SETS["iris"])
 
 
 @pytest.mark.parametrize("name", ["moons", "iris"])
-def test_answers_that_nobody_refines_are_the_same(name, no_runs):
+def test_unrefined_results_are_the_same(name, no_runs):
     raw, refined = (SVDD(nu=0.01, refine=refine).fit(SETS[name]).solution_ for refine in (False, True))
     assert not raw.refined
     assert raw.provenance["refine"] is False
@@ -157,7 +157,7 @@ def test_answers_that_nobody_refines_are_the_same(name, no_runs):
     np.testing.assert_array_equal(raw.alpha, refined.alpha)
 
 
-def test_it_is_a_runs_answer_and_a_whole_solution(tmp_path):
+def test_the_result_equals_a_runs_solution(tmp_path):
     X = SETS["iris"]
     model = SVDD(nu=0.2, verbose=True, time_limit=60.0).fit(X)
     run = solve(problems.svdd(Gram(X), 0.2), refine=True)
@@ -170,7 +170,7 @@ def test_it_is_a_runs_answer_and_a_whole_solution(tmp_path):
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
-def test_ctrl_c_within_it_is_a_runs(monkeypatch):
+def test_ctrl_c_is_handled_as_in_a_run(monkeypatch):
     from dualflow.direct import lane
 
     def interrupted(*given):

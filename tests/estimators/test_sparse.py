@@ -1,4 +1,4 @@
-"""Estimators on sparse data: the models of the same data with its zeros, said as scikit-learn says them."""
+"""Estimators on sparse data: the models of the same dense data, with attributes as in scikit-learn."""
 
 import pickle
 
@@ -64,11 +64,11 @@ def test_sparse_and_dense_data_make_one_model(X, kernel, model):
     for solution in one.solutions_:
         assert solution.certificate.relative_gap is None or solution.certificate.relative_gap <= 1e-9
     decision = "predict" if model == "SVR" else "decision_function"
-    wanted = getattr(other, decision)(X.toarray())
-    size = float(np.abs(wanted).max())
+    expected = getattr(other, decision)(X.toarray())
+    size = float(np.abs(expected).max())
     for new in (X, X.tocoo(), X.toarray()):
-        np.testing.assert_allclose(getattr(one, decision)(new), wanted, rtol=0, atol=2e-7 * size)
-        np.testing.assert_allclose(getattr(other, decision)(new), wanted, rtol=0, atol=1e-9 * size)
+        np.testing.assert_allclose(getattr(one, decision)(new), expected, rtol=0, atol=2e-7 * size)
+        np.testing.assert_allclose(getattr(other, decision)(new), expected, rtol=0, atol=1e-9 * size)
     np.testing.assert_array_equal(plain(one.support_vectors_), X.toarray()[one.support_])
     np.testing.assert_array_equal(one.n_support_.sum(), len(one.support_))
     assert other.dual_coef_.shape == one.dual_coef_.shape
@@ -82,11 +82,11 @@ def test_support_vectors_coefficients_and_weights_are_scikit_learns(X, kernel):
     ours, theirs = SVC(**options, **TIGHT).fit(X, y), svm.SVC(**options, tol=1e-9).fit(X, y)
     np.testing.assert_array_equal(ours.support_, theirs.support_)
     for name in ("support_vectors_", "dual_coef_", *(["coef_"] if kernel == "linear" else [])):
-        found, wanted = getattr(ours, name), getattr(theirs, name)
-        assert type(found) is type(wanted)
-        assert found.format == wanted.format == "csr"
-        assert found.shape == wanted.shape
-        np.testing.assert_allclose(found.toarray(), wanted.toarray(), rtol=0, atol=1e-5)
+        found, expected = getattr(ours, name), getattr(theirs, name)
+        assert type(found) is type(expected)
+        assert found.format == expected.format == "csr"
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found.toarray(), expected.toarray(), rtol=0, atol=1e-5)
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), rtol=0, atol=1e-4)
     values, target = svm.SVR(**options, tol=1e-9).fit(X, numbers(X)), numbers(X)
     regression = SVR(**options, **TIGHT).fit(X, target)
@@ -132,7 +132,7 @@ def test_every_part_of_prediction(X):
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr"])
-def test_every_form_and_nothing_of_the_callers_changes(form, index):
+def test_every_sparse_format_leaves_the_callers_arrays_unchanged(form, index):
     X, y = WORDS.asformat(form), labels(WORDS)
     for name in ("indices", "indptr"):
         if form in ("csr", "csc", "bsr"):
@@ -188,8 +188,8 @@ def test_a_callable_is_given_csr(X):
         return A @ B.T
 
     y = labels(X)
-    model, wanted = SVC(kernel=kernel, **TIGHT).fit(X, y), SVC(kernel="linear", **TIGHT).fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X.toarray()), wanted.decision_function(X), rtol=0, atol=1e-6)
+    model, expected = SVC(kernel=kernel, **TIGHT).fit(X, y), SVC(kernel="linear", **TIGHT).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X.toarray()), expected.decision_function(X), rtol=0, atol=1e-6)
     assert seen == {("csr", "csr")}
     assert model.support_vectors_.format == "csr"
 
@@ -253,7 +253,7 @@ def test_every_kind_of_solver_takes_sparse_problems(solver):
 def test_many_free_variables_are_refined_without_a_factor(kernel, monkeypatch):
     X = scipy.sparse.random(1200, 3000, density=0.003, format="csr", random_state=0)
     y = np.where(np.random.default_rng(0).random(1200) < 0.5, 1, -1)
-    monkeypatch.setattr(linear_systems, "FROM", 100)
+    monkeypatch.setattr(linear_systems, "MIN_N_CONJUGATE", 100)
     monkeypatch.setattr("dualflow.refinement.active_set.FreeSystem", None)  # none is made
     model = SVC(kernel=kernel).fit(X, y)
     assert model.certificate_.relative_gap <= 1e-9

@@ -1,4 +1,4 @@
-"""Streams on bad days: bounded problems that looked unbounded, lost digits, kernels that raise, threads, duplicates."""
+"""Difficult streams: bounded problems that seemed unbounded, lost digits, kernels that raise, threads, duplicates."""
 
 import threading
 import warnings
@@ -57,8 +57,8 @@ def test_overlapping_linear_sets_at_large_costs_are_learned_and_forgotten(seed):
         assert line.certificate_.within(TOL)
 
 
-def test_a_path_that_breaks_off_is_found_again(monkeypatch):
-    """Whatever the engine stumbles over, the optimum of a convex problem exists, and learning goes on from it."""
+def test_a_broken_path_is_resumed_from_a_solve(monkeypatch):
+    """If the engine fails, the optimum of the convex problem still exists, and learning continues from it."""
     X, y = overlapping(0)
     model = IncrementalSVC(C=10).partial_fit(X[:20], y[:20])
     follow = Stream._follow
@@ -138,20 +138,20 @@ def test_no_state_is_silently_inexact(make, kernel, scale, heavy):
             warnings.simplefilter("always")
             model = make(C=C, kernel=kernel).fit(X[:40], y[:40])
             model.partial_fit(X[40:], y[40:])
-        told = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
-        assert told or model.certificate_.within(TOL)
+        warned = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
+        assert warned or model.certificate_.within(TOL)
 
 
 @pytest.mark.parametrize("make", [IncrementalSVC, EcoSVC])
-def test_a_gap_that_float64_leaves_is_said(make):
-    """A polynomial kernel far from the origin has lost the digits: no method finds the optimum of it."""
+def test_a_gap_left_by_float64_is_reported(make):
+    """A polynomial kernel far from the origin has lost its digits: no method finds the optimum."""
     X, y = overlapping(6)
     with pytest.warns(ConvergenceWarning, match=r"reached to relative gap .* only"):
         model = make(C=10, kernel="poly", gamma=1.0, degree=3).fit(X + 1e6, y)
     assert model.certificate_.relative_gap > TOL
 
 
-def test_what_the_engine_has_lost_is_noticed_and_mended():
+def test_a_damaged_engine_state_is_detected_and_mended():
     X, y = overlapping(7)
     model = IncrementalSVC(C=10).fit(X, y)
     for damage in ("alpha", "g", "inverse", "b"):
@@ -202,7 +202,7 @@ def test_kernels_that_return_no_numbers_are_refused_at_any_call(make, bad):
 
 
 def traces(model):
-    """All that learning goes on from, as bytes."""
+    """Return the state from which learning continues, as bytes."""
     arrays, facts = model._pack()
     return {name: array.tobytes() for name, array in arrays.items()}, facts
 
@@ -235,7 +235,7 @@ def test_predictions_beside_leave_one_out_are_those_of_the_model():
 
 
 @pytest.mark.parametrize("places", [1, 7])
-def test_duplicates_cost_what_their_places_cost(places, monkeypatch):
+def test_duplicates_cost_as_much_as_their_distinct_points(places, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(places, 2))[rng.integers(0, places, 6000)], rng.integers(0, 2, 6000)
     sizes = []
@@ -245,8 +245,8 @@ def test_duplicates_cost_what_their_places_cost(places, monkeypatch):
     assert max(sizes) <= 2 * places
     assert model.certify(X, y).within(TOL)
     batch = SVC(C=1.0, gamma=model._gamma).fit(X[:1000], y[:1000])
-    twin = EcoSVC(C=1.0, gamma=model._gamma).fit(X[:1000], y[:1000])
-    assert twin.certificate_.objective == pytest.approx(batch.solution_.certificate.objective, rel=1e-6)
+    same_order = EcoSVC(C=1.0, gamma=model._gamma).fit(X[:1000], y[:1000])
+    assert same_order.certificate_.objective == pytest.approx(batch.solution_.certificate.objective, rel=1e-6)
 
 
 def test_duplicates_in_a_ball_and_with_weights():

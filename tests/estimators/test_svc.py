@@ -81,14 +81,14 @@ def test_break_ties():
 
 
 @pytest.mark.parametrize("data", [BINARY, FOUR], ids=["binary", "four classes"])
-def test_sample_and_class_weights_mean_what_they_mean_there(data):
+def test_sample_and_class_weights_as_in_scikit_learn(data):
     X, y = data
     weight = np.random.default_rng(0).uniform(0.2, 3.0, size=len(y))
     weight[::9] = 0.0
     for class_weight in (None, "balanced", {0: 2.0, 1: 0.5}):
         ours = SVC(class_weight=class_weight).fit(X, y, sample_weight=weight)
         theirs = svm.SVC(class_weight=class_weight, tol=1e-10).fit(X, y, sample_weight=weight)
-        # LIBSVM drops points of weight 0 and counts its support in what is left; our indices are those of X.
+        # LIBSVM drops points of weight 0 and numbers the rest; our indices are rows of X.
         np.testing.assert_array_equal(ours.support_, np.flatnonzero(weight)[theirs.support_])
         np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=0, atol=1e-5)
         np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), rtol=0, atol=1e-5)
@@ -211,7 +211,7 @@ def test_coef_of_other_kernels_is_an_attribute_error():
     assert model.solution_ is model.solutions_[0]
 
 
-def test_prediction_in_blocks_equals_prediction_at_once(monkeypatch):
+def test_prediction_in_blocks_equals_prediction_in_one_batch(monkeypatch):
     X, y = FOUR
     model = SVC(kernel="poly", degree=1, coef0=1.0).fit(X, y)  # linear ones predict by their weights
     expected, heights = model.decision_function(X), []
@@ -277,7 +277,7 @@ def test_callback_stops_each_pair_and_the_model_is_usable():
     assert np.isfinite(model.decision_function(FOUR[0])).all()
 
 
-def test_interrupt_keeps_what_was_reached():
+def test_interrupt_keeps_the_state_reached():
     seen = []
 
     def interrupt_once(progress):
@@ -303,7 +303,7 @@ def test_seeds_are_recorded_and_differ_between_pairs():
 
 
 @pytest.mark.parametrize("data", [BINARY, FOUR])
-def test_a_copy_has_the_seed_that_nobody_has_asked_for_yet(data):
+def test_a_copy_has_the_seed_before_it_is_drawn(data):
     model = SVC().fit(*data)
     copies = pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model
     first, *others = ([s.provenance["seed"] for s in each.solutions_] for each in copies)
@@ -330,7 +330,7 @@ def test_single_precision_prediction_is_close(kernel):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_margin_an_ulp_short_of_1_costs_nothing(seed):
+def test_a_margin_one_ulp_below_1_adds_no_gap(seed):
     """At C = 1e10 it would cost more than all the rest: seed 5 had a certified gap of 4.7e-4."""
     X, y = make_blobs(40, centers=[[-3, 0], [3, 1]], random_state=seed)
     assert SVC(C=1e10, kernel="linear", tol=1e-5).fit(X, y).certificate_.relative_gap <= 1e-5

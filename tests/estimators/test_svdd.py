@@ -118,7 +118,7 @@ def test_callable_and_precomputed_kernels_equal_the_named_one(kernel):
             given.predict(function(Z, X, **options))
 
 
-def test_prediction_in_blocks_equals_prediction_at_once(monkeypatch):
+def test_prediction_in_blocks_equals_prediction_in_one_batch(monkeypatch):
     model = SVDD(nu=0.3).fit(X)
     expected, heights = model.decision_function(X), []
     prepare = KernelMatrix._new_points

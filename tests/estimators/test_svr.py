@@ -72,7 +72,7 @@ def test_far_points_keep_their_digits():
 
 @pytest.mark.parametrize("shift", [0.0, 1e4, -3.0])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e5])
-def test_units_of_y_are_nothing_to_the_model(shift, scale):
+def test_units_of_y_do_not_change_the_model(shift, scale):
     plain = SVR(3.0, epsilon=0.2, gamma=0.7).fit(X, Y)
     other = SVR(3.0 * scale, epsilon=0.2 * scale, gamma=0.7).fit(X, scale * (Y + shift))
     expected = scale * (plain.predict(Z) + shift)
@@ -131,7 +131,7 @@ def test_bad_input_is_an_error_with_a_name(changes, arguments, message):
     np.testing.assert_array_equal(model.predict(Z), before)
 
 
-def test_a_run_that_is_cut_short_says_so():
+def test_a_run_that_is_cut_short_warns():
     with pytest.warns(ConvergenceWarning, match="did not reach tol|Certified relative gap"):
         model = SVR(100.0, gamma=0.7, solver="smo", max_steps=1, refine=False).fit(X, Y)
     assert model.fit_status_ == 1

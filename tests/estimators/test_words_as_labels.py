@@ -1,4 +1,4 @@
-"""Labels that are text: the classes NumPy would find, in its order, by a shorter way; what is no label stays none."""
+"""Labels that are text: NumPy's classes in its order, found without sorting; invalid labels are refused."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_classes_and_codes_are_numpys(dtype):
     np.testing.assert_array_equal(codes, places)
 
 
-def test_text_beside_other_things_is_none():
+def test_mixed_text_is_not_words():
     for label in (1, 1.0, None, b"a", np.nan):
         assert not are_words(np.array(["a", label], dtype=object))
     assert not are_words(np.array([b"a", b"b"]))
@@ -39,7 +39,7 @@ def test_models_of_words_and_of_numbers_are_the_same(model, dtype):
 
 
 @pytest.mark.parametrize("dtype", [str, object])
-def test_words_are_nothing_to_regress_on(dtype):
+def test_words_are_refused_as_regression_targets(dtype):
     X, y = make_moons(20, random_state=0)
     with pytest.raises(ValueError, match=r"string to float|text|numbers"):
         SVR().fit(X, np.array(["no", "yes"])[y].astype(dtype))

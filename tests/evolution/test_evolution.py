@@ -31,9 +31,9 @@ from dualflow.evolution.generations import (
     Rules,
     evaluated,
     evolve,
+    is_fixed,
     pairings,
     random_population,
-    settled,
     survivors,
     swaps,
 )
@@ -118,10 +118,10 @@ def test_bernoulli_goes_on_where_the_first_gaps_do_not_reach_the_end(monkeypatch
 
 
 def turned(kind, before, upper, draw):
-    """Children of parents that mate with nobody, after one generation of a mutation."""
+    """Return children of uncrossed parents, after one generation of a mutation."""
     k, n = before.shape
     alphas, alone = np.concatenate([before, np.full_like(before, np.nan)]), np.arange(k)
-    (genes,) = mutation.turns(kind, 1, k, upper, draw)
+    (genes,) = mutation.mutated_genes(kind, 1, k, upper, draw)
     mate(alphas, alone, alone, np.zeros((k, n), dtype=np.uint8), *genes)
     assert np.array_equal(alphas[:k], before)
     return alphas[k:]
@@ -138,7 +138,7 @@ def test_switching_changes_sides_with_probability_one_in_n(kind):
     assert np.array_equal(children, np.where(changed, target, before))
 
 
-def test_hybrid_zeroes_what_is_there_and_draws_what_is_not():
+def test_hybrid_sets_positive_genes_to_zero_and_draws_the_others():
     upper = np.array([1.0, 4.0])
     before = np.tile([0.3, 0.0], (20000, 1))
     children = turned("hybrid", before, upper, rng())
@@ -149,16 +149,18 @@ def test_hybrid_zeroes_what_is_there_and_draws_what_is_not():
         assert within((drawn < quantile).sum(), len(drawn), quantile)
 
 
-def test_turns_of_many_generations_are_those_of_each():
+def test_mutated_genes_of_many_generations_are_those_of_each():
     upper, generations, k, n = np.arange(1.0, 6.0), 4000, 2, 5
     hits = np.zeros((generations, k * n), dtype=bool)
-    for row, (who, above, target) in zip(hits, mutation.turns("switching", generations, k, upper, rng()), strict=True):
+    for row, (who, above, target) in zip(
+        hits, mutation.mutated_genes("switching", generations, k, upper, rng()), strict=True
+    ):
         row[who] = True
         assert np.array_equal(target, upper[who % n])
         assert np.array_equal(above, 0.5 * target)
     assert within(hits.sum(axis=0), generations, 1 / n)
     assert within((hits[1:, 0] & hits[:-1, -1]).sum(), generations - 1, 1 / n**2)
-    assert all(len(who) == 0 for who, _, _ in mutation.turns("gaussian", 7, k, upper, rng()))
+    assert all(len(who) == 0 for who, _, _ in mutation.mutated_genes("gaussian", 7, k, upper, rng()))
 
 
 def test_one_fifth_rule():
@@ -169,7 +171,7 @@ def test_one_fifth_rule():
 
 @pytest.mark.parametrize(("slope", "factor"), [(1.0, 1 / 0.85), (-1.0, 0.85)])
 def test_one_fifth_rule_is_applied_every_ten_generations(slope, factor):
-    """f = −slope·Σα from α = 0: every child that moves is fitter, or none is."""
+    """f = −slope·Σα from α = 0: every child that differs is fitter, or none is."""
     n = 400
     state = population_of(np.zeros((n, n)), np.full(n, slope), np.zeros((4, n)), sigma=1e-4)
     for generations, power in ((9, 0), (1, 1), (10, 2)):
@@ -201,7 +203,7 @@ def test_children_hold_the_genes_of_their_pair():
     population, order = rng(1).random((6, 9)), np.array([3, 0, 5, 1, 4, 2])
     genes = swaps(1, 6, 9, 1.0, rng(2))[0]
     alphas = np.concatenate([population, np.empty((6, 9))])
-    mate(alphas, order, np.roll(order, 3), genes, *mutation.NOTHING)
+    mate(alphas, order, np.roll(order, 3), genes, *mutation.NO_MUTATION)
     children = alphas[6:]
     assert np.array_equal(alphas[:6], population)
     for k, (mother, father) in enumerate([(3, 1), (0, 4), (5, 2)]):
@@ -216,7 +218,7 @@ def test_survivors_are_the_fittest_and_winners_of_tournaments():
     assert (ranks[:, -1] == 0).all()
     for place in range(2):
         for rank in range(7):
-            # Both entrants rank behind: ((pool − rank − 1) / pool)².
+            # Both entrants have a higher rank: ((pool − rank − 1) / pool)².
             assert within((ranks[:, place] > rank).sum(), 5000, ((7 - rank) / 8) ** 2)
 
 
@@ -251,18 +253,18 @@ def test_products_and_values_from_the_genes_that_differ_are_those_of_the_childre
     assert np.array_equal(products[:10], before[1])
 
 
-def test_what_is_compiled_refuses_what_does_not_fit():
+def test_compiled_functions_refuse_mismatched_arrays():
     Q, p, _ = box(5)
     alphas, products, values, order = np.ones((4, 5)), np.ones((4, 5)), np.ones(4), np.array([1, 0])
     genes = np.zeros((2, 5), dtype=np.uint8)
-    mate(alphas, order, order, genes, *mutation.NOTHING)
+    mate(alphas, order, order, genes, *mutation.NO_MUTATION)
     with pytest.raises(ValueError, match="two rows"):
-        mate(alphas[:3], order, order, genes, *mutation.NOTHING)
-    with pytest.raises(ValueError, match="one length"):
-        mate(alphas, order, order, genes, np.array([1]), *mutation.NOTHING[1:])
+        mate(alphas[:3], order, order, genes, *mutation.NO_MUTATION)
+    with pytest.raises(ValueError, match="equal lengths"):
+        mate(alphas, order, order, genes, np.array([1]), *mutation.NO_MUTATION[1:])
     for wrong in (np.array([0, 2]), np.array([0, -1])):
         with pytest.raises(ValueError, match="rows of parents"):
-            mate(alphas, order, wrong, genes, *mutation.NOTHING)
+            mate(alphas, order, wrong, genes, *mutation.NO_MUTATION)
         with pytest.raises(ValueError, match="rows of parents"):
             evaluate(Q, p, alphas, products, values, wrong)
     with pytest.raises(ValueError, match="genes of the children"):
@@ -276,7 +278,7 @@ def test_what_is_compiled_refuses_what_does_not_fit():
 @pytest.mark.parametrize("n", [40, 300])
 @pytest.mark.parametrize("kind", ["gaussian", "switching", "hybrid", "switching-gaussian"])
 @pytest.mark.parametrize("sweeps", [0, 1])
-def test_a_generation_keeps_its_books(n, kind, sweeps):
+def test_a_generation_has_consistent_values(n, kind, sweeps):
     """Values and products belong to the population, the fittest is last and never gets worse, all stay in the box."""
     Q, p, upper = box(n)
     rules, draw = replace(PLAIN, mutation=kind, sweeps=sweeps, patience=3 if "-" in kind else 10**6), rng(5)
@@ -295,11 +297,11 @@ def test_a_generation_keeps_its_books(n, kind, sweeps):
     assert state.values[-1] < before.values[-1] or kind == "switching-gaussian"
 
 
-def test_what_is_settled_stays_in_the_second_phase():
+def test_fixed_variables_stay_fixed_in_the_second_phase():
     Q, p, upper = box(50)
     population = random_population(upper, 10, rng())
     population[:, :20], population[:, 20:35] = 0.0, upper[20:35]
-    loose = 1.0 - settled(population, upper)
+    loose = 1.0 - is_fixed(population, upper)
     assert loose.tolist() == [0.0] * 35 + [1.0] * 15
     rules = replace(PLAIN, mutation="switching-gaussian")
     state = evolve(Q, p, upper, population_of(Q, p, population, loose=loose), rules, 30, rng())
@@ -307,7 +309,7 @@ def test_what_is_settled_stays_in_the_second_phase():
     assert not (state.population[:, 35:] == population[:, 35:]).all(axis=0).any()
 
 
-def test_the_second_phase_begins_when_switching_brings_nothing():
+def test_the_second_phase_begins_when_switching_stalls():
     Q, p, upper = np.eye(30), np.full(30, 0.3), np.ones(30)  # the optimum: 0.3 inside, and the last ten at their bound
     p[20:] = 3.0
     rules = replace(PLAIN, mutation="switching-gaussian", patience=20)
@@ -316,7 +318,7 @@ def test_the_second_phase_begins_when_switching_brings_nothing():
         assert state.generation < 5000
         state = evolve(Q, p, upper, state, rules, 1, rng(state.generation))
     first = state.values[-1]
-    assert np.array_equal(state.loose, 1.0 - settled(state.population, upper))
+    assert np.array_equal(state.loose, 1.0 - is_fixed(state.population, upper))
     assert 0 < state.loose.sum() < 30
     state = evolve(Q, p, upper, state, replace(rules, patience=10**6), 400, rng())
     assert state.values[-1] < first - 0.01 * abs(first)
@@ -466,7 +468,7 @@ def test_the_papers_preset_rests_after_five_generations_without_improvement(solv
     assert solve(problem, solver, preset="paper").provenance["generations"] <= 1000
 
 
-def test_presets_say_what_was_left_open():
+def test_presets_name_what_the_paper_leaves_open():
     paper, default = EvolutionStrategy(preset="paper").rules, EvolutionStrategy().rules
     assert (paper.patience, paper.limit, paper.sweeps, paper.crossover, paper.entrants) == (5, 1000, 0, 0.9, 5)
     assert (default.patience, default.limit, default.sweeps) == (100, 10_000, 2)
@@ -523,7 +525,7 @@ def test_boxes_whose_far_corner_overflows_are_refused(solver):
 
 
 @pytest.mark.parametrize("solver", ["evolution-strategy", "particle-swarm"])
-def test_at_any_c_what_learns_is_no_worse_than_zero(solver):
+def test_memetic_solvers_are_no_worse_than_zero_at_any_c(solver):
     rng = np.random.default_rng(0)
     gram = Gram(rng.normal(size=(40, 2)))
     y = np.where(rng.normal(size=40) > 0, 1, -1)

@@ -74,7 +74,7 @@ class Life:
 
 def process(life: Life, events: int, resend: bool, pipe: Any) -> None:
     """One process of a run: killed at an event of the cloud's, or from outside."""
-    sending.FIRST_S = 0.001
+    sending.FIRST_PAUSE_S = 0.001
     left = events
 
     def die(word: str) -> None:

@@ -419,7 +419,7 @@ def test_ctrl_c_in_a_finalizer_is_raised_a_moment_later():
 def test_ctrl_c_in_a_finalizer_is_raised_at_the_end_of_the_work():
     with pytest.raises(KeyboardInterrupt), clock.hearing():
         _drop_ctrl_c()
-    time.sleep(10 * clock.AGAIN_S)  # not a second time
+    time.sleep(10 * clock.RETRY_S)  # not a second time
 
 
 def test_other_errors_of_a_finalizer_go_where_they_went(monkeypatch):

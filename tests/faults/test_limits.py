@@ -25,7 +25,7 @@ from dualflow.core.solver import Solver
 from dualflow.core.workspace import Workspace
 from dualflow.integrate import stiff_system
 from dualflow.integrate.stiff_system import StiffSystem, low_rank
-from dualflow.refinement.linear_systems import AT_ONCE, factorise
+from dualflow.refinement.linear_systems import MAX_ROWS_ONE_CALL, factorise
 from dualflow.solvers.registry import list_solvers, solver_class
 
 #: A limit is kept to a second, the last certificate included; a busy machine is given four.
@@ -95,7 +95,7 @@ def test_kernels_are_not_evaluated_once_the_limit_is_over(name):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n", [300, AT_ONCE + 300])
+@pytest.mark.parametrize("n", [300, MAX_ROWS_ONE_CALL + 300])
 def test_a_factor_in_panels_is_lapacks(n, dtype):
     rng = np.random.default_rng(0)
     B = rng.standard_normal((n, 400))
@@ -111,8 +111,8 @@ def test_a_factor_in_panels_is_lapacks(n, dtype):
 
 def test_a_factor_in_panels_looks_at_the_clock():
     with clock.within(time.monotonic() - 1.0), pytest.raises(clock.OutOfTime):
-        factorise(np.eye(AT_ONCE + 1, order="F"))
-    n = AT_ONCE + 1
+        factorise(np.eye(MAX_ROWS_ONE_CALL + 1, order="F"))
+    n = MAX_ROWS_ONE_CALL + 1
     with clock.within(time.monotonic() - 1.0), pytest.raises(clock.OutOfTime):
         StiffSystem(np.eye(n), np.ones(n))
 
@@ -121,7 +121,7 @@ def test_a_factor_in_panels_looks_at_the_clock():
 def test_a_low_rank_in_panels_is_lapacks(m, kernel, monkeypatch):
     work = Workspace(posed(1200, m, kernel=kernel, loss="squared_hinge"))
     ours = low_rank(work)
-    monkeypatch.setattr(stiff_system, "_AT_ONCE", 1 << 30)
+    monkeypatch.setattr(stiff_system, "_MAX_N_ONE_CALL", 1 << 30)
     theirs = low_rank(work)
     assert (ours is None) == (theirs is None) == (m == 12)
     if ours is not None:

@@ -1,4 +1,4 @@
-"""Forged files of `LSSVC`, `LSSVR` and `LDA`: refused, or models that say what they are."""
+"""Forged files of `LSSVC`, `LSSVR` and `LDA` are refused, or give models with true certificates."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ CHANGES = {
     "negated": lambda a: -a,
     "rolled": lambda a: np.roll(a, 1, axis=0),
 }
-#: What is computed from points and α: whatever else a file says of these must be refused.
+#: Values computed from points and α: a file with other values must be refused.
 COMPUTED = {"dual_coef_", "pair_coef", "intercept_", "support_", "n_support_"}
 
 
@@ -65,7 +65,7 @@ def radial(A, gram):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_whatever_is_forged_it_ends_with_the_true_gap_or_an_error(name, tmp_path):
+def test_forged_files_give_the_true_gap_or_an_error(name, tmp_path):
     path = tmp_path / "model"
     model = MODELS[name]()
     check_honesty(model)

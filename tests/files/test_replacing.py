@@ -1,4 +1,4 @@
-"""What is written over: links, devices, folders, modes, owners."""
+"""Replacing files: links, devices, folders, modes, owners."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_new_file_has_the_mode_of_the_umask(tmp_path, write):
     assert mode(tmp_path / "file") == 0o640
 
 
-def test_nobody_else_can_read_what_will_replace_a_private_file(tmp_path):
+def test_only_the_owner_can_read_the_temporary_file_of_a_private_file(tmp_path):
     path = tmp_path / "file"
     path.touch(mode=0o600)
     with replacing(path) as file:
@@ -112,7 +112,7 @@ def make_link_to_folder(path):
 
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("make", [make_folder, os.mkfifo, make_link_to_device, make_link_to_folder])
-def test_what_is_no_file_is_refused_and_left_alone(tmp_path, write, make):
+def test_other_kinds_of_files_are_refused_and_unchanged(tmp_path, write, make):
     path = tmp_path / "thing"
     make(path)
     before = path.lstat()
@@ -152,7 +152,7 @@ def test_the_owner_is_kept_where_the_system_allows_it(tmp_path):
     assert mode(path) == 0o640
 
 
-def test_another_group_gets_no_more_than_anybody(tmp_path, monkeypatch):
+def test_another_group_gets_no_more_rights_than_all_others(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.touch()
     path.chmod(0o664)
@@ -217,7 +217,7 @@ def test_a_pipe_is_not_waited_for(tmp_path, read):
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_what_is_endless_is_not_read(read):
+def test_endless_files_are_not_read(read):
     with pytest.raises(ProblemError, match=r"/dev/zero is (not a file but )?a device"):
         read(Path("/dev/zero"))
 

@@ -1,4 +1,4 @@
-"""Model files and checkpoints of strangers: what they may take, and what they may make happen."""
+"""Untrusted model files and checkpoints: bounds on memory, and no execution of code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import dualflow
 from dualflow import SVC, Gram, ProblemError, VariationalFlow, problems, solve
 from dualflow.driver import checkpoint
 from dualflow.estimators import _persistence
-from dualflow.estimators._persistence import REACHING, unconfirmed
+from dualflow.estimators._persistence import EXTERNAL_OPTIONS, unconfirmed
 from dualflow.persistence import container
 from dualflow.persistence.npy import array_of
 from dualflow.persistence.unconfirmed import Unconfirmed
@@ -30,7 +30,7 @@ from dualflow.solvers import registry
 from tests.fuzz.mutations import archive_of, members_of, sealed
 
 X, Y = np.random.default_rng(0).normal(size=(8, 2)), np.arange(8) % 2
-#: Bytes that refusing a small file may take: those of its parts, and of what a message needs.
+#: Bytes that refusing a small file may allocate: its parts, and the message.
 LITTLE = 20 << 20
 
 
@@ -77,28 +77,28 @@ WIDE = "<U200000000"
     ],
 )
 @pytest.mark.parametrize("part", ["parameters", "objects", "facts"])
-def test_a_wide_text_costs_nothing(saved, value, part):
+def test_a_wide_text_allocates_nothing(saved, value, part):
     forged(saved, lambda header: header[part].__setitem__("callback", value))
     refused_for_little(lambda: dualflow.load(saved), "more bytes of text than are allowed")
 
 
 @pytest.mark.parametrize("shape", [[1 << 40, 0], [0, 1 << 60], [-1, 0], [True], [2], ["1"], [1.0]])
-def test_a_shape_that_is_not_that_of_its_entries_costs_nothing(saved, shape):
+def test_a_wrong_shape_allocates_nothing(saved, shape):
     value = {"$array": ["<f8", shape, [] if 0 in shape else [1.0]]}
     forged(saved, lambda header: header["parameters"].__setitem__("callback", value))
     refused_for_little(lambda: dualflow.load(saved), "an array of shape")
 
 
-def test_what_takes_long_to_make_is_counted_over_the_whole_file(saved):
+def test_expensive_values_are_counted_over_the_whole_file(saved):
     array = {"$array": ["<f8", [0], []]}
-    many = {f"x{k}": [array] * (_persistence.MOST_TAGS // 4) for k in range(5)}
+    many = {f"x{k}": [array] * (_persistence.MAX_TAGS // 4) for k in range(5)}
     forged(saved, lambda header: header["objects"].update(many))
     with pytest.raises(ProblemError, match="more tagged values than are allowed"):
         dualflow.load(saved)
 
 
 def test_keys_that_collide_are_not_made(saved):
-    pairs = [[k * (2**61 - 1), 0] for k in range(_persistence.MOST_PAIRS + 1)]  # all have the hash 0
+    pairs = [[k * (2**61 - 1), 0] for k in range(_persistence.MAX_PAIRS + 1)]  # all have the hash 0
     forged(saved, lambda header: header["parameters"].__setitem__("class_weight", {"$map": pairs}))
     with pytest.raises(ProblemError, match="more keys that are not text than are allowed"):
         dualflow.load(saved)
@@ -115,8 +115,8 @@ def test_a_header_that_would_take_long_is_not_parsed(saved, text, monkeypatch):
             dualflow.load(saved)
 
 
-def test_what_could_not_be_read_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(container, "HEADER_VALUES", 50)
+def test_headers_too_large_to_read_are_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(container, "MAX_HEADER_VALUES", 50)
     with pytest.raises(ProblemError, match=r"cannot be written: its header\.json has more than"):
         SVC(random_state=0).fit(X, Y).save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
@@ -147,7 +147,7 @@ BAD_ARRAYS = [
 
 
 @pytest.mark.parametrize("data", BAD_ARRAYS)
-def test_an_array_that_is_not_there_costs_nothing(saved, tmp_path, data):
+def test_an_empty_array_allocates_nothing(saved, tmp_path, data):
     with pytest.raises(Exception):  # noqa: B017 - numpy raises what it likes; the files' readers name themselves
         array_of("x", data, "biufU")
     members = members_of(saved.read_bytes())
@@ -203,7 +203,7 @@ DEVICE = f"backend:{CANARY}:make"
 
 
 def quantum(**options):
-    """A fitted model, and then the parameters somebody else chose."""
+    """Return a fitted model with parameters from an untrusted source."""
     model = SVC(loss="squared_hinge", solver="variational-flow", random_state=0, max_steps=2, refine=True)
     model.set_params(solver_options={"device": "null", "shots": 50}).fit(X, Y)
     return model.set_params(solver_options={"shots": 50} | options)
@@ -241,7 +241,7 @@ def saved_again(model):
 
 
 def options_again(model):
-    """The way of options from one model to the next."""
+    """Return the options of a model copied to another."""
     return SVC(loss="squared_hinge").set_params(**model.get_params())
 
 
@@ -302,7 +302,7 @@ def test_a_solver_that_is_not_ours_is_not_imported(tmp_path, no_canary, monkeypa
 
 
 @pytest.mark.parametrize("device", ["null", "classical-sampler", "emulator"])
-def test_devices_of_our_own_need_no_word(tmp_path, device):
+def test_devices_of_dualflow_need_no_confirmation(tmp_path, device):
     quantum(device=device).save(tmp_path / "model")
     loaded = dualflow.load(tmp_path / "model")
     assert type(loaded.solver_options["device"]) is str
@@ -310,28 +310,28 @@ def test_devices_of_our_own_need_no_word(tmp_path, device):
 
 
 @pytest.mark.parametrize("device", ["backend:<module>:<factory>", "pennylane:<device>", "pennylane:x", "nonsense"])
-def test_all_other_devices_do(device):
+def test_other_devices_need_confirmation(device):
     assert type(unconfirmed({"solver_options": {"device": device}})["solver_options"]["device"]) is Unconfirmed
     with pytest.raises(ProblemError):
         dualflow.quantum.devices.make_device(Unconfirmed(device))
 
 
-def test_a_journal_knows_it_too(tmp_path):
+def test_a_journal_needs_confirmation(tmp_path):
     with pytest.raises(ProblemError, match="read from a model file"):
         Journal(Unconfirmed(tmp_path / "journal"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_solver_has_an_option_that_names_code_or_files_and_is_forgotten_here():
+def test_every_option_that_names_code_or_files_is_marked():
     for name in registry.CATALOGUE:
         for field in fields(registry.solver_class(name)):
             if any(word in str(field.type) for word in ("Path", "Device", "Callable", "Any")):
-                # An ansatz that is no name is not written; one out of a file is one of two names.
-                assert field.name in (*REACHING, "inner_options", "ansatz"), (name, field.name)
+                # An ansatz without a name is not written; one from a file is one of two names.
+                assert field.name in (*EXTERNAL_OPTIONS, "inner_options", "ansatz"), (name, field.name)
 
 
-@pytest.mark.parametrize("name", REACHING)
-def test_options_of_an_inner_solver_name_neither(name):
+@pytest.mark.parametrize("name", EXTERNAL_OPTIONS)
+def test_options_of_an_inner_solver_name_no_code_or_files(name):
     with pytest.raises(ProblemError, match=f"inner_options: '{name}' is an option of 'quantum-invasion' itself"):
         registry.make_solver("quantum-invasion", {"inner_options": {name: "backend:os:abort"}})
 

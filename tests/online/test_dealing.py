@@ -1,10 +1,10 @@
-"""Equal points share the weight of their place, each up to its own bound."""
+"""Tests of the distribution of a group's weight over equal points, each up to its own bound."""
 
 import numpy as np
 import pytest
 
 from dualflow import EcoSVDD
-from dualflow.online.stream import _dealt
+from dualflow.online.stream import _distributed
 
 
 def test_bounds_are_met_exactly():
@@ -13,14 +13,14 @@ def test_bounds_are_met_exactly():
     upper = np.bincount(group, room)
     alpha = upper.copy()
     alpha[1] = room[group == 1][:20].sum() * (1 + 1e-16) + 0.5 * room[0]
-    given = _dealt(alpha, upper, group, room)
+    given = _distributed(alpha, upper, group, room)
     assert np.bincount(group, given) == pytest.approx(alpha, rel=1e-13)
     assert np.count_nonzero((given > 0) & (given < room)) == 1
     assert np.count_nonzero(given[group == 1] == room[0]) == 20
 
 
-def test_a_place_without_bound_gives_all_to_its_first():
-    given = _dealt(np.array([0.7, 0.3]), np.full(2, np.inf), np.array([0, 1, 0, 1]), np.full(4, np.inf))
+def test_a_group_without_bound_gives_all_weight_to_its_first_point():
+    given = _distributed(np.array([0.7, 0.3]), np.full(2, np.inf), np.array([0, 1, 0, 1]), np.full(4, np.inf))
     assert given.tolist() == [0.7, 0.3, 0.0, 0.0]
 
 

@@ -1,4 +1,4 @@
-"""Updates of the margin's inverse that wait: none is lost, none is left over."""
+"""Delayed updates of the inverse: all are applied before a path returns."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_the_inverse_is_complete_after_every_call(n):
         wanted = np.tril(true_inverse(engine))
         np.testing.assert_allclose(engine.inverse[: m + 1, : m + 1], wanted, atol=1e-8 * np.abs(wanted).max())
     if n == 400:
-        assert engine.updates > 4 * DELAY  # more than wait at once
+        assert engine.updates > 4 * DELAY  # more than fit into the queue
         assert engine.refactored == 0
 
 

@@ -1,4 +1,4 @@
-"""What points bring to a problem that grows is what they have in the batch problem of `problems`."""
+"""Tests that points of a growing problem have the variables of the batch problem in `problems`."""
 
 import numpy as np
 import pytest
@@ -69,12 +69,12 @@ def test_parameters_out_of_range(make, message):
         make()
 
 
-def test_points_that_are_not_all_there_were_and_dimensions_of_their_own():
+def test_total_weight_of_a_subset_and_ridge_as_extra_dimension():
     gram = Gram(X, kernel="linear")
     np.testing.assert_allclose(problems.svdd(gram, 0.1, points=100).upper, 0.1, rtol=1e-15)
     # A ridge is one more dimension a point: that of K + diag(r).
     ridge = np.linspace(0.1, 1.0, 12)
     given = problems.svdd(Gram.precomputed(X @ X.T + np.diag(ridge)))
-    told = problems.svdd(gram, ridge=ridge)
-    np.testing.assert_allclose(told.dense(), given.dense(), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(told.p, given.p, rtol=1e-12)
+    by_ridge = problems.svdd(gram, ridge=ridge)
+    np.testing.assert_allclose(by_ridge.dense(), given.dense(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(by_ridge.p, given.p, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""The incremental engine as a solver: the same bits from a saved state, and states that are none refused."""
+"""Tests of the incremental engine as a solver: equal bits from a stored state, and refusal of invalid states."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def arrays(state):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_step_depends_on_the_state_alone_and_changes_no_state(name):
-    """Whatever the engine did before: steps from the same state give the same bits, also to an engine just made."""
+    """Steps from the same state give the same bits, whatever the engine did before, and also in a new engine."""
     solver, context = Incremental(), opened(name)
     states = [solver.start(context, np.random.default_rng(0))]
     while not solver.finished(states[-1]):
@@ -79,8 +79,8 @@ def broken():
 
 
 @pytest.mark.parametrize("forge", [forge for _, forge in broken()], ids=[name for name, _ in broken()])
-def test_a_state_that_is_none_is_refused(forge):
-    """Compiled code relies on it: a forged checkpoint must not lead it out of its arrays."""
+def test_an_invalid_state_is_refused(forge):
+    """Compiled code relies on valid states: a forged checkpoint must not make it leave its arrays."""
     solver, context = Incremental(), opened("hinge")
     state = solver.start(context, np.random.default_rng(0))
     for _ in range(20):
@@ -92,14 +92,14 @@ def test_a_state_that_is_none_is_refused(forge):
 
 
 def test_a_bound_that_cuts_a_correction_short_moves_no_gradient():
-    """`polish` takes α to the solution of the margin's system; where a bound is in the way, g is that of there."""
+    """`polish` sets α to the solution of the margin's system, clipped to the bounds; g must belong to the clipped α."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))
     model = IncrementalSVC(C=2.0, gamma=1.0).fit(X, X[:, 0] > 0)
     engine = model._streams[0].engine
     S = engine.margin
     assert len(S) > 1
-    engine.g[S[0]] += 50.0  # a correction no bound has room for
+    engine.g[S[0]] += 50.0  # a correction larger than the distance to any bound
     before = engine.matrix.product(engine.alpha) + engine.b * engine.e - engine.g
     engine.polish()
     after = engine.matrix.product(engine.alpha) + engine.b * engine.e - engine.g

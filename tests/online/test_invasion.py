@@ -1,4 +1,4 @@
-"""The invasion engine and its solver, against the batch and by hand."""
+"""Tests of the invasion engine and its solver against batch solutions and values by hand."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_solver_reaches_the_optimum_by_batches_that_come_again(name, batch):
     problem = some_problems()[name]
     solution = solve(problem, "invasion", batch=batch, tol=1e-12)
     assert solution.raw_certificate.relative_gap <= 1e-9
-    # As long as it did not reach the tolerance of the driver it went on until a whole round was quiet.
+    # Until the driver's tolerance is reached, the solver goes on through whole rounds without invaders.
     assert solution.cost.steps > problem.n / batch
     best = solve(problem, "cvxopt", refine=True).certificate.objective
     assert solution.certificate.objective == pytest.approx(best, rel=1e-9)
@@ -63,15 +63,15 @@ def test_multipliers_by_hand():
     assert middle(-np.inf, np.inf) == 0.0
 
 
-def test_nobody_invades_while_some_multiplier_keeps_all_out():
-    """Two points of a class each, at their bounds: ν is an interval, and a newcomer inside the gap narrows it only."""
+def test_no_point_invades_while_one_multiplier_satisfies_all():
+    """Two points, one a class, at their bounds: ν has an interval, and a new point inside the gap narrows it only."""
     X = np.array([[-1.0], [1.0], [-1.6], [3.0], [-0.5]])
     y = np.array([-1.0, 1.0, -1.0, 1.0, -1.0])
     problem = problems.svc(Gram(X, kernel="linear"), y, 0.1)
     habitat = Habitat(problem, np.array([0.1, 0.1, 0, 0, 0]))
     low, high = habitat.multipliers(habitat.residents)
     assert (low, high) == pytest.approx((-0.8, 0.8))
-    # With w = 0.2 margins are y(0.2x + b): x = 3 asks b ≥ 0.4, which the interval has; x = −1.6 then b ≤ −0.68.
+    # With w = 0.2 margins are y(0.2x + b): x = 3 needs b ≥ 0.4, which the interval contains; x = −1.6 then b ≤ −0.68.
     assert habitat.invaders(np.array([3])).size == 0
     assert set(habitat.invaders(np.arange(5))) <= {2, 3, 4}
     assert habitat.invaders(np.arange(5)).size > 0
@@ -79,7 +79,7 @@ def test_nobody_invades_while_some_multiplier_keeps_all_out():
     assert dualflow.certify(problem, habitat.alpha).relative_gap <= 1e-12
 
 
-def test_a_habitat_knows_who_is_present_and_their_rows_and_gradient():
+def test_a_habitat_tracks_residents_rows_and_gradient():
     X, y = moons()
     problem = problems.svc(Gram(X, gamma=0.8), y, 3.0)
     habitat = Habitat(problem, np.zeros(150))
@@ -95,7 +95,7 @@ def test_a_habitat_knows_who_is_present_and_their_rows_and_gradient():
     assert dualflow.certify(problem, habitat.alpha).relative_gap <= 1e-10
 
 
-def test_the_crowd_that_opens_leaves_nobody_present_who_is_not():
+def test_solving_for_all_leaves_only_residents_with_weight():
     X, y = moons()
     problem = problems.svc(Gram(X, gamma=0.8), y, 3.0)
     habitat = Habitat(problem, np.zeros(150))
@@ -104,7 +104,7 @@ def test_the_crowd_that_opens_leaves_nobody_present_who_is_not():
     assert np.array_equal(np.flatnonzero(habitat.present), np.flatnonzero(habitat.alpha))
 
 
-def test_bounds_that_fall_are_met_and_the_weight_goes_to_who_wants_it_most():
+def test_falling_bounds_are_met_and_weight_goes_to_the_smallest_gradient():
     X, _ = moons(60)
     gram = Gram(X, gamma=0.8)
     alpha = solve(problems.svdd(gram, 0.1), refine=True).alpha

@@ -1,4 +1,4 @@
-"""Mending that does not come nearer is given up where somebody solves anew, and goes on where nobody does."""
+"""Tests that corrections without progress end early if the caller has a fallback, and go on otherwise."""
 
 import numpy as np
 import pytest
@@ -14,21 +14,21 @@ X, LABELS = make_moons(60, noise=0.2, random_state=0)
 Y = 2.0 * LABELS - 1
 
 
-@pytest.mark.parametrize("has_rescue", [False, True])
-def test_variables_that_go_to_and_fro(has_rescue, monkeypatch):
+@pytest.mark.parametrize("has_fallback", [False, True])
+def test_alternating_violators_end_with_an_error(has_fallback, monkeypatch):
     workspace = Workspace(problems.svc(Gram(X), Y, 1.0))
     engine = Engine(_OfProblem(workspace), True)
     engine.append(workspace.p, workspace.upper, workspace.e, workspace.diag())
-    engine.has_rescue, drives = has_rescue, []
+    engine.has_fallback, drives = has_fallback, []
     monkeypatch.setattr(engine, "violators", lambda: np.array([3, 5, 8]))
-    monkeypatch.setattr(engine, "_drive_near", lambda k, v, to_margin: drives.append(k))
+    monkeypatch.setattr(engine, "_move_near", lambda k, v, to_margin: drives.append(k))
     with pytest.raises(PathError):
-        engine._mend(-1)
-    assert len(drives) < 60 if has_rescue else len(drives) == 10 * engine.n + 100
+        engine._correct_violators(-1)
+    assert len(drives) < 60 if has_fallback else len(drives) == 10 * engine.n + 100
 
 
-def test_streams_have_a_rescue_and_their_twins_too():
+def test_streams_and_their_copies_have_a_fallback():
     model = IncrementalSVC().partial_fit(X, LABELS)
     (stream,) = model._streams
-    assert stream.engine.has_rescue
-    assert stream.twin().engine.has_rescue
+    assert stream.engine.has_fallback
+    assert stream.isolated_copy().engine.has_fallback

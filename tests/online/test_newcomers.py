@@ -1,4 +1,4 @@
-"""Newcomers who meet an equilibrium: what is skipped changes nothing, and what is led in is judged from scratch."""
+"""Tests of new points at an optimum: skipped points change nothing, and added ones give the optimum of all."""
 
 import copy
 import pickle
@@ -11,7 +11,7 @@ import dualflow
 from dualflow import EcoSVC, Gram, ProblemError, problems
 from dualflow.core.certificate import certify
 from dualflow.online import stream
-from dualflow.online.newcomers import Standing, led_in
+from dualflow.online.newcomers import Standing, add_along_path
 from dualflow.problems.classification import hinge
 
 
@@ -31,27 +31,27 @@ def standing(X: np.ndarray, y: np.ndarray, C: float, bordered: bool = True, kern
 @pytest.mark.parametrize("C", [0.5, 10.0])
 @pytest.mark.parametrize("bordered", [True, False])
 @pytest.mark.parametrize("new", [1, 7, 60])
-def test_led_in_is_the_optimum_of_all(C, bordered, new):
+def test_points_added_along_a_path_give_the_optimum_of_all(C, bordered, new):
     X, y = moons(120 + new)
     at = standing(X[:120], y[:120], C, bordered)
     assert at.at_rest
     cap = np.full(new, 2 * C)
-    found = led_in(at, X[120:], at.rows_of(X[120:]), y[120:], cap)
+    found = add_along_path(at, X[120:], at.rows_of(X[120:]), y[120:], cap)
     problem = hinge(Gram(X, gamma=1.0), y, np.append(at.cap, cap), fit_intercept=bordered)
     assert certify(problem, found.alpha).relative_gap <= 1e-9
     np.testing.assert_allclose(found.h, problem.gradient(found.alpha), atol=1e-9)
-    np.testing.assert_array_equal(at.alpha, standing(X[:120], y[:120], C, bordered).alpha)  # nothing was written to
+    np.testing.assert_array_equal(at.alpha, standing(X[:120], y[:120], C, bordered).alpha)  # not changed
 
 
-def test_who_is_kept_out_leaves_the_certificate_as_it_was():
+def test_points_without_violation_leave_the_certificate_unchanged():
     X, y = moons(400)
     at = standing(X[:150], y[:150], 5.0)
     h = at.gradient_at(at.rows_of(X[150:]), y[150:])
-    out = np.concatenate([np.full(150, True), at.keeps_out(h, y[150:])])
+    out = np.concatenate([np.full(150, True), at.satisfies_kkt(h, y[150:])])
     assert 150 < out.sum() < 400
     problem = problems.svc(Gram(X[out], gamma=1.0), y[out], 5.0)
     assert certify(problem, np.append(at.alpha, np.zeros(out.sum() - 150))).relative_gap <= 1e-9
-    for k in np.flatnonzero(~out)[:5]:  # and those who are not do change it
+    for k in np.flatnonzero(~out)[:5]:  # points that violate do change it
         J = np.append(np.arange(150), k)
         assert certify(problems.svc(Gram(X[J], gamma=1.0), y[J], 5.0), np.append(at.alpha, 0.0)).relative_gap > 1e-9
 
@@ -68,17 +68,17 @@ def test_a_community_away_from_its_equilibrium_is_not_at_rest():
     assert not Standing(Gram(X, gamma=1.0), y, hard, at.alpha, at.h, bordered=True, enough=1e-7).at_rest
 
 
-# A linear kernel's α is not unique, and who is forgotten depends on it.
+# A linear kernel's α is not unique, and the forgotten points depend on it.
 @pytest.mark.parametrize(
     ("kernel", "reserve"), [("rbf", 0), ("rbf", 20), ("rbf", 1.0), ("rbf", np.inf), ("linear", np.inf)]
 )
-def test_calls_of_one_point_find_what_the_batch_way_finds(kernel, reserve, monkeypatch):
+def test_calls_of_one_point_find_the_batch_optimum(kernel, reserve, monkeypatch):
     X, y = moons(260)
     parameters = {"C": 4.0, "gamma": 1.0, "reserve": reserve, "kernel": kernel}
     models = []
     for shortcut in (True, False):
         if not shortcut:
-            monkeypatch.setattr(EcoSVC, "_meet_at_once", lambda *given: None)
+            monkeypatch.setattr(EcoSVC, "_batch_update", lambda *given: None)
         model = EcoSVC(**parameters)
         for k in range(len(X)):
             model.partial_fit(X[k : k + 1], y[k : k + 1], classes=[-1.0, 1.0])
@@ -97,14 +97,14 @@ def test_calls_of_one_point_find_what_the_batch_way_finds(kernel, reserve, monke
 def test_calls_of_one_point_solve_no_batch(monkeypatch):
     X, y = make_classification(300, random_state=1)
     model = EcoSVC(C=5.0, reserve=0).partial_fit(X[:150], y[:150], classes=[0, 1])
-    monkeypatch.setattr(stream, "_distinct", None)  # the batch way begins with it
+    monkeypatch.setattr(stream, "_distinct", None)  # the first call of the batch path
     for k in range(150, 300):
         model.partial_fit(X[k : k + 1], y[k : k + 1])
     assert model.certificate_.relative_gap <= 1e-7
     assert model.n_invasions_ > 150
 
 
-def test_what_is_asked_for_between_calls_is_of_the_last_call():
+def test_attributes_read_between_calls_are_of_the_last_call():
     X, y = moons(200)
     asked, silent = EcoSVC(C=3.0, gamma=1.0), EcoSVC(C=3.0, gamma=1.0)
     for k in range(0, 200, 5):
@@ -158,7 +158,7 @@ def test_a_call_that_fails_leaves_the_kernel_that_gradients_are_of(monkeypatch):
     model = EcoSVC(gamma=1.0, C=5.0, reserve=np.inf).partial_fit(X[:120], y[:120], classes=[-1, 1])
     model.set_params(kernel="linear")
     with monkeypatch.context() as broken:
-        broken.setattr(EcoSVC, "_meet", lambda *given: 1 / 0)
+        broken.setattr(EcoSVC, "_learn_block", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             model.partial_fit(X[120:121], y[120:121])
     model.partial_fit(X[120:121], y[120:121])

@@ -1,4 +1,4 @@
-"""Points taken out one at a time: the linear response and the path lead to the same optimum."""
+"""Tests that the linear response and the path reach the same optimum without one point."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_response_is_where_the_path_leads(monkeypatch, name):
+def test_the_response_equals_the_path(monkeypatch, name):
     problem = PROBLEMS[name].centred()
     best = solve(problem, refine="early", tol=1e-12)
     K = problem.gram.full()
@@ -42,7 +42,7 @@ def test_the_response_is_where_the_path_leads(monkeypatch, name):
     without = Response.without
     monkeypatch.setattr(Response, "without", lambda *a: asked.append(without(*a)) or asked[-1])
     for many in (0, np.inf):
-        monkeypatch.setattr(point_paths, "MANY", many)
+        monkeypatch.setattr(point_paths, "MIN_FREE_RESPONSE", many)
         paths = PointPaths(problem, K, best.alpha, best.bias)
         answers.append([paths.without(int(point)) for point in paths.movers()])
     assert len(answers[0]) == len(answers[1]) == len(asked) > 10

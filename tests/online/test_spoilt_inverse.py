@@ -1,8 +1,8 @@
-"""What becomes of a margin whose inverse is spoilt, singular or of one point, and of a sum that has drifted."""
+"""Tests of margins whose inverse is spoilt, singular or of one point, and of a sum eᵀα that has drifted."""
 
 import numpy as np
 import pytest
-from dualflow.online._path import COUNT, FREE, take_out
+from dualflow.online._path import COUNT, FREE, remove_margin_point
 from sklearn.datasets import make_classification
 
 from dualflow import IncrementalSVC
@@ -24,8 +24,8 @@ def test_a_point_at_the_kernels_origin_is_a_margin(e):
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_an_inverse_that_is_no_number_is_made_anew_where_it_is_used(monkeypatch, wrong):
-    monkeypatch.setattr(settling, "_solve_anew", None)  # nothing is to be solved anew
+def test_a_non_finite_inverse_is_recomputed_when_used(monkeypatch, wrong):
+    monkeypatch.setattr(settling, "_solve_batch", None)  # the batch problem must not be solved
     model, stream = stream_of()
     engine = stream.engine
     m = int(engine.counters[COUNT])
@@ -38,34 +38,34 @@ def test_an_inverse_that_is_no_number_is_made_anew_where_it_is_used(monkeypatch,
 
 
 @pytest.mark.parametrize("j", [0, 1])
-def test_of_two_margin_points_the_one_that_stays_has_its_exact_inverse(j):
+def test_the_last_of_two_margin_points_has_its_exact_inverse(j):
     _, stream = stream_of()
     engine = stream.engine
-    seating._take_for_margin(engine, engine.margin[:2].copy())
+    seating._set_margin(engine, engine.margin[:2].copy())
     stays = int(engine.margin[1 - j])
     engine.inverse[:3, :3] = np.tril(np.full((3, 3), np.nan))
-    take_out(engine, j)
+    remove_margin_point(engine, j)
     assert list(engine.margin) == [stays]
     np.testing.assert_array_equal(np.tril(engine.inverse[:2, :2]), [[-engine.diag[stays], 0.0], [engine.e[stays], 0.0]])
 
 
-def test_points_without_a_margin_of_their_own_leave_none(monkeypatch):
+def test_a_singular_margin_is_rejected(monkeypatch):
     _, stream = stream_of()
     engine = stream.engine
     monkeypatch.setattr(engine, "refactorise", lambda space: (_ for _ in ()).throw(seating.PathError("singular")))
     engine.where[engine.margin] = 0
-    assert not seating._take_for_margin(engine, np.array([3, 4]))
+    assert not seating._set_margin(engine, np.array([3, 4]))
     assert len(engine.margin) == 0
     assert not (engine.where == FREE).any()
 
 
-def test_the_bias_is_that_of_the_weights_that_are_shown(monkeypatch):
+def test_the_bias_belongs_to_the_reported_weights(monkeypatch):
     _, stream = stream_of()
     engine = stream.engine
     k = int(engine.margin[0])
     engine.alpha[k] += 1e-6
-    monkeypatch.setattr(settling, "known_gap", lambda engine: (0.0, 1.0))  # leaves it to a certificate
-    settling._gap(stream, settling.NOBODY)
+    monkeypatch.setattr(settling, "tracked_gap", lambda engine: (0.0, 1.0))  # leaves it to a certificate
+    settling._gap(stream, settling.NO_POINTS)
     assert abs(float(engine.e @ engine.alpha)) <= 1e-13
     everybody = np.arange(stream.n)
     shown = certify(stream.problem_of(everybody), stream.alpha_of(everybody))

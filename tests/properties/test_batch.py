@@ -86,9 +86,9 @@ def test_points_twice_are_points_of_twice_the_weight(data, kernel, C, loss):
     X, y = data
     twice = SVC(C, loss=loss, **kernel).fit(np.tile(X, (2, 1)), np.tile(y, 2))
     weighed = SVC(C, loss=loss, **kernel).fit(X, y, sample_weight=np.full(len(X), 2.0))
-    dearer = SVC(2 * C, loss=loss, **kernel).fit(X, y)
-    same_optimum(weighed, dearer)
-    same_optimum(twice, dearer)
+    larger_C = SVC(2 * C, loss=loss, **kernel).fit(X, y)
+    same_optimum(weighed, larger_C)
+    same_optimum(twice, larger_C)
     same_optimum(SVDD(0.3, **kernel).fit(np.tile(X, (2, 1))), SVDD(0.3, **kernel).fit(X))
 
 
@@ -219,7 +219,7 @@ def test_the_callers_arrays_stay_as_they_are(data, kernel, C, loss):
         SVC(C, loss=loss, **kernel).fit(*read_only),
         SVDD(0.3, **kernel).fit(read_only[0], sample_weight=read_only[2]),
     )
-    # What is kept is a copy: a caller who writes to his arrays afterwards writes to no model.
+    # What is kept is a copy: writes to the caller's arrays afterwards change no model.
     points = X.copy()
     for array in given_:
         array *= 3

@@ -1,4 +1,4 @@
-"""What holds of every stream, whatever it is told: hypothesis looks for the data and the lives where it does not."""
+"""Properties of all streams: hypothesis searches for data and sequences of calls that violate them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_balls_are_optimal_after_learning_and_forgetting(made, nu, parameters):
 
 @QUICK
 @given(data(), C, KERNELS)
-def test_communities_that_forget_nobody_are_optimal(made, C, parameters):
+def test_communities_that_forget_no_point_are_optimal(made, C, parameters):
     X, y = made
     model = EcoSVC(C=cost(C, parameters, X), n_init=5, reserve=np.inf, **scaled(parameters, X)).fit(X, y)
     assert model.certify(X, y).within(TOL)
@@ -215,7 +215,7 @@ TestStream = Stream.TestCase
 
 
 def test_random_lives_are_never_silently_wrong():
-    # The last five: one certificate told whether to warn, and another, of other digits, was shown; weights were NaN;
+    # The last five: one certificate decided on the warning, and another, with other digits, was shown; NaN weights;
     # the file of a stream whose only free point is the kernel's origin was refused; a bias was
     # another α's; what was left of g on the margin was taken for 0.
     for seed, k in [*((7, k) for k in range(20)), (777, 539), (999, 4141), (999, 3118), (32, 440), (34, 1311)]:

@@ -1,4 +1,4 @@
-"""What a run on circuits says of itself: what bound it, its final circuit, its device's fidelity."""
+"""Reports of runs with circuits: the limiting factor, the final circuit, the fidelity of the device."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_average_of_steps_is_advised_to_take_more_of_them_which_helps_more_th
     ],
 )
 def test_a_flow_is_advised_to_take_what_helps_it_more(solver, shots, steps, binds):
-    """Each raised four times: the noise of one circuit, held against the gap, tells which."""
+    """Each option is raised four times; the noise of one circuit compared with the gap predicts which helps more."""
     posed = ball() if solver == "variational-flow" else problems.svc(Gram(X, gamma=1.0), [1, -1] * 4, C=1.0)
 
     def run(shots, steps, seed):
@@ -77,8 +77,8 @@ def test_advice_names_the_device_the_budget_and_the_ansatz():
     assert solve(ball()).advice == ""
 
 
-def test_a_state_that_never_left_an_even_start_is_drowned():
-    """With exact uniform outcomes no step is taken: the circuit of the state itself is even, its trials are not."""
+def test_a_state_that_never_left_uniform_weights_is_noise_dominated():
+    """Exact uniform outcomes allow no step: the circuit of the state is uniform, those of its trials are not."""
     found = solve(ball(), "variational-flow", device="null", max_steps=6, random_state=0)
     assert found.status.name == "DROWNED"
     assert solve(ball(), "variational-flow", device="emulator", max_steps=2).status.name == "STEP_LIMIT"
@@ -88,12 +88,12 @@ def test_a_state_that_never_left_an_even_start_is_drowned():
 def test_a_sampled_average_has_no_final_circuit_and_says_why(solver):
     name = "windows" if solver != "hamiltonian-dilation" else "steps"
     found = solve(ball(), solver, device="emulator", shots=1e3, random_state=0, **{name: 3})
-    with pytest.raises(ProblemError, match="average of what many circuits measured"):
+    with pytest.raises(ProblemError, match="average over many circuits"):
         final_circuit(found)
 
 
-def test_an_error_bar_needs_a_seed_a_run():
-    """An int is one draw for ever; None, and one generator for all, are a draw a run, and so are the folds' data."""
+def test_an_error_bar_needs_one_seed_for_each_run():
+    """An int gives the same draw to all runs; None, or one generator, gives each run its own, as do folds."""
 
     def objectives(states):
         options = {"device": "emulator", "shots": 50, "steps": 3}
@@ -127,7 +127,7 @@ def test_a_comparison_shows_the_fidelity_of_its_devices():
 
 
 @pytest.mark.parametrize("solver", [s.name for s in list_solvers() if s.quantum])
-def test_provenance_says_that_sampled_runs_go_another_way_than_exact_ones(solver):
+def test_provenance_reports_that_sampled_runs_have_another_method(solver):
     make = {"hhl": problems.least_squares, "variational-lotka-volterra": problems.svc}
     make |= {"hamiltonian-descent": problems.svc, "hamiltonian-adiabatic": problems.svc}
     problem = make[solver](Gram(X, gamma=2.0), [-1, 1] * 4, C=1.0) if solver in make else ball()

@@ -1,4 +1,4 @@
-"""What a reader of an estimator sees of circuits: their own answer, or that a refinement took its place."""
+"""Estimators with circuits: the raw answer of the circuits, and reports of a refinement that replaced it."""
 
 import json
 import pickle
@@ -72,10 +72,10 @@ def test_a_refined_answer_says_what_the_circuits_had_found(name):
     solution = model.solution_
     assert model.refined_
     assert model.certificate_.relative_gap < 1e-6
-    told = [str(w.message) for w in caught if w.category is UnusedCircuitsWarning]
-    assert len(told) == 1
-    assert "owes nothing to circuits" in told[0]
-    for text in (told[0], repr(solution), solution.raw_summary()):
+    messages = [str(w.message) for w in caught if w.category is UnusedCircuitsWarning]
+    assert len(messages) == 1
+    assert "owes nothing to circuits" in messages[0]
+    for text in (messages[0], repr(solution), solution.raw_summary()):
         assert "refined by the classical active-set method; the circuits' own answer: " in text
         assert f"excess {solution.raw_excess:.3g}" in text
     expected = (solution.raw_certificate.objective - solution.certificate.objective) / abs(
@@ -128,7 +128,7 @@ SAID = "refined by the classical active-set method; the circuits' own answer: DR
 
 @pytest.fixture(scope="module")
 def refined():
-    """A model that owes nothing to its circuits."""
+    """A refined model, to which the circuits contributed nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return svc(refine=True, solver_options={"device": "null", "shots": 1000}).fit(X, T)

@@ -1,4 +1,4 @@
-"""Devices that are wrong on purpose: each is noticed, or does no harm; right devices raise no alarm."""
+"""Devices with deliberate faults: each is detected or harmless; right devices give no false alarm."""
 
 import warnings
 
@@ -14,7 +14,7 @@ from dualflow.testing import WRONG_DEVICES, CheckFailed, WrongDevice, check_devi
 
 X, T = make_moons(8, noise=0.15, random_state=3)
 Y = 2 * T - 1
-#: Wrong devices that answer one circuit a batch as the right one does.
+#: Wrong devices that are right for a batch of one circuit.
 RIGHT_FOR_ONE = ("results of a batch swapped",)
 #: One run of each family of solvers that takes shots.
 SOLVERS = {
@@ -39,7 +39,7 @@ def run(solver, device, shots=2000, seed=1):
     return solution, excess, [w for w in caught if w.category is FidelityWarning]
 
 
-# --- the figure --------------------------------------------------------------------------------
+# --- the slope ---------------------------------------------------------------------------------
 
 
 def test_the_slope_is_the_fidelity_of_depolarising_noise():
@@ -64,7 +64,7 @@ def test_the_deviation_is_that_of_repeated_shots():
     assert abs((chi - degrees).mean()) < 5 * np.sqrt(2 * degrees.mean() / 400)
 
 
-def test_nothing_is_known_of_uniform_circuits():
+def test_uniform_circuits_give_no_fidelity():
     uniform = np.full((3, 4), 0.25)
     found = Fidelity().with_batch(uniform, uniform, 100)
     assert not found.is_known
@@ -97,12 +97,12 @@ def test_right_devices_give_no_false_alarm_in_ten_thousand_batches():
 @pytest.mark.parametrize("device", ["emulator", "aer", "classical-sampler"])
 @pytest.mark.parametrize("solver", QUICK)
 def test_a_right_device_has_fidelity_1_and_no_warning(solver, device):
-    solution, _, told = run(solver, device)
+    solution, _, messages = run(solver, device)
     fidelity = solution.provenance["fidelity"]
     assert abs(fidelity["slope"] - 1.0) < 5 * fidelity["deviation"]
     assert fidelity["p_value"] > 1e-5
     assert fidelity["circuits"] > 0
-    assert told == []
+    assert messages == []
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_a_right_device_has_fidelity_1_and_no_warning(solver, device):
 )
 @pytest.mark.parametrize("device", WRONG_DEVICES)
 def test_a_wrong_device_is_noticed_or_harmless(solver, device):
-    solution, excess, told = run(solver, WrongDevice(device))
+    solution, excess, messages = run(solver, WrongDevice(device))
     fidelity = solution.provenance["fidelity"]
     noticed = fidelity["p_value"] < 1e-9
     harmless = device in RIGHT_FOR_ONE or excess < 0.01
     assert noticed or harmless
     low = fidelity["slope"] is not None and fidelity["slope"] + DEVIATIONS * fidelity["deviation"] < 0.5
     assert (fidelity["low"], fidelity["fault"]) == (low, noticed)
-    assert len(told) == (low or noticed)
+    assert len(messages) == (low or noticed)
 
 
 ANCILLA = "half of the last qubit's 0 read as 1"
@@ -125,19 +125,19 @@ ANCILLA = "half of the last qubit's 0 read as 1"
 
 @pytest.mark.parametrize("solver", ["hamiltonian-dilation", "hamiltonian-schrodingerisation", "hamiltonian-lchs"])
 def test_a_device_wrong_in_the_ancilla_alone_is_noticed_though_the_answer_is_right(solver):
-    """Given success, outcomes are as they should be: only the rate of success is half of what it should be."""
-    solution, excess, told = run(solver, WrongDevice(ANCILLA))
+    """The kept outcomes are right; only their rate is half of what it should be."""
+    solution, excess, messages = run(solver, WrongDevice(ANCILLA))
     right, _, _ = run(solver, "emulator")
     assert excess < 0.01
     assert solution.cost.success_probability == pytest.approx(0.5 * right.cost.success_probability, rel=0.25)
     assert solution.provenance["fidelity"]["fault"]
-    assert len(told) == 1
+    assert len(messages) == 1
 
 
 @pytest.mark.parametrize("device", [ANCILLA, "30 % of the shots read as 0"])
 def test_exact_read_outs_that_keep_the_slope_are_noticed_by_their_distance(device):
     problem = problems.least_squares(Gram(X, "rbf", gamma=2.0), Y, C=10.0)
-    with pytest.warns(FidelityWarning, match=r"says that it has no noise .* \(total variation\)"):
+    with pytest.warns(FidelityWarning, match=r"is declared noiseless .* \(total variation\)"):
         solution = solve(problem, "hhl", device=WrongDevice(device))
     fidelity = solution.provenance["fidelity"]
     assert fidelity["slope"] > 0.5
@@ -153,19 +153,19 @@ def test_exact_read_outs_that_keep_the_slope_are_noticed_by_their_distance(devic
 def test_a_fault_of_a_device_that_says_it_has_noise_is_left_to_the_fidelity():
     wrong = WrongDevice("30 % of the shots read as 0")
     wrong.capabilities = make_device("null").capabilities
-    solution, _, told = run("variational-lotka-volterra", wrong)
+    solution, _, messages = run("variational-lotka-volterra", wrong)
     fidelity = solution.provenance["fidelity"]
     assert fidelity["slope"] > 0.5
     assert fidelity["p_value"] < 1e-9
     assert not fidelity["fault"]
-    assert told == []
+    assert messages == []
 
 
 def test_exact_wrong_devices_are_noticed_too():
-    _, _, told = run("variational-flow", WrongDevice("uniform"), shots=None)
-    assert len(told) == 1
-    right, _, told = run("variational-flow", "aer", shots=None)
-    assert told == []
+    _, _, messages = run("variational-flow", WrongDevice("uniform"), shots=None)
+    assert len(messages) == 1
+    right, _, messages = run("variational-flow", "aer", shots=None)
+    assert messages == []
     assert right.provenance["fidelity"]["slope"] == pytest.approx(1.0, abs=1e-9)
 
 
@@ -178,7 +178,7 @@ def test_min_fidelity_ends_the_run_and_keeps_its_state():
     assert np.isfinite(ended.alpha).all()
 
 
-def test_a_control_warns_of_nothing():
+def test_a_control_gives_no_warning():
     assert run("variational-flow", "null")[2] == []
 
 
@@ -248,7 +248,7 @@ def test_check_device_passes_right_devices(device, shots):
     assert check_device(device, shots=shots)["slope"] == pytest.approx(1.0, abs=0.05)
 
 
-def test_check_device_takes_noise_for_noise():
+def test_check_device_accepts_declared_noise():
     wrong = WrongDevice("30 % of the shots read as 0")
     wrong.capabilities = make_device("null").capabilities
     assert wrong.capabilities.noisy

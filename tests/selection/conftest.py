@@ -9,6 +9,6 @@ from dualflow.selection import _evaluation, _folds, _plan
 @pytest.fixture
 def one_matrix(monkeypatch):
     """All folds but the first are solved over one matrix, however long it takes."""
-    monkeypatch.setattr(_evaluation, "TRIED_FROM", 0.0)
+    monkeypatch.setattr(_evaluation, "MIN_GAIN", 0.0)
     monkeypatch.setattr(_plan, "MIN_FOLDS_ONE_COST", 2)
-    monkeypatch.setattr(_folds, "ALLOWED", np.inf)
+    monkeypatch.setattr(_folds, "MAX_LOSS_FRACTION", np.inf)

@@ -1,4 +1,4 @@
-"""Scores that are computed without scikit-learn's checks are scikit-learn's."""
+"""Tests that scores computed without scikit-learn's checks are equal to scikit-learn's."""
 
 import warnings
 
@@ -15,7 +15,7 @@ from dualflow.selection._metrics import Metrics
 
 
 class Says(ClassifierMixin, BaseEstimator):
-    """A classifier that predicts what it was made with."""
+    """A classifier that predicts the values it was made with."""
 
     def __init__(self, predicted, classes=None):
         self.predicted, self.classes_ = predicted, classes
@@ -28,7 +28,7 @@ class Says(ClassifierMixin, BaseEstimator):
 
 
 class SaysNumbers(RegressorMixin, Says):
-    """A regressor that predicts what it was made with."""
+    """A regressor that predicts the values it was made with."""
 
 
 @pytest.mark.parametrize("name", ["accuracy", "f1_macro"])
@@ -67,7 +67,7 @@ def test_scores_of_numbers_are_those_of_scikit_learn(name):
         ("roc_auc", np.array([0, 1]), np.array([0, 1])),
     ],
 )
-def test_scikit_learn_is_asked_where_checks_or_warnings_are_its_own(name, y, said):
+def test_scikit_learn_computes_scores_with_checks_or_warnings(name, y, said):
     assert Metrics(get_scorer(name), {})(Says(said), y, y) is None
 
 
@@ -76,7 +76,7 @@ def test_scikit_learn_is_asked_where_checks_or_warnings_are_its_own(name, y, sai
     [make_scorer(f1_score, average="micro"), make_scorer(f1_score, average="macro", zero_division=1), lambda *_: 1.0],
     ids=["micro", "option", "own"],
 )
-def test_scikit_learn_is_asked_for_scorers_with_options(scorer):
+def test_scikit_learn_computes_scores_of_scorers_with_options(scorer):
     y = np.array([0, 1, 1])
     assert Metrics(scorer, {})(Says(y), y, y) is None
     assert Metrics(get_scorer("accuracy"), {"sample_weight": y})(Says(y), y, y) is None

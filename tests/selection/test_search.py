@@ -1,4 +1,4 @@
-"""The searches against scikit-learn's, fold by fold."""
+"""Tests of the searches against scikit-learn's, fold by fold."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_scores_are_those_of_scikit_learn(data, folds):
 
 
 def decisions(model, X, y):
-    """Every digit of what a model says of its test rows counts, not only its labels."""
+    """Return a score that depends on every digit of the values on the test rows, not only on the labels."""
     return float(np.linalg.norm(model.decision_function(X)))
 
 
@@ -132,16 +132,16 @@ def test_a_scorer_may_ask_for_anything():
     assert [type(model) for model in asked] == [FoldSVC] * 6
 
 
-def test_every_gap_is_certified_and_said():
+def test_every_gap_is_certified_and_reported():
     X, y = german()
     search = SVCSearchCV(SVC(tol=1e-8), GRID, cv=5).fit(X, y)
     assert (search.cv_results_["max_relative_gap"] <= 1e-8).all()
     assert search.best_estimator_.certificate_.relative_gap <= 1e-8
 
 
-def test_a_gap_that_is_not_reached_is_said(monkeypatch, one_matrix):
-    monkeypatch.setattr(_duals, "UPDATES", 0.01)
-    monkeypatch.setattr(_duals, "CALLS", 1)
+def test_a_gap_above_tol_is_reported(monkeypatch, one_matrix):
+    monkeypatch.setattr(_duals, "UPDATES_PER_VARIABLE", 0.01)
+    monkeypatch.setattr(_duals, "MAX_CALLS", 1)
     monkeypatch.setattr(_duals.Duals, "descend", lambda self, *row: None)
     X, y = german()
     with pytest.warns(ConvergenceWarning, match="above their tol"):
@@ -168,7 +168,7 @@ def test_leave_one_out_is_that_of_refits_and_of_the_incremental_engine(cv):
         np.testing.assert_allclose((found * (2 * y - 1) - 1)[exact.ids], exact.margins, atol=2e-5)
 
 
-def test_folds_that_leave_one_out_are_led_to_their_optimum(monkeypatch, one_matrix):
+def test_leave_one_out_folds_start_at_their_optimum(monkeypatch, one_matrix):
     X, y = make_classification(n_samples=80, n_features=5, flip_y=0.2, random_state=1)
     descents, honest = [], _duals.Duals.descend
 
@@ -223,7 +223,7 @@ def test_threads_change_nothing():
     same_tables(one.cv_results_, two.cv_results_)
 
 
-def test_data_of_any_kind_are_left_alone():
+def test_frames_lists_and_read_only_arrays_give_the_same_scores():
     pandas = pytest.importorskip("pandas")
     X, y = load_iris(return_X_y=True)
     names = np.array(["one", "two", "three"])[y]
@@ -271,7 +271,7 @@ def test_starts_from_the_model_of_all_points_and_newton_steps_change_nothing(mon
         steps.append(solve(self, *row))
         return steps[-1]
 
-    monkeypatch.setattr(_duals, "SEED_VARIABLES", 0)
+    monkeypatch.setattr(_duals, "MIN_VARIABLES_SEED", 0)
     monkeypatch.setattr(Newton, "solve", counted)
     seeded = SVCSearchCV(SVC(tol=1e-9), grid, cv=5, scoring=decisions).fit(X, y)
     assert sum(steps) >= 5
@@ -294,13 +294,13 @@ def test_sparse_points_are_fitted_by_themselves_to_the_same_scores(layout):
 
 def test_a_matrix_that_is_slower_than_fits_one_by_one_is_given_up(monkeypatch):
     X, y = german()
-    monkeypatch.setattr(_evaluation, "TRIED_FROM", 0.0)
-    monkeypatch.setattr(_evaluation, "AGAIN_FROM", np.inf)
-    monkeypatch.setattr(_folds, "ALLOWED", 0.0)
+    monkeypatch.setattr(_evaluation, "MIN_GAIN", 0.0)
+    monkeypatch.setattr(_evaluation, "RETRY_GAIN_RATIO", np.inf)
+    monkeypatch.setattr(_folds, "MAX_LOSS_FRACTION", 0.0)
     tried, honest = [], _plan.Kernels.matrix
     monkeypatch.setattr(_plan.Kernels, "matrix", lambda *given: tried.append(1) or honest(*given))
     ours = SVCSearchCV(SVC(), GRID, cv=5).fit(X, y)
-    assert len(tried) == 1  # of three: it is not tried again
+    assert len(tried) == 1  # of three settings: it is not tried again
     same_tables(ours.cv_results_, peer(GRID, cv=5).fit(X, y).cv_results_, tolerance=1e-12)
 
 
@@ -316,11 +316,11 @@ def test_fits_where_no_multiplier_is_at_its_bound_serve_every_larger_cost(monkey
     same_tables(ours.cv_results_, theirs.cv_results_, tolerance=1e-9)
 
 
-def test_a_matrix_that_lost_is_tried_again_where_fits_take_far_longer(monkeypatch):
+def test_a_slower_matrix_is_tried_again_where_fits_take_far_longer(monkeypatch):
     X, y = german()
     gains = iter([2.0, 3.0, 10.0])
     monkeypatch.setattr(_evaluation, "shared_gain", lambda *given: next(gains))
-    monkeypatch.setattr(_folds, "ALLOWED", -np.inf)
+    monkeypatch.setattr(_folds, "MAX_LOSS_FRACTION", -np.inf)
     tried, honest = [], _plan.Kernels.matrix
     monkeypatch.setattr(_plan.Kernels, "matrix", lambda *given: tried.append(given[1].gamma) or honest(*given))
     SVCSearchCV(SVC(), {"C": [0.1, 1.0], "gamma": [0.01, 0.1, 1.0]}, cv=5, refit=False).fit(X, y)
@@ -354,5 +354,5 @@ def test_scores_of_numbers_over_one_matrix_are_those_of_fits_at_the_default_tole
     options = {"cv": 5, "refit": False, "scoring": "neg_mean_absolute_error"}
     ours = SVRSearchCV(SVR(), grid, **options).fit(X, y).cv_results_
     theirs = GridSearchCV(SVR(), grid, **options).fit(X, y).cv_results_
-    # Answers at `tol` are 4e-8 off.
+    # Solutions at `tol` differ by 4e-8.
     np.testing.assert_allclose(ours["mean_test_score"], theirs["mean_test_score"], rtol=0, atol=1e-10)

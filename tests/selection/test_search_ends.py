@@ -1,4 +1,4 @@
-"""What a search does where something goes wrong, or ends early."""
+"""Tests of searches that fail or end early."""
 
 import itertools
 import re
@@ -26,7 +26,7 @@ def german():
     return make_classification(n_samples=260, n_features=24, weights=[0.7], flip_y=0.1, random_state=0)
 
 
-def test_what_is_no_svc_is_refused():
+def test_other_estimators_are_refused():
     X, y = german()
     with pytest.raises(ProblemError, match="is not a dualflow"):
         SVCSearchCV(sklearn.svm.SVC(), GRID).fit(X, y)
@@ -64,7 +64,7 @@ def test_data_that_cannot_be_used_are_refused_by_the_fits():
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_what_is_whole_when_it_ends_early_stays(monkeypatch, jobs):
+def test_complete_candidates_survive_an_early_end(monkeypatch, jobs):
     X, y = german()
     seen, lock = [], threading.Lock()
     row = _evaluation.Task.row
@@ -72,7 +72,7 @@ def test_what_is_whole_when_it_ends_early_stays(monkeypatch, jobs):
     def ends(task, *arguments):
         with lock:
             seen.append(arguments[:2])
-            late = len(seen) == 14 * jobs  # a kernel has 15: the third, at least, was not whole
+            late = len(seen) == 14 * jobs  # a kernel has 15 fits: at least the third one was not complete
         if late:
             searching[0].deadline = time.monotonic() - 1
         return row(task, *arguments)
@@ -102,7 +102,7 @@ def test_what_is_whole_when_it_ends_early_stays(monkeypatch, jobs):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("nth", [1, 14])
-def test_ctrl_c_is_raised_whatever_is_whole(monkeypatch, nth, jobs):
+def test_ctrl_c_is_always_raised(monkeypatch, nth, jobs):
     calls, row = itertools.count(1), _evaluation.Task.row
 
     def interrupt(*arguments):
@@ -126,7 +126,7 @@ def test_no_time_at_all_is_an_error_that_says_so():
 
 @pytest.mark.parametrize("search", [SVCSearchCV, SVRSearchCV])
 @pytest.mark.parametrize("fits", [0, 2])
-def test_a_limit_before_a_candidate_is_whole_is_an_error_with_what_a_candidate_costs(monkeypatch, search, fits):
+def test_a_limit_before_a_complete_candidate_is_an_error_with_its_cost(monkeypatch, search, fits):
     """The fit after those that end lasts until the clock says stop; a fit to all points is then of 9/4 such fits."""
     X, y = german()
     began, model = time.monotonic(), SVC if search is SVCSearchCV else SVR

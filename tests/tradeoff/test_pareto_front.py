@@ -1,4 +1,4 @@
-"""Margin against training error: the certified C-path, the search, and what is made of a front."""
+"""Tests of fronts of margin against training error: the certified C-path, the search, and the front's methods."""
 
 import csv
 import importlib.util
@@ -203,7 +203,7 @@ def test_the_bound_holds_however_badly_the_problems_are_solved(moons, monkeypatc
 
     monkeypatch.setattr(path, "solve", badly)
     front = pareto_front(X, y, kernel="linear", C=(1e-2, 1e2), tol=1e-3, max_points=40)
-    assert front.distance > 1e-3  # it does not pretend
+    assert front.distance > 1e-3  # the remaining distance is reported
     for C in np.geomspace(1e-2, 1e2, 9):
         norm, error = primal(X, y, C)
         assert front.lower_bound(norm) <= error + 1e-6
@@ -211,9 +211,9 @@ def test_the_bound_holds_however_badly_the_problems_are_solved(moons, monkeypatc
         assert best <= (0.5 * norm + C * error) / (1 - front.distance) * (1 + 1e-9)
 
 
-def test_a_front_the_solver_cannot_make_good_is_not_called_certified(moons):
+def test_a_front_with_a_solver_gap_is_not_certified(moons):
     X, y = moons
-    front = pareto_front(1e6 * X, y, kernel="linear")  # at C = 0.01 as good as a hard margin, and there is none
+    front = pareto_front(1e6 * X, y, kernel="linear")  # at C = 0.01 close to a hard margin, which does not exist
     assert (front.status is FrontStatus.CERTIFIED) == (front.distance <= 1e-2)
     assert front.status in (FrontStatus.CERTIFIED, FrontStatus.SOLVER_GAP)
     exact = primal(X, y, 1e10)  # the same problem in other units: C is 1e12 times as much
@@ -222,7 +222,7 @@ def test_a_front_the_solver_cannot_make_good_is_not_called_certified(moons):
 
 @pytest.mark.parametrize("fit_intercept", [True, False, "penalised"])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
-def test_points_predict_what_they_say(moons, kernel, fit_intercept):
+def test_points_predict_with_their_criteria(moons, kernel, fit_intercept):
     X, y = moons
     given = Gram(X).full() if kernel == "precomputed" else X
     labels = np.where(y > 0, "up", "down")
@@ -257,7 +257,7 @@ def test_small_fronts_are_the_exact_ones(seed):
         for kept in itertools.combinations(range(6), size):
             rows = list(kept)
             exact[6 - size] = min(exact[6 - size], hard_margin(X[rows], y[rows]) if rows else 0.0)
-    exact = np.minimum.accumulate(exact)  # at most so many given up
+    exact = np.minimum.accumulate(exact)  # at most this many points left out
     front = pareto_front(X, y, errors="zero-one", kernel="linear", C=(0.1, 1e3))
     F = front.criteria
     assert len(F) == len(np.unique(exact[np.isfinite(exact)].round(9)))
@@ -283,7 +283,7 @@ def test_a_search_is_never_worse_than_the_path_and_somewhere_better(moons, fit_i
         values = y * point.decision_function(X)
         assert np.count_nonzero(values < 1 - 1e-9) == point.error
         assert (point.predict(X) != np.where(y > 0, 1, -1)).sum() == point.mistakes
-    # All but those that keep a single class content are hard margins, certified.
+    # All points but those that keep points of a single class are hard margins, certified.
     assert all(
         point.certificate or len(np.unique(y[y * point.decision_function(X) >= 1])) < 2 for point in front.points
     )
@@ -339,7 +339,7 @@ def test_a_raw_indefinite_kernel_is_searched_above_a_certified_bound(moons, fit_
         assert point.error >= front.lower_bound(point.squared_norm) - 1e-9
         assert point.certificate is None
     rng = np.random.default_rng(0)
-    for scale in np.geomspace(1e-3, 10, 30):  # nor does anything else lie below it
+    for scale in np.geomspace(1e-3, 10, 30):  # no scaled classifier lies below it
         beta = scale * rng.normal(size=len(y))
         values = K @ beta
         b = best_hinge_thresholds(values[None], y)[0] if fit_intercept is True else 0.0
@@ -465,7 +465,7 @@ def test_plots(moons):
 
 
 @pytest.mark.filterwarnings("error")
-def test_weights_may_be_any_numbers_apart():
+def test_weights_may_have_any_ratio():
     front = pareto_front([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1], kernel="linear", C=(1e-300, 1e300), max_points=5)
     assert front.status is FrontStatus.POINT_LIMIT
     assert len(front) <= 5

@@ -137,7 +137,7 @@ def test_a_refinement_of_a_large_problem_ends_where_the_tolerance_is_met(monkeyp
 
 @pytest.mark.usefixtures("no_factor")
 def test_a_refinement_that_would_need_too_large_a_factor_gives_back_its_start(monkeypatch):
-    monkeypatch.setattr(dualflow.refinement.active_set, "_FACTORED", 2)
+    monkeypatch.setattr(dualflow.refinement.active_set, "_MAX_N_FACTOR", 2)
     problem = problems.svc(Gram(X[:500]), Y[:500])
     start = solve(problem, tol=1e-3).alpha
     found = refine(problem, start)
@@ -168,11 +168,11 @@ def test_wider_blocks_come_to_the_same_optimum(monkeypatch):
 def test_kept_rows_of_a_million_points_take_a_gigabyte(dtype):
     rows = RowCache(1_000_000, dtype, CACHE_BYTES)
     assert rows.capacity * 1_000_000 * np.dtype(dtype).itemsize <= CACHE_BYTES
-    assert 2 * rows.at_once <= rows.capacity
+    assert 2 * rows.batch_rows <= rows.capacity
 
 
 def test_sums_of_more_rows_than_there_is_room_for(monkeypatch):
-    monkeypatch.setattr(kernel_cache, "MOST_BYTES", 8 * 50 * 7)
+    monkeypatch.setattr(kernel_cache, "MAX_BYTES_TWO_BATCHES", 8 * 50 * 7)
     K, out = np.random.default_rng(0).normal(size=(50, 50)), np.zeros(50)
     rows, weights = RowCache(50, float, 0), np.linspace(1.0, 2.0, 20)
     assert rows.capacity < 20

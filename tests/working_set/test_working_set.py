@@ -209,7 +209,7 @@ def test_level_keeps_the_gradient(name, dtype, rows, monkeypatch):
     monkeypatch.setattr(levels, "NARROW", 8)
     monkeypatch.setattr(levels, "WIDE", 16)
     monkeypatch.setattr("dualflow.core.kernel_cache.CACHE_BYTES", 1)
-    monkeypatch.setattr("dualflow.core.kernel_cache.AT_ONCE", 16)
+    monkeypatch.setattr("dualflow.core.kernel_cache.MAX_ROWS_PER_BATCH", 16)
     problem = PROBLEMS[name](KERNELS[rows](), Y)
     level = Level(Workspace(problem), problem.project(np.zeros(problem.n)), dtype)
     before, slept = problem.objective(level.alpha), False

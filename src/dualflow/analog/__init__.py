@@ -1,7 +1,7 @@
-"""Floor 2: the flows as analog circuits. A netlist that a person can read, and ngspice to simulate it with.
+"""The flows as analog circuits: a readable netlist, and its simulation by ngspice.
 
-A problem becomes a `Circuit` by `build`: numbers of parts, drawn with their errors. Its netlist is text; `simulate`
-runs it in ngspice, a program of its own (Debian: ``apt install ngspice``), and reads α(t) back.
+`build` makes a `Circuit` of a problem: the values of its parts, with drawn errors. The circuit's netlist is text.
+`simulate` runs it in ngspice, a separate program (Debian: ``apt install ngspice``), and reads α(t).
 """
 
 from .circuit import Circuit, build

@@ -1,8 +1,8 @@
-"""From a dual problem to the numbers of a circuit: scales, conductances, drawn faults.
+"""Circuits of the flows: scales, conductances and drawn faults of a dual problem.
 
-Units. αᵢ stands as a voltage, `FULL_SCALE` volts for the largest α that is allowed (d on the simplex, max uᵢ in a
-box). Fitness g = p − Qα stands as `FULL_SCALE` volts for S, the largest single term of it. The integrators' time
-constant RC is `TIME_CONSTANT`, so that one second of the circuit is 1/(RC·S) of the flow's time.
+Units: αᵢ is a voltage, `FULL_SCALE` volts for the largest α allowed (d on the simplex, max uᵢ in a box). The fitness
+g = p − Qα is a voltage too, `FULL_SCALE` volts for S, its largest single term. The time constant RC of the integrators
+is `TIME_CONSTANT`, so that one second of the circuit is 1/(RC·S) of the flow's time.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from numpy.typing import NDArray
 from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..flows.gradient import balance, interior_point, weights
-from .parts import FULL_SCALE, LOG_SCALE, TIME_CONSTANT, Parts
-from .text import Drawn, Plan, written
+from .parts import FULL_SCALE, LOG_SCALE_V, TIME_CONSTANT, Parts
+from .text import DrawnFaults, NetlistPlan, netlist_text
 from .trace import Trace
 
 __all__ = ["CONTROL_RULE", "FLOW_RULE", "Circuit", "build"]
 
 FLOW_RULE = OneOf(words=("gradient", "lotka-volterra"))
 CONTROL_RULE = OneOf(words=("shuffled",), none=True)
-#: Terms of the fitness smaller than this, relative to the largest, get no resistor: it would be 10 TΩ.
-LEAST = 1e-9
+#: Terms of the fitness below this share of the largest one get no resistor, which would have 10 TΩ.
+MIN_SHARE_TERM = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Circuit:
-    """A flow as a circuit: what is needed to write its netlist, and to read its voltages.
+    """A flow as a circuit, which writes its netlist and converts its voltages.
 
-    Made by `build`. Nodes, i = 1 … n: ``x<i>`` a capacitor, ``a<i>`` its αᵢ behind a buffer, ``n<i>`` an inverted copy,
-    ``f<i>`` the fitness, ``u`` the multiplier.
+    It is made by `build`. Its nodes, i = 1 … n, are ``x<i>``, a capacitor; ``a<i>``, its αᵢ behind a buffer; ``n<i>``,
+    an inverted copy of αᵢ; ``f<i>``, the fitness; and ``u``, the multiplier.
 
     Attributes
     ----------
@@ -40,11 +40,11 @@ class Circuit:
     flow : str
     parts : Parts
     unit : float
-        α of `FULL_SCALE` volts.
+        The α that `FULL_SCALE` volts represent.
     fitness_unit : float
-        S, the fitness of `FULL_SCALE` volts.
+        S, the fitness that `FULL_SCALE` volts represent.
     resistors, amplifiers, cells : int
-        How many there are of each.
+        Number of these parts.
 
     Examples
     --------
@@ -63,8 +63,8 @@ class Circuit:
     unit: float
     fitness_unit: float
     live: NDArray = field(repr=False)
-    plan: Plan = field(repr=False)
-    drawn: Drawn = field(repr=False)
+    plan: NetlistPlan = field(repr=False)
+    drawn: DrawnFaults = field(repr=False)
 
     @property
     def resistors(self) -> int:
@@ -79,15 +79,15 @@ class Circuit:
         return self.plan.counts[2]
 
     def flow_time(self, seconds: float) -> float:
-        """The flow's time of seconds of the circuit."""
+        """Return the time of the flow after ``seconds`` of the circuit."""
         return float(seconds) / (TIME_CONSTANT * self.fitness_unit)
 
     def seconds(self, t: float) -> float:
-        """Seconds of the circuit of the flow's time."""
+        """Return the seconds of the circuit for the time ``t`` of the flow."""
         return float(t) * TIME_CONSTANT * self.fitness_unit
 
     def netlist(self, seconds: float, held: NDArray | None = None, noise_seed: int = 0) -> str:
-        """The netlist as text, for so many seconds of the circuit.
+        """Return the netlist as text, with a simulation of ``seconds`` of the circuit.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class Circuit:
         held : array of shape (m,), optional
             Volts on the capacitors at the start (`Trace.held`); by default those of the flow's start.
         noise_seed : int ≥ 0
-            Of the noise's samples; without noise nothing depends on it.
+            Seed of the noise's samples; without effect if the parts have no noise.
 
         Examples
         --------
@@ -109,10 +109,10 @@ class Circuit:
         """
         if held is None:
             held = self.start()
-        return written(self.plan, self.drawn, self.parts, seconds, held, noise_seed)
+        return netlist_text(self.plan, self.drawn, self.parts, seconds, held, noise_seed)
 
     def read(self, table: NDArray) -> Trace:
-        """Columns of time and of the nodes of `columns`, in V, as a `Trace`."""
+        """Return a `Trace` from columns of time in s and of the nodes of `columns` in V."""
         m = len(self.live)
         alpha = np.zeros((len(table), self.problem.n))
         alpha[:, self.live] = table[:, 1 : m + 1] * (self.unit / FULL_SCALE)
@@ -124,25 +124,25 @@ class Circuit:
         return Trace(seconds, seconds / (TIME_CONSTANT * self.fitness_unit), alpha, multiplier, held)
 
     def start(self) -> NDArray:
-        """Volts on the capacitors at the flow's start, the interior point."""
+        """Return the volts on the capacitors at the flow's start, the interior point."""
         problem, alpha = self.problem, interior_point(self.problem)
         return self.at(alpha, balance(problem, weights(problem, alpha), -problem.gradient(alpha)))
 
     @property
     def columns(self) -> list[str]:
-        """Nodes whose voltages are read: α's, the capacitors', and the multiplier's."""
+        """Nodes whose voltages are read: those of α, of the capacitors, and of the multiplier."""
         index = range(1, len(self.live) + 1)
         tail = [] if self.plan.e is None else ["u"]
         return [f"a{i}" for i in index] + [f"x{i}" for i in index] + tail
 
     def at(self, alpha: NDArray, multiplier: float = 0.0) -> NDArray:
-        """Volts on the capacitors that stand for an α of shape (n,) inside its bounds, and for ν or λ."""
+        """Return the volts on the capacitors for an α of shape (n,) inside its bounds, and for ν or λ."""
         volts = alpha[self.live] * (FULL_SCALE / self.unit)
         if self.parts.cells == "translinear":
             caps = self.plan.caps
             with np.errstate(divide="ignore", invalid="ignore"):
                 odds = np.where(np.isfinite(caps), volts / (caps - volts), volts / FULL_SCALE)
-                volts = LOG_SCALE * np.log(np.clip(odds, 1e-30, 1e30))
+                volts = LOG_SCALE_V * np.log(np.clip(odds, 1e-30, 1e30))
         return np.append(volts, [] if self.plan.e is None else [multiplier * (FULL_SCALE / self.fitness_unit)])
 
 
@@ -155,27 +155,27 @@ def build(
     seed: int = 0,
     control: str | None = None,
 ) -> Circuit:
-    """The circuit of a flow.
+    """Return the circuit of a flow.
 
-    One capacitor a variable is charged by its cell; conductances |Qᵢⱼ| add up the fitness gᵢ = pᵢ − ΣQᵢⱼαⱼ at the input
-    of an amplifier, from αⱼ where Qᵢⱼ > 0 and from an inverted copy of it where Qᵢⱼ < 0. The multiplier ν is the
-    voltage at which the currents of all cells sum to nothing (Kirchhoff's law; a follower-aggregation circuit, Mead
-    1989), plus what draws eᵀα back to d; that of Lotka-Volterra, λ, is the voltage of one more capacitor.
+    Each variable has a capacitor, which its cell charges. Conductances |Qᵢⱼ| add up the fitness gᵢ = pᵢ − ΣQᵢⱼαⱼ at the
+    input of an amplifier, from αⱼ if Qᵢⱼ > 0 and from its inverted copy if Qᵢⱼ < 0. The multiplier ν is the voltage at
+    which the currents of all cells sum to 0 (Kirchhoff's law; a follower-aggregation circuit, Mead 1989), with a
+    current that moves eᵀα to d. For Lotka-Volterra the multiplier λ is the voltage of one more capacitor.
 
     Parameters
     ----------
     problem : DualProblem
-        With bounds that are finite, on the simplex by the equality.
+        Its upper bounds must be finite; on the simplex the equality bounds α.
     flow : {"gradient", "lotka-volterra"}
     parts : Parts, optional
         Ideal multiplier cells by default.
     tau : float > 0
         Time scale of λ (Lotka-Volterra only).
     seed : int ≥ 0
-        Of the parts' faults, and of the control's order.
+        Seed of the parts' faults, and of the control's permutation.
     control : {"shuffled"}, optional
-        The control: the same conductances, each at the place of another. Diagonal and off-diagonal entries of Q are
-        permuted each among themselves, Q staying symmetric.
+        A control with the same conductances at permuted places: the diagonal entries of Q are permuted, and the
+        off-diagonal ones, so that Q stays symmetric.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def build(
     Raises
     ------
     ProblemError
-        A word is none of these.
+        ``flow`` or ``control`` is not one of these words.
 
     Examples
     --------
@@ -207,26 +207,26 @@ def build(
     S = max(float(fitness.max(initial=0.0)), float(np.abs(p).max(initial=0.0))) or 1.0
     e = None if problem.e is None else problem.e[live]
     capped = np.isfinite(problem.upper[live])
-    plan = Plan(
+    plan = NetlistPlan(
         title=f"{flow} flow of {_article(problem.model)} dual ({problem.kind.value}), {problem.n} variables",
-        conductances=_kept(Q * (unit / S)),
-        prices=_kept(p / S),
+        conductances=_without_tiny(Q * (unit / S)),
+        prices=_without_tiny(p / S),
         e=e,
         target=FULL_SCALE * problem.d / unit,
         caps=np.where(capped, FULL_SCALE * upper / unit, np.inf),
         # λ̇ = −(eᵀα − d)/τ in volts and seconds: the capacitor of λ over that of the integrators.
         slowness=tau * S * S / unit if flow == "lotka-volterra" and e is not None else None,
     )
-    return Circuit(problem, flow, parts, unit, S, live, plan, Drawn.of(len(live), parts, seed))
+    return Circuit(problem, flow, parts, unit, S, live, plan, DrawnFaults.of(len(live), parts, seed))
 
 
-def _kept(values: NDArray) -> NDArray:
-    """Without entries too small for a resistor."""
-    return np.where(np.abs(values) >= LEAST * np.abs(values).max(initial=0.0), values, 0.0)
+def _without_tiny(values: NDArray) -> NDArray:
+    """Return the values with 0 for entries too small for a resistor."""
+    return np.where(np.abs(values) >= MIN_SHARE_TERM * np.abs(values).max(initial=0.0), values, 0.0)
 
 
 def _shuffled(Q: NDArray, rng: np.random.Generator) -> NDArray:
-    """The same entries at other places, symmetric."""
+    """Return a symmetric matrix with the entries of Q at permuted places."""
     i, j = np.triu_indices(len(Q), 1)
     out = np.diag(rng.permutation(np.diag(Q)))
     out[i, j] = out[j, i] = rng.permutation(Q[i, j])
@@ -234,5 +234,6 @@ def _shuffled(Q: NDArray, rng: np.random.Generator) -> NDArray:
 
 
 def _article(model: str) -> str:
+    """Return the model's name with its article."""
     name = {"svdd": "SVDD", "squared_hinge": "L2-SVM", "hinge": "SVM"}.get(model, model or "unnamed")
     return f"{'an' if name[0] in 'aeiouLS' else 'a'} {name}"

@@ -1,4 +1,4 @@
-"""What a circuit is made of: the kind of its cells, and how far its parts are from ideal ones."""
+"""The parts of an analog circuit: the kind of its cells, and the deviations of its parts from ideal ones."""
 
 from __future__ import annotations
 
@@ -6,17 +6,33 @@ from dataclasses import dataclass
 
 from ..core.options import Number, OneOf, check_fields, option
 
-__all__ = ["CELLS", "CELL_RULE", "FULL_SCALE", "LOG_SCALE", "RAIL", "RESISTOR", "RULES", "TIME_CONSTANT", "Parts"]
+__all__ = [
+    "CELLS",
+    "CELL_RULE",
+    "FULL_SCALE",
+    "LOG_SCALE_V",
+    "RAIL_V",
+    "RESISTOR_OHM",
+    "RULES",
+    "TIME_CONSTANT",
+    "Parts",
+]
 
 CELLS = ("multiplier", "translinear")
 
-#: Volts that stand for the largest α, ohms of the unit resistor, seconds of the integrators (10 kΩ, 10 nF).
-FULL_SCALE, RESISTOR, TIME_CONSTANT = 5.0, 1e4, 1e-4
-#: Volts a factor e of translinear cells, and the supply that no amplifier's output gets beyond.
-LOG_SCALE, RAIL = 0.5, 12.0
+#: Volts of the largest α.
+FULL_SCALE = 5.0
+#: Ohms of the unit resistor.
+RESISTOR_OHM = 1e4
+#: Seconds of the integrators' time constant: 10 kΩ times 10 nF.
+TIME_CONSTANT = 1e-4
+#: Volts by which α changes by a factor of e in translinear cells.
+LOG_SCALE_V = 0.5
+#: Volts of the supply, the limit of every amplifier's output.
+RAIL_V = 12.0
 
 CELL_RULE = OneOf(words=CELLS)
-#: By name of the part's fault, what it may be.
+#: The rule of each fault's value, by its name.
 RULES = {
     "tolerance": Number(at_least=0, below=1, note="(a share of each resistance)"),
     "gain_bandwidth": Number(above=0, none=True, note="(in hertz; None is without limit)"),
@@ -27,22 +43,23 @@ RULES = {
 
 @dataclass(frozen=True)
 class Parts:
-    """What a circuit is made of.
+    """The kind of a circuit's cells, and the faults of its parts.
 
     Parameters
     ----------
     cells : {"multiplier", "translinear"}
         "multiplier": a capacitor holds αᵢ, and a one-quadrant multiplier charges it with wᵢ times its drive.
-        "translinear": a capacitor holds log αᵢ (its logit where αᵢ is capped), the drive charges it as it is, and a
-        transistor's exponential law (a differential pair's) makes αᵢ of it.
+        "translinear": a capacitor holds log αᵢ (the logit if αᵢ has an upper bound), the drive charges it directly,
+        and the exponential law of a transistor (of a differential pair) gives αᵢ.
     tolerance : float ≥ 0, < 1
-        Each resistance is drawn once, evenly from 1 ± tolerance: 0.01 is a 1 % resistor.
+        Each resistance is drawn once, uniformly from 1 ± tolerance: 0.01 is a 1 % resistor.
     gain_bandwidth : float > 0 or None
-        Of every operational amplifier, in Hz, with a gain of 1e5 at direct current; None is without limit.
+        Gain-bandwidth product of every operational amplifier in Hz, with a gain of 1e5 at direct current; None is
+        without limit.
     offset : float ≥ 0
         Standard deviation of the input offsets of amplifiers and cells, drawn once, in V.
     noise : float ≥ 0
-        White noise at the input of every fitness amplifier, in V/√Hz, within the bandwidth that its samples have.
+        White noise at the input of every fitness amplifier, in V/√Hz, within the bandwidth of its samples.
 
     Raises
     ------
@@ -67,10 +84,10 @@ class Parts:
 
     @property
     def amplifiers_ideal(self) -> bool:
-        """Whether amplifiers have neither limits nor offsets: they then have no supply to run into."""
+        """Whether amplifiers have neither limits nor offsets; their output is then not limited by the supply."""
         return self.gain_bandwidth is None and self.offset == 0
 
     @property
     def ideal(self) -> bool:
-        """Whether nothing is wrong with any part."""
+        """Whether all parts are ideal."""
         return self.amplifiers_ideal and self.tolerance == 0 and self.noise == 0

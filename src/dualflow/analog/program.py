@@ -1,4 +1,4 @@
-"""ngspice: looked for, run in a folder of its own, ended in time, read back."""
+"""Runs a circuit's netlist in ngspice, within the time limit, and reads the waveforms."""
 
 from __future__ import annotations
 
@@ -22,11 +22,21 @@ from .trace import Trace
 
 __all__ = ["INSTALL", "PROGRAM", "installed", "simulate"]
 
-PROGRAM, INSTALL = "ngspice", "apt install ngspice"
-#: Seconds between two looks at the clock while it runs.
+#: Name of the program.
+PROGRAM = "ngspice"
+#: Command that installs it, for error messages.
+INSTALL = "apt install ngspice"
+#: Seconds between two checks of the time limit while ngspice runs.
 POLL_S = 0.05
-#: Lines of what ngspice said that say nothing.
-_NOISE = ("error opening code model", "couldn't be loaded", "note:", "warning: singular", "trying gmin", "ngspice-")
+#: Lines of ngspice's output with one of these are left out of error messages.
+_UNINFORMATIVE = (
+    "error opening code model",
+    "couldn't be loaded",
+    "note:",
+    "warning: singular",
+    "trying gmin",
+    "ngspice-",
+)
 
 _CONTROL = """\
 .control
@@ -40,20 +50,20 @@ quit
 
 
 def installed() -> bool:
-    """Whether ngspice is on the PATH."""
+    """Return whether ngspice is on the PATH."""
     return shutil.which(PROGRAM) is not None
 
 
 def simulate(circuit: Circuit, seconds: float, held: NDArray | None = None, noise_seed: int = 0) -> Trace:
-    """Run a circuit in ngspice.
+    """Run a circuit in ngspice and return its waveforms.
 
     Parameters
     ----------
     circuit : Circuit
     seconds : float > 0
-        Of the circuit (`Circuit.seconds` of a flow's time).
+        Time of the circuit (`Circuit.seconds` of a time of the flow).
     held : array, optional
-        Volts on the capacitors at the start: `Trace.held` of another run's end, or `Circuit.at` an α.
+        Volts on the capacitors at the start: the last of another `Trace.held`, or `Circuit.at` of an α.
     noise_seed : int ≥ 0
 
     Returns
@@ -65,7 +75,7 @@ def simulate(circuit: Circuit, seconds: float, held: NDArray | None = None, nois
     SolverUnavailable
         ngspice is not installed.
     DualflowError
-        It found no solution of the circuit, or gave back what is none; the message has its last words.
+        ngspice found no solution of the circuit, or its output is malformed; the message has its last lines.
 
     Examples
     --------
@@ -86,25 +96,25 @@ def simulate(circuit: Circuit, seconds: float, held: NDArray | None = None, nois
         with tempfile.TemporaryDirectory(prefix="dualflow-analog-") as folder:
             file = Path(folder) / "circuit.cir"
             file.write_text(text.removesuffix(".end\n") + control + ".end\n", encoding="ascii")
-            said = _run(program, file)
+            output = _run(program, file)
             table = _read(Path(folder) / "waveforms.txt", len(columns) + 1)
     except OSError as error:
         raise DualflowError(f"{PROGRAM} could not be run: {error}") from error
     if table is None or table[-1, 0] < seconds * (1 - 1e-9):
         reached = "no state" if table is None else f"{table[-1, 0]:.3g} s"
         raise DualflowError(
-            f"{PROGRAM} came to {reached} of {seconds:.3g} s of the circuit: {said or 'it said nothing'}"
+            f"{PROGRAM} came to {reached} of {seconds:.3g} s of the circuit: {output or 'it gave no message'}"
         )
     return circuit.read(table)
 
 
 def _run(program: str, file: Path) -> str:
-    """Run it on a file; what it said last. The time limit and Ctrl-C end it."""
+    """Run the program on a file and return its last lines of output; the time limit and Ctrl-C end it."""
     folder = file.parent
-    with (folder / "said.txt").open("wb") as out:
+    with (folder / "output.txt").open("wb") as out:
         process = None
         try:
-            with _undisturbed():
+            with _delayed_interrupt():
                 process = subprocess.Popen(
                     [program, "-n", "-b", file.name],
                     cwd=folder,
@@ -119,38 +129,41 @@ def _run(program: str, file: Path) -> str:
                     break
         finally:
             if process is not None:
-                process.kill()  # nothing, where it has ended
+                process.kill()  # without effect if it has ended
                 process.wait()
-    words = (folder / "said.txt").read_bytes()[-10_000:].decode(errors="replace").splitlines()
-    kept = [line.strip() for line in words if line.strip() and not any(word in line.lower() for word in _NOISE)]
+    lines = (folder / "output.txt").read_bytes()[-10_000:].decode(errors="replace").splitlines()
+    kept = [line.strip() for line in lines if line.strip() and not any(word in line.lower() for word in _UNINFORMATIVE)]
     ended = [] if process.returncode == 0 else [f"(ended with code {process.returncode})"]
     return "; ".join([*kept[-3:], *ended])[-400:]
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits: between a process that begins and a name for it, it would leave that behind. To block the signal is
-    not enough, for the system gives it to another thread then."""
+def _delayed_interrupt() -> Iterator[None]:
+    """Delay Ctrl-C to the end of the block.
+
+    Between the start of a process and the assignment of its name an interrupt would leave the process running. To block
+    the signal is not enough, since the system then delivers it to another thread.
+    """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield  # nobody is disturbed here
+        yield  # Python delivers signals to the main thread only
         return
-    came: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *about: came.append(about))
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *about: received.append(about))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        if came:
-            handler(*came[0])
+        if received:
+            handler(*received[0])
 
 
 def _read(file: Path, columns: int) -> NDArray | None:
-    """The table that `wrdata` wrote, or None where there is none: of full rows of finite numbers, time going on."""
+    """Return the table that `wrdata` wrote, or None if it is not complete, finite and ordered in time."""
     try:
         rows = [line.split() for line in file.read_text(encoding="ascii").splitlines()]
         table = np.array([[float(word) for word in row] for row in rows if len(row) == columns])
-    except (FileNotFoundError, ValueError):  # UnicodeDecodeError is one
+    except (FileNotFoundError, ValueError):  # UnicodeDecodeError is a ValueError
         return None
     if not len(table) or len(table) != len(rows) or not np.isfinite(table).all() or (np.diff(table[:, 0]) < 0).any():
         return None

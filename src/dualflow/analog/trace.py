@@ -1,4 +1,4 @@
-"""What a simulated circuit did."""
+"""The waveforms of a simulated circuit."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["Trace"]
 
 @dataclass(frozen=True)
 class Trace:
-    """The waveforms of a circuit, read back in the problem's units; k points of time that the simulator chose.
+    """The waveforms of a circuit in the problem's units, at k times that the simulator chose.
 
     Attributes
     ----------
     seconds : array of shape (k,)
-        Of the circuit, from its start.
+        Time of the circuit from its start.
     t : array of shape (k,)
-        The flow's time, in the units of `dualflow.flows`.
+        Time of the flow, in the units of `dualflow.flows`.
     alpha : array of shape (k, n)
-        What the voltages say, feasible or not.
+        α from the voltages; it may be infeasible.
     multiplier : array of shape (k,)
         ν, or λ of Lotka-Volterra, in the sign of ρ = Qα − p − νe; 0 without an equality.
     held : array of shape (k, m)
-        Volts on the capacitors, from which the circuit goes on: one a variable whose upper bound is not 0, and the
-        multiplier's.
+        Volts on the capacitors, from which another run can continue: one for each variable with u > 0, and that of the
+        multiplier.
 
     Examples
     --------

@@ -1,6 +1,7 @@
-"""Training over parts of the data: parts train, survivors travel and invade, and a bound over all parts ends it.
+"""Training over parts of the data: each part is solved alone, survivors are solved together, and invaders join.
 
-`CascadeSVC` is the door. Here are the descriptions of parts that no array holds, and what a round came to.
+The cascade ends when a bound over all parts is within the tolerance. `CascadeSVC` is the estimator; this package
+exports parts that are not read from an array, and the record of a round.
 """
 
 from .parts import Part, RowGroup, row_groups

@@ -1,4 +1,4 @@
-"""Where parts are worked on: in this process, or in joblib's. `dask_engine` has the third."""
+"""Engines that run tasks in this process or in joblib's processes; `dask_engine` has the one for dask clusters."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Any, Protocol
 from ..core.runtime import clock
 from ..exceptions import EngineError, ProblemError, SolverUnavailable
 from .parts import Part
-from .tasks import in_time, nbytes, run_task
+from .tasks import nbytes, raise_if_late, run_task
 
 __all__ = ["Engine", "InProcess", "Joblib", "engine_of"]
 
-#: How often a round is begun again in which a process died.
+#: How often a round is restarted after one of its processes died.
 RETRIES = 3
 
 
 class Engine(Protocol):
-    """Who calls a task for every part.
+    """Runs a task for every part.
 
     Attributes
     ----------
     sent, received : int
-        Bytes of arrays that went to tasks and came back from them: what all share counts once a process it goes to.
+        Bytes of arrays sent to tasks and received from them; shared data count once for each process.
     """
 
     sent: int
     received: int
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
-        """The task of each part with what is its own, and what all share; in the order of the parts."""
+        """Return the results of the task for each part, in the order of the parts."""
         ...
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Release all resources."""
         ...
 
 
 class InProcess:
-    """One part after another, here: nothing moves."""
+    """Runs one part after another in this process; no data are sent."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts, self.sent, self.received = parts, 0, 0
@@ -52,9 +52,9 @@ class InProcess:
 
 
 class Joblib:
-    """joblib's processes: as many, and by which backend, as ``n_jobs`` and `joblib.parallel_config` say.
+    """Runs parts in joblib's processes; ``n_jobs`` and `joblib.parallel_config` set their number and backend.
 
-    Parts travel to them in every round, arrays of more than a megabyte by way of memory maps that joblib makes.
+    Parts are sent in every round; joblib sends arrays of more than a megabyte as memory maps.
     """
 
     def __init__(self, parts: Sequence[Part], n_jobs: int | None) -> None:
@@ -62,8 +62,8 @@ class Joblib:
 
         self.parts, self.sent, self.received = parts, 0, 0
         self.jobs, self._delayed = joblib.effective_n_jobs(n_jobs), joblib.delayed(run_task)
-        self._make = lambda: joblib.Parallel(n_jobs=n_jobs)
-        self._parallel = self._make().__enter__()
+        self._new_pool = lambda: joblib.Parallel(n_jobs=n_jobs)
+        self._parallel = self._new_pool().__enter__()
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
         self.sent += nbytes(own) + nbytes(shared) * self.jobs
@@ -71,10 +71,10 @@ class Joblib:
             try:
                 left, parts = clock.left(), enumerate(self.parts)
                 calls = (self._delayed(function, part, k, own[k], shared, left) for k, part in parts)
-                found = in_time(list(self._parallel(calls)))
+                found = raise_if_late(list(self._parallel(calls)))
             except BrokenProcessPool as error:
                 self.close()
-                self._parallel = self._make().__enter__()
+                self._parallel = self._new_pool().__enter__()
                 if attempt == RETRIES:
                     raise EngineError(
                         f"engine='joblib': a process died {RETRIES + 1} times in one round, the last time with: "
@@ -91,7 +91,7 @@ class Joblib:
 
 
 def engine_of(engine: Any, parts: Sequence[Part], n_jobs: int | None) -> Engine:
-    """The engine that a user names: None, "joblib", "dask" (the client there is), or a dask client."""
+    """Return the engine that a user names: None, "joblib", "dask" (the present client), or a dask client."""
     if engine is None:
         return InProcess(parts)
     if isinstance(engine, str) and engine == "joblib":
@@ -106,6 +106,7 @@ def engine_of(engine: Any, parts: Sequence[Part], n_jobs: int | None) -> Engine:
 
 
 def _current_client() -> Any:
+    """Return dask's current client; raise an error with the way out if there is none."""
     try:
         import distributed
     except ImportError as error:
@@ -113,4 +114,4 @@ def _current_client() -> Any:
     try:
         return distributed.default_client()
     except ValueError as error:
-        raise ProblemError("engine='dask': there is no client; make one first, distributed.Client(...)") from error
+        raise ProblemError("engine='dask': there is no client; create one first: distributed.Client(...)") from error

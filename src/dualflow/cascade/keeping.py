@@ -1,4 +1,4 @@
-"""A cascade's checkpoint: of each pair of classes whose rows are with the survivors, and their multipliers."""
+"""The checkpoint of a cascade: for each pair of classes the rows in the pool and their multipliers."""
 
 from __future__ import annotations
 
@@ -19,36 +19,47 @@ from .records import PairState
 
 __all__ = ["Keeping", "State", "pool_key"]
 
-#: Parameters that a file's run must have had.
-_ALIKE = ("C", "loss", "kernel", "gamma", "degree", "coef0", "fit_intercept", "tol", "max_invaders", "partitioner")
+#: Parameters that must be equal for a checkpoint to be resumed.
+_KEY_PARAMETERS = (
+    "C",
+    "loss",
+    "kernel",
+    "gamma",
+    "degree",
+    "coef0",
+    "fit_intercept",
+    "tol",
+    "max_invaders",
+    "partitioner",
+)
 
 
 @dataclass(frozen=True)
 class State:
-    """Of all pairs that were begun."""
+    """The states of all pairs that were begun."""
 
     pairs: dict[str, PairState]
 
 
 def pool_key(model: Any, data: dict[str, Any], parts: int, seed: int) -> dict[str, Any]:
-    """What makes a run the same."""
+    """Return the facts that must be equal for a checkpoint to be resumed."""
     seeded = seed if model.random_state is not None else None
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    asked = {name: getattr(model, name) for name in _ALIKE}
-    return {"solver": "cascade", **asked, "seed": seeded, "parts": parts, "data": f"digest {digest}"}
+    parameters = {name: getattr(model, name) for name in _KEY_PARAMETERS}
+    return {"solver": "cascade", **parameters, "seed": seeded, "parts": parts, "data": f"digest {digest}"}
 
 
 @dataclass
 class Keeping:
-    """The file of a fit, or none.
+    """The checkpoint file of a fit, or none.
 
     Attributes
     ----------
     path : Path or None
     key : dict
-        A file of another is refused.
+        A file with another key is refused.
     pairs : dict of PairState
-        By number, as text.
+        The states, by the number of the pair as text.
     """
 
     path: Path | None
@@ -57,7 +68,7 @@ class Keeping:
 
     @classmethod
     def of(cls, checkpoint: str | Path | Checkpoint | None, key: dict[str, Any]) -> Keeping:
-        """From what the user gave; reads the file, if it is there."""
+        """Return the checkpoint that the user names; its file is read if it exists."""
         if checkpoint is None:
             return cls(None, key)
         path = Path((checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)).path)
@@ -65,15 +76,15 @@ class Keeping:
         pairs = dict(checkpoint_module.load(path, key, State).state.pairs) if path.exists() else {}
         parts = int(key["parts"])
         for state in pairs.values():
-            _check(path, state, parts)
+            _check_state(path, state, parts)
         return cls(path, key, pairs)
 
     def state(self, pair: int) -> PairState | None:
-        """Where a pair was, if it had begun."""
+        """Return the stored state of a pair, or None."""
         return self.pairs.get(str(pair))
 
     def saver(self, pair: int) -> Callable[[PairState], None]:
-        """What saves a pair's state; a full disk must not cost the run, so that it is a warning."""
+        """Return a function that stores a pair's state; a write error is a warning, so that the run goes on."""
 
         def save(state: PairState) -> None:
             self.pairs[str(pair)] = state
@@ -88,15 +99,15 @@ class Keeping:
         return save
 
 
-def _check(path: Path, state: PairState, parts: int) -> None:
-    """Refuse a state that no run can have left."""
+def _check_state(path: Path, state: PairState, parts: int) -> None:
+    """Raise `ProblemError` for a state that no run could have stored."""
     n = len(state.alpha)
     integers = state.part.dtype.kind == state.row.dtype.kind == "i" and state.alpha.dtype.kind == "f"
-    sound = integers and state.part.shape == state.row.shape == state.alpha.shape == (n,) and n > 0
-    if sound:
+    is_valid = integers and state.part.shape == state.row.shape == state.alpha.shape == (n,) and n > 0
+    if is_valid:
         apart, next_row = np.diff(state.part), np.diff(state.row)
         order = (apart > 0) | ((apart == 0) & (next_row > 0))
         inside = state.part.min() >= 0 and state.part.max() < parts and state.row.min() >= 0
-        sound = bool(order.all() and inside and (state.alpha >= 0).all() and state.alpha.max() < float("inf"))
-    if not (sound and state.width > 0 and state.own_tol > 0 and state.steps >= 0):
+        is_valid = bool(order.all() and inside and (state.alpha >= 0).all() and state.alpha.max() < float("inf"))
+    if not (is_valid and state.width > 0 and state.own_tol > 0 and state.steps >= 0):
         raise ProblemError(f"checkpoint {path} holds a state that is none of a cascade's; delete the file")

@@ -1,11 +1,9 @@
-"""What is to be solved, as it travels: the kernel, the loss, and which classes are told apart.
+"""The model of a pair of classes as it is sent to the parts, and the dual bound as a sum over the parts.
 
-The dual bound, part by part: each says what its points add to D, and the sum is D of all points, exactly.
-
-D(ν) = −½ αᵀQα + νd + Σᵢ min(0, uᵢ(hᵢ − νeᵢ)) is a sum over points, and piecewise linear with a knot at hᵢ/eᵢ for every
-point. Of the knots only those near the maximum matter: within a window of multipliers a part sends its knots, and of
-all others the straight line that they are there. Any ν gives a bound; where the window holds the maximum, it is the one
-of `core.certificate`.
+D(ν) = −½ αᵀQα + νd + Σᵢ min(0, uᵢ(hᵢ − νeᵢ)) is a sum over points, and piecewise linear in ν with a knot at hᵢ/eᵢ for
+every point. Only the knots near the maximum matter: a part sends the knots within a window of multipliers, and the
+straight line that all other points contribute there. Any ν gives a bound; if the window contains the maximum, the bound
+is that of `core.certificate`.
 """
 
 from __future__ import annotations
@@ -33,10 +31,10 @@ class Members:
     Attributes
     ----------
     row : array of shape (n,)
-        Their numbers within their part.
+        Their row numbers within their part.
     X : array of shape (n, m)
     sign, weight : array of shape (n,)
-        Labels ±1, and what multiplies C; above 0.
+        Labels ±1, and factors of C, which are above 0.
     """
 
     row: NDArray
@@ -47,7 +45,7 @@ class Members:
 
 @dataclass(frozen=True)
 class Model:
-    """A pair of classes' support vector machine, all of whose numbers are known: γ, weights, centre.
+    """The support vector machine of a pair of classes with all numbers known, such as γ, weights and centre.
 
     Attributes
     ----------
@@ -55,7 +53,7 @@ class Model:
     positive, negative : int
         The classes of y = +1 and y = −1, as numbers.
     center : array of shape (m,) or None
-        What is taken from all points where that moves nothing but the bias (`Gram`).
+        Subtracted from all points where this changes nothing but the bias (`Gram`).
     """
 
     classes: NDArray
@@ -72,7 +70,7 @@ class Model:
     center: NDArray | None
 
     def members(self, loaded: Loaded, number: int) -> Members:
-        """The rows of a part that are of these classes and have a weight."""
+        """Return the rows of a part that have one of the two classes and a positive weight."""
         code = np.minimum(np.searchsorted(self.classes, loaded.y), len(self.classes) - 1)
         if (self.classes[code] != loaded.y).any():
             raise ProblemError(f"part {number} holds labels that it did not hold before; it must not change")
@@ -82,49 +80,49 @@ class Model:
         return Members(row, loaded.X[row], sign, own[row])
 
     def gram(self, X: NDArray) -> Gram:
-        """The kernel over points."""
+        """Return the kernel over points."""
         return Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, center=self.center)
 
     def pose(self, X: NDArray, sign: NDArray, weight: NDArray) -> DualProblem:
-        """The dual problem of some points alone."""
+        """Return the dual problem of some points alone."""
         return problems.svc(
             self.gram(X), sign, self.C, loss=self.loss, fit_intercept=self.fit_intercept, sample_weight=weight
         )
 
     @property
     def on_simplex(self) -> bool:
-        """Whether the multipliers sum to 1 and have no bounds of their own."""
+        """Whether the multipliers sum to 1 and have no upper bounds."""
         return self.loss == "squared_hinge"
 
     @property
     def has_equality(self) -> bool:
-        """Whether the bias is a multiplier, to be found from all points together."""
+        """Whether the bias is the multiplier of an equality over all points."""
         return self.fit_intercept is True and not self.on_simplex
 
     @property
     def offset(self) -> float:
-        """What is added to the kernel."""
+        """Constant added to the kernel."""
         return 1.0 if self.fit_intercept == "penalised" or (self.on_simplex and self.fit_intercept) else 0.0
 
 
-#: Multipliers from which to which knots are sent.
+#: Smallest and largest multiplier for which knots are sent.
 Window = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Share:
-    """What the points of a part add to the bound.
+    """The contribution of a part's points to the bound.
 
     Attributes
     ----------
     constant, slope : float
-        The straight line of all points without a knot in the window; without an equality, their sum.
+        The straight line of all points without a knot in the window; without an equality the constant is their sum.
     h, e, u : array
-        The points with a knot there.
-    least : float
-        The smallest hᵢ of all.
+        The points with a knot in the window.
+    min_h : float
+        Smallest hᵢ of all points.
     rounding : float
-        What float64 may have rounded away of the points' terms.
+        Rounding error of the points' terms.
     """
 
     constant: float
@@ -132,42 +130,42 @@ class Share:
     h: NDArray
     e: NDArray
     u: NDArray
-    least: float
+    min_h: float
     rounding: float = 0.0
 
 
 def share_of(h: NDArray, e: NDArray | None, u: NDArray, window: Window) -> Share:
-    """The share of points with these hᵢ = (Qα − p)ᵢ, signs and bounds.
+    """Return the share of points with gradient hᵢ = (Qα − p)ᵢ, signs and bounds.
 
     Parameters
     ----------
     h : array of shape (n,)
     e : array of shape (n,) with entries ±1, or None
-        Of the equality yᵀα = 0; None where there is none.
+        Of the equality yᵀα = 0; None without an equality.
     u : array of shape (n,)
     window : tuple of float
     """
     none = np.empty(0)
-    least = float(h.min(initial=np.inf))
+    min_h = float(h.min(initial=np.inf))
     if e is None:
-        return Share(capped_sum(u, h, None, 0.0), 0.0, none, none, none, least)
+        return Share(capped_sum(u, h, None, 0.0), 0.0, none, none, none, min_h)
     low, high = window
     knot = h / e
     inside = (knot >= low) & (knot <= high)
-    # Below ν = knot a point with e = −1 adds u(h + ν), above it one with e = +1 adds u(h − ν); else they add nothing.
+    # Below its knot a point with e = −1 adds u(h + ν); above its knot one with e = +1 adds u(h − ν).
     adds = ~inside & np.where(e > 0, knot < low, knot > high)
     constant, slope = float(u[adds] @ h[adds]), -float(u[adds] @ e[adds])
-    return Share(constant, slope, h[inside], e[inside], u[inside], least)
+    return Share(constant, slope, h[inside], e[inside], u[inside], min_h)
 
 
 def reduced(shares: Sequence[Share], window: Window, quadratic: float, kind: str) -> tuple[float, Window | None, bool]:
-    """The bound from all shares, in their order.
+    """Return the bound as the sum of all shares, in their order.
 
     Parameters
     ----------
     shares : sequence of Share
     window : tuple of float
-        The one they were made for.
+        The window that the shares were computed for.
     quadratic : float
         αᵀQα.
     kind : {"box", "equality", "simplex"}
@@ -177,14 +175,14 @@ def reduced(shares: Sequence[Share], window: Window, quadratic: float, kind: str
     -------
     bound : float
     interval : tuple of float or None
-        The multipliers that give it; None where there is no equality.
+        The multipliers that give the bound; None without an equality.
     inside : bool
-        Whether the window held them, so that no other multiplier gives a better bound.
+        Whether the window contains them, so that no other multiplier gives a better bound.
     """
     fixed = -0.5 * quadratic
     if kind == "simplex":
-        least = min(share.least for share in shares)
-        return fixed + least, (least, least), True
+        min_h = min(share.min_h for share in shares)
+        return fixed + min_h, (min_h, min_h), True
     constant, slope = sum(share.constant for share in shares), sum(share.slope for share in shares)
     if kind == "box":
         return fixed + constant, None, True

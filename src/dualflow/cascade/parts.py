@@ -1,4 +1,4 @@
-"""Where the rows of a part are: small descriptions that travel, and are read where they are used."""
+"""Parts of the data: small descriptions that are sent to a process or worker and read there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Chunk", "Loaded", "Mapped", "Part", "RowGroup", "Rows", "load", "row
 
 
 class Loaded(NamedTuple):
-    """The rows of a part: X of shape (n, m), labels and weights of shape (n,); None are weights of 1."""
+    """The rows of a part: X of shape (n, m), labels and weights of shape (n,); None stands for weights of 1."""
 
     X: NDArray
     y: NDArray
@@ -24,16 +24,16 @@ class Loaded(NamedTuple):
 
 
 class Part(Protocol):
-    """A part of the data: what `CascadeSVC` is given a list of where no array holds them all.
+    """A part of the data; `CascadeSVC` takes a list of them instead of arrays.
 
-    Any object that can be pickled and has a ``load`` is one. It is called anew in every round, where the part is used,
-    and must return the same rows each time.
+    Any object that can be pickled and has a method ``load`` is one. ``load`` is called in every round, in the process
+    that uses the part, and must return the same rows each time.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dualflow import CascadeSVC
-    >>> class Shifted:  # a part of one's own
+    >>> class Shifted:  # a part that makes its rows
     ...     def __init__(self, seed):
     ...         self.seed = seed
     ...
@@ -47,13 +47,13 @@ class Part(Protocol):
     """
 
     def load(self) -> tuple[Any, Any] | tuple[Any, Any, Any]:
-        """X of shape (n, m) and y of shape (n,), and weights of shape (n,) if there are any."""
+        """Return X of shape (n, m), y of shape (n,), and weights of shape (n,) if there are any."""
         ...
 
 
 @dataclass(frozen=True)
 class Mapped:
-    """Rows of an array in a file, C-contiguous: what `numpy.memmap` needs to open it again."""
+    """Rows of a C-contiguous array in a file: the arguments with which `numpy.memmap` opens it again."""
 
     path: str
     dtype: Any
@@ -62,7 +62,7 @@ class Mapped:
 
     @classmethod
     def of(cls, array: Any) -> Mapped | None:
-        """The description of a memory map, or of a run of its rows; None if the array is none."""
+        """Return the description of a memory map, or of consecutive rows of one; None for other arrays."""
         if not isinstance(array, np.memmap) or not array.flags.c_contiguous or array.filename is None:
             return None
         root: Any = array
@@ -74,13 +74,13 @@ class Mapped:
         return cls(str(array.filename), array.dtype, array.shape, offset)
 
     def take(self, rows: NDArray | slice) -> NDArray:
-        """Some rows, in memory."""
+        """Return some rows, in memory."""
         return np.array(np.memmap(self.path, self.dtype, "r", self.offset, self.shape)[rows])
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of arrays: these alone, in memory, or of those in a file the ``rows`` that are named."""
+    """Rows of arrays: all rows of arrays in memory, or ``rows`` of arrays in a file."""
 
     X: NDArray | Mapped
     y: NDArray | Mapped
@@ -88,10 +88,11 @@ class Rows:
     rows: NDArray | slice
 
     def load(self) -> Loaded:
-        """The rows."""
-        return Loaded(self._of(self.X), self._of(self.y), None if self.weight is None else self._of(self.weight))
+        """Return the rows."""
+        return Loaded(self._take(self.X), self._take(self.y), None if self.weight is None else self._take(self.weight))
 
-    def _of(self, array: NDArray | Mapped) -> NDArray:
+    def _take(self, array: NDArray | Mapped) -> NDArray:
+        """Return the rows of one array."""
         return array.take(self.rows) if isinstance(array, Mapped) else array
 
 
@@ -102,9 +103,9 @@ class RowGroup:
     Parameters
     ----------
     path : str or Path
-        As all who are to read it know it.
+        Must be valid in every process that reads it.
     group : int
-        Its number.
+        Number of the row group.
     target : str
         The column of the labels.
     features : tuple of str, optional
@@ -126,10 +127,10 @@ class RowGroup:
     weight: str | None = None
 
     def load(self) -> Loaded:
-        """The rows."""
+        """Return the rows."""
         table = _parquet(self.path).read_row_group(self.group)
-        asked = {self.target, *(self.features or ()), *([self.weight] if self.weight else ())}
-        if missing := asked - set(table.column_names):
+        requested = {self.target, *(self.features or ()), *([self.weight] if self.weight else ())}
+        if missing := requested - set(table.column_names):
             raise ProblemError(f"{self.path} has no column {sorted(missing)}; its columns are {table.column_names}")
         others = [name for name in table.column_names if name not in (self.target, self.weight)]
         columns = [_numbers(table[name], name, self.path) for name in self.features or others]
@@ -140,12 +141,12 @@ class RowGroup:
 def row_groups(
     path: str | Path, target: str, *, features: tuple[str, ...] | None = None, weight: str | None = None
 ) -> list[RowGroup]:
-    """The row groups of a parquet file, as parts for `CascadeSVC.fit`.
+    """Return the row groups of a parquet file, as parts for `CascadeSVC.fit`.
 
     Parameters
     ----------
     path : str or Path
-        As all who are to read it know it.
+        Must be valid in every process that reads it.
     target : str
         The column of the labels.
     features : tuple of str, optional
@@ -158,7 +159,7 @@ def row_groups(
     SolverUnavailable
         pyarrow is not installed.
     ProblemError
-        The file is no parquet file.
+        The file is not a parquet file.
 
     Examples
     --------
@@ -183,6 +184,7 @@ def row_groups(
 
 
 def _parquet(path: str | Path) -> Any:
+    """Open a parquet file; raise an error with the way out if it cannot be read."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -195,6 +197,7 @@ def _parquet(path: str | Path) -> Any:
 
 
 def _numbers(column: Any, name: str, path: str | Path) -> NDArray:
+    """Return a column as float64; raise `ProblemError` if it does not hold numbers."""
     values = np.asarray(column.to_numpy(zero_copy_only=False))
     if values.dtype.kind not in "biuf":
         raise ProblemError(f"{path}: column {name!r} holds {column.type}; numbers are needed")
@@ -203,9 +206,9 @@ def _numbers(column: Any, name: str, path: str | Path) -> NDArray:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk of dask collections: objects of `dask.delayed`, which whoever has the cluster computes.
+    """A chunk of dask collections, as objects of `dask.delayed`.
 
-    Where there is none they are computed in this process, by one thread.
+    The cluster computes them; without a cluster they are computed in this process, in one thread.
     """
 
     X: Any
@@ -213,26 +216,26 @@ class Chunk:
     weight: Any = None
 
     def delayed(self) -> Any:
-        """The part, `Loaded`, as one such object."""
+        """Return the part, `Loaded`, as one delayed object."""
         import dask
 
         return dask.delayed(Loaded, pure=True)(self.X, self.y, self.weight)
 
     def load(self) -> Loaded:
-        """The rows."""
+        """Return the rows."""
         found: Loaded = self.delayed().compute(scheduler="synchronous")
         return found
 
 
 def load(part: Part | Loaded, number: int) -> Loaded:
-    """What a part holds, checked: X a finite matrix of float64, labels and weights one a row."""
+    """Return the checked rows of a part: X a finite float64 matrix, with one label and one weight a row."""
     found = Loaded(*(part if isinstance(part, Loaded) else part.load()))
-    X, y = _plain(found.X), _plain(found.y)
-    # A filter may have left nothing of a part.
+    X, y = _as_array(found.X), _as_array(found.y)
+    # A filter may have removed all rows of a part.
     X = np.empty(X.shape) if X.ndim == 2 and len(X) == 0 else as_matrix(X, f"part {number}: X")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
-    weight = None if found.weight is None else np.asarray(_plain(found.weight), dtype=float)
+    weight = None if found.weight is None else np.asarray(_as_array(found.weight), dtype=float)
     if y.shape != (len(X),) or (weight is not None and weight.shape != (len(X),)):
         shapes = f"{y.shape}" + ("" if weight is None else f" and {weight.shape}")
         raise ProblemError(
@@ -243,6 +246,6 @@ def load(part: Part | Loaded, number: int) -> Loaded:
     return Loaded(X, y, weight)
 
 
-def _plain(values: Any) -> NDArray:
-    """An array of a frame, a series or a list."""
+def _as_array(values: Any) -> NDArray:
+    """Return a frame, a series or a list as an array."""
     return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)

@@ -1,4 +1,4 @@
-"""What a cascade leaves: of each round, of each pair of classes, and in a checkpoint."""
+"""Records of a cascade: of a round, of the result of a pair of classes, and of a pair's state in a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["Ended", "PairState", "Round"]
 
 @dataclass(frozen=True)
 class Round:
-    """What a round of a cascade came to.
+    """The record of one round of a cascade.
 
     Attributes
     ----------
     pair : int
-        Which pair of classes it is of.
+        Number of the pair of classes.
     step : int
-        Its number, from 1.
+        Number of the round, from 1.
     points : int
-        That were solved together.
+        Number of points that were solved together.
     survivors : int
-        Of them that have weight.
+        Number of these with weight.
     invaders, violators : int
-        Points that join for the next round, and all that violate a condition by more than the tolerance lets them.
+        Number of points that join the next round, and of all points with a KKT violation above the threshold.
     objective, lower_bound, relative_gap : float
         Certified, over all points of all parts.
     sent, received : int
-        Bytes of arrays that went to parts, once a process for what all of them need, and that came back.
+        Bytes of arrays sent to parts (shared data once for each process) and received.
     wall_time_s : float
-        Since the fit began.
+        Seconds since the fit began.
 
     Examples
     --------
@@ -62,8 +62,10 @@ class Round:
 
 @dataclass(frozen=True)
 class PairState:
-    """Where a pair's cascade is, as a checkpoint has it: which points are solved together next, from which
-    multipliers; all else is read from the parts again. ``closed`` says that there is no next."""
+    """The state of a pair's cascade in a checkpoint: the points of the next pool, and their multipliers.
+
+    All else is read from the parts again. ``closed`` says that there is no next round.
+    """
 
     part: NDArray
     row: NDArray
@@ -76,8 +78,10 @@ class PairState:
 
 @dataclass(frozen=True)
 class Ended:
-    """What a pair's cascade came to: the survivors, their weights in the decision function, the certificate over all
-    points, and how it ended."""
+    """The result of a pair's cascade.
+
+    It holds the survivors, their weights in the decision function, the certificate over all points, and the status.
+    """
 
     survivors: Survivors
     coefficients: NDArray

@@ -1,6 +1,8 @@
-"""The rounds of a cascade: survivors are solved together, every part holds its rows against them, invaders join.
+"""The rounds of a cascade for one pair of classes.
 
-It ends when the bound of all points, reduced from the parts' shares, is within the tolerance.
+In a round the pool, the survivors and the points near them, is solved; every part compares its rows with the survivors;
+invaders join the pool. The cascade ends when the bound over all points, the sum of the parts' shares, is within the
+tolerance.
 """
 
 from __future__ import annotations
@@ -29,54 +31,63 @@ from .tasks import Broadcast, Found, Survivors, begin, fetch, kind_of, squares_o
 
 __all__ = ["Cascade"]
 
-#: What a negative gap, or a row that is not what it was, says.
-CHANGED = "X: a part changed between two reads; parts must not change while they are fitted"
+#: Text of the error for a negative gap, or for a row that differs from what it was.
+CHANGED_PART = "X: a part changed between two reads; parts must not change while they are fitted"
 
-#: The part of the tolerance that a round's own solve may leave, and the part that points may add which violate a
-#: condition by too little to be fetched.
-OWN, LEFT = 0.25, 0.25
-#: Tolerance of the parts' own solves: what they miss invades later.
+#: Fraction of the tolerance that the pool's own solve may use.
+POOL_TOL_FRACTION = 0.25
+#: Fraction of the tolerance that points may use whose violation is too small for them to join the pool.
+UNSENT_TOL_FRACTION = 0.25
+#: Relative gap of the parts' own solves; points that they miss invade later.
 PARTS_TOL = 1e-3
-#: Tolerance from which a round's solve is refined, and the least that one is asked for.
-REFINE_FROM, LEAST_TOL = 1e-5, 1e-14
-#: Half the width of the window of multipliers for which knots are sent, at first and at least, in units of the margin;
-#: and how many times as wide as the multiplier was off it is.
-FIRST_WIDTH, LEAST_WIDTH, WIDER = 0.1, 1e-3, 4.0
-#: Invaders of all parts in a round at most, as a part of the survivors: those left out are not as bad, and often are
-#: inside when the worst have joined. And what a part may send in any case.
-INVADERS, AT_LEAST = 0.5, 64
+#: Tolerance below which the pool's solve is refined.
+MAX_TOL_REFINED = 1e-5
+#: Smallest tolerance of the pool's solve.
+MIN_POOL_TOL = 1e-14
+#: Half the width of the first window of multipliers for which knots are sent, in units of the margin.
+INITIAL_HALF_WIDTH = 0.1
+#: Smallest half width of a later window.
+MIN_HALF_WIDTH = 1e-3
+#: Half width of a later window, divided by the last error of the multiplier.
+HALF_WIDTH_PER_ERROR = 4.0
+#: Invaders of all parts in a round at most, as a fraction of the survivors. Those left out violate less, and often
+#: violate no longer once the worst have joined.
+MAX_INVADERS_FRACTION = 0.5
+#: Invaders that a part may send in any case.
+MIN_INVADERS_PER_PART = 64
 
 
 @dataclass
 class Cascade:
-    """The cascade of a pair of classes.
+    """The cascade of one pair of classes.
 
     Parameters
     ----------
     engine : Engine
     model : Model
     pair : int
-        Its number.
+        Number of the pair.
     parts : int
-        How many there are.
+        Number of parts.
     mass : float
-        What bounds the multipliers' sum over all points.
+        Upper bound of the sum of the multipliers over all points.
     tol : float
-        Relative gap at which it ends.
+        Relative gap at which the cascade ends.
     most : int, optional
-        Invaders of a part in a round at most.
+        Maximum number of invaders of a part in a round.
     max_steps : int
-        Rounds at most.
+        Maximum number of rounds.
     started : float
-        When the fit began, by `time.monotonic`.
+        Start of the fit, by `time.monotonic`.
     deadline : float, optional
-        `time.monotonic` from which no round begins but the first; what ends a round is the clock of the fit.
+        `time.monotonic` after which no round but the first is started. A running round is ended by the clock of the
+        fit.
     told : callable
-        Is given each `Round`; a true answer ends the cascade.
+        Called with each `Round`; a true result ends the cascade.
     save : callable
-        Is given the `PairState` after each round.
+        Called with the `PairState` after each round.
     keeps : bool
-        Whether Ctrl-C ends the cascade with the best that was certified, as the end of the time does.
+        Whether Ctrl-C ends the cascade with the best certified result, as the time limit does.
     """
 
     engine: Engine
@@ -94,10 +105,10 @@ class Cascade:
     keeps: bool = False
 
     def run(self, state: PairState | None = None) -> Ended:
-        """Go on from a state, or from the parts' own solves, until something ends it."""
+        """Run rounds from a state, or from the parts' own solves, until the cascade ends; return the best result."""
         best: Ended | None = None
         try:
-            state, pool = self._begun() if state is None else (state, self._fetched(state))
+            state, pool = self._initial_pool() if state is None else (state, self._stored_pool(state))
             while best is None or not state.closed:
                 ended, state, pool = self._round(state, pool)
                 if best is None or ended.certificate.gap <= best.certificate.gap:  # type: ignore[operator]
@@ -110,145 +121,158 @@ class Cascade:
             return replace(best, status=Status.TIME_LIMIT if late else Status.INTERRUPTED)
         return best
 
-    def _begun(self) -> tuple[PairState, Survivors]:
-        """The survivors of the parts' own problems; what is feasible in each is feasible in all together."""
-        tol = max(PARTS_TOL, OWN * self.tol)
+    def _initial_pool(self) -> tuple[PairState, Survivors]:
+        """Return the first state and pool: the survivors of the parts' own problems, which are feasible together."""
+        tol = max(PARTS_TOL, POOL_TOL_FRACTION * self.tol)
         pool = Survivors.joined(self.engine.run(begin, [None] * self.parts, (self.model, tol)))
         if self.model.on_simplex and (total := float(pool.alpha.sum())) > 0:
             pool = replace(pool, alpha=pool.alpha / total)
-        return PairState(pool.part, pool.row, pool.alpha, 0, FIRST_WIDTH, OWN * self.tol, False), pool
+        return PairState(
+            pool.part, pool.row, pool.alpha, 0, INITIAL_HALF_WIDTH, POOL_TOL_FRACTION * self.tol, False
+        ), pool
 
-    def _fetched(self, state: PairState) -> Survivors:
-        own = [(state.row[mine], state.alpha[mine]) for mine in self._by_part(state.part)]
-        return Survivors.joined(self.engine.run(fetch, own, self.model))
+    def _stored_pool(self, state: PairState) -> Survivors:
+        """Return the pool of a stored state, read from the parts."""
+        rows = [(state.row[J], state.alpha[J]) for J in self._positions_by_part(state.part)]
+        return Survivors.joined(self.engine.run(fetch, rows, self.model))
 
-    def _by_part(self, part: NDArray) -> list[NDArray]:
-        """Places of each part's rows, which are sorted by part."""
+    def _positions_by_part(self, part: NDArray) -> list[NDArray]:
+        """Return the positions of each part's rows; ``part`` must be sorted."""
         ends = np.searchsorted(part, np.arange(self.parts + 1))
         return [np.arange(a, b) for a, b in itertools.pairwise(ends)]
 
     def _round(self, state: PairState, pool: Survivors) -> tuple[Ended, PairState, Survivors]:
-        """Solve, unless that was done, and hold all parts against what came of it."""
+        """Solve the pool, unless the state is closed, and compare all parts with the survivors."""
         before = self.engine.sent, self.engine.received
         problem = self.model.pose(pool.X, pool.sign, pool.weight)
-        own, status = self._solved(problem, pool, state)
-        pool = replace(pool, alpha=np.array(own.alpha))
-        heavy = np.flatnonzero(pool.alpha > 0)
-        low, high = own.multiplier_interval or (0.0, 0.0)
+        pool_certificate, status = self._solve_pool(problem, pool, state)
+        pool = replace(pool, alpha=np.array(pool_certificate.alpha))
+        with_weight = np.flatnonzero(pool.alpha > 0)
+        low, high = pool_certificate.multiplier_interval or (0.0, 0.0)
         window = (low - state.width, high + state.width)
-        negligible = LEFT * self.tol * abs(own.objective) / self.mass
-        coefficients = pool.sign[heavy] * pool.alpha[heavy]
-        nu = own.multiplier or 0.0
-        most = max(AT_LEAST, int(INVADERS * len(heavy) / self.parts))
+        threshold = UNSENT_TOL_FRACTION * self.tol * abs(pool_certificate.objective) / self.mass
+        coefficients = pool.sign[with_weight] * pool.alpha[with_weight]
+        nu = pool_certificate.multiplier or 0.0
+        most = max(MIN_INVADERS_PER_PART, int(MAX_INVADERS_FRACTION * len(with_weight) / self.parts))
         if self.most is not None:
             most = min(most, self.most)
-        told = Broadcast(self.model, pool.X[heavy], coefficients, nu, window, negligible, most)
-        mine = [(pool.row[J], pool.alpha[J]) for J in self._by_part(pool.part)]
-        found: list[Found] = self.engine.run(sweep, mine, told)
-        for number, (J, one) in enumerate(zip(self._by_part(pool.part), found, strict=True)):
+        shared = Broadcast(self.model, pool.X[with_weight], coefficients, nu, window, threshold, most)
+        own_rows = [(pool.row[J], pool.alpha[J]) for J in self._positions_by_part(pool.part)]
+        found: list[Found] = self.engine.run(sweep, own_rows, shared)
+        for number, (J, one) in enumerate(zip(self._positions_by_part(pool.part), found, strict=True)):
             if not np.allclose(squares_of(pool.X[J]), one.squares, rtol=1e-12, atol=0.0):
-                raise ProblemError(f"{CHANGED}: part {number} gives other rows now than before")
-        whole, off = self._certified(problem, own, found, window)
+                raise ProblemError(f"{CHANGED_PART}: part {number} gives other rows now than before")
+        certificate, multiplier_error = self._certify_all(problem, pool_certificate, found, window)
         invaders = Survivors.joined([one.invaders for one in found])
         steps = state.steps + (not state.closed)
-        # Where nobody invades, what is missing is in the survivors' own solve.
+        # Without invaders the remaining gap is that of the pool's own solve.
         own_tol = state.own_tol if len(invaders) else 0.1 * state.own_tol
-        alone = not len(invaders) and (own_tol < LEAST_TOL or status is not Status.OPTIMAL)
-        ended = self._standing(whole, steps, alone)
+        is_exhausted = not len(invaders) and (own_tol < MIN_POOL_TOL or status is not Status.OPTIMAL)
+        ended = self._status_after(certificate, steps, is_exhausted)
         violators = sum(one.violators for one in found)
-        row = self._row(steps, pool, heavy, invaders, violators, whole, before)
-        told_to_stop = bool(self.told(row))
-        weights = problem.reading.coefficients(problem, pool.alpha, own.quadratic, whole.multiplier)
-        answer = Ended(pool.take(heavy), weights[heavy], whole, ended or Status.STOPPED, steps)
-        # Limits and callbacks end this run, and not what a checkpoint resumes.
+        row = self._record(steps, pool, with_weight, invaders, violators, certificate, before)
+        stop_requested = bool(self.told(row))
+        weights = problem.reading.coefficients(problem, pool.alpha, pool_certificate.quadratic, certificate.multiplier)
+        answer = Ended(pool.take(with_weight), weights[with_weight], certificate, ended or Status.STOPPED, steps)
+        # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:
-            pool = self._joined(pool, found, invaders)
-        width = max(LEAST_WIDTH, WIDER * (2.0 * state.width if off is None else off))
+            pool = self._next_pool(pool, found, invaders)
+        width = max(
+            MIN_HALF_WIDTH, HALF_WIDTH_PER_ERROR * (2.0 * state.width if multiplier_error is None else multiplier_error)
+        )
         state = PairState(pool.part, pool.row, pool.alpha, steps, width, own_tol, closed)
         self.save(state)
-        return answer, replace(state, closed=ended is not None or told_to_stop), pool
+        return answer, replace(state, closed=ended is not None or stop_requested), pool
 
-    def _standing(self, whole: Certificate, steps: int, alone: bool) -> Status | None:
-        """What ends the cascade after a round; None if it goes on. ``alone`` are survivors that nobody joins, and that
-        come no nearer to their own optimum."""
-        if whole.reaches(self.tol):
-            return Status.OPTIMAL if whole.within(self.tol) else Status.ROUNDED
+    def _status_after(self, certificate: Certificate, steps: int, is_exhausted: bool) -> Status | None:
+        """Return the status that ends the cascade after a round, or None.
+
+        ``is_exhausted`` says that there are no invaders and that the pool's solve cannot be made more exact.
+        """
+        if certificate.reaches(self.tol):
+            return Status.OPTIMAL if certificate.within(self.tol) else Status.ROUNDED
         if self.deadline is not None and time.monotonic() >= self.deadline:
             return Status.TIME_LIMIT
-        if alone:
+        if is_exhausted:
             return Status.FINISHED
         return Status.STEP_LIMIT if steps >= self.max_steps else None
 
-    def _row(
+    def _record(
         self,
         steps: int,
         pool: Survivors,
-        heavy: NDArray,
+        with_weight: NDArray,
         invaders: Survivors,
         violators: int,
-        whole: Certificate,
+        certificate: Certificate,
         before: tuple[int, int],
     ) -> Round:
-        """What the round came to."""
+        """Return the record of the round."""
         return Round(
             self.pair,
             steps,
             len(pool),
-            len(heavy),
+            len(with_weight),
             len(invaders),
             violators,
-            whole.objective,
-            float(whole.lower_bound),  # type: ignore[arg-type]
-            float(whole.relative_gap),  # type: ignore[arg-type]
+            certificate.objective,
+            float(certificate.lower_bound),  # type: ignore[arg-type]
+            float(certificate.relative_gap),  # type: ignore[arg-type]
             self.engine.sent - before[0],
             self.engine.received - before[1],
             time.monotonic() - self.started,
         )
 
-    def _solved(self, problem: DualProblem, pool: Survivors, state: PairState) -> tuple[Certificate, Status]:
-        """The pool's problem solved on its own, from the multipliers it has."""
+    def _solve_pool(self, problem: DualProblem, pool: Survivors, state: PairState) -> tuple[Certificate, Status]:
+        """Return the certificate and status of the pool's own problem, solved from its present multipliers."""
         if state.closed:
             return certify(problem, pool.alpha), Status.OPTIMAL
         left = None if self.deadline is None else max(1e-3, self.deadline - time.monotonic())
         solution = solve(
             problem,
             tol=state.own_tol,
-            refine="early" if state.own_tol < REFINE_FROM else False,
-            # The parts' own answers are a feasible start, but a worse one than none, unless the time may be short.
+            refine="early" if state.own_tol < MAX_TOL_REFINED else False,
+            # The parts' own multipliers are a feasible start but slower than none; they are used if time is limited.
             warm=pool.alpha if state.steps or self.deadline is not None else None,
             time_limit=left,
         )
         return solution.certificate, solution.status
 
     @staticmethod
-    def _joined(pool: Survivors, found: list[Found], invaders: Survivors) -> Survivors:
-        """Who is solved together next: without those that lie idle, and with those that invade."""
+    def _next_pool(pool: Survivors, found: list[Found], invaders: Survivors) -> Survivors:
+        """Return the next pool: without idle points, and with the invaders."""
         stays = np.ones(len(pool), dtype=bool)
         for number, one in enumerate(found):
             stays[(pool.part == number) & np.isin(pool.row, one.idle)] = False
         return Survivors.joined([pool.take(np.flatnonzero(stays)), invaders])
 
-    def _certified(
-        self, problem: DualProblem, own: Certificate, found: list[Found], window: Window
+    def _certify_all(
+        self, problem: DualProblem, pool_certificate: Certificate, found: list[Found], window: Window
     ) -> tuple[Certificate, float | None]:
-        """The certificate over all points; and how far its multipliers are from those of the pool alone, None if some
-        outside of the window may give a better bound."""
+        """Return the certificate over all points, and how far its multipliers are from those of the pool alone.
+
+        The distance is None if multipliers outside the window may give a better bound.
+        """
         shares = [one.share for one in found]
-        bound, interval, inside = reduced(shares, window, own.quadratic, kind_of(self.model))
-        rounding = (own.rounding or 0.0) + sum(share.rounding for share in shares)
-        gap, relative = gaps(own.objective, bound, rounding, CHANGED)
-        off = 0.0
-        if interval is not None and own.multiplier_interval is not None:
-            off = max(abs(a - b) for a, b in zip(interval, own.multiplier_interval, strict=True))
-            # Where the points are less their centre, that moves the multiplier.
-            weights = problem.reading.coefficients(problem, own.alpha, own.quadratic)
+        bound, interval, inside = reduced(shares, window, pool_certificate.quadratic, kind_of(self.model))
+        rounding = (pool_certificate.rounding or 0.0) + sum(share.rounding for share in shares)
+        gap, relative = gaps(pool_certificate.objective, bound, rounding, CHANGED_PART)
+        multiplier_error = 0.0
+        if interval is not None and pool_certificate.multiplier_interval is not None:
+            multiplier_error = max(
+                abs(a - b) for a, b in zip(interval, pool_certificate.multiplier_interval, strict=True)
+            )
+            # The kernel is of centred points; this shifts the multiplier.
+            weights = problem.reading.coefficients(problem, pool_certificate.alpha, pool_certificate.quadratic)
             moved = problem.gram.constant(weights)
             interval = (interval[0] + moved, interval[1] + moved)
-        bias, bias_interval = problem.reading.bias(problem, own.alpha, own.quadratic, interval)
-        whole = replace(
-            own,
-            alpha=immutable(own.alpha[own.alpha > 0]),
+        bias, bias_interval = problem.reading.bias(
+            problem, pool_certificate.alpha, pool_certificate.quadratic, interval
+        )
+        certificate = replace(
+            pool_certificate,
+            alpha=immutable(pool_certificate.alpha[pool_certificate.alpha > 0]),
             lower_bound=bound,
             gap=gap,
             relative_gap=relative,
@@ -258,4 +282,4 @@ class Cascade:
             bias=bias,
             bias_interval=bias_interval,
         )
-        return whole, off if inside else None
+        return certificate, multiplier_error if inside else None

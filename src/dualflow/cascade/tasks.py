@@ -1,6 +1,6 @@
-"""What is done where a part is. Each takes the part, what is its own and what all share, and returns small things.
+"""The tasks that are run where a part is, and the data that they exchange with the cascade.
 
-How much travels.
+A task takes a part, its number, the data of this part and the data that all parts share. It returns small data only.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ __all__ = [
     "Survivors",
     "begin",
     "fetch",
-    "in_time",
     "nbytes",
+    "raise_if_late",
     "run_task",
     "survey",
     "sweep",
 ]
 
 
-#: Rows of each class that a part puts up which has no problem of its own, for it holds one class only.
-PUT_UP = 64
-#: How far outside the margin a point without weight may lie and stay with the survivors: in units of its gradient's
-#: largest part. It is at hand then when they move.
-RESERVE = 0.1
-#: Rows of a part whose kernel with the survivors is worked on at a time.
-HEIGHT = 8192
+#: Rows that a part of one class only contributes to the first pool, since it has no problem of its own.
+MAX_ROWS_ONE_CLASS = 64
+#: ρ above which a point without weight leaves the pool, in units of its gradient's largest part. Points nearer to the
+#: margin stay, since they may get weight when the others change.
+MIN_IDLE_SLACK = 0.1
+#: Rows of a part whose kernel with the survivors is computed in one block.
+ROWS_PER_BLOCK = 8192
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What is to be known of all points before any is used.
+    """Statistics of the rows of a part, which are needed before any problem is posed.
 
     Attributes
     ----------
     n : int
     classes, counts, weighty : array
-        Labels, how many rows they have, and how many of these with a weight above 0.
+        Labels, number of rows of each, and number of its rows with a weight above 0.
     mean, spread : array of shape (m,)
-        Of the features, and the sum of squared distances from it.
+        Mean of the features, and sum of squared distances from it.
     mass : array
         Sum of the weights of each class.
     trace : array
-        Of each class a number between −1 and 1 that is another one if rows are in another order or of other classes.
+        For each class a number between −1 and 1 that changes if the rows change or are reordered.
     """
 
     n: int
@@ -73,7 +73,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class Survivors:
-    """Points that travel: which of which part, what they are, and their multipliers; all of one length."""
+    """Points that are exchanged, as arrays of one length: their part and row there, their data and multipliers."""
 
     part: NDArray
     row: NDArray
@@ -86,41 +86,41 @@ class Survivors:
         return len(self.row)
 
     def take(self, J: NDArray) -> Survivors:
-        """Some of them."""
+        """Return some of the points."""
         return Survivors(*(getattr(self, name)[J] for name in ("part", "row", "X", "sign", "weight", "alpha")))
 
     @classmethod
     def of(cls, number: int, members: Members, J: NDArray, alpha: NDArray | None = None) -> Survivors:
-        """Points J of a part's members."""
+        """Return points J of a part's members."""
         part, alpha = np.full(len(J), number), np.zeros(len(J)) if alpha is None else alpha[J]
         return cls(part, members.row[J], members.X[J], members.sign[J], members.weight[J], alpha)
 
     @classmethod
-    def joined(cls, several: list[Survivors]) -> Survivors:
-        """All of them, by part and then by row: the order does not tell who came when."""
+    def joined(cls, parts: list[Survivors]) -> Survivors:
+        """Return all points, sorted by part and then by row, so that the order of arrival does not matter."""
         names = ("part", "row", "X", "sign", "weight", "alpha")
-        found = cls(*(np.concatenate([getattr(one, name) for one in several]) for name in names))
+        found = cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
         return found.take(np.lexsort((found.row, found.part)))
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What all parts are told in a round.
+    """The data that all parts share in a round.
 
     Attributes
     ----------
     X : array of shape (k, m)
-        The survivors.
+        The survivors' points.
     coefficient : array of shape (k,)
         yᵢαᵢ.
     nu : float
-        The multiplier with which points are judged.
+        The multiplier for which KKT violations are computed.
     window : tuple of float
-        Of multipliers, for `Share`.
+        Interval of multipliers, for `Share`.
     threshold : float
-        KKT violation from which a point is an invader.
+        KKT violation above which a point invades.
     most : int
-        Invaders of a part at most, the worst.
+        Maximum number of invaders of a part; the worst violators are taken.
     """
 
     model: Model
@@ -134,20 +134,20 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Found:
-    """What a part says in a round.
+    """The answer of a part in a round.
 
     Attributes
     ----------
     share : Share
-        Of the bound.
+        Share of the bound.
     invaders : Survivors
-        Points that are not with the survivors and violate a KKT condition.
+        Points outside the pool that violate a KKT condition.
     violators : int
-        How many there are of these, sent or not.
+        Number of all such points, sent or not.
     idle : array of int
-        Of its own rows among the survivors those without weight that lie far outside the margin.
+        Its rows in the pool without weight and far outside the margin.
     squares : array
-        ‖x‖² of its own rows among the survivors, as they were read this time.
+        ‖x‖² of its rows in the pool, as read in this round.
     """
 
     share: Share
@@ -158,9 +158,10 @@ class Found:
 
 
 def run_task(function: Any, part: Part, number: int, own: Any, shared: Any, left: float | None = None) -> Any:
-    """Call a task; BLAS has one thread for each call, so that bits do not depend on where it runs.
+    """Call a task with one BLAS thread, so that bits do not depend on where it runs.
 
-    ``left`` are seconds for it in another process, where `clock.OutOfTime` is what it returns if they are over.
+    ``left`` is the time limit in seconds if the task runs in another process; if it is exceeded, the class
+    `clock.OutOfTime` is returned.
     """
     with blas_for(1 << 30, shared=True):
         if left is None:
@@ -172,15 +173,15 @@ def run_task(function: Any, part: Part, number: int, own: Any, shared: Any, left
             return clock.OutOfTime
 
 
-def in_time(found: list[Any]) -> list[Any]:
-    """What tasks in other processes returned, if none was late; else `clock.OutOfTime` is raised."""
+def raise_if_late(found: list[Any]) -> list[Any]:
+    """Return the results of tasks in other processes; raise `clock.OutOfTime` if one exceeded its time limit."""
     if any(one is clock.OutOfTime for one in found):
         raise clock.OutOfTime
     return found
 
 
 def survey(part: Part, number: int, own: None, shared: None) -> Survey:
-    """Look at all rows of a part once."""
+    """Return the statistics of all rows of a part."""
     X, y, weight = load(part, number)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ProblemError(f"part {number}: y contains NaN or infinity")
@@ -196,15 +197,15 @@ def survey(part: Part, number: int, own: None, shared: None) -> Survey:
 
 
 def begin(part: Part, number: int, own: None, shared: tuple[Model, float]) -> Survivors:
-    """Solve the problem of a part alone; its support vectors, with their multipliers.
+    """Solve the problem of a part alone and return its support vectors with their multipliers.
 
-    A part of one class only has no such problem: it puts up some rows, without weight.
+    A part of one class only has no such problem; it contributes some rows without weight.
     """
     model, tol = shared
     members = model.members(load(part, number), number)
     both = (members.sign > 0).any() and (members.sign < 0).any()
     if not both:
-        J = np.unique(np.linspace(0, len(members.row) - 1, min(PUT_UP, len(members.row))).astype(np.intp))
+        J = np.unique(np.linspace(0, len(members.row) - 1, min(MAX_ROWS_ONE_CLASS, len(members.row))).astype(np.intp))
         return Survivors.of(number, members, J)
     problem = model.pose(members.X, members.sign, members.weight)
     solution = solve(problem, tol=tol)
@@ -212,96 +213,100 @@ def begin(part: Part, number: int, own: None, shared: tuple[Model, float]) -> Su
 
 
 def fetch(part: Part, number: int, own: tuple[NDArray, NDArray], shared: Model) -> Survivors:
-    """Rows of a part by number, with the multipliers given."""
+    """Return rows of a part by number, with the given multipliers."""
     rows, alpha = own
     members = shared.members(load(part, number), number)
-    place = _places(members, rows, f"part {number} does not hold the rows that the checkpoint names; delete the file")
-    return replace(Survivors.of(number, members, place), alpha=alpha)
+    position = _row_positions(
+        members, rows, f"part {number} does not hold the rows that the checkpoint names; delete the file"
+    )
+    return replace(Survivors.of(number, members, position), alpha=alpha)
 
 
 def sweep(part: Part, number: int, own: tuple[NDArray, NDArray], shared: Broadcast) -> Found:
-    """Hold all rows of a part against the survivors: its share of the bound, and who invades.
+    """Compare all rows of a part with the survivors: return its share of the bound, and the invaders.
 
     Parameters
     ----------
     part : Part
     number : int
     own : tuple of arrays
-        Its rows among the survivors, ascending, and their multipliers.
+        Its rows in the pool, ascending, and their multipliers.
     shared : Broadcast
     """
     model, (rows, alpha) = shared.model, own
     members = model.members(load(part, number), number)
-    place = _places(members, rows, f"part {number} does not hold rows that it held before; it must not change")
+    position = _row_positions(
+        members, rows, f"part {number} does not hold rows that it held before; it must not change"
+    )
     h = _gradient(members, shared)
     upper, kind = np.full(len(h), np.inf), kind_of(model)
     if model.on_simplex:
-        h[place] += alpha / (2.0 * model.C * members.weight[place])
+        h[position] += alpha / (2.0 * model.C * members.weight[position])
     else:
         upper = model.C * members.weight
     e = members.sign if kind == "equality" else None
     share = share_of(h, e, upper if kind != "simplex" else np.ones(len(h)), shared.window)
     rho = h if kind == "box" else h - shared.nu * (1.0 if e is None else e)
     outside = np.ones(len(h), dtype=bool)
-    outside[place] = False
+    outside[position] = False
     worst = np.flatnonzero(outside & (rho < -shared.threshold))
     share = replace(share, rounding=_rounding(members, shared, rho, upper))
     violators = len(worst)
     if violators > shared.most:
         worst = np.sort(worst[np.argsort(rho[worst], kind="stable")[: shared.most]])
     size = shared.nu if model.on_simplex else 1.0
-    idle = rows[(alpha <= 0) & (rho[place] > RESERVE * abs(size))]
-    return Found(share, Survivors.of(number, members, worst), violators, idle, squares_of(members.X[place]))
+    idle = rows[(alpha <= 0) & (rho[position] > MIN_IDLE_SLACK * abs(size))]
+    return Found(share, Survivors.of(number, members, worst), violators, idle, squares_of(members.X[position]))
 
 
 def squares_of(X: NDArray) -> NDArray:
-    """‖x‖² of rows, by the same operations wherever they are."""
+    """Return ‖x‖² of rows, by the same operations in every process."""
     squares: NDArray = np.square(X).sum(axis=1)
     return squares
 
 
-def _places(members: Members, rows: NDArray, message: str) -> NDArray:
-    """Where rows are among a part's members; `ProblemError` if they are not there."""
-    place: NDArray = np.searchsorted(members.row, rows)
-    if len(rows) and (place.max(initial=0) >= len(members.row) or (members.row[place] != rows).any()):
+def _row_positions(members: Members, rows: NDArray, message: str) -> NDArray:
+    """Return the positions of rows among a part's members; raise `ProblemError` if one is missing."""
+    position: NDArray = np.searchsorted(members.row, rows)
+    if len(rows) and (position.max(initial=0) >= len(members.row) or (members.row[position] != rows).any()):
         raise ProblemError(message)
-    return place
+    return position
 
 
 def _rounding(members: Members, shared: Broadcast, rho: NDArray, upper: NDArray) -> float:
-    """What float64 may have rounded away of a part's share of the bound, as `core.bounds.rounding` says it."""
+    """Return the rounding error of a part's share of the bound, as in `core.bounds.rounding`."""
     if not len(shared.X):
         return 0.0
     gram = shared.model.gram(shared.X)
     reach = reach_of(np.abs(shared.coefficient) * np.sqrt(np.maximum(gram.diag() + shared.model.offset, 0.0)))
     root = np.sqrt(np.maximum(gram.self_kernel(members.X) + shared.model.offset, 0.0))
-    doubt = EPS * (growth_of(gram) * root * reach + 1.0 + abs(shared.nu))
+    error_bound = EPS * (growth_of(gram) * root * reach + 1.0 + abs(shared.nu))
     if shared.model.on_simplex:
-        return float(doubt.max(initial=0.0))
-    return float((upper * doubt)[rho <= doubt].sum())
+        return float(error_bound.max(initial=0.0))
+    return float((upper * error_bound)[rho <= error_bound].sum())
 
 
 def kind_of(model: Model) -> str:
-    """Which of the bound's three forms a model has."""
+    """Return which of the bound's three forms a model has."""
     return "simplex" if model.on_simplex else ("equality" if model.has_equality else "box")
 
 
 def _gradient(members: Members, shared: Broadcast) -> NDArray:
-    """Qα − p at the points of a part, but for the ridge, in float64; in blocks."""
+    """Return Qα − p at the points of a part, without the ridge, in float64."""
     model, total = shared.model, float(shared.coefficient.sum())
     values = np.zeros(len(members.row))
     if len(shared.X):
-        gram, everyone = model.gram(shared.X), np.arange(len(shared.X))
-        for start in range(0, len(values), HEIGHT):
-            here = slice(start, start + HEIGHT)
-            values[here] = gram.expand(members.X[here], everyone, shared.coefficient[:, None])[:, 0]
+        gram, all_points = model.gram(shared.X), np.arange(len(shared.X))
+        for start in range(0, len(values), ROWS_PER_BLOCK):
+            block = slice(start, start + ROWS_PER_BLOCK)
+            values[block] = gram.expand(members.X[block], all_points, shared.coefficient[:, None])[:, 0]
     values += model.offset * total
     values *= members.sign
     return values if model.on_simplex else values - 1.0
 
 
 def nbytes(value: Any) -> int:
-    """Bytes of the arrays in a value."""
+    """Return the bytes of the arrays in a value."""
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
     if is_dataclass(value) and not isinstance(value, type):

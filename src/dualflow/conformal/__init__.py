@@ -1,4 +1,4 @@
-"""Floor 6: prediction sets and intervals with a guarantee, from models that never saw a point."""
+"""Floor 6: prediction sets and intervals with guaranteed coverage, from models that leave out each training point."""
 
 from .classifier import ConformalSVC
 from .regressor import ConformalSVR

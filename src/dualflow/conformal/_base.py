@@ -1,4 +1,7 @@
-"""What conformal estimators share: parameters, the fit of what they wrap, folds, and the rank that a level asks for."""
+"""`Conformal`, the base class of the conformal estimators, with folds, ranks and blocks of rows.
+
+The base class fits the wrapped estimator and finds its models without a point or a fold.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.options import Number, OneOf, Rule
 from ..driver.solve import limited
 from ..exceptions import ProblemError
-from ._models import ENTRIES, Models, held_out, left_out
+from ._models import MAX_BLOCK_VALUES, Models, held_out, left_out
 
 __all__ = ["Conformal", "folds_of", "rank"]
 
@@ -25,14 +28,14 @@ _RULES: dict[str, Rule] = {
     "confidence_level": Number(above=0, below=1),
     "method": OneOf(words=("plus", "minmax", "base")),
 }
-#: By how much a rank may be past a whole number and count as that.
-WHOLE = 1e-9
+#: A rank that exceeds a whole number by less than this is rounded down: the excess is round-off of the level.
+RANK_SLACK = 1e-9
 
 
 class Conformal(MetaEstimatorMixin, BaseEstimator):
-    """Base of the conformal estimators; a subclass says of what, and what is made of the models."""
+    """Base class of the conformal estimators; a subclass defines the wrapped class and what the models predict."""
 
-    #: What is wrapped, and stands for None.
+    #: The class of the wrapped estimator, which with its defaults stands for ``estimator=None``.
     _kind: ClassVar[type]
 
     estimator_: Any
@@ -60,13 +63,13 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             rule.check(name, getattr(self, name))
 
     def _fitted(self, X: Any, y: Any) -> Any:
-        """What is wrapped, fitted to all points and certified."""
+        """Return the wrapped estimator, cloned and fitted to all points; `ProblemError` if it is not certified."""
         self._check_parameters()
         given = self._kind() if self.estimator is None else self.estimator
         if not isinstance(given, self._kind):
             raise ProblemError(
                 f"estimator: {type(given).__name__} is not a dualflow.{self._kind.__name__}, whose models without a "
-                "point are known without a fit of each; MAPIE wraps any estimator, dualflow's too"
+                "point are found without a fit for each; for other estimators use MAPIE"
             )
         model = clone(given)
         model.fit(X, y)
@@ -75,11 +78,14 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         return model
 
     def _limited(self) -> AbstractContextManager[None]:
-        """The time limit of what is wrapped, which is one of the whole fit."""
+        """Return the context of the wrapped estimator's time limit, which holds for the whole fit."""
         return limited(getattr(self.estimator, "time_limit", None), "every model without a point, or a fold, was found")
 
     def _take(self, model: Any, fold: NDArray | None) -> list[Models]:
-        """The models of each solve, without a fold, where ``fold`` has the number of each point's, or a point."""
+        """Return, for each solve, its models without one fold each, or, if ``fold`` is None, without one point each.
+
+        ``fold`` holds the number of each point's fold.
+        """
         found = []
         for solution, rows in zip(model.solutions_, model._rows, strict=True):
             if fold is None:
@@ -91,7 +97,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         return found
 
     def _keep(self, model: Any, found: list[Models], **more: Any) -> None:
-        """Set what came of a fit, all at once."""
+        """Set all fitted attributes in one update, so that a failed fit changes nothing."""
         names = getattr(model, "feature_names_in_", None)
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(
@@ -106,7 +112,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         )
 
     def _at(self, Z: Any) -> list[NDArray]:
-        """What the models of each solve say of new points that were checked, each of shape (len(Z), k)."""
+        """Return the decision values of validated new points by the models of each solve, each (len(Z), k)."""
         values = []
         for models, rows in zip(self._models, self._rows, strict=True):
             given = models.gram.kernel == "precomputed"
@@ -114,22 +120,22 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         return values
 
     def _checked(self, X: Any) -> Any:
-        """New data, validated by what is wrapped; parameters that are read now."""
+        """Return new data, validated by the wrapped estimator, and check the parameters that predictions use."""
         check_is_fitted(self, "estimator_")
         self._check_parameters()
         return self.estimator_._check_new_data(X)
 
     def predict(self, X: Any) -> NDArray:
-        """What the estimator fitted to all points says, shape (n_new,)."""
+        """Return the predictions of the estimator fitted to all points, shape (n_new,)."""
         check_is_fitted(self, "estimator_")
         found: NDArray = self.estimator_.predict(X)
         return found
 
 
 def folds_of(cv: Any, X: Any, y: NDArray, classifier: bool) -> NDArray | None:
-    """Which fold holds out each point, shape (n,), or None for leaving out one.
+    """Return the number of the fold that holds out each point, shape (n,), or None to leave out one point at a time.
 
-    ProblemError where a point is held out never, or more than once.
+    `ProblemError` if a point is held out never, or more than once.
     """
     n = len(y)
     if n < 2:
@@ -149,12 +155,14 @@ def folds_of(cv: Any, X: Any, y: NDArray, classifier: bool) -> NDArray | None:
 
 
 def rank(level: float, n: int) -> int:
-    """⌈level·(n + 1)⌉, the rank among n scores up to which another one lies with that probability, at least; n + 1 says
-    that there are too few scores."""
-    return max(1, math.ceil(level * (n + 1) - WHOLE))
+    """Return ⌈level·(n + 1)⌉, the rank among n scores below which a new score lies with at least that probability.
+
+    The rank n + 1 means that there are too few scores.
+    """
+    return max(1, math.ceil(level * (n + 1) - RANK_SLACK))
 
 
-def stretches(count: int, width: int) -> Sequence[slice]:
-    """Some of so many rows at a time, of ``width`` numbers each, so that memory stays bounded."""
-    height = max(1, ENTRIES // max(1, width))
+def row_blocks(count: int, width: int) -> Sequence[slice]:
+    """Return slices that cut ``count`` rows of ``width`` values into blocks of at most `MAX_BLOCK_VALUES` values."""
+    height = max(1, MAX_BLOCK_VALUES // max(1, width))
     return [slice(start, start + height) for start in range(0, count, height)]

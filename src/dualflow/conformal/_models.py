@@ -1,4 +1,8 @@
-"""The models of one problem: that of all its points, and those without some of them, as columns of one matrix."""
+"""The models of one problem, of all its points and without one point or one fold each, as columns of one matrix.
+
+`left_out` finds the models without one point along the path of the optimum, `held_out` solves the model without each
+fold. Every model is certified; one that misses the tolerance is solved again.
+"""
 
 from __future__ import annotations
 
@@ -19,46 +23,47 @@ from ..exceptions import ProblemError
 from ..online.point_paths import PointPaths
 from ..online.state import PathError
 
-__all__ = ["POINTS", "Models", "held_out", "left_out"]
+__all__ = ["MAX_POINTS_LEFT_OUT", "Models", "held_out", "left_out"]
 
-#: Points of which each may be left out: half a gigabyte a matrix of them.
-POINTS = 8000
-#: What is there at a time at most, in such matrices: kernel, weights, the margin's columns (a tube's are twice as long)
-#: and the inverse of its system.
-MATRICES = 5
-#: Certified relative gap of every model.
+#: Most points for leaving out one at a time: a matrix of 8000 × 8000 takes half a gigabyte.
+MAX_POINTS_LEFT_OUT = 8000
+#: Matrices of that size in memory at the same time: kernel, weights, columns of the margin points (twice as long for a
+#: tube, so they count twice), and the inverse of their system.
+MAX_MATRICES = 5
+#: Certified relative gap of every model; one above it is solved again.
 TOL = 1e-9
-#: The part of the weights' sum by which they may be beyond their bounds, or their signed sum off 0.
-INFEASIBLE = 1e-10
-#: Models that are looked at together.
-AT_ONCE = 256
-#: Numbers that a prediction has in memory at a time.
-ENTRIES = 1 << 22
-#: Where no point is left out.
-NOBODY = np.array([-1])
+#: Largest violation of the bounds, or of a signed sum of 0, relative to the sum of the weights.
+MAX_INFEASIBILITY = 1e-10
+#: Models that are certified in one batch, which bounds memory.
+MODELS_PER_BLOCK = 256
+#: Values that a prediction holds in memory at a time: 32 MB.
+MAX_BLOCK_VALUES = 1 << 22
+#: The index of the point left out, for a model of all points.
+NO_POINT = np.array([-1])
 
 _EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
 class Models:
-    """Models over a Gram's points, k of them; number 0 is that of all points.
+    """k models over the points of a Gram; number 0 is the model of all points.
 
     Attributes
     ----------
     gram : KeptGram
-        Of the u points that have a weight in any of them.
+        The kernel matrix of the u points that have weight in any model.
     rows : int array of shape (u,)
-        Which those are.
+        The indices of these points.
     weights : array of shape (u, k)
-        Of each point in each expansion.
+        Weights of the points in each model's expansion.
     biases : array of shape (k,)
+        The bias of each model.
     without : int array of shape (n,)
-        The model that never saw each point; 0 where that of all is the same without it.
+        The model that leaves out each point; 0 where leaving it out does not change the model.
     values : array of shape (n,)
-        What that model says of the point.
+        The decision value of each point by that model.
     gap : float
-        The largest certified relative gap.
+        The largest certified relative gap of all models.
     """
 
     gram: KeptGram
@@ -70,45 +75,45 @@ class Models:
     gap: float
 
     def at(self, Z: NDArray) -> NDArray:
-        """What each model says of new points, shape (len(Z), k). Of a precomputed kernel Z has the columns `rows`."""
+        """Return each model's values of new points, (len(Z), k); with a precomputed kernel Z has the columns `rows`."""
         return self.gram.expand(Z, np.arange(len(self.rows)), self.weights) + self.biases
 
 
 def left_out(problem: DualProblem, alpha: NDArray) -> Models:
-    """Every model without one point. Only points with a weight are taken out, for without another all stays."""
+    """Return the models without one point each. Leaving out a point without weight does not change the model."""
     n = problem.gram.n
-    there, wanted = memory_bytes(), MATRICES * 8 * n * n
-    if n > POINTS or (there is not None and wanted > there):
+    available, needed = memory_bytes(), MAX_MATRICES * 8 * n * n
+    if n > MAX_POINTS_LEFT_OUT or (available is not None and needed > available):
         raise ProblemError(
-            f"cv=None: leaving out one of n={n} points may take {wanted / 1e9:.3g} GB, and is for {POINTS} points at "
-            "most; give cv=10, for ten folds"
+            f"cv=None: leaving out one of n={n} points may take {needed / 1e9:.3g} GB, and is for {MAX_POINTS_LEFT_OUT}"
+            " points at most; give cv=10, for ten folds"
         )
-    best = optimum(problem, alpha)
+    best = certified_optimum(problem, alpha)
     posed = problem.centred()
     K = KeptGram(posed.gram).full()
-    whole, b = coefficients(problem, best), best.bias + posed.gram.constant(coefficients(problem, best))
+    all_weights, b = coefficients(problem, best), best.bias + posed.gram.constant(coefficients(problem, best))
     path, gap = _path(problem, posed, K, best.alpha, b) or (None, best.relative_gap or 0.0)
     if path is None:
-        # Where none is free, points without weight set the bias.
-        movers = np.flatnonzero(whole) if best.bias_interval[0] == best.bias_interval[1] else np.arange(n)
+        # Without a free variable the bias is an interval's end, which points without weight may set.
+        movers = np.flatnonzero(all_weights) if best.bias_interval[0] == best.bias_interval[1] else np.arange(n)
     else:
-        whole, b = _read(problem, *path.at_rest())
+        all_weights, b = _read(problem, *path.at_rest())
         movers = path.movers()
     count = 1 + len(movers)
     weights, biases, gaps_of = np.zeros((n, count)), np.zeros(count), np.zeros(count)
-    weights[:, 0], biases[0], gaps_of[0] = whole, b, gap
-    led = np.zeros(count, dtype=bool)
+    weights[:, 0], biases[0], gaps_of[0] = all_weights, b, gap
+    is_certified = np.zeros(count, dtype=bool)  # found along the path, and then certified
     for model, point in enumerate(movers, 1):
         if path is not None and (found := path.without(int(point))) is not None:
             weights[:, model], biases[model] = _read(problem, *found)
-            led[model] = True
-    for start in range(1, count, AT_ONCE):
-        part = start + np.flatnonzero(led[start : start + AT_ONCE])
-        gaps_of[part] = _judged(problem, posed, K, weights[:, part], biases[part], movers[part - 1])
-        led[part] = gaps_of[part] <= TOL
-    for model in (int(k) for k in 1 + np.flatnonzero(~led[1:])):
+            is_certified[model] = True
+    for start in range(1, count, MODELS_PER_BLOCK):
+        part = start + np.flatnonzero(is_certified[start : start + MODELS_PER_BLOCK])
+        gaps_of[part] = _relative_gaps(problem, posed, K, weights[:, part], biases[part], movers[part - 1])
+        is_certified[part] = gaps_of[part] <= TOL
+    for model in (int(k) for k in 1 + np.flatnonzero(~is_certified[1:])):
         out = np.arange(n) == movers[model - 1]
-        weights[:, model], biases[model], gaps_of[model] = _refitted(problem, posed, best.alpha, out)
+        weights[:, model], biases[model], gaps_of[model] = _refit(problem, posed, best.alpha, out)
     without = np.zeros(n, dtype=np.intp)
     without[movers] = np.arange(1, 1 + len(movers))
     values = K @ weights[:, 0] + biases[0]
@@ -118,26 +123,26 @@ def left_out(problem: DualProblem, alpha: NDArray) -> Models:
 
 
 def held_out(problem: DualProblem, alpha: NDArray, folds: Sequence[NDArray]) -> Models:
-    """The models without each of some folds, given as points of the problem; every point is in one of them."""
-    n, posed, best = problem.gram.n, problem.centred(), optimum(problem, alpha)
+    """Return the models without one fold each. The folds are given as points of the problem, each point in one fold."""
+    n, posed, best = problem.gram.n, problem.centred(), certified_optimum(problem, alpha)
     weights, biases = np.zeros((n, 1 + len(folds))), np.zeros(1 + len(folds))
     without, values, worst = np.zeros(n, dtype=np.intp), np.zeros(n), best.relative_gap or 0.0
     weights[:, 0] = coefficients(problem, best)
     biases[0] = best.bias + posed.gram.constant(weights[:, 0])
     for model, fold in enumerate(folds, 1):
-        if not len(fold):  # none of its points is of these classes
+        if not len(fold):  # the fold has no points of this pair of classes
             weights[:, model], biases[model] = weights[:, 0], biases[0]
             continue
         out = np.zeros(n, dtype=bool)
         out[fold] = True
-        weights[:, model], biases[model], gap = _refitted(problem, posed, best.alpha, out)
+        weights[:, model], biases[model], gap = _refit(problem, posed, best.alpha, out)
         without[fold], worst = model, max(worst, gap)
         values[fold] = posed.gram.matvec(weights[:, model], fold) + biases[model]
     return _gathered(posed, weights, biases, without, values, worst)
 
 
-def optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
-    """The certificate of the optimum, from a start nearby."""
+def certified_optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
+    """Return the certificate of the optimum, solved to `TOL` from ``start``."""
     solution = solve(problem, refine="early", tol=TOL, warm=start)
     return solution.certificate
 
@@ -145,8 +150,7 @@ def optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
 def _path(
     problem: DualProblem, posed: DualProblem, K: NDArray, alpha: NDArray, b: float
 ) -> tuple[PointPaths, float] | None:
-    """The path to models without a point, and the gap where it begins; None where the problem has none, or it breaks
-    off."""
+    """Return the path to the models without a point and the gap of its first model; None if there is no such path."""
     if problem.d or problem.ridge.any() or not np.isfinite(problem.upper).all():
         return None
     try:
@@ -154,22 +158,25 @@ def _path(
     except (PathError, np.linalg.LinAlgError):
         return None
     weights, b = _read(problem, *path.at_rest())
-    gap = float(_judged(problem, posed, K, weights[:, None], np.array([b]), NOBODY)[0])
+    gap = float(_relative_gaps(problem, posed, K, weights[:, None], np.array([b]), NO_POINT)[0])
     return (path, gap) if gap <= TOL else None
 
 
 def _read(problem: DualProblem, alpha: NDArray, b: float) -> tuple[NDArray, float]:
-    """Weights of points, and what is added to their expansion."""
+    """Return the weights of the points from α, and the constant that is added to their expansion."""
     signed = problem.sigma * alpha
     weights = signed if problem.idx is None else np.bincount(problem.idx, signed, minlength=problem.gram.n)
     return weights, b if problem.e is not None else problem.offset * float(signed.sum())
 
 
-def _judged(
+def _relative_gaps(
     problem: DualProblem, posed: DualProblem, K: NDArray, weights: NDArray, biases: NDArray, out: NDArray
 ) -> NDArray:
-    """The relative gap of each model, shape (k,), without the point ``out`` of each, by a product from scratch and the
-    dual bound at its own bias; at most `TOL` where it may be round-off."""
+    """Return the relative gap of each model, shape (k,), where model j leaves out the point ``out[j]``.
+
+    The gap is computed by a product from scratch, with the dual bound at the model's own bias. A gap that may be
+    round-off counts as at most `TOL`; an infeasible model has gap ∞.
+    """
     idx = slice(None) if problem.idx is None else problem.idx
     tube = problem.idx is not None
     sigma, p = problem.sigma[:, None], posed.p[:, None]
@@ -179,24 +186,24 @@ def _judged(
     rho = sigma * (K @ weights + biases)[idx] - p
     linear = (p * alpha).sum(axis=0)
     quadratic = ((rho + p) * alpha).sum(axis=0) - biases * (sigma * alpha).sum(axis=0) * (problem.e is not None)
-    lost = (np.minimum(rho, 0.0) * upper).sum(axis=0)
-    known = 64 * _EPS * (np.abs(p) * upper).sum(axis=0)  # what round-off leaves of that
-    both = [gaps(f, f_dual) for f, f_dual in zip(0.5 * quadratic - linear, lost - 0.5 * quadratic, strict=True)]
+    bound_terms = (np.minimum(rho, 0.0) * upper).sum(axis=0)
+    round_off = 64 * _EPS * (np.abs(p) * upper).sum(axis=0)
+    both = [gaps(f, f_dual) for f, f_dual in zip(0.5 * quadratic - linear, bound_terms - 0.5 * quadratic, strict=True)]
     gap, relative = np.array(both).T.reshape(2, -1)
-    found: NDArray = np.where(gap <= known, np.minimum(relative, TOL), relative)
-    # What is not feasible may well be below the optimum.
-    off = np.maximum(-alpha, alpha - upper).max(axis=0)
+    found: NDArray = np.where(gap <= round_off, np.minimum(relative, TOL), relative)
+    # The objective of an infeasible α may be below the optimum, so its gap means nothing.
+    violation = np.maximum(-alpha, alpha - upper).max(axis=0)
     if problem.e is not None:
-        off = np.maximum(off, np.abs(weights.sum(axis=0)))
-    found[off > INFEASIBLE * np.abs(weights).sum(axis=0)] = np.inf
+        violation = np.maximum(violation, np.abs(weights.sum(axis=0)))
+    found[violation > MAX_INFEASIBILITY * np.abs(weights).sum(axis=0)] = np.inf
     return found
 
 
-def _refitted(problem: DualProblem, posed: DualProblem, alpha: NDArray, out: NDArray) -> tuple[NDArray, float, float]:
-    """Weights, bias and relative gap of the model without some points, solved anew."""
-    gone = out if problem.idx is None else out[problem.idx]
-    rest = replace(problem, upper=np.where(gone, 0.0, problem.upper))
-    certificate = optimum(rest, np.where(gone, 0.0, alpha))
+def _refit(problem: DualProblem, posed: DualProblem, alpha: NDArray, out: NDArray) -> tuple[NDArray, float, float]:
+    """Return weights, bias and relative gap of the model without the points in the mask ``out``, solved again."""
+    is_out = out if problem.idx is None else out[problem.idx]
+    rest = replace(problem, upper=np.where(is_out, 0.0, problem.upper))
+    certificate = certified_optimum(rest, np.where(is_out, 0.0, alpha))
     weights = coefficients(rest, certificate)
     weights[out] = 0.0
     return weights, certificate.bias + posed.gram.constant(weights), certificate.relative_gap or 0.0
@@ -205,5 +212,6 @@ def _refitted(problem: DualProblem, posed: DualProblem, alpha: NDArray, out: NDA
 def _gathered(
     posed: DualProblem, weights: NDArray, biases: NDArray, without: NDArray, values: NDArray, gap: float
 ) -> Models:
+    """Return the models, with only the points that have weight in any of them."""
     rows = np.flatnonzero(weights.any(axis=1))
     return Models(KeptGram(posed.gram).subset(rows), rows, weights[rows], biases, without, values, gap)

@@ -1,4 +1,4 @@
-"""Prediction sets of a support vector classifier: jackknife+ without n fits, and CV+."""
+"""`ConformalSVC`: prediction sets of a support vector classifier by jackknife+ without n fits, or by CV+."""
 
 from __future__ import annotations
 
@@ -9,78 +9,80 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
 from ..estimators._classifier import pairs_of
-from ..estimators._validation import shown
+from ..estimators._validation import label_text
 from ..estimators.svc import SVC
 from ..exceptions import ProblemError
-from ._base import Conformal, folds_of, stretches
+from ._base import Conformal, folds_of, row_blocks
 
 __all__ = ["ConformalSVC"]
 
-#: The part of the largest score by which two count as equal: round-off breaks no tie against a label.
-TIE = 1e-9
-#: By how much a p-value may be above α and count as that.
-WHOLE = 1e-12
+#: Scores that differ by less than this part of the largest count as equal, so that round-off rejects no label.
+TIE_TOL = 1e-9
+#: A p-value above α by less than this counts as α: the difference is round-off of 1 − confidence_level.
+P_VALUE_SLACK = 1e-12
 
 
 class ConformalSVC(ClassifierMixin, Conformal):
-    """Sets of labels by an `SVC`, which hold a new point's label with a probability that is guaranteed; and p-values.
+    """Prediction sets of an `SVC`, which contain a new point's label with guaranteed probability, and p-values.
 
-    Every training point is judged by the model that never saw it. Those models are exact, and no fit is made for them:
-    without a point that is no support vector the model is the same, and a support vector is unlearned on the path of
-    the optimum (Cauwenberghs and Poggio), from the model of all points.
+    The score of each training point is computed by the model that leaves it out. These models are exact and need no
+    fit: leaving out a point that is not a support vector does not change the model, and a support vector is unlearned
+    from the model of all points along the path of the optimum (Cauwenberghs and Poggio).
 
     Parameters
     ----------
     estimator : SVC, optional
-        Unfitted, with the parameters of all models; `SVC` with its defaults if None. It is cloned. Its solver, limits
-        and ``tol`` are those of `estimator_` alone: models without a point are brought to the optimum. Not
-        with ``class_weight="balanced"``, which every model would have its own of; give the weights.
+        An unfitted estimator with the parameters of all models, which is cloned; by default an `SVC` with its defaults.
+        Its solver, limits and ``tol`` apply to `estimator_` only: the models without a point are exact.
+        ``class_weight="balanced"`` is not allowed, because the weights would differ between models; give the weights.
     confidence_level : float in (0, 1), default=0.9
-        1 − α. It is read where sets are asked for: another one needs no other fit.
+        1 − α. It may be changed after the fit.
     method : {"plus", "minmax", "base"}, default="plus"
-        How p-values are made of the models, by the names of MAPIE; see Notes. It is read there, too.
+        How p-values are computed from the models, by MAPIE's names; see Notes. It may be changed after the fit.
     cv : int, splitter or iterable, optional
-        None leaves out one point at a time (jackknife), for up to 8000 points in two classes. Else folds, as in
-        scikit-learn's ``cv`` (stratified), of which each point is in one: CV+, by a warm solve a fold and pair.
+        None leaves out one point at a time (jackknife), for up to 8000 points in two classes. Otherwise the folds, as
+        in scikit-learn's ``cv`` (stratified), of which each point is in one: CV+, with one warm solve for each fold
+        and pair of classes.
 
     Attributes
     ----------
     estimator_ : SVC
-        Fitted to all points.
+        The estimator fitted to all points.
     classes_ : array of shape (n_classes,)
+        The class labels.
     conformity_scores_ : array of shape (n,)
-        Of each point with its own label, by the models without it: how strange that is.
+        The score of each point with its own label by the models without it; large for unusual points.
     n_models_ : int
-        Models that differ, of all pairs of classes, those of all points among them.
+        Number of distinct models of all pairs of classes, including those of all points.
     max_relative_gap_ : float
-        The largest certified relative gap of all models; 1e-9 was asked for.
+        The largest certified relative gap of all models; they are solved to 1e-9.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    The score of a point x with a label y is −m(x, y), m being the least decision value for y against another class: one
-    against one, as `SVC` has it. Two classes: −y f(x). A point left out is left out of the pairs of its own class; the
-    other pairs never saw it. With s₋ᵢ by the models without point i and Sᵢ = s₋ᵢ(xᵢ, yᵢ),
+    The score of a point x with a label y is −m(x, y), where m is the smallest decision value for y against another
+    class in `SVC`'s pairs; with two classes it is −y f(x). A point is left out of the pairs of its own class; it is not
+    in the other pairs. With s₋ᵢ by the models without point i and Sᵢ = s₋ᵢ(xᵢ, yᵢ),
 
     - "plus" is p(x, y) = (1 + #{i: Sᵢ ≥ s₋ᵢ(x, y)})/(n + 1), the jackknife+ (Barber, Candès, Ramdas, Tibshirani, Annals
       of Statistics 49, 2021) for classification (Romano, Sesia, Candès, NeurIPS 33, 2020). The true label has
-      P(p ≤ α) ≤ 2α, whatever the distribution, so that a set holds it with probability ≥ 1 − 2α, and in practice with
-      about 1 − α. With folds it is CV+, Vovk's cross-conformal prediction (Annals of Mathematics and Artificial
-      Intelligence 74, 2015), whose bound is less by a term of at most √(2/n).
-    - "minmax" has min over all models of s(x, y) in place of s₋ᵢ(x, y): ≥ 1 − α, larger sets.
-    - "base" has the score by the model of all points: nothing is guaranteed.
+      P(p ≤ α) ≤ 2α for every distribution, so a set contains it with probability ≥ 1 − 2α, and in practice with about
+      1 − α. With folds it is CV+, Vovk's cross-conformal prediction (Annals of Mathematics and Artificial Intelligence
+      74, 2015), whose bound is smaller by a term of at most √(2/n).
+    - "minmax" takes the minimum over all models of s(x, y) instead of s₋ᵢ(x, y): probability ≥ 1 − α, larger sets.
+    - "base" takes the score by the model of all points, without a guarantee.
 
-    All this is on average over training sets and new points that are exchangeable; it says nothing of a single class.
-    Sets may be empty, where no label is plausible. The training itself must treat points alike and not know the point
-    left out; ``gamma="scale"`` is the width for all n points in every model, as is whatever was standardised before.
-    Give a number for the theorem to hold to the letter.
+    These probabilities are averages over training sets and new points that are exchangeable; they are not per class.
+    A set is empty if no label is plausible. The theorem needs a training that treats all points alike and does not use
+    the point left out. ``gamma="scale"`` does use it, since the width is that of all n points in every model, and so
+    does a standardisation before; give a number for gamma if the guarantee must hold exactly.
 
     There is no ``sample_weight``: points of different weights are not exchangeable.
 
-    **Memory.** While leaving out one: 40 n² bytes at most, n the points of a pair of classes. Kept are the weights of
-    each pair, u rows and k columns for u points that have a weight in any of the k models that differ, 8uk bytes;
-    p-values take some 150 MB besides, however many.
+    **Memory.** Leaving out one point at a time takes up to 40 n² bytes, where n is the number of points of a pair of
+    classes. The model keeps 8uk bytes for each pair: the weights of the u points that have weight in any of its k
+    distinct models. Computing p-values takes about 150 MB more, for any number of points.
 
     Examples
     --------
@@ -96,31 +98,32 @@ class ConformalSVC(ClassifierMixin, Conformal):
     _kind: ClassVar[type] = SVC
 
     classes_: NDArray
-    #: The models of all pairs, together, that are without some point, a row of each; and which are so without each.
+    #: The distinct combinations of models, one a pair of classes, that leave out some point; row 0 leaves out none.
     _together: NDArray
+    #: The row of `_together` that leaves out each training point.
     _which: NDArray
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ConformalSVC:
-        """Fit the model of all points, and find those without each of them.
+        """Fit the model of all points, and find the models without each point or fold.
 
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            As `SVC.fit` takes it.
+            As in `SVC.fit`.
         y : array of shape (n,)
-            Labels of at least two classes, two points of each.
+            Labels of at least two classes, with at least two points each.
 
         Returns
         -------
         ConformalSVC
-            The fitted estimator itself. If anything is raised, it is what it was before.
+            The fitted estimator itself.
 
         Raises
         ------
         ProblemError
-            Data or parameters are out of range, the kernel is indefinite, a class has no point without the one left
-            out (its fold), there are more than 8000 points in two classes for ``cv=None``, or ``cv`` does not hold out
-            every point once.
+            Data or parameters are out of range; the kernel is indefinite; a class has no points outside of one fold;
+            there are more than 8000 points in two classes for ``cv=None``; or ``cv`` does not hold out every point
+            exactly once. After an error the estimator is as it was.
         """
         if getattr(self.estimator, "class_weight", None) == "balanced":
             raise ProblemError(
@@ -131,22 +134,23 @@ class ConformalSVC(ClassifierMixin, Conformal):
             model = self._fitted(X, y)
             if model._present is not None:
                 absent = np.setdiff1d(np.arange(len(model.classes_)), model._present)
+                name = label_text(model.classes_[absent[0]])
                 raise ProblemError(
-                    f"class_weight: class {shown(model.classes_[absent[0]])} has weight 0, and no model is made of its "
-                    "points; leave them out of X and y"
+                    f"class_weight: class {name} has weight 0, and no model is made of its points; leave them out of X "
+                    "and y"
                 )
             codes = _codes(model)
             fold = folds_of(self.cv, X, codes, classifier=True)
-            _several(codes, np.arange(len(codes)) if fold is None else fold, model.classes_)
+            _check_folds(codes, np.arange(len(codes)) if fold is None else fold, model.classes_)
             found = self._take(model, fold)
-        # Of pairs that a point is not in no value is asked for: they are of other labels than its own.
+        # Values of pairs without the point's class stay 0: the score with its own label does not use them.
         values, without = np.zeros((len(codes), len(found))), np.zeros((len(codes), len(found)), dtype=np.intp)
         for pair, (models, rows) in enumerate(zip(found, model._rows, strict=True)):
             values[rows, pair], without[rows, pair] = models.values, models.without
-        if fold is not None:  # which has points of those pairs, too
+        if fold is not None:  # leaving out a fold also changes the pairs without the point's class
             without = np.tile(1 + fold[:, None], len(found))
         scores = _scores(values, len(model.classes_))[np.arange(len(codes)), codes]
-        # The first are those of all points.
+        # The first row is the combination of the models of all points.
         together, which = np.unique(np.vstack([0 * without[:1], without]), axis=0, return_inverse=True)
         self._keep(
             model,
@@ -159,31 +163,33 @@ class ConformalSVC(ClassifierMixin, Conformal):
         return self
 
     def predict_set(self, X: ArrayLike) -> NDArray:
-        """Which labels are plausible.
+        """Return the prediction sets of new points.
 
         Parameters
         ----------
         X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+            New points.
 
         Returns
         -------
         bool array of shape (n_new, n_classes)
-            Whether each of `classes_` is in the set: whether its p-value is above 1 − ``confidence_level``.
+            Whether each of `classes_` is in the set, that is whether its p-value is above 1 − ``confidence_level``.
         """
-        found: NDArray = self.p_values(X) > 1.0 - self.confidence_level + WHOLE
+        found: NDArray = self.p_values(X) > 1.0 - self.confidence_level + P_VALUE_SLACK
         return found
 
     def p_values(self, X: ArrayLike) -> NDArray:
-        """How plausible each label is.
+        """Return the p-value of each label for new points; small for implausible labels.
 
         Parameters
         ----------
         X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+            New points.
 
         Returns
         -------
         array of shape (n_new, n_classes)
-            From 1/(n + 1) to 1, in the order of `classes_`.
+            Values from 1/(n + 1) to 1, in the order of `classes_`.
         """
         points = self._checked(X)
         own, count = self.conformity_scores_, len(self.classes_)
@@ -191,9 +197,9 @@ class ConformalSVC(ClassifierMixin, Conformal):
         alone = np.array([len(group) == 1 for group in groups])
         singles = np.array([group[0] for group in groups if len(group) == 1])
         seen = np.array([len(group) > 0 for group in groups])
-        tie = TIE * max(1.0, float(np.abs(own).max()))
+        tie = TIE_TOL * max(1.0, float(np.abs(own).max()))
         out = np.empty((points.shape[0], count))
-        for part in stretches(len(out), len(groups) * max(count, len(self._models))):
+        for part in row_blocks(len(out), len(groups) * max(count, len(self._models))):
             values = [each[:, self._together[:, pair]] for pair, each in enumerate(self._at(points[part]))]
             scores = _scores(np.stack(values, axis=-1), count) - tie
             if self.method == "plus":
@@ -208,7 +214,7 @@ class ConformalSVC(ClassifierMixin, Conformal):
 
 
 def _codes(model: SVC) -> NDArray:
-    """Which class each training point is of."""
+    """Return the class of each training point, as an index."""
     codes = np.zeros(1 + max(int(rows[-1]) for rows in model._rows), dtype=np.intp)
     for k, (solution, rows) in enumerate(zip(model.solutions_, model._rows, strict=True)):
         high, low = model._sides(k)
@@ -216,22 +222,22 @@ def _codes(model: SVC) -> NDArray:
     return codes
 
 
-def _several(codes: NDArray, fold: NDArray, classes: NDArray) -> None:
-    """Refuse a class that a model would be without."""
+def _check_folds(codes: NDArray, fold: NDArray, classes: NDArray) -> None:
+    """Raise `ProblemError` if a class has all its points in one fold, so that a model would lack it."""
     for code, name in enumerate(classes):
         folds = np.unique(fold[codes == code])
         if len(folds) < 2:
             raise ProblemError(
-                f"y: all points of class {shown(name)} are left out at once, and a model without them is none; give at "
+                f"y: all points of class {label_text(name)} are left out together, which leaves no model; give at "
                 "least two points of each class, in two folds"
             )
 
 
 def _scores(values: NDArray, classes: int) -> NDArray:
-    """How strange each label is, shape (…, classes), from decision values of pairs, (…, n_pairs)."""
+    """Return the score of each label, shape (…, classes), from the decision values of the pairs, (…, n_pairs)."""
     least = np.full((*values.shape[:-1], classes), np.inf)
     for pair, (i, j) in enumerate(pairs_of(classes)):
-        first = -values[..., pair] if classes == 2 else values[..., pair]
-        least[..., i] = np.minimum(least[..., i], first)
-        least[..., j] = np.minimum(least[..., j], -first)
+        margin = -values[..., pair] if classes == 2 else values[..., pair]
+        least[..., i] = np.minimum(least[..., i], margin)
+        least[..., j] = np.minimum(least[..., j], -margin)
     return -least

@@ -1,4 +1,4 @@
-"""Prediction intervals of a support vector regression: jackknife+ without n fits, and CV+."""
+"""`ConformalSVR`: prediction intervals of a support vector regression by jackknife+ without n fits, or by CV+."""
 
 from __future__ import annotations
 
@@ -9,67 +9,69 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from ..estimators.svr import SVR
-from ._base import Conformal, folds_of, rank, stretches
+from ._base import Conformal, folds_of, rank, row_blocks
 
 __all__ = ["ConformalSVR"]
 
 
 class ConformalSVR(RegressorMixin, Conformal):
-    """Prediction intervals around an `SVR`, which hold a new point's y with a probability that is guaranteed.
+    """Prediction intervals of an `SVR`, which contain a new point's y with guaranteed probability.
 
-    Every training point is judged by the model that never saw it. Those models are exact, and no fit is made for them:
-    without a point inside the tube the model is the same, and a support vector is unlearned on the path of the optimum
-    (Cauwenberghs and Poggio), from the model of all points.
+    The residual of each training point is computed by the model that leaves it out. These models are exact and need no
+    fit: leaving out a point inside the tube does not change the model, and a support vector is unlearned from the model
+    of all points along the path of the optimum (Cauwenberghs and Poggio).
 
     Parameters
     ----------
     estimator : SVR, optional
-        Unfitted, with the parameters of all models; `SVR` with its defaults if None. It is cloned. Its solver, limits
-        and ``tol`` are those of `estimator_` alone: models without a point are brought to the optimum.
+        An unfitted estimator with the parameters of all models, which is cloned; by default an `SVR` with its defaults.
+        Its solver, limits and ``tol`` apply to `estimator_` only: the models without a point are exact.
     confidence_level : float in (0, 1), default=0.9
-        1 − α. It is read where intervals are asked for: another one needs no other fit.
+        1 − α. It may be changed after the fit.
     method : {"plus", "minmax", "base"}, default="plus"
-        How intervals are made of the models, by the names of MAPIE; see Notes. It is read there, too.
+        How intervals are computed from the models, by MAPIE's names; see Notes. It may be changed after the fit.
     cv : int, splitter or iterable, optional
-        None leaves out one point at a time (jackknife), for up to 8000 points. Else folds, as in scikit-learn's
-        ``cv``, of which each point is in one: CV+, by a warm solve a fold.
+        None leaves out one point at a time (jackknife), for up to 8000 points. Otherwise the folds, as in
+        scikit-learn's ``cv``, of which each point is in one: CV+, with one warm solve for each fold.
 
     Attributes
     ----------
     estimator_ : SVR
-        Fitted to all points.
+        The estimator fitted to all points.
     left_out_predictions_ : array of shape (n,)
-        Of each point, by the model without it (without its fold).
+        The prediction for each point by the model without it (without its fold).
     conformity_scores_ : array of shape (n,)
-        Their distances from y, Rᵢ = |yᵢ − f₋ᵢ(xᵢ)|.
+        The absolute residuals of these predictions, Rᵢ = |yᵢ − f₋ᵢ(xᵢ)|.
     n_models_ : int
-        Models that differ, that of all points among them.
+        Number of distinct models, including that of all points.
     max_relative_gap_ : float
-        The largest certified relative gap of all models; 1e-9 was asked for.
+        The largest certified relative gap of all models; they are solved to 1e-9.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    With f₋ᵢ the model without point i, and q⁺ the ⌈(1 − α)(n + 1)⌉-th smallest of n numbers, q⁻ the ⌊α(n + 1)⌋-th
+    Let f₋ᵢ be the model without point i, q⁺ the ⌈(1 − α)(n + 1)⌉-th smallest of n numbers, and q⁻ the ⌊α(n + 1)⌋-th
     (Barber, Candès, Ramdas, Tibshirani, Annals of Statistics 49, 2021):
 
-    - "plus" is the jackknife+, [q⁻{f₋ᵢ(x) − Rᵢ}, q⁺{f₋ᵢ(x) + Rᵢ}]. It holds a new y with probability ≥ 1 − 2α, whatever
-      the distribution, and in practice with about 1 − α. With folds it is CV+, whose bound is less by a term of at
+    - "plus" is the jackknife+, [q⁻{f₋ᵢ(x) − Rᵢ}, q⁺{f₋ᵢ(x) + Rᵢ}]. It contains a new y with probability ≥ 1 − 2α for
+      every distribution, and in practice with about 1 − α. With folds it is CV+, whose bound is smaller by a term of at
       most √(2/n).
-    - "minmax" is [min f₋ᵢ(x) − q⁺{Rᵢ}, max f₋ᵢ(x) + q⁺{Rᵢ}]: ≥ 1 − α, wider.
-    - "base" is f(x) ± q⁺{Rᵢ}, the jackknife; nothing is guaranteed.
+    - "minmax" is [min f₋ᵢ(x) − q⁺{Rᵢ}, max f₋ᵢ(x) + q⁺{Rᵢ}]: probability ≥ 1 − α, wider intervals.
+    - "base" is f(x) ± q⁺{Rᵢ}, the jackknife, without a guarantee.
 
-    All this is on average over training sets and new points that are exchangeable. The training itself must treat
-    points alike and not know the point left out; ``gamma="scale"`` is the width for all n points in every model, as is
-    whatever was standardised before. Give a number for the theorem to hold to the letter.
+    These probabilities are averages over training sets and new points that are exchangeable. The theorem needs a
+    training that treats all points alike and does not use the point left out. ``gamma="scale"`` does use it, since the
+    width is that of all n points in every model, and so does a standardisation before; give a number for gamma if the
+    guarantee must hold exactly.
 
-    Where n is too small for the level, ⌈(1 − α)(n + 1)⌉ > n, the interval is (−∞, ∞).
+    If n is too small for the level, ⌈(1 − α)(n + 1)⌉ > n, the interval is (−∞, ∞).
 
     There is no ``sample_weight``: points of different weights are not exchangeable.
 
-    **Memory.** While leaving out one: 40 n² bytes at most. Kept are the weights, u rows and k columns for u points that
-    have a weight in any of the k models that differ, 8uk bytes; intervals take some 150 MB besides, however many.
+    **Memory.** Leaving out one point at a time takes up to 40 n² bytes. The model keeps 8uk bytes: the weights of the u
+    points that have weight in any of the k distinct models. Computing intervals takes about 150 MB more, for any number
+    of points.
 
     Examples
     --------
@@ -89,24 +91,26 @@ class ConformalSVR(RegressorMixin, Conformal):
     left_out_predictions_: NDArray
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ConformalSVR:
-        """Fit the model of all points, and find those without each of them.
+        """Fit the model of all points, and find the models without each point or fold.
 
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            As `SVR.fit` takes it; at least two points.
+            As in `SVR.fit`; at least two points.
         y : array of shape (n,)
+            Finite numbers.
 
         Returns
         -------
         ConformalSVR
-            The fitted estimator itself. If anything is raised, it is what it was before.
+            The fitted estimator itself.
 
         Raises
         ------
         ProblemError
-            Data or parameters are out of range, the kernel is indefinite, there are more than 8000 points for
-            ``cv=None``, or ``cv`` does not hold out every point once.
+            Data or parameters are out of range; the kernel is indefinite; there are more than 8000 points for
+            ``cv=None``; or ``cv`` does not hold out every point exactly once. After an error the estimator is as it
+            was.
         """
         with self._limited():
             model = self._fitted(X, y)
@@ -118,16 +122,17 @@ class ConformalSVR(RegressorMixin, Conformal):
         return self
 
     def predict_interval(self, X: ArrayLike) -> NDArray:
-        """Intervals in which y is expected.
+        """Return the prediction intervals of new points.
 
         Parameters
         ----------
         X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+            New points.
 
         Returns
         -------
         array of shape (n_new, 2)
-            Lower and upper ends, in units of y; −∞ and ∞ where there were too few points for the level.
+            Lower and upper ends, in units of y; −∞ and ∞ if there were too few training points for the level.
         """
         points = self._checked(X)
         (models,), scores = self._models, self.conformity_scores_
@@ -137,7 +142,7 @@ class ConformalSVR(RegressorMixin, Conformal):
             return np.tile([-np.inf, np.inf], (count, 1))
         out = np.empty((count, 2))
         widest = float(np.partition(scores, k - 1)[k - 1])
-        for part in stretches(count, n):
+        for part in row_blocks(count, n):
             (values,) = self._at(points[part])
             if self.method == "plus":
                 each = values[:, models.without]

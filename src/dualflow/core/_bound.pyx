@@ -1,23 +1,26 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The dual bound as a function of the multiplier ν: where it is largest, and the part of it that is a sum.
+"""The dual bound as a function of the multiplier ν: its maximisers, its value, and its rounding error.
 
-Compiled with strict arithmetic (infinite bounds are ordinary here), and without the sorting of all breakpoints: two
-selections find the two that matter.
+Compiled with strict arithmetic, since upper bounds may be infinite. Two selections find the two breakpoints that
+enclose the maximum, so the breakpoints are not sorted.
 """
 
 import numpy as np
 from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, sqrt
 from libc.float cimport DBL_EPSILON
 
-#: The part of a sum of positive terms that its rounding errors come to in units of ε, over the root of their number.
-cdef double WALK = 0.008
-#: Unit round-off of float32; what a kernel value loses beside its exponent (by the exponential, and its weight's
-#: rounding); below this a kernel value in float32 may be 0.
-cdef double UNIT = 2.0**-24, BESIDE = 1e-6, VANISHED = 1e-37
+#: Rounding error of a sum of n positive terms, as a part of the sum, in units of ε √n.
+cdef double SUM_ERROR = 0.008
+#: Unit round-off of float32.
+cdef double UNIT_FLOAT32 = 2.0**-24
+#: Relative error of a float32 kernel value without that of its exponent: of the exponential, and of its weight.
+cdef double EXPONENTIAL_ERROR = 1e-6
+#: A kernel value below this may be 0 in float32.
+cdef double MIN_KERNEL_VALUE = 1e-37
 
 
 def capped_sum(const double[::1] u, const double[::1] h, e, double nu):
-    """Σ min(0, uᵢρᵢ) with ρ = h − νe (h where e is None) and 0·∞ = 0."""
+    """Return Σ min(0, uᵢρᵢ) with ρ = h − νe (ρ = h if e is None) and 0·∞ = 0."""
     cdef double total = 0.0, rho
     cdef Index i, n = u.shape[0]
     cdef const double[::1] signs = h if e is None else e
@@ -32,10 +35,10 @@ def capped_sum(const double[::1] u, const double[::1] h, e, double nu):
 
 
 def maximisers(const double[::1] h, const double[::1] e, const double[::1] u, double d):
-    """The interval (low, high) where the concave, piecewise linear D(ν) = νd + Σ min(0, uᵢ(hᵢ − νeᵢ)) is largest.
+    """Return the interval (low, high) where the concave, piecewise linear D(ν) = νd + Σ min(0, uᵢ(hᵢ − νeᵢ)) is largest.
 
-    D'(ν) = d − Σ eᵢxᵢ(ν), where xᵢ = uᵢ if ρᵢ < 0, else 0. Passing the breakpoint hᵢ/eᵢ from below adds uᵢ to that
-    sum whatever the sign of eᵢ, so the maximum is where the running sum passes d. NaN where h holds NaN.
+    D'(ν) = d − Σ eᵢxᵢ(ν), where xᵢ = uᵢ if ρᵢ < 0, else 0. At the breakpoint hᵢ/eᵢ, as ν rises, uᵢ is added to that
+    sum for either sign of eᵢ, so the maximum is where the running sum passes d. Both ends are NaN if h holds NaN.
     """
     cdef Index n = h.shape[0]
     if e.shape[0] != n or u.shape[0] != n:
@@ -51,8 +54,11 @@ def maximisers(const double[::1] h, const double[::1] e, const double[::1] u, do
 
 def best_of(const double[::1] h, const double[::1] e, const double[::1] u, const double[::1] capped, double d,
             double fixed):
-    """The ends of `maximisers`, and the largest ``fixed`` + νd + Σ min(0, uᵢρᵢ) there and halfway between, of bounds
-    ``capped`` by what the constraint implies."""
+    """Return the ends of `maximisers`, and the best bound at these ends and at their midpoint.
+
+    The bound is ``fixed`` + νd + Σ min(0, uᵢρᵢ), where u is replaced by ``capped``: u reduced to the largest values
+    that the constraint admits.
+    """
     low, high = maximisers(h, e, u, d)
     cdef double ends[3]
     cdef double best = -INFINITY, found
@@ -69,7 +75,7 @@ def best_of(const double[::1] h, const double[::1] e, const double[::1] u, const
 
 def rounded(const double[::1] h, e, const double[::1] u, const double[::1] alpha, const double[::1] root,
             const double[::1] beside, double nu, double growth, double terms):
-    """What float64 may have rounded away of a gap; see `rounding_of`. Without an equality e is None and ν is 0."""
+    """Return the rounding error of a gap, see `rounding_of`. Without an equality e is None and ν is 0."""
     cdef Index n = h.shape[0]
     cdef const double[::1] signs = h if e is None else e
     if not u.shape[0] == alpha.shape[0] == root.shape[0] == beside.shape[0] == signs.shape[0] == n:
@@ -81,16 +87,17 @@ def rounded(const double[::1] h, e, const double[::1] u, const double[::1] alpha
 
 cdef double rounding_of(Index n, const double *h, const double *e, const double *u, const double *alpha,
                         const double *root, const double *beside, double nu, double growth, double terms) noexcept nogil:
-    """An estimate of the rounding error of f(α) − D(ν) = Σ αᵢρᵢ − min(0, uᵢρᵢ), ρ = h − νe.
+    """Return an estimate of the rounding error of f(α) − D(ν) = Σ αᵢρᵢ − min(0, uᵢρᵢ), ρ = h − νe.
 
-    (Qα)ᵢ is known to about δᵢ = ``growth`` · ε √Qᵢᵢ r, r the `reach_of` |αⱼ|√Qⱼⱼ, by Cauchy and Schwarz, and ρᵢ to that
-    and the last digit of its other terms; a term of the sum has slope αᵢ where ρᵢ > 0 and αᵢ − uᵢ where it is below, and
-    the errors of terms mostly cancel: the root of their squares counts. ``root`` is √Qᵢᵢ without the ridge and
-    ``beside`` the size of pᵢ and rᵢαᵢ; NULL is 1 for both. ``terms`` is the size of the terms of f and D, whose sums
-    lose digits as the root of n.
+    By Cauchy and Schwarz the error of (Qα)ᵢ is about δᵢ = ``growth`` · ε √Qᵢᵢ r, where r is the `reach_of` |αⱼ|√Qⱼⱼ.
+    The error of ρᵢ is δᵢ and the rounding of its other terms. A term of the sum has slope αᵢ where ρᵢ > 0 and αᵢ − uᵢ
+    where ρᵢ < 0. Errors of terms mostly cancel, so the root of their squares counts.
+
+    ``root`` is √Qᵢᵢ without the ridge, and ``beside`` the size of pᵢ and rᵢαᵢ; NULL stands for 1 in both. ``terms`` is
+    the size of the terms of f and D; the rounding error of their sums grows with √n.
     """
     cdef Index i
-    cdef double mass = 0.0, sum = 0.0, largest = 0.0, squares = 0.0, total = 0.0, reach, rho, doubt, room, size
+    cdef double mass = 0.0, sum = 0.0, largest = 0.0, squares = 0.0, total = 0.0, reach, rho, error_bound, room, size
     for i in range(n):
         size = fabs(alpha[i]) * (root[i] if root != NULL else 1.0)
         mass += fabs(alpha[i])
@@ -100,17 +107,20 @@ cdef double rounding_of(Index n, const double *h, const double *e, const double 
     largest = 0.0
     for i in range(n):
         rho = h[i] - nu * e[i] if nu != 0 else h[i]
-        doubt = DBL_EPSILON * (growth * reach * (root[i] if root != NULL else 1.0)
-                               + (beside[i] if beside != NULL else 1.0) + fabs(nu))
+        error_bound = DBL_EPSILON * (growth * reach * (root[i] if root != NULL else 1.0)
+                                     + (beside[i] if beside != NULL else 1.0) + fabs(nu))
         room = u[i] - alpha[i] if isfinite(u[i]) else alpha[i]
-        size = doubt * (alpha[i] if rho > doubt else (room if rho < -doubt else max(alpha[i], room)))
+        size = error_bound * (alpha[i] if rho > error_bound else (room if rho < -error_bound else max(alpha[i], room)))
         add_square(size, &largest, &total)
     return largest * sqrt(total) + DBL_EPSILON * (0.5 * (1.0 + sqrt(<double>n)) * terms + fabs(nu) * mass)
 
 
 def reach_of(const double[::1] sizes):
-    """How large the rounding error of a sum is, in units of ε, of terms that have these sizes: the root of their squares,
-    as errors of terms are independent, and a part of their sum that grows with its length, as partial sums have errors."""
+    """Return the rounding error of a sum of terms of these sizes, in units of ε.
+
+    It is the root of their squares, for the independent errors of the terms, plus a part of their sum that grows with
+    the number of terms, for the errors of partial sums.
+    """
     cdef double sum = 0.0, largest = 0.0, squares = 0.0
     cdef Index i
     for i in range(sizes.shape[0]):
@@ -120,11 +130,11 @@ def reach_of(const double[::1] sizes):
 
 
 cdef inline double reached(Index n, double sum, double norm) noexcept nogil:
-    return norm + min(1.0, WALK * sqrt(<double>n)) * sum
+    return norm + min(1.0, SUM_ERROR * sqrt(<double>n)) * sum
 
 
 cdef inline void add_square(double size, double *largest, double *squares) noexcept nogil:
-    """Add the square of a size ≥ 0 to ``squares``, which are in units of the largest size's: none is 0 or ∞."""
+    """Add the square of a size ≥ 0 to ``squares``, in units of the square of the largest size, so none under- or overflows."""
     if size > largest[0]:
         squares[0] = 1.0 + squares[0] * (largest[0] / size) * (largest[0] / size)
         largest[0] = size
@@ -134,38 +144,53 @@ cdef inline void add_square(double size, double *largest, double *squares) noexc
         largest[0] = size
 
 
-def in_doubt(const double[::1] sums, const double[::1] doubt, const double[::1] e, double low, double high, double price,
-             double ease):
-    """Whether a sign of ρ = e(sums − ν) − price is in ``doubt`` for ν at either end, and whose lesser ρ is within
-    ``ease`` times its doubt; it is −∞ where there is none."""
+def in_doubt(const double[::1] sums, const double[::1] error_bound, const double[::1] e, double low, double high,
+             double price, double ratio):
+    """Return whether a sign of ρ = e(sums − ν) − price is undetermined, and the variables to recompute.
+
+    ρ is the lesser of its values at ν = ``low`` and ν = ``high``. A sign is undetermined if ρ is at most the error
+    bound; variables with ρ at most ``ratio`` times their error bound are to be recomputed. The error bound of
+    an exact entry is −∞.
+    """
     cdef Index n = sums.shape[0], count = 0
-    if not doubt.shape[0] == e.shape[0] == n:
-        raise ValueError("sums, doubt and e must be of one length")
+    if not error_bound.shape[0] == e.shape[0] == n:
+        raise ValueError("sums, error_bound and e must have one length")
     found = np.empty(n, dtype=np.int64)
     cdef long long[::1] which = found
-    cdef bint some = n > 0 and doubtful(n, &sums[0], &doubt[0], &e[0], low, high, price, ease, &which[0], &count)
+    cdef bint some = n > 0 and doubtful(n, &sums[0], &error_bound[0], &e[0], low, high, price, ratio, &which[0], &count)
     return some, found[:count]
 
 
-cdef bint doubtful(Index n, const double *sums, const double *doubt, const double *e, double low, double high, double price,
-                   double ease, long long *which, Index *count) noexcept nogil:
+cdef bint doubtful(Index n, const double *sums, const double *error_bound, const double *e, double low,
+                   double high, double price, double ratio, long long *which, Index *count) noexcept nogil:
     cdef Index i
     cdef double rho
     cdef bint some = False
     count[0] = 0
     for i in range(n):
         rho = min(e[i] * (sums[i] - low), e[i] * (sums[i] - high)) - price
-        some |= rho <= doubt[i]
-        if rho <= ease * doubt[i]:
+        some |= rho <= error_bound[i]
+        if rho <= ratio * error_bound[i]:
             which[count[0]] = i
             count[0] += 1
     return some
 
 
-def rough_doubts(double[:, ::1] found, const double[::1] half, Index features, Index terms, double total):
-    """What sums in float32 may be wrong by, see `screening.rough_sums`, in the place of the second of the three: Σ w k,
-    Σ |w| k and Σ |w| k ‖z‖²/2 of points with ``half`` their squared lengths, over weights whose sizes are ``total``, so
-    many ``terms`` in float32 at a time."""
+def rough_error_bounds(double[:, ::1] found, const double[::1] half, Index features, Index terms, double total):
+    """Write the error bounds of float32 sums (`mixed_precision.rough_sums`) over the second column of ``found``.
+
+    Parameters
+    ----------
+    found : array of shape (n, 3)
+        Σ w k, Σ |w| k and Σ |w| k ‖z‖²/2 of each point.
+    half : array of shape (n,)
+        Half the squared lengths of the points.
+    features : int
+    terms : int
+        Terms that are summed in float32 before a partial sum is added in float64.
+    total : float
+        Σ |w|.
+    """
     if found.shape[0] != half.shape[0] or found.shape[1] != 3:
         raise ValueError("found must be (n, 3), and half (n,)")
     if half.shape[0]:
@@ -173,17 +198,21 @@ def rough_doubts(double[:, ::1] found, const double[::1] half, Index features, I
 
 
 cdef void doubts_of(Index n, Index features, Index terms, double total, const double *half, double *found) noexcept nogil:
-    """½(‖a‖ + ‖b‖)² ≤ ‖a‖² + ‖b‖², of each pair times its kernel value; first-order bounds, and a tenth more."""
+    """As `rough_error_bounds`: with ½(‖a‖ + ‖b‖)² ≤ ‖a‖² + ‖b‖² for each pair; first-order bounds, times 1.1."""
     cdef Index i
     cdef double exponents
     for i in range(n):
-        exponents = 2.0 * (features + 8) * UNIT * (half[i] * found[3 * i + 1] + found[3 * i + 2])
-        found[3 * i + 1] = 1.1 * (exponents + (BESIDE + terms * UNIT) * found[3 * i + 1]) + VANISHED * total
+        exponents = 2.0 * (features + 8) * UNIT_FLOAT32 * (half[i] * found[3 * i + 1] + found[3 * i + 2])
+        found[3 * i + 1] = (1.1 * (exponents + (EXPONENTIAL_ERROR + terms * UNIT_FLOAT32) * found[3 * i + 1])
+                            + MIN_KERNEL_VALUE * total)
 
 
 cdef void largest_at(Index n, const double *h, const double *e, const double *u, double d, double least, double most,
                      double *work, double *to_low, double *to_high) noexcept nogil:
-    """As `maximisers`, which are believed to be from ``least`` to ``most``: it is sooner found there; ``work`` holds 2n."""
+    """As `maximisers`. A guess that both are between ``least`` and ``most`` saves time; a wrong one is corrected.
+
+    ``work`` holds 2n numbers.
+    """
     cdef Index i, live = 0, finite = 0
     cdef double *keys = work
     cdef double *weights = work + n
@@ -208,8 +237,8 @@ cdef void largest_at(Index n, const double *h, const double *e, const double *u,
                 weights[finite] = u[i]
                 finite += 1
         elif e[i] > 0:
-            # Unbounded variables confine ν: below every such knot with e > 0, above every one with e < 0. A finite D
-            # exists only if that range is not empty.
+            # Unbounded variables confine ν: below every such knot with e > 0, above every one with e < 0. D is finite
+            # only inside that range.
             top = min(top, knot)
         else:
             bottom = max(bottom, knot)
@@ -225,7 +254,7 @@ cdef void largest_at(Index n, const double *h, const double *e, const double *u,
     # The slope is ≤ 0 from `low` on, and < 0 from `high` on.
     low = bottom if start >= d - tolerance else crossing(keys, weights, finite, start, d - tolerance, False, top)
     high = bottom if start > d + tolerance else crossing(keys, weights, finite, start, d + tolerance, True, top)
-    # Flat without end (only a corner is feasible): the finite end stands for both.
+    # D is flat up to infinity (only a corner is feasible): the finite end stands for both.
     if not isfinite(low):
         low = high
     if not isfinite(high):
@@ -234,9 +263,10 @@ cdef void largest_at(Index n, const double *h, const double *e, const double *u,
 
 
 cdef double crossing(double *keys, double *weights, Index n, double base, double level, bint beyond, double none) noexcept nogil:
-    """Smallest key up to which base and the weights sum to ``level`` (``beyond``: to more), ``none`` if all do not.
+    """Return the smallest key at which ``base`` plus the weights of all keys up to it reaches ``level``.
 
-    Quickselect in three parts, in place; equal keys are one.
+    With ``beyond`` the sum must exceed the level. If no key reaches it, return ``none``. Quickselect in three parts,
+    in place; equal keys are taken together.
     """
     cdef Index first = 0, end = n, below, above, i
     cdef double pivot, low_sum, same_sum, best = none
@@ -263,7 +293,7 @@ cdef double crossing(double *keys, double *weights, Index n, double base, double
             base += low_sum + same_sum
             first = above
             continue
-        best = pivot  # of those left some reach the level; rounding of sums in another order is the only way past them
+        best = pivot  # a key left reaches the level, unless sums in another order round otherwise; then this is the one
     return best
 
 

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The certificate of two classes' hinge, with nothing between it and the numbers: what `Certifier` says, to round-off;
-and what the pairs of several classes come to together.
+"""Certificates of C-SVC problems of two classes, compiled, and the model that pairs of several classes make together.
 
-Compiled with strict arithmetic, as the bound itself.
+A certificate equals that of `Certifier` up to round-off, without the cost of its Python calls. Compiled with strict
+arithmetic, as the bound itself (`_bound`).
 """
 
 import numpy as np
@@ -12,76 +12,113 @@ from libc.float cimport DBL_EPSILON, DBL_MIN
 from ._bound cimport Index, largest_at, rounding_of
 
 
-#: Numbers of a row of figures.
+#: The figures of a certificate: where each stands in its row.
 cdef enum:
-    FIGURES = 9
+    OBJECTIVE = 0
+    LOWER_BOUND = 1
+    INFEASIBILITY = 2
+    DISTANCE = 3  # of the projection from α
+    NU_LOW = 4
+    NU_HIGH = 5
+    QUADRATIC = 6  # αᵀQα
+    TERMS = 7  # the size of the terms of f
+    ROUNDING = 8  # the part of the gap that may be round-off of float64
+    FIGURES = 9  # length of a row
+
+#: The description of a pair of classes: where each number stands in its row.
+cdef enum:
+    FIRST_COUNT = 0  # points of the first class
+    SECOND_COUNT = 1
+    FIRST_BLOCK = 2  # where the kernel values within the first class begin in `within`
+    CROSS_BLOCK = 3  # where those between the two classes begin in `between`
+    SECOND_BLOCK = 4  # where those within the second class begin in `within`
+    FIRST_STRIDE = 5  # distance of the rows of these blocks
+    CROSS_STRIDE = 6
+    SECOND_STRIDE = 7
+    FIRST_UPPER = 8  # where the upper bounds of the first class begin in `upper`
+    SECOND_UPPER = 9
+    ALPHA = 10  # where the pair's variables begin in `alpha`
+    PAIR_NUMBERS = 11  # length of a row
 
 
 def check_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
                  const double[::1] upper, const double[::1] alpha, double sign):
-    """Refuse a list of pairs of classes that leads out of its arrays.
+    """Raise a ValueError if a pair of classes refers to a place outside its arrays.
 
-    A row of ``listed`` is m, n: how many points the classes have; where their blocks of kernel values begin, that within
-    the first class, between the two, and within the second; how far apart the rows of each are; where in ``upper`` the
-    bounds of each class begin; and where in ``alpha`` the pair's multipliers do.
+    ``listed`` has one row of 11 numbers a pair, see the enumeration above.
     """
     cdef Index k
     cdef long long m, n
-    if listed.shape[1] != 11 or (sign != 1 and sign != -1):
-        raise ValueError("a pair is 11 numbers, and sign ±1")
+    if listed.shape[1] != PAIR_NUMBERS or (sign != 1 and sign != -1):
+        raise ValueError("a pair must be described by 11 numbers, and sign must be 1 or -1")
     for k in range(listed.shape[0]):
-        m, n = listed[k, 0], listed[k, 1]
-        if not (0 < m < 1 << 30 and 0 < n < 1 << 30 and ends(listed[k, 2], m, m, listed[k, 5], within.shape[0])
-                and ends(listed[k, 3], m, n, listed[k, 6], between.shape[0])
-                and ends(listed[k, 4], n, n, listed[k, 7], within.shape[0])
-                and ends(listed[k, 8], 1, m, m, upper.shape[0]) and ends(listed[k, 9], 1, n, n, upper.shape[0])
-                and ends(listed[k, 10], 1, m + n, m + n, alpha.shape[0])):
-            raise ValueError(f"pair {k} leads out of its arrays")
+        m, n = listed[k, FIRST_COUNT], listed[k, SECOND_COUNT]
+        if not (0 < m < 1 << 30 and 0 < n < 1 << 30
+                and fits(listed[k, FIRST_BLOCK], m, m, listed[k, FIRST_STRIDE], within.shape[0])
+                and fits(listed[k, CROSS_BLOCK], m, n, listed[k, CROSS_STRIDE], between.shape[0])
+                and fits(listed[k, SECOND_BLOCK], n, n, listed[k, SECOND_STRIDE], within.shape[0])
+                and fits(listed[k, FIRST_UPPER], 1, m, m, upper.shape[0])
+                and fits(listed[k, SECOND_UPPER], 1, n, n, upper.shape[0])
+                and fits(listed[k, ALPHA], 1, m + n, m + n, alpha.shape[0])):
+            raise ValueError(f"pair {k} refers to a place outside its arrays")
 
 
-cdef inline bint ends(long long start, long long rows, long long columns, long long apart, Index size) noexcept:
-    return 0 <= start <= size and columns <= apart <= size and start + (rows - 1) * apart + columns <= size
+cdef inline bint fits(long long start, long long rows, long long columns, long long stride, Index size) noexcept:
+    """Whether a block of rows and columns that begins at ``start`` ends within an array of this size."""
+    return 0 <= start <= size and columns <= stride <= size and start + (rows - 1) * stride + columns <= size
 
 
 def certify_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
                    const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
                    double[::1] weights, double[:, ::1] figures, double growth):
-    """What the α of listed pairs of classes, see `check_listed`, are worth: as `Certifier` says, to round-off.
+    """Certify the α of listed pairs of classes (see `check_listed`), as `Certifier` does, up to round-off.
 
-    Nothing that is written is shared. ``point`` receives their projections, laid out as they are, ``weights`` these
-    with the labels' signs, and a row of ``figures`` objective, lower bound,
-    infeasibility, distance of the projection, the two ends of ν, αᵀQα, how large f's terms may be, and what float64 may
-    have rounded away of the gap, with ``growth`` as of `_bound.rounding_of`. They are NaN where the α is not feasible to round-off: that wants a real projection.
+    ``point`` receives the projections, laid out as ``alpha``; ``weights`` receives these with the signs of the labels;
+    each row of ``figures`` receives the figures of one pair, in the order of the enumeration above. ``growth`` is as in
+    `_bound.rounding_of`. If an α is not feasible to round-off, its figures are NaN: `Certifier` must project it. Calls
+    with separate output arrays may run in parallel.
     """
     check_listed(within, between, listed, upper, alpha, sign)
     cdef Index count = listed.shape[0], largest = 0, k
     if not point.shape[0] == weights.shape[0] == alpha.shape[0] or figures.shape[0] != count or figures.shape[1] != FIGURES:
         raise ValueError("point and weights must be as long as alpha, and figures (count, 9)")
     for k in range(count):
-        largest = max(largest, <Index>(listed[k, 0] + listed[k, 1]))
+        largest = max(largest, <Index>(listed[k, FIRST_COUNT] + listed[k, SECOND_COUNT]))
     cdef double[::1] work = np.empty(max(1, 6 * largest))
     with nogil:
         for k in range(count):
             certify_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign,
-                        &alpha[listed[k, 10]], &point[listed[k, 10]], &weights[listed[k, 10]],
+                        &alpha[listed[k, ALPHA]], &point[listed[k, ALPHA]], &weights[listed[k, ALPHA]],
                         &figures[k, 0], &work[0], growth)
 
 
 def read_listed(const double[::1] weights, const long long[::1] starts, double left):
-    """What the weights of pairs of classes (0, 1), (0, 2), … are together; they are given one pair after another, those
-    of the points of its first class before those of its second.
+    """Return the support vectors and coefficients of a multiclass model, given the weights of its pairs of classes.
 
-    ``starts`` is where each class begins in the order of all points, and the end. Weights within ``left`` times the
-    largest of their pair count as 0.
+    Parameters
+    ----------
+    weights : array of shape (n · (n_classes − 1),)
+        Those of the pairs (0, 1), (0, 2), …, one pair after another, each with its first class first.
+    starts : array of shape (n_classes + 1,)
+        Where each class begins in the order of all points, and n.
+    left : float
+        Weights of at most ``left`` times the largest of their pair count as 0.
 
-    Returns places of the support vectors in that order, how many each class has, and their coefficients, in the pairs
-    (n_SV, n_pairs) and in LIBSVM's layout (n_classes − 1, n_SV).
+    Returns
+    -------
+    places : array of shape (n_SV,)
+        Of the support vectors, in the order of the points.
+    counts : array of shape (n_classes,)
+        Support vectors of each class.
+    pair_coef : array of shape (n_SV, n_pairs)
+    dual_coef : array of shape (n_classes − 1, n_SV)
+        The coefficients in LIBSVM's layout.
     """
     cdef Index classes = starts.shape[0] - 1, pairs = classes * (classes - 1) // 2, n, m, k = 0, i, j, t, at = 0
     for i in range(classes):
         at = min(at, starts[0], starts[i + 1] - starts[i])
     if classes < 2 or starts[0] != 0 or at < 0 or weights.shape[0] != starts[classes] * (classes - 1):
-        raise ValueError("two classes or more, one after another, and for each point a weight for each other class")
+        raise ValueError("starts must list two or more classes, and weights must hold one number per point and other class")
     n = starts[classes]
     counts = np.zeros(classes, dtype=np.int64)
     cdef long long[::1] rank = np.zeros(n, dtype=np.int64), found = counts
@@ -121,8 +158,8 @@ def read_listed(const double[::1] weights, const long long[::1] starts, double l
 
 def project_pair(Index m, const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
                  double[::1] weights, double[::1] figures):
-    """What `certify_listed` says of one pair but for its kernel values: ``point``, ``weights``, and the two figures of
-    the projection."""
+    """Write the part of `certify_listed` for one pair that needs no kernel values: ``point``, ``weights``, and the
+    infeasibility and distance of the projection."""
     cdef Index n = alpha.shape[0]
     check_pair(m, n, upper, point, weights, figures)
     cdef double[::1] work = np.empty(2 * n)
@@ -131,10 +168,10 @@ def project_pair(Index m, const double[::1] upper, double sign, const double[::1
 
 def certify_pair(Index m, const double[::1] upper, double sign, const double[::1] point, const double[::1] weights,
                  const double[::1] values, double[::1] figures, double growth):
-    """The other figures of `certify_listed`, of one pair with K weights = ``values`` at hand, of a radial kernel."""
+    """Write the other figures of `certify_listed` for one pair, given ``values`` = K weights of a radial kernel."""
     cdef Index n = point.shape[0], k
     check_pair(m, n, upper, values, weights, figures)
-    if figures[0] != figures[0]:
+    if figures[OBJECTIVE] != figures[OBJECTIVE]:  # NaN: `project_pair` found α infeasible
         return
     cdef double[::1] work = np.empty(5 * n)
     for k in range(n):
@@ -146,24 +183,32 @@ def certify_pair(Index m, const double[::1] upper, double sign, const double[::1
 cdef check_pair(Index m, Index n, const double[::1] upper, const double[::1] one, const double[::1] other,
                 const double[::1] figures):
     if not (0 < m < n and upper.shape[0] == one.shape[0] == other.shape[0] == n and figures.shape[0] == FIGURES):
-        raise ValueError("a pair's vectors must be of one length, with points of both classes, and its figures 9")
+        raise ValueError("the vectors of a pair must have one length and points of both classes, and figures 9 numbers")
 
 
 cdef void certify_one(const double *within, const double *between, const long long *pair, const double *upper, double sign,
                       const double *alpha, double *point, double *weights, double *figures, double *work, double growth) noexcept nogil:
-    cdef Index m = pair[0], n = pair[0] + pair[1], k
+    """Certify one pair; ``work`` holds 6n numbers."""
+    cdef Index m = pair[FIRST_COUNT], n = pair[FIRST_COUNT] + pair[SECOND_COUNT], k
     cdef double *root = work + 5 * n
-    if project_one(m, n, upper + pair[8], upper + pair[9], sign, alpha, point, weights, figures, work + n):
+    if project_one(m, n, upper + pair[FIRST_UPPER], upper + pair[SECOND_UPPER], sign, alpha, point, weights, figures,
+                   work + n):
         product(within, between, pair, point, work)
         for k in range(n):
-            root[k] = within[pair[2] + k * (pair[5] + 1)] if k < m else within[pair[4] + (k - m) * (pair[7] + 1)]
+            if k < m:
+                root[k] = within[pair[FIRST_BLOCK] + k * (pair[FIRST_STRIDE] + 1)]
+            else:
+                root[k] = within[pair[SECOND_BLOCK] + (k - m) * (pair[SECOND_STRIDE] + 1)]
             root[k] = sqrt(max(root[k], 0.0))
         bound_one(n, point, figures, work, root, growth)
 
 
 cdef bint project_one(Index m, Index n, const double *upper, const double *others, double sign, const double *alpha,
                       double *point, double *weights, double *figures, double *work) noexcept nogil:
-    """Labels and bounds go to ``work``, which holds 2n; whether α is feasible to round-off."""
+    """Project α of one pair onto its feasible set, and return whether it was feasible to round-off.
+
+    Labels and bounds are written to ``work``, which holds 2n numbers.
+    """
     cdef Index k, most = 0
     cdef double *e = work
     cdef double *u = work + n
@@ -181,7 +226,7 @@ cdef bint project_one(Index m, Index n, const double *upper, const double *other
     round_off = 4 * DBL_EPSILON * max(total, DBL_MIN)
     if not fabs(missing) <= round_off * sqrt(<double>n):
         return False
-    if fabs(missing) > round_off:  # a sum's rounding goes to one within its bounds, see `project_onto`
+    if fabs(missing) > round_off:  # one free variable takes up the rounding of the sum, as in `project_onto`
         for k in range(n):
             room = min(point[k], u[k] - point[k])
             if room > widest:
@@ -196,14 +241,15 @@ cdef bint project_one(Index m, Index n, const double *upper, const double *other
     for k in range(n):
         moved += (alpha[k] - point[k]) ** 2
         weights[k] = e[k] * point[k]
-    figures[0] = 0.0
-    figures[2], figures[3] = max(off, fabs(given)), sqrt(moved)
+    figures[OBJECTIVE] = 0.0
+    figures[INFEASIBILITY], figures[DISTANCE] = max(off, fabs(given)), sqrt(moved)
     return True
 
 
 cdef void bound_one(Index n, const double *point, double *figures, double *work, const double *root,
                     double growth) noexcept nogil:
-    """Of Qα, labels and bounds in ``work``, which holds 5n; ``root`` is √Kᵢᵢ, NULL where that is 1."""
+    """Write objective, bound, multipliers and rounding of one pair; ``work`` begins with Qα, labels and bounds, and
+    holds 5n numbers. ``root`` is √Kᵢᵢ, NULL where that is 1."""
     cdef Index k
     cdef double *h = work
     cdef double *e = work + n
@@ -214,7 +260,7 @@ cdef void bound_one(Index n, const double *point, double *figures, double *work,
     for k in range(n):
         quadratic += point[k] * h[k]
         h[k] -= 1.0
-        if 0.0 < point[k] < u[k]:  # at the optimum ν is where these are
+        if 0.0 < point[k] < u[k]:  # at the optimum ν = h/e of each free variable
             least, most = min(least, h[k] / e[k]), max(most, h[k] / e[k])
     if least > most:
         least, most = -INFINITY, INFINITY
@@ -229,15 +275,15 @@ cdef void bound_one(Index n, const double *point, double *figures, double *work,
             if bound < 0:
                 left += u[k] * bound
         best = max(best, -0.5 * quadratic + left)
-    figures[0], figures[1] = 0.5 * quadratic - total, best
-    figures[4], figures[5], figures[6], figures[7] = low, high, quadratic, 0.5 * quadratic + total
-    figures[8] = rounding_of(n, h, e, u, point, root, NULL, 0.5 * (low + high), growth, figures[7])
+    figures[OBJECTIVE], figures[LOWER_BOUND] = 0.5 * quadratic - total, best
+    figures[NU_LOW], figures[NU_HIGH], figures[QUADRATIC], figures[TERMS] = low, high, quadratic, 0.5 * quadratic + total
+    figures[ROUNDING] = rounding_of(n, h, e, u, point, root, NULL, 0.5 * (low + high), growth, figures[TERMS])
 
 
 cdef void product(const double *within, const double *between, const long long *pair, const double *point,
                   double *out) noexcept nogil:
-    """Qα of a pair, by the columns where α is not 0."""
-    cdef Index m = pair[0], n = pair[1], k, j
+    """Write Qα of a pair to ``out``: the sum of the columns where α is not 0."""
+    cdef Index m = pair[FIRST_COUNT], n = pair[SECOND_COUNT], k, j
     cdef const double *row
     cdef double weight
     for j in range(m + n):
@@ -247,17 +293,17 @@ cdef void product(const double *within, const double *between, const long long *
             continue
         weight = point[k] if k < m else -point[k]
         if k < m:
-            row = within + pair[2] + k * pair[5]
+            row = within + pair[FIRST_BLOCK] + k * pair[FIRST_STRIDE]
             for j in range(m):
                 out[j] += weight * row[j]
-            row = between + pair[3] + k * pair[6]
+            row = between + pair[CROSS_BLOCK] + k * pair[CROSS_STRIDE]
             for j in range(n):
                 out[m + j] += weight * row[j]
         else:
-            row = between + pair[3] + (k - m)
+            row = between + pair[CROSS_BLOCK] + (k - m)
             for j in range(m):
-                out[j] += weight * row[j * pair[6]]
-            row = within + pair[4] + (k - m) * pair[7]
+                out[j] += weight * row[j * pair[CROSS_STRIDE]]
+            row = within + pair[SECOND_BLOCK] + (k - m) * pair[SECOND_STRIDE]
             for j in range(n):
                 out[m + j] += weight * row[j]
     for j in range(n):

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Points as they are checked, measured and scaled, and their labels, compiled."""
+"""Checks, measures and scaling of points, and codes of their labels, compiled."""
 
 import numpy as np
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
@@ -34,21 +34,21 @@ cdef void scale_to(const double[:, ::1] X, const double[::1] center, double scal
 
 
 def scale_points(const double[:, ::1] X, const double[::1] center, double scale, real[:, ::1] out):
-    """out = scale (X − center), with zeros appended to each point where ``out`` is wider."""
+    """Set out = scale (X − center), with zeros appended to each point where ``out`` is wider."""
     if out.shape[0] != X.shape[0] or center.shape[0] != X.shape[1] or out.shape[1] < X.shape[1]:
-        raise ValueError("center must be as long as a point, and out have a row for each, which may be longer")
+        raise ValueError("center must be as long as a point, and out must have a row per point, at least as long")
     if X.shape[0] and out.shape[1]:
         with nogil:
             scale_to(X, center, scale, out.shape[1], &out[0, 0])
 
 
 def scaled_points(const double[:, ::1] X, const double[::1] center, double scale, Index width, bytes mark):
-    """What `scale_points` writes, in float64, as bytes that nobody else has seen, with a mark behind them."""
+    """Return what `scale_points` writes, in float64, as new bytes, with the bytes ``mark`` appended."""
     cdef Index size = X.shape[0] * width * sizeof(double)
     cdef bytes owner = PyBytes_FromStringAndSize(NULL, size + len(mark))
     cdef char *start = owner
     if center.shape[0] != X.shape[1] or width < X.shape[1]:
-        raise ValueError("center must be as long as a point, and width no less")
+        raise ValueError("center must be as long as a point, and width at least as large")
     if size:
         with nogil:
             scale_to(X, center, scale, width, <double *>start)
@@ -57,7 +57,7 @@ def scaled_points(const double[:, ::1] X, const double[::1] center, double scale
 
 
 def square_points(const double[:, ::1] X, const double[::1] center):
-    """‖x − center‖² of points, shape (len(X),)."""
+    """Return ‖x − center‖² of the points, shape (len(X),)."""
     cdef Index n = X.shape[0], m = X.shape[1], i
     squares = np.zeros(n)
     if center.shape[0] != m:
@@ -71,11 +71,11 @@ def square_points(const double[:, ::1] X, const double[::1] center):
 
 
 def all_finite(array):
-    """Whether no entry of a contiguous array of float64, of any dimension, is NaN or infinite."""
+    """Whether all entries of a contiguous float64 array, of any dimension, are finite."""
     cdef Py_buffer numbers
     cdef bint fine
     if array.dtype != FLOAT64:
-        raise ValueError("array must be of float64")
+        raise ValueError(f"array must have dtype float64, has {array.dtype}")
     PyObject_GetBuffer(array, &numbers, PyBUF_C_CONTIGUOUS)
     try:
         with nogil:
@@ -86,12 +86,12 @@ def all_finite(array):
 
 
 def asymmetry(const double[:, ::1] K, double[:, ::1] mean=None):
-    """The largest |K[i, j] − K[j, i]| of a square matrix; (K + Kᵀ)/2 goes into ``mean``, if that is given."""
+    """Return the largest |K[i, j] − K[j, i]| of a square matrix, and write (K + Kᵀ)/2 to ``mean`` if that is given."""
     cdef Index n = K.shape[0]
     cdef double most
     cdef double *to = NULL
     if K.shape[1] != n or (mean is not None and (mean.shape[0] != n or mean.shape[1] != n)):
-        raise ValueError("K must be square, and its mean as large")
+        raise ValueError("K must be square, and mean must have its shape")
     if n == 0:
         return 0.0
     if mean is not None:
@@ -102,13 +102,13 @@ def asymmetry(const double[:, ::1] K, double[:, ::1] mean=None):
 
 
 def mean_and_squares(const double[:, ::1] X):
-    """The mean of points, shape (m,), and their ‖x − mean‖², shape (n,)."""
+    """Return the mean of the points, shape (m,), and their ‖x − mean‖², shape (n,)."""
     cdef Index n = X.shape[0], m = X.shape[1], i, k
     mean, squares = np.empty(m), np.empty(n)
     cdef double[::1] center = mean
     cdef double[::1] out = squares
     if n == 0 or m == 0:
-        raise ValueError("there must be points, and coordinates")
+        raise ValueError(f"X must have points and features, has shape ({n}, {m})")
     with nogil:
         for k in range(m):
             center[k] = 0
@@ -128,7 +128,10 @@ ctypedef fused number:
 
 
 def two_labels(const number[::1] labels):
-    """The two values there are, the smaller first, and which of them each is; None if there is one, or are more."""
+    """Return the two values of the labels, the smaller first, and the code, 0 or 1, of each label.
+
+    Return None if the labels have one value or more than two, or are NaN.
+    """
     cdef Index n = labels.shape[0], i
     cdef number low, high
     if n == 0:
@@ -138,7 +141,7 @@ def two_labels(const number[::1] labels):
         if labels[i] != low:
             high = labels[i]
             break
-    if not low != high:  # or it is NaN
+    if not low != high:  # all are equal, or NaN
         return None
     low, high = min(low, high), max(low, high)
     codes = np.empty(n, dtype=np.intp)
@@ -151,8 +154,10 @@ def two_labels(const number[::1] labels):
 
 
 def small_numbers(const long long[::1] labels):
-    """The whole numbers there are, ascending, and which of them each is; None where they reach over more than there are
-    labels."""
+    """Return the values of integer labels, ascending, and the code of each label.
+
+    Return None if the range of the values is not smaller than the number of labels.
+    """
     cdef Index n = labels.shape[0], i, count = 0
     cdef long long low, high
     if n == 0:
@@ -181,8 +186,10 @@ def small_numbers(const long long[::1] labels):
 
 
 def by_class(const Index[::1] codes, Index classes):
-    """The points class by class, ascending within, where each class begins among them, and the end; those of class −1
-    are left out."""
+    """Return the points ordered by class, ascending within a class, and where each class begins, shape (classes + 1,).
+
+    Points of code −1 are left out.
+    """
     cdef Index n = codes.shape[0], i, k
     starts = np.empty(classes + 1, dtype=np.intp)
     cdef Index[::1] begin = starts, next_ = np.empty(classes + 1, dtype=np.intp)
@@ -190,7 +197,7 @@ def by_class(const Index[::1] codes, Index classes):
         begin[k] = 0
     for i in range(n):
         if not -1 <= codes[i] < classes:
-            raise ValueError("codes must be those of the classes, or -1")
+            raise ValueError(f"codes must be from 0 to {classes - 1}, or -1, found {codes[i]}")
         if codes[i] >= 0:
             begin[codes[i] + 1] += 1
     for k in range(classes):

@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The radial kernel, compiled: rows, weighted sums of rows that are never stored, and rows from products."""
+"""The radial kernel, compiled: kernel rows, weighted sums without stored rows, and rows from inner products.
+
+Also compiled here: the kernel of binary points, weighted sums of cached rows, and copies of parts of a matrix.
+"""
 
 from math import prod
 
@@ -52,14 +55,16 @@ ctypedef fused real:
     float
     double
 
-#: Bytes of a feature of a tile, see radial.h, and of the tiles that are kept in the second-level cache.
-cdef Index TILE_BYTES = 512, CACHED = 1 << 17
-#: Points a piece of a sum, whose words, weights and values stay in the first-level cache.
-cdef Index PIECE = 512
+#: Bytes of one feature of a tile, see radial.h.
+cdef Index TILE_BYTES = 512
+#: Bytes of the tiles that are worked on together: they stay in the second-level cache.
+cdef Index MAX_TILES_BYTES = 1 << 17
+#: Binary points of one piece of a sum: their words, weights and values stay in the first-level cache.
+cdef Index PIECE_POINTS = 512
 
 
 def aligned(shape, dtype):
-    """An empty array that starts at a cache line: vectors across two lines take twice as long."""
+    """Return an empty array that starts at a cache line: loads of vectors across two lines take twice as long."""
     cdef Index size = prod(shape) * dtype().itemsize
     raw = np.empty(size + 64, dtype=np.uint8)
     cdef unsigned char[::1] bytes_ = raw
@@ -69,16 +74,18 @@ def aligned(shape, dtype):
 
 def radial_rows(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] B, const real[::1] half_b, real[:, ::1] values,
                 bint upper=False):
-    """values[i, c] = k(aᵢ, b_c) = exp(aᵢᵀb_c − half_aᵢ − half_b_c), shape (len(A), len(B)); the points come scaled by
-    √(2γ), with half of their squared lengths, and a number of columns that is a multiple of 4. With ``upper`` what
-    lies below the diagonal may be left as it was."""
+    """Set values[i, c] = k(aᵢ, b_c) = exp(aᵢᵀb_c − half_aᵢ − half_b_c), shape (len(A), len(B)).
+
+    The points are scaled by √(2γ) and have a multiple of 4 columns; ``half_a`` and ``half_b`` are half their squared
+    lengths. With ``upper``, entries below the diagonal may keep their old values.
+    """
     cdef Index count = A.shape[0], n = B.shape[0], m = A.shape[1]
     _check(m, B.shape[1], count, half_a.shape[0], n, half_b.shape[0])
     if values.shape[0] != count or values.shape[1] != n:
         raise ValueError("values must have a row for each point of A and a column for each of B")
     if count == 0 or n == 0:
         return
-    cdef Index tile = TILE_BYTES // sizeof(real), tiles = max(1, min(-(-n // tile), CACHED // (TILE_BYTES * (m + 1))))
+    cdef Index tile = TILE_BYTES // sizeof(real), tiles = max(1, min(-(-n // tile), MAX_TILES_BYTES // (TILE_BYTES * (m + 1))))
     cdef real[::1] work = aligned((tile * (tiles * (m + 1) + 2),), np.float32 if real is float else np.float64)
     cdef const real *a = &A[0, 0] if m else NULL
     cdef const real *b = &B[0, 0] if m else NULL
@@ -91,7 +98,7 @@ def radial_rows(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1]
 
 def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] B, const real[::1] half_b,
                const real[:, ::1] weights):
-    """Σᵢ k(aᵢ, b_c) weights[i, :] of shape (len(B), r) in float64, without storing kernel values."""
+    """Return Σᵢ k(aᵢ, b_c) weights[i, :], shape (len(B), r), in float64; kernel values are not stored."""
     cdef Index count = A.shape[0], n = B.shape[0], m = A.shape[1], r = weights.shape[1]
     _check(m, B.shape[1], count, half_a.shape[0], n, half_b.shape[0])
     if weights.shape[0] != count:
@@ -112,8 +119,11 @@ def radial_sum(const real[:, ::1] A, const real[::1] half_a, const real[:, ::1] 
 
 
 def radial_square(const real[:, ::1] A, const real[::1] half, const real[::1] weights, Index start, Index stop):
-    """A part of Σᵢ k(aᵢ, a_c) weights[i], shape (len(A),) in float64: what pairs bring of which one is among the points
-    ``start``, a multiple of 128, to ``stop``, and the other comes before it. The sum of parts from 0 to len(A) is it all."""
+    """Return a part of Σᵢ k(aᵢ, a_c) weights[i], shape (len(A),), in float64, that uses each kernel value twice.
+
+    It has the terms of the pairs with one point among ``start`` … ``stop`` − 1 and the other before it; both are
+    multiples of 128, or ``stop`` is len(A). The sum of the parts from 0 to len(A) is the whole sum.
+    """
     cdef Index n = A.shape[0], m = A.shape[1]
     _check(m, m, n, half.shape[0], n, weights.shape[0])
     if start < 0 or start % 128 or stop > n or (stop % 128 and stop < n):
@@ -133,10 +143,10 @@ def radial_square(const real[:, ::1] A, const real[::1] half, const real[::1] we
 
 
 def radial_apply(real[:, :] products, const real[::1] half_a, const real[::1] half_b):
-    """Turn inner products aᵢᵀb_c into kernel values, in place; rows may lie apart."""
+    """Turn inner products aᵢᵀb_c into kernel values, in place; rows may have any stride."""
     cdef Index count = products.shape[0], n = products.shape[1], i
     if half_a.shape[0] != count or half_b.shape[0] != n or (n > 1 and products.strides[1] != sizeof(real)):
-        raise ValueError("half_a must be as long as products, and half_b as a row, which is of one piece")
+        raise ValueError("half_a needs one entry per row of products, half_b one per column, and rows must be contiguous")
     if n == 0:
         return
     with nogil:
@@ -148,11 +158,12 @@ def radial_apply(real[:, :] products, const real[::1] half_a, const real[::1] ha
 
 
 def hamming_rows(const unsigned long long[:, ::1] A, const unsigned long long[:, ::1] B, const real[::1] table, real[:, :] values):
-    """values[i, c] = table[bits in which aᵢ and b_c differ], shape (len(A), len(B)); rows may lie apart."""
+    """Set values[i, c] = table[number of bits in which aᵢ and b_c differ], shape (len(A), len(B)); rows of values may
+    have any stride."""
     cdef Index count = A.shape[0], n = B.shape[0], words = A.shape[1], i
     _check_bits(words, B.shape[1], table.shape[0])
     if values.shape[0] != count or values.shape[1] != n or (n > 1 and values.strides[1] != sizeof(real)):
-        raise ValueError("values must have a row for each point of A and a column for each of B, and rows of one piece")
+        raise ValueError("values must have a row for each point of A and a column for each of B, and contiguous rows")
     if n == 0:
         return
     with nogil:
@@ -164,7 +175,7 @@ def hamming_rows(const unsigned long long[:, ::1] A, const unsigned long long[:,
 
 
 def hamming_sum(const unsigned long long[:, ::1] A, const unsigned long long[:, ::1] B, const real[::1] table, const real[:, ::1] weights):
-    """Σᵢ table[bits in which aᵢ and b_c differ] weights[i, :] of shape (len(B), r) in float64."""
+    """Return Σᵢ table[number of bits in which aᵢ and b_c differ] weights[i, :], shape (len(B), r), in float64."""
     cdef Index count = A.shape[0], n = B.shape[0], words = A.shape[1], r = weights.shape[1], c, start = 0, width
     _check_bits(words, B.shape[1], table.shape[0])
     if weights.shape[0] != count:
@@ -173,10 +184,10 @@ def hamming_sum(const unsigned long long[:, ::1] A, const unsigned long long[:, 
     if count == 0 or n == 0 or r == 0:
         return out
     cdef double[:, ::1] sums = out
-    cdef real[::1] row = np.empty(PIECE, np.float32 if real is float else np.float64)
+    cdef real[::1] row = np.empty(PIECE_POINTS, np.float32 if real is float else np.float64)
     with nogil:
         while start < count:
-            width = min(PIECE, count - start)
+            width = min(PIECE_POINTS, count - start)
             for c in range(n):
                 if real is float:
                     hamming_row_float(width, words, &B[c, 0], &A[start, 0], &table[0], &row[0])
@@ -194,7 +205,7 @@ def _check_bits(Index words, Index others, Index entries):
 
 
 def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, double[::1] out, Index start=0):
-    """out += Σ_r weights[r] · rows[slots[r], start:], summed in double."""
+    """Add Σ_r weights[r] · rows[slots[r], start:] to out, summed in float64."""
     cdef Index stride = rows.shape[1], n = out.shape[0], count = slots.shape[0]
     if start < 0 or n > stride - start or weights.shape[0] != count:
         raise ValueError("out must be no longer than a row, and weights as long as slots")
@@ -208,7 +219,7 @@ def add_rows(real[:, ::1] rows, long long[::1] slots, double[::1] weights, doubl
 
 
 def lift(const double[:, ::1] matrix, double scale, double offset, const double[::1] sign, real[:, ::1] out):
-    """out = scale (matrix + offset) + sign signᵀ above the diagonal and on it; below, nothing is read or written."""
+    """Set out = scale (matrix + offset) + sign signᵀ on and above the diagonal; entries below are not read or written."""
     cdef Index n = sign.shape[0]
     if not matrix.shape[0] == matrix.shape[1] == out.shape[0] == out.shape[1] == n:
         raise ValueError("matrix and out must be (n, n), and sign (n,)")
@@ -222,7 +233,7 @@ def lift(const double[:, ::1] matrix, double scale, double offset, const double[
 
 
 def gather(const real[:, ::1] matrix, const long long[::1] rows, const long long[::1] columns, real[:, ::1] out):
-    """out[i, j] = matrix[rows[i], columns[j]]; `IndexError` where there is none, of which −1 is one."""
+    """Set out[i, j] = matrix[rows[i], columns[j]]; an `IndexError` for an index outside the matrix, negative ones too."""
     cdef Index height = rows.shape[0], width = columns.shape[0], i, j
     cdef const real *row
     cdef bint inside = True
@@ -239,7 +250,7 @@ def gather(const real[:, ::1] matrix, const long long[::1] rows, const long long
                 for j in range(width):
                     out[i, j] = row[columns[j]]
     if not inside:
-        raise IndexError("rows and columns must be those of the matrix, from 0 on")
+        raise IndexError("rows and columns must be indices of the matrix, 0 or more")
 
 
 cdef _check(Index m, Index mb, Index count, Index count_a, Index n, Index n_b):

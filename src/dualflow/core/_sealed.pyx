@@ -1,31 +1,31 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Memory that nobody can write to once its bytes are there."""
+"""Read-only memory: bytes that cannot be changed once they are copied in."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.string cimport memcpy
 
-from .runtime.memory import LINE, give_back, take
+from .runtime.memory import LINE_BYTES, give_back, take
 
-cdef Py_ssize_t line = LINE
+cdef Py_ssize_t line = LINE_BYTES
 cdef object lend = take, have_back = give_back
 
 
-# Without traversal by the garbage collector, which `gc.get_referents` would show the memory from; there are no cycles.
+# Not tracked by the garbage collector: `gc.get_referents` would give access to the memory. There are no cycles.
 @cython.no_gc
 @cython.final
 cdef class Sealed:
-    """The bytes of some contiguous arrays, one after another, as a buffer to be read.
+    """A read-only buffer with the bytes of some contiguous arrays, one after another.
 
-    The memory is the arena's, which has it back when nothing refers to this object any more: no array over it, and no
-    other view. Until then nobody else holds it, and nobody can have it from here. So there is no ``__releasebuffer__``:
-    with one, NumPy's arrays would hold on to a memoryview, whom anybody may release.
+    The memory belongs to the arena, and returns to it when nothing refers to this object any more: no array over it,
+    and no other view. Until then no other object refers to the memory, and this one does not give it out. There is no
+    ``__releasebuffer__``: with one, NumPy's arrays would hold a memoryview, which any code could release.
 
     Parameters
     ----------
     parts : iterable of contiguous arrays
     size : int
-        Bytes of them all.
+        Bytes of all parts together.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ cdef class Sealed:
             PyObject_GetBuffer(array, &part, PyBUF_SIMPLE)
             try:
                 if part.len > size - filled:
-                    raise ValueError("the parts are larger than was said")
+                    raise ValueError(f"the parts are larger than size={size} bytes")
                 memcpy(self.start + filled, part.buf, part.len)
                 filled += part.len
             finally:
                 PyBuffer_Release(&part)
         if filled != size:
-            raise ValueError("the parts are smaller than was said")
+            raise ValueError(f"the parts are smaller than size={size} bytes: they have {filled}")
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         PyBuffer_FillInfo(view, self, self.start, self.size, True, flags)

@@ -1,4 +1,4 @@
-"""What may help where a solve ended short of its tolerance: by what bound it, and in one place for all who tell it."""
+"""Advice for a solve that ended above its tolerance, according to what limited it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from .status import Status
 
 __all__ = ["advice_on"]
 
-#: How many times as far from the origin as from one another points must be for that to be said of a wide gap.
-FAR = 20.0
-#: Times the gap of an answer that the same answer has, sampled anew, where shots bind: what steps left stays as it is.
-GROWS = 1.2
-#: Part of a run's shots that it is sampled with: an average is over the last steps.
-PART = 0.25
-#: Noise of one circuit's shots, as a part of the gap, up to which a flow in angles is far from where noise holds it.
-#: Set on 117 runs on five data sets, and measured on six others (docs/trust.md).
-FAR_OFF = 0.2
-#: The same, from which on it has.
-ARRIVED = 0.8
-#: Options that say how long a sampled run is, in the order in which one of them is named.
-LENGTHS = ("shot_budget", "steps", "windows", "max_blocks")
+#: Distance of the points from the origin, in units of their spread, from which centring is advised.
+MIN_DISTANCE_SPREADS = 20.0
+#: Gap of a solution sampled again, relative to its own gap, from which shot noise limits it: a gap that missing steps
+#: left does not grow.
+MIN_GAP_RATIO = 1.2
+#: Part of a run's shots with which the solution is sampled again: a run averages over its last steps.
+SHOTS_PART = 0.25
+#: Noise of one circuit's shots, relative to the gap, up to which the number of steps limits a flow in angles. Set on
+#: 117 runs on five data sets, and measured on six others (docs/explanation/trust.md).
+MAX_NOISE_STEPS = 0.2
+#: The same ratio from which shot noise limits it.
+MIN_NOISE_SHOTS = 0.8
+#: Options for the length of a sampled run; the advice names the first one that applies.
+LENGTH_OPTIONS = ("shot_budget", "steps", "windows", "max_blocks")
 _REFINED = "refine=True refines the answer classically"
 
 
@@ -39,20 +40,21 @@ def advice_on(
     steps: int,
     provenance: dict[str, Any],
 ) -> str:
-    """Advice on an answer above its tolerance.
+    """Return advice, in one or two sentences, for a solution above its tolerance.
 
     Parameters
     ----------
+    problem : DualProblem
     certificate : Certificate
-        Of the answer; its gap is known.
+        Of the solution, with a gap.
     ended : Status
         How the run ended.
     circuits : bool
-        Whether it ran any.
+        Whether it ran circuits.
     shots, steps : int
         Of the whole run.
     provenance : dict
-        Its solver, options, device error and fidelity.
+        Solver, options, device error and fidelity of the run.
     """
     if ended is Status.DEVICE_FAILED:
         return f"{provenance.get('device_error', 'The device failed')}."
@@ -63,7 +65,7 @@ def advice_on(
     if problem.gram.kernel in ("linear", "poly", "sigmoid") and not problem.is_translatable:
         mean = mean_of(problem.gram.X)
         spread, size = largest(problem.gram.X - mean), float(np.abs(mean).max())
-        if 0 < FAR * spread < size:
+        if 0 < MIN_DISTANCE_SPREADS * spread < size:
             return (
                 f"The points are {size / spread:.3g} times as far from the origin as from one another, and "
                 f"kernel={problem.gram.kernel!r} has lost the digits in which its values differ: centre the features."
@@ -79,6 +81,7 @@ def _on_circuits(
     steps: int,
     provenance: dict[str, Any],
 ) -> str:
+    """Return advice for a run of circuits."""
     options, fidelity = provenance.get("options", {}), provenance.get("fidelity") or {}
     if fidelity.get("low") or fidelity.get("fault"):
         return (
@@ -89,15 +92,15 @@ def _on_circuits(
         return "Noise binds: take a device with less, fewer points, or mitigation='confusion'; shots alone do not help."
     if ended is Status.TIME_LIMIT:
         return f"The time binds: raise time_limit; {_REFINED}."
-    given = [name for name in LENGTHS if options.get(name) is not None]
-    length = (given or [name for name in LENGTHS[1:] if name in options])[:1]
+    given = [name for name in LENGTH_OPTIONS if options.get(name) is not None]
+    length = (given or [name for name in LENGTH_OPTIONS[1:] if name in options])[:1]
     if shots and length and (noise := provenance.get("shot_noise")) is not None:
         return _on_flow(certificate, float(noise), length[0])
-    averages = str(provenance.get("answer", "")).startswith("average")  # more steps are more shots of one answer, too
+    averages = str(provenance.get("answer", "")).startswith("average")  # then more steps also mean more shots
     if (
         shots
         and not averages
-        and (again := _sampled_gap(problem, certificate, shots)) > GROWS * (certificate.gap or 0.0)
+        and (again := _sampled_gap(problem, certificate, shots)) > MIN_GAP_RATIO * (certificate.gap or 0.0)
     ):
         return (
             f"Shot noise binds: sampled anew with a quarter of the run's {shots:,} shots, this answer has a gap of "
@@ -126,13 +129,16 @@ def _on_circuits(
 
 
 def _on_flow(certificate: Certificate, noise: float, length: str) -> str:
-    """Of a flow that takes every step: noise stops it where the gap is about that of one circuit's shots, and what it
-    averages from there on is quieter; a wider gap is the way that is left."""
+    """Return advice for a flow that takes all its steps.
+
+    Noise stops it when the gap is about the noise of one circuit's shots; the average of later states has less noise. A
+    larger gap means that steps are missing.
+    """
     gap = certificate.gap or 0.0
     found = f"the shots of one circuit leave {noise:.2g} in the objective, and the gap is {gap:.2g}"
-    if noise > ARRIVED * gap:
+    if noise > MIN_NOISE_SHOTS * gap:
         return f"Shot noise binds: {found}. Raise shots first; shots=None takes exact distributions; {_REFINED}."
-    if noise <= FAR_OFF * gap:
+    if noise <= MAX_NOISE_STEPS * gap:
         return f"The number of steps binds: {found}. Raise {length} first; {_REFINED}."
     return (
         f"Shot noise and the number of steps bind alike: {found}. Raise each, {length} and shots, and see which one "
@@ -141,8 +147,8 @@ def _on_flow(certificate: Certificate, noise: float, length: str) -> str:
 
 
 def _sampled_gap(problem: DualProblem, certificate: Certificate, shots: int) -> float:
-    """Median gap of an answer over draws of it, with seeds 0 to 10."""
-    certifier, found, count = Certifier(problem), [], max(1, round(PART * shots))
+    """Return the median gap of samples of the solution, with seeds 0 to 10."""
+    certifier, found, count = Certifier(problem), [], max(1, round(SHOTS_PART * shots))
     for seed in range(DRAWS):
         gap = certifier.certify(sampled(problem, certificate.alpha, count, np.random.default_rng(seed))).gap
         found.append(np.inf if gap is None else gap)

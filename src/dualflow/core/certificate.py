@@ -1,14 +1,14 @@
-"""How far from optimal is α? Answered from the problem and α alone, whoever found it.
+"""Certificates: a bound on how far f(α) is from its minimum, computed from the problem and α alone.
 
 For positive semidefinite Q, any scalar ν, h = Qα − p and ρ = h − νe,
 
     D(ν) = −½ αᵀQα + νd + Σᵢ min(lᵢρᵢ, uᵢρᵢ)  ≤  min f,
 
-so gap = f(α) − max_ν D(ν) ≥ f(α) − f*. D is concave and piecewise linear; its maximum is taken over its
-breakpoints hᵢ/eᵢ exactly. The bias is read off the maximiser: b = −ν. With a second equality, 1ᵀα = total, its
-multiplier μ is found with it (`bounds.level_of`): ρ = h − νe − μ, and D has one more term, μ·total.
+so gap = f(α) − max_ν D(ν) ≥ f(α) − f*. D is concave and piecewise linear; its maximum is found exactly among the
+breakpoints hᵢ/eᵢ. The bias follows from the maximiser: b = −ν. With a second equality, 1ᵀα = total, the multiplier μ of
+that is found too (`bounds.level_of`): ρ = h − νe − μ, and D has one more term, μ·total.
 
-Products Qα of one problem, one α after another.
+`Certifier` makes the certificates of one problem, from products Qα that `Products` computes and reuses.
 """
 
 from __future__ import annotations
@@ -48,15 +48,18 @@ from .workspace import Workspace
 __all__ = ["Certificate", "Certifier", "Products", "certificate_of", "certify"]
 
 
-#: A product is made of the last one from scratch and the change since if that is one of at most this part of the
-#: weights, and if another one from scratch takes more kernel values than this (half a millisecond).
-CHANGED, AT_HAND = 0.5, 1 << 18
-#: `CHANGED` where a product from scratch takes float32 for most of it.
-CHANGED_SCREENED = 0.1
+#: Part of the weights that may have changed for a product to be updated from the last one from scratch.
+MAX_PART_CHANGED = 0.5
+#: The same if most of a product from scratch would be in float32.
+MAX_PART_CHANGED_FLOAT32 = 0.1
+#: Kernel values of a product from scratch up to which it is not updated: they take half a millisecond.
+MIN_VALUES_UPDATED = 1 << 18
 
 
 class Products:
-    """Qα in float64; where a `Screen` shows that they are beyond doubt, entries of variables at 0 are those of float32.
+    """Products Qα of one problem in float64, with reuse of the last one.
+
+    Entries of variables at 0 may be in float32 if a `Screen` shows that the signs of their multipliers are certain.
 
     Parameters
     ----------
@@ -68,7 +71,7 @@ class Products:
         self._alpha = self._product = self._base = self._base_product = np.empty(0)
 
     def of(self, alpha: NDArray) -> NDArray:
-        """Qα, shape (n,), from scratch, or from the last that was and what changed; kept for exactly this α."""
+        """Return Qα, shape (n,), from scratch or updated from the last one from scratch; cached for this α."""
         if not np.array_equal(alpha, self._alpha):
             product = self.screen.product(alpha)
             if product is None:
@@ -84,64 +87,66 @@ class Products:
         return self.screen.is_in_use
 
     def keep(self, alpha: NDArray, product: NDArray) -> None:
-        """Know the product of an α from elsewhere."""
+        """Store a product that was computed elsewhere as that of α."""
         self._alpha, self._product = immutable(alpha), product
 
     def changes_little(self, change: NDArray, alpha: NDArray) -> bool:
-        """Whether the product of a change that led to α is worth making in the place of one from scratch: not where
-        entries are in float32, whose signs are certain for their own α alone."""
+        """Whether an update by the product of ``change``, which led to α, is cheaper than a product from scratch.
+
+        Never if entries are in float32: the signs of their multipliers are certain for their own α alone.
+        """
         if self.is_screened:
             return False
         moved, weights = (int(np.count_nonzero(v)) for v in (change, alpha))
-        part = CHANGED_SCREENED if self.screen.serves(weights) else CHANGED
-        return moved <= part * weights and len(alpha) * weights > AT_HAND
+        part = MAX_PART_CHANGED_FLOAT32 if self.screen.is_worthwhile(weights) else MAX_PART_CHANGED
+        return moved <= part * weights and len(alpha) * weights > MIN_VALUES_UPDATED
 
     def _by_change(self, alpha: NDArray) -> NDArray:
+        """Return Qα in float64, updated from the last one from scratch if that is cheaper."""
         if len(self._base):
             change = alpha - self._base
-            # More than α itself would leave digits of its own.
+            # A change larger than α would add rounding errors larger than those of Qα.
             if self.changes_little(change, alpha) and np.abs(change).sum() <= np.abs(alpha).sum():
                 return np.asarray(self._base_product + self.workspace.product(change))
         self._base_product, self._base = immutable(self.workspace.product(alpha)), immutable(alpha)
         return self._base_product
 
 
-#: Variables up to which Q is formed (8 MB) where certificates are made at every step.
-WHOLE_UP_TO = 1024
-#: Entries of Qα's sum from which a certificate has a price, and of those that it is measured by: some hundredths of a
-#: second.
-TIMED = 1 << 22
-#: How many times as many points must have weight for the speed to be measured anew.
-FASTER = 1.5
-#: Room in the price for a machine that is busier when the certificate is made.
-ROOM = 1.25
-#: Relative gap, with what may be rounded away, up to which other weights than α's are not tried: they cost as much as
-#: all the rest.
-SURE = 1e-12
-#: Relative gap beyond which it says little alone: it ends at 2 where objective and bound differ in sign.
-WIDE = 0.1
+#: Variables up to which the dense Q is formed (8 MB) for certificates at each step of a solver.
+MAX_N_DENSE = 1024
+#: Kernel values of a product from which the time of a certificate is estimated, and number of those that are timed for
+#: it: they take some hundredths of a second.
+MIN_VALUES_TIMED = 1 << 22
+#: The speed is measured again if the number of points with weight has grown by this factor.
+REMEASURE_RATIO = 1.5
+#: Factor on the estimated time, for a machine that is busier when the certificate is made.
+TIME_MARGIN = 1.25
+#: Certified relative gap up to which no bound from weights of the features is tried: it costs as much as all the rest.
+MIN_GAP_PRIMAL = 1e-12
+#: Relative gap beyond which objective and bound are shown beside it: it is at most 2 if they differ in sign.
+MIN_GAP_SIDES = 0.1
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What α is worth, in float64, of its projection onto the feasible set.
+    """Objective, lower bound and multipliers of α, computed in float64 from its projection onto the feasible set.
 
     Attributes
     ----------
     alpha : array of shape (n,)
-        The projection; every figure below is about it. For hard margins it is also scaled by the best factor
+        The projection, which all values below are about. For hard margins it is also scaled by the best factor
         t = 1ᵀα/αᵀQα.
     objective : float
         f at the projection, absolute.
     lower_bound : float or None
-        A number no feasible α can go below; None without evidence that Q is positive semidefinite.
+        Lower bound of f over the feasible set; None without evidence that Q is positive semidefinite.
     gap : float or None
-        objective − lower_bound ≥ f(α) − f*, absolute; ∞ where no finite bound exists, None where Q is
-        indefinite or unknown.
+        objective − lower_bound ≥ f(α) − f*, absolute; ∞ if there is no finite bound, None if Q is indefinite or not
+        known to be positive semidefinite.
     relative_gap : float or None
-        gap / max(|objective|, |lower_bound|); 0 where both are the round-off of their terms.
+        gap / max(|objective|, |lower_bound|); 0 if both are round-off of their terms.
     infeasibility : float
-        Largest violation of a bound or the equality by the α that was given, absolute.
+        Largest violation of a bound or the equality by the given α, absolute.
     projection_distance : float
         ‖α − projection‖₂.
     multiplier : float or None
@@ -149,25 +154,25 @@ class Certificate:
     multiplier_interval : tuple of float or None
         All maximisers of D: more than a point when no support vector is free.
     bias : float
-        b of the decision function: −ν for the hinge, Σ yᵢaᵢ for L2 and where K + 1 holds it, 0 without an intercept.
+        b of the decision function: −ν for the hinge, Σ yᵢaᵢ for L2 and if K + 1 includes it, 0 without an intercept.
     bias_interval : tuple of float
         The interval of equally good b; ``bias`` is its midpoint (LIBSVM's choice).
     radius : float or None
-        R² ≥ 0 square root for SVDD.
+        Radius R of SVDD.
     quadratic : float
         αᵀQα.
     psd : SpectrumEvidence
-        Why Q may be taken for positive semidefinite, or not.
+        Evidence that Q is positive semidefinite, or that it is not.
     stationarity : float or None
-        Where no gap is given: the largest violation of a KKT condition, in units of ∇f, with the multiplier that makes
-        it least. 0 says that no small move lowers f to first order; another stationary point may be far better.
+        If there is no gap: the largest violation of a KKT condition, in units of ∇f, with the multiplier that minimises
+        it. With 0, no small move lowers f to first order; another stationary point may be far better.
     primal : array of shape (m,) or None
-        The weights w of a linear model that the bound is made of, where a solver handed them in and they make a better
-        one than Σσαx does: gap = f(α) − D(w, ν). They are what predicts then.
+        The weights w of a linear model, if a solver supplied them and they give a better bound than Σσαx:
+        gap = f(α) − D(w, ν). Predictions use them then.
     rounding : float or None
-        An estimate of what float64 has rounded away of `gap`, absolute, in the same units: the gap in exact arithmetic,
-        of the exactly feasible point next to `alpha`, is at most gap + rounding. None where no gap is given, 0 where
-        `relative_gap` is 0 because both figures are the round-off of their terms.
+        An estimate of the rounding error of `gap` in float64, absolute: the gap in exact arithmetic, of the exactly
+        feasible point next to `alpha`, is at most gap + rounding. None if there is no gap, 0 if `relative_gap` is 0
+        because objective and bound are round-off of their terms.
     level : float or None
         μ, the multiplier of the second equality 1ᵀα = total: the margin ρ of a ν-SVC, −ε of a ν-SVR. None without it.
 
@@ -203,7 +208,7 @@ class Certificate:
 
     @property
     def relative_rounding(self) -> float | None:
-        """`rounding` in the units of `relative_gap`: over max(|objective|, |lower_bound|)."""
+        """Return `rounding` / max(|objective|, |lower_bound|), in the units of `relative_gap`."""
         if self.rounding is None or self.lower_bound is None:
             return None
         size = max(abs(self.objective), abs(self.lower_bound))
@@ -211,26 +216,26 @@ class Certificate:
 
     @property
     def sides(self) -> str:
-        """ " (objective …, bound …)", which stands behind a relative gap above 0.1; empty behind others.
+        """Return " (objective …, bound …)" to print after a relative gap above 0.1, and "" for others.
 
-        A relative gap is at most 2 where the objective and its bound differ in sign, however far the two are apart.
+        If objective and bound differ in sign, the relative gap is at most 2, and does not show how far apart they are.
         """
-        if self.lower_bound is None or self.relative_gap is None or self.relative_gap <= WIDE:
+        if self.lower_bound is None or self.relative_gap is None or self.relative_gap <= MIN_GAP_SIDES:
             return ""
         return f" (objective {self.objective:.3g}, bound {self.lower_bound:.3g})"
 
     def within(self, tol: float) -> bool:
-        """Whether a relative gap of at most ``tol`` is certified: as computed, and with what may be rounded away."""
+        """Whether a relative gap of at most ``tol`` is certified, with its rounding error included."""
         return self.reaches(tol) and (self.relative_gap or 0.0) + (self.relative_rounding or 0.0) <= tol
 
     def reaches(self, tol: float) -> bool:
-        """Whether the relative gap as computed is at most ``tol``: where a solver has no more to do in float64."""
+        """Whether the computed relative gap is at most ``tol``: then a solver in float64 can stop."""
         return self.relative_gap is not None and self.relative_gap <= tol
 
     def is_near_feasible(self, tol: float) -> bool:
-        """Whether the α that was given lies near the feasible set: within √tol of its size, as f is quadratic.
+        """Whether the given α is near the feasible set: within √tol of its size, since f is quadratic.
 
-        Without this a flow that meets its equality only at rest would end where its projection is lucky.
+        A flow that meets its equality only at rest must not end because one of its projections is good by chance.
         """
         return self.projection_distance <= math.sqrt(tol * float(self.alpha @ self.alpha))
 
@@ -255,13 +260,13 @@ class Certificate:
 
 
 def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
-    """Certify any α for a problem, from these two alone.
+    """Return the certificate of any α for a problem, computed from these two alone.
 
     Parameters
     ----------
     problem : DualProblem
     alpha : array of shape (n,)
-        Feasible or not; it is projected first, since an infeasible α can show a small or negative gap.
+        Feasible or not; it is projected first, since an infeasible α can have a small or negative gap.
 
     Returns
     -------
@@ -287,20 +292,19 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
 
 
 class Certifier:
-    """Certificates of one problem, by products Qα of its own, of kernel values that it computed itself: in float64, but
-    for signs of which float32 leaves no doubt (`Screen`).
+    """Makes certificates of one problem, from kernel values and products Qα that it computes itself.
 
-    Its workspace no solver sees. Of certificates the last is kept with its product, and the last product from scratch.
+    Solvers have no access to its workspace. Products are in float64, except entries whose signs float32 determines
+    (`Screen`). The last certificate and product are cached.
 
     Attributes
     ----------
     problem : DualProblem
-        The one given, `centred`: products and ρ are this one's. Multipliers and biases of certificates are those of
-        the one given.
+        The given problem, `centred`: products and ρ refer to it. Multipliers and biases of certificates are those of
+        the given problem.
     workspace : Workspace
-        For what follows a solver: support set, refinement.
+        Also used after a solver: for the support set and the refinement.
     products : Products
-        Its own.
     """
 
     def __init__(self, problem: DualProblem) -> None:
@@ -310,30 +314,33 @@ class Certifier:
 
     @classmethod
     def of(cls, workspace: Workspace) -> Certifier:
-        """One that shares a solver's workspace, for a refinement within a run: its certificates are no evidence."""
-        judge = object.__new__(cls)
-        judge._begin(workspace, workspace)
-        judge.workspace, judge.products = workspace, Products(workspace)
-        return judge
+        """Return a certifier that shares a solver's workspace, for a refinement within a run.
+
+        Its certificates are no independent evidence.
+        """
+        certifier = object.__new__(cls)
+        certifier._begin(workspace, workspace)
+        certifier.workspace, certifier.products = workspace, Products(workspace)
+        return certifier
 
     def _begin(self, problem: DualProblem, given: DualProblem | None) -> None:
-        """Before the first certificate; ``given`` is what this problem is the centred form of, if not itself."""
+        """Set the attributes of an empty cache; ``problem`` is ``given`` itself or its centred form."""
         self.problem, self._moved = problem, problem is not given
-        self._last: tuple[Certificate, NDArray, NDArray] | None = None  # with its point and product
-        self._told: tuple[NDArray, Certificate] | None = (
-            None  # the weights that were handed in for it, and what they make
-        )
+        #: The last certificate, the α it is about, and its Qα.
+        self._last: tuple[Certificate, NDArray, NDArray] | None = None
+        #: The weights of features that were tried for it, and the better of the two certificates.
+        self._last_primal: tuple[NDArray, Certificate] | None = None
         self._Q: NDArray | None = None  # for quick certificates
         self._given = np.empty(0)
-        self._timed = 0, 0.0  # points with weight when the speed of a product was measured, seconds an entry
+        self._timed = 0, 0.0  # points with weight when the speed of a product was measured, seconds per kernel value
 
     @property
     def psd(self) -> SpectrumEvidence:
-        """Evidence that Q is positive semidefinite."""
+        """Return the evidence that Q is positive semidefinite."""
         return self.workspace.psd
 
     def shift(self, alpha: NDArray, primal: NDArray | None = None) -> float:
-        """What a multiplier of `problem` is less than that of the problem given, at α, or at weights of features."""
+        """Return the multiplier of the given problem minus that of the centred one, at α or at weights ``primal``."""
         if not self._moved:
             return 0.0
         problem = self.problem
@@ -343,7 +350,7 @@ class Certifier:
         return problem.scale * problem.gram.constant(problem.reading.coefficients(problem, alpha, 0.0), problem.d)
 
     def rho(self, certificate: Certificate) -> NDArray:
-        """Qα − p − νe of the α a certificate is about."""
+        """Return Qα − p − νe of the α that a certificate is about."""
         alpha, w = certificate.alpha, certificate.primal
         rho: NDArray = (
             self.compute(alpha) if w is None else primal_product(self.problem, alpha, w)[0]
@@ -355,49 +362,62 @@ class Certifier:
         return rho
 
     def seconds(self, alpha: NDArray) -> float:
-        """About how long a certificate of α takes: that of Qα from scratch, at the speed of some entries of it."""
+        """Return about how many seconds a certificate of α takes: those of Qα from scratch, from the time of a part."""
         problem, gram = self.problem, self.problem.gram
         some = np.flatnonzero(alpha)
         weights = len(some) if problem.idx is None else int(np.count_nonzero(np.bincount(problem.idx[some])))
-        if self.workspace.gram.has_whole or gram.work(weights) <= TIMED:
+        if self.workspace.gram.has_dense or gram.product_cost(weights) <= MIN_VALUES_TIMED:
             return 0.0
-        if weights > FASTER * self._timed[0]:
-            rows = np.linspace(0, problem.n - 1, max(1, TIMED // weights)).astype(np.intp)
+        if weights > REMEASURE_RATIO * self._timed[0]:
+            rows = np.linspace(0, problem.n - 1, max(1, MIN_VALUES_TIMED // weights)).astype(np.intp)
             with clock.at_leisure():
-                # Of the problem, not of the workspace: what that keeps, and so last bits, must not be up to a limit.
+                # By the problem, not the workspace, whose caches, and with them last bits, must not depend on a limit.
                 problem.product(alpha, rows[:1])
                 begun = time.monotonic()
                 problem.product(alpha, rows)
-            self._timed = weights, (time.monotonic() - begun) / gram.work(weights, len(rows))
-        return ROOM * gram.work(weights) * self._timed[1]
+            self._timed = weights, (time.monotonic() - begun) / gram.product_cost(weights, len(rows))
+        return TIME_MARGIN * gram.product_cost(weights) * self._timed[1]
 
     def compute(self, alpha: NDArray) -> NDArray:
-        """Qα, shape (n,), as `Products` makes it."""
+        """Return Qα, shape (n,), from `Products`."""
         return self.products.of(alpha)
 
     def certify(self, alpha: ArrayLike, quick: bool = False, primal: NDArray | None = None) -> Certificate:
-        """As the function `certify`; ``quick``, up to last bits, where many are to come: a small Q is formed.
-        ``primal`` are weights of the features that may make a better bound than α, of any origin."""
+        """Return the certificate of any α, as the function `certify`.
+
+        Parameters
+        ----------
+        alpha : array of shape (n,)
+        quick : bool, default=False
+            For many certificates of a small problem: form the dense Q, and use it. The last bits may differ.
+        primal : array of shape (m,), optional
+            Weights of the features, of any origin, that may give a better bound than α.
+
+        Raises
+        ------
+        ProblemError
+            α has the wrong shape, or NaN or infinite entries.
+        """
         problem, given = self.problem, np.array(alpha, dtype=float)
         if given.shape != (problem.n,):
             raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")
         if not np.isfinite(given).all():
             raise ProblemError("alpha contains NaN or infinity")
-        if quick and problem.n <= WHOLE_UP_TO:
+        if quick and problem.n <= MAX_N_DENSE:
             self._Q = problem.dense() if self._Q is None else self._Q
             projection = problem.project(given)
             return self._by_primal(self._certify(given, projection, self._Q @ projection), given, projection, primal)
         if self._last is None or not np.array_equal(given, self._given):
-            projection = immutable(problem.project(given))  # held once, by the certificate and by the products
+            projection = immutable(problem.project(given))  # one array for the certificate and for the products
             made = self._certify(given, projection, self.compute(projection))
             self.products.keep(*made[1:])
             self._given, self._last = given, made
-            self._told = None
+            self._last_primal = None
         if primal is None:
             return self._last[0]
-        if self._told is None or not np.array_equal(primal, self._told[0]):
-            self._told = primal, self._by_primal(self._last, given, problem.project(given), primal)
-        return self._told[1]
+        if self._last_primal is None or not np.array_equal(primal, self._last_primal[0]):
+            self._last_primal = primal, self._by_primal(self._last, given, problem.project(given), primal)
+        return self._last_primal[1]
 
     def _by_primal(
         self,
@@ -406,14 +426,14 @@ class Certifier:
         projection: NDArray,
         w: NDArray | None,
     ) -> Certificate:
-        """The certificate that is made, or one by weights of the features, if that leaves less of a gap in doubt."""
+        """Return the given certificate, or one with the bound of weights w if its gap plus rounding is smaller."""
         problem, (certificate, point, Qa) = self.problem, made
         fits = w is not None and problem.gram.is_linear and not problem.kind.may_be_unbounded
-        if not fits or problem.kind is Kind.AFFINE or certificate.gap is None or certificate.within(SURE):
+        if not fits or problem.kind is Kind.AFFINE or certificate.gap is None or certificate.within(MIN_GAP_PRIMAL):
             return certificate
         assert w is not None  # for the type checker
         w = immutable(w)
-        # Kernel values of such points have lost the digits that f needs: Qα by way of Σσαx.
+        # Qα by way of Σσαx: kernel values of such points have lost the digits that f needs.
         v = expanded(problem, point)
         Qa, (product, square) = primal_product(problem, point, v)[0], primal_product(problem, point, w)
         bound = dual_bound(problem, point, product, square)
@@ -421,25 +441,30 @@ class Certifier:
         shift = self.shift(point, w)
         level = level_of(problem, product)
         made_by_w = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, lost, level)
-        return replace(made_by_w, primal=w) if _in_doubt(made_by_w) < _in_doubt(certificate) else certificate
+        return replace(made_by_w, primal=w) if _largest_gap(made_by_w) < _largest_gap(certificate) else certificate
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
-        """Of an α feasible for `problem` within other bounds (`DualProblem.within`), whose Qα was made from scratch."""
-        judge = object.__new__(Certifier)
-        judge._begin(problem, problem)
-        judge.workspace = Workspace(problem, self.workspace.gram, self.psd)
-        return judge._certify(alpha, alpha, Qa)[0]
+        """Return the certificate of a feasible α of ``problem``, which is `problem` with other bounds.
+
+        ``problem`` comes from `DualProblem.within`; ``Qa`` is Qα from scratch.
+        """
+        certifier = object.__new__(Certifier)
+        certifier._begin(problem, problem)
+        certifier.workspace = Workspace(problem, self.workspace.gram, self.psd)
+        return certifier._certify(alpha, alpha, Qa)[0]
 
     def _certify(self, given: NDArray, projection: NDArray, Qa: NDArray) -> tuple[Certificate, NDArray, NDArray]:
-        """The certificate, the α it is about, and its Qα."""
+        """Return the certificate, the α it is about, and its Qα."""
         point, Qa, bound = self._bound(projection, Qa)
         level, shift = level_of(self.problem, Qa), self.shift(point)
         made = certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, shift, level=level)
         return made, point, Qa
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
-        """What a product from anywhere, a rough one for one, says of a feasible α: relative gap, and ρ = Qα − p − νe;
-        of a hard margin's α, of the best point on its ray."""
+        """Return the relative gap and ρ = Qα − p − νe of a feasible α, from a product of any origin, also a rough one.
+
+        For a hard margin they are those of the best point on the ray of α.
+        """
         problem = self.problem
         point, Qa, (lower_bound, interval) = self._bound(alpha, Qa)
         objective, rho = 0.5 * float(point @ Qa) - float(problem.p @ point), Qa - problem.p
@@ -450,12 +475,12 @@ class Certifier:
         return gaps(objective, lower_bound)[1], rho
 
     def gap(self, alpha: NDArray, Qa: NDArray) -> float:
-        """The absolute gap that a product from anywhere says of a feasible α."""
+        """Return the absolute gap of a feasible α, from a product of any origin."""
         point, Qa, (lower_bound, _) = self._bound(alpha, Qa)
         return gaps(0.5 * float(point @ Qa) - float(self.problem.p @ point), lower_bound)[0]
 
     def _bound(self, point: NDArray, Qa: NDArray) -> tuple[NDArray, NDArray, tuple[float, Interval | None]]:
-        """The best point on the ray of α (hard margins), its Qα, the best lower bound and its multipliers."""
+        """Return the best point on the ray of α (hard margins), its Qα, the best lower bound and its multipliers."""
         problem = self.problem
         if problem.kind.may_be_unbounded and (bound := hard_margin_bound(problem, point, Qa)) is not None:
             return bound[0] * point, bound[0] * Qa, bound[1:]
@@ -464,11 +489,11 @@ class Certifier:
         return point, Qa, dual_bound(problem, point, Qa)
 
 
-def _in_doubt(certificate: Certificate) -> float:
-    """The gap and what rounding may hide of it, absolute; ∞ where there is none."""
-    return (
-        math.inf if certificate.gap is None or certificate.rounding is None else certificate.gap + certificate.rounding
-    )
+def _largest_gap(certificate: Certificate) -> float:
+    """Return the gap plus its rounding error, absolute; ∞ if there is no gap."""
+    if certificate.gap is None or certificate.rounding is None:
+        return math.inf
+    return certificate.gap + certificate.rounding
 
 
 def certificate_of(
@@ -483,10 +508,25 @@ def certificate_of(
     lost: float | None = None,
     level: float | None = None,
 ) -> Certificate:
-    """What an α is worth, of which ``projection`` is the feasible one and ``point`` the best on its ray, given Qα of
-    that, the bound it makes and the multipliers that give it; ``shift`` is as of `Certifier.shift`, ``lost``
-    what rounding may hide of the gap, where that is not `rounding` of Qα, and ``level`` the multiplier of a second
-    equality."""
+    """Return the certificate of an α, from its product and bound.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    psd : SpectrumEvidence
+    given, projection, point : arrays of shape (n,)
+        α as given, its projection onto the feasible set, and the best point on the ray of that.
+    Qa : array of shape (n,)
+        Q times ``point``.
+    bound : tuple
+        The lower bound, and the interval of multipliers that give it, or None.
+    shift : float, default=0
+        As from `Certifier.shift`.
+    lost : float, optional
+        The rounding error of the gap, if not that of Qα (`bounds.rounding`).
+    level : float, optional
+        The multiplier of a second equality.
+    """
     (lower_bound, interval), quadratic, away = bound, float(point @ Qa), given - projection
     objective = 0.5 * quadratic - float(problem.p @ point)
     gap = relative_gap = None
@@ -494,9 +534,7 @@ def certificate_of(
     if lost is not None:
         gap, relative_gap = gaps(objective, lower_bound, lost, contradiction(problem.gram))
         if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
-            relative_gap = lost = (
-                0.0  # both are 0 as far as float64 tells: the ball around copies of one point, for one
-            )
+            relative_gap = lost = 0.0  # both are 0 to round-off: for example the ball around copies of one point
     nu = None if interval is None else 0.5 * (interval[0] + interval[1])
     radius = problem.reading.radius(problem, quadratic, nu)
     if nu is not None and interval is not None and shift:

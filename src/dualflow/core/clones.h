@@ -1,7 +1,7 @@
-/* CLONES before a function: one binary for every x86-64, the loader picks the widest vectors the machine has.
+/* CLONES before a function compiles it for several x86-64 levels; the loader picks the widest vectors of the machine.
  *
- * The levels are named by architecture, not by model: "arch=skylake-avx512" is passed over by other makers' chips,
- * and "avx2" comes without fused multiply-add. */
+ * The levels are named by architecture, not by model: processors of other makers do not match "arch=skylake-avx512",
+ * and "avx2" does not include fused multiply-add. */
 #ifndef DUALFLOW_CLONES_H
 #define DUALFLOW_CLONES_H
 
@@ -10,7 +10,7 @@
 
 typedef ptrdiff_t Index; /* long has 32 bits on Windows */
 
-/* Not with musl: its loader picks nothing. */
+/* Not with musl, whose loader does not choose between clones. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
 #define CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else

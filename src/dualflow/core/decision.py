@@ -1,4 +1,4 @@
-"""From a certified α to the decision function."""
+"""The decision function of a certified α: its coefficients, feature weights and values."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ __all__ = ["coefficients", "decision_values", "feature_weights"]
 
 
 def coefficients(problem: DualProblem, certificate: Certificate) -> NDArray:
-    """Weight of every *point* of the Gram in the decision function, shape (gram.n,).
+    """Return the weight of each *point* of the Gram in the decision function, shape (gram.n,).
 
-    σᵢαᵢ summed over repeated rows; for L2-SVM the usual dual variables, σᵢμᵢ/(μᵀQμ) (Bauckhage 2).
+    It is the sum of σᵢαᵢ over the variables of the point; for L2-SVM the usual dual variables, σᵢμᵢ/(μᵀQμ)
+    (Bauckhage 2).
     """
     posed = problem if certificate.level is None else problem.at_level(certificate.level)
     return problem.reading.coefficients(posed, certificate.alpha, certificate.quadratic, certificate.multiplier)
 
 
 def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray | None:
-    """The weights of the features that predict, shape (m,), where the certificate is by such; None where they are those
-    that the `coefficients` make."""
+    """Return the weights of the features that predict, shape (m,), or None if the `coefficients` predict.
+
+    There are such weights if the certificate has a bound from them (`Certificate.primal`).
+    """
     if certificate.primal is None:
         return None
     posed = problem if certificate.level is None else problem.at_level(certificate.level)
@@ -32,10 +35,10 @@ def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray |
 
 
 def decision_values(problem: DualProblem, certificate: Certificate, Z: ArrayLike) -> NDArray:
-    """What a certified α says of new points Z of shape (k, m): values of shape (k,).
+    """Return the decision function of a certified α at new points Z of shape (k, m): values of shape (k,).
 
-    Σ wᵢk(z, xᵢ) + b with the `coefficients` w and the certificate's bias; for the data description
-    R² − ‖φ(z) − Σ αᵢφ(xᵢ)‖² (Howell 23). Positive is the class of σ = +1, or inside.
+    It is Σ wᵢk(z, xᵢ) + b, with the `coefficients` w and the certificate's bias; for the data description
+    R² − ‖φ(z) − Σ αᵢφ(xᵢ)‖² (Howell 23). A positive value means the class of σ = +1, or inside.
     """
     weights, posed = coefficients(problem, certificate), problem.centred()
     if (w := feature_weights(problem, certificate)) is not None:

@@ -1,4 +1,4 @@
-"""What a checkpoint must belong to: digests of a run's problem, generator and start."""
+"""Digests of the problem, random generator and start of a run: a checkpoint resumes only with equal ones."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from .sparse_points import SparsePoints
 
 __all__ = ["fingerprint", "seed_of", "start_of"]
 
-#: Kernel rows that stand for the code of a callable, and to how many decimals of the largest entry: another machine's
-#: libraries may round the last few differently.
-PROBES, DECIMALS = 16, 8
+#: Kernel rows that are hashed for a callable, instead of its code.
+PROBE_ROWS = 16
+#: Decimals of these rows that are hashed, relative to the largest entry: libraries of another machine may round the
+#: last digits differently.
+PROBE_DECIMALS = 8
 
 
 def fingerprint(problem: DualProblem) -> str:
-    """Digest of the numbers that define a problem; a checkpoint resumes only on the same one.
+    """Return a digest of the numbers that define a problem; a checkpoint resumes only the same problem.
 
-    A kernel that is a callable is known by what it returns: its diagonal, and some rows.
+    For a callable kernel, its diagonal and some rows are hashed.
     """
     digest, gram, X = hashlib.sha256(), problem.gram, problem.gram.X
     name = gram.kernel if isinstance(gram.kernel, str) else "callable"
@@ -47,16 +49,16 @@ def fingerprint(problem: DualProblem) -> str:
 
 
 def _probes(gram: Gram) -> NDArray:
-    """The diagonal and rows at even distances, of shape (rows + 1, n), in units that are counted."""
-    J = np.unique(np.linspace(0, gram.n - 1, PROBES).astype(np.intp))
+    """Return the diagonal and evenly spaced rows, rounded to integers, followed by their largest entry."""
+    J = np.unique(np.linspace(0, gram.n - 1, PROBE_ROWS).astype(np.intp))
     values = np.vstack([gram.diag(), gram.rows(J)])
     largest = float(np.abs(values).max()) or 1.0
-    # + 0 makes the negative zero the other one.
-    return np.concatenate([np.rint(values / largest * 10.0**DECIMALS).ravel() + 0.0, [float(f"{largest:.7e}")]])
+    # Adding 0 turns −0 into 0.
+    return np.concatenate([np.rint(values / largest * 10.0**PROBE_DECIMALS).ravel() + 0.0, [float(f"{largest:.7e}")]])
 
 
 def seed_of(random_state: Any) -> int | str | None:
-    """What stands for a ``random_state``: an integer or None itself, else the state of its generator."""
+    """Return the provenance of a ``random_state``: an integer or None itself, or a digest of the generator's state."""
     if random_state is None:
         return None
     if isinstance(random_state, (int, np.integer)):
@@ -67,5 +69,5 @@ def seed_of(random_state: Any) -> int | str | None:
 
 
 def start_of(warm: NDArray | None) -> str | None:
-    """What stands for a given start."""
+    """Return a digest of a given start, or None without one."""
     return None if warm is None else hashlib.sha256(np.ascontiguousarray(warm).tobytes()).hexdigest()[:16]

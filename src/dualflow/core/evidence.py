@@ -1,4 +1,4 @@
-"""When a measured result is evidence for its circuits: held against the same run on devices that know nothing."""
+"""Whether a measured result is evidence for its circuits: it is compared with control devices that ignore them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 __all__ = ["CONTROLS", "EVIDENCE", "Ending", "margin", "margin_text"]
 
-#: Devices that know nothing of the circuit. A result that cannot be told from either's is no evidence.
+#: Control devices, whose outcomes do not depend on the circuit. A result like that of one of them is no evidence.
 CONTROLS = ("null", "control:random")
-#: Times fewer circuits, or times nearer, that a result is to be told from its controls.
+#: Least `margin` of a result over its controls that counts as evidence.
 EVIDENCE = 5.0
-#: Excess that takes no device: that of α = 0. How much farther off a control ends says nothing of the circuits.
-UNTOUCHED = 1.0
-#: Margins beyond that are written as it: larger ones say no more.
-MOST = 1000.0
+#: Excess of α = 0, which needs no device. A control that ends farther off counts as ending there.
+EXCESS_OF_ZERO = 1.0
+#: Largest margin that is printed; larger ones are printed as "> 1000×".
+MAX_MARGIN_SHOWN = 1000.0
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,24 @@ class Ending:
 
 
 def margin(own: Ending, control: Ending, level: float) -> float:
-    """How many times fewer circuits a run needed than its control, or how many times nearer it ended: the larger.
+    """Return the ratio of a control's excess to a run's, or of its circuits to the run's, the larger of the two.
 
-    Circuits count where the run reached its tolerance; a control that did not would have needed more than it took. A
-    control that ends beyond an excess of 1, where α = 0 is, counts as there: 5 times nearer begins at 0.2.
+    Circuits count if the run reached its tolerance; a control that did not would have needed more than it used. A
+    control with an excess above 1, that of α = 0, counts as having 1, so a ratio of 5 needs an excess of at most 0.2.
 
     Parameters
     ----------
     own, control : Ending
     level : float > 0
-        Excess below which nearer is luck: the tolerance, or what the shots leave of the exact optimum.
+        Excess below which differences are chance: the tolerance, or the excess of the optimum sampled with the shots.
     """
-    nearer = max(min(control.excess, UNTOUCHED), level) / max(own.excess, level)
+    nearer = max(min(control.excess, EXCESS_OF_ZERO), level) / max(own.excess, level)
     fewer = control.circuits / own.circuits if own.reached and own.circuits and control.circuits else 0.0
     return max(nearer, fewer)
 
 
 def margin_text(times: float) -> str:
-    """A margin as tables show it: "no evidence" below `EVIDENCE`."""
+    """Return a margin as text for tables: "no evidence" below `EVIDENCE`."""
     if not times >= EVIDENCE:
         return "no evidence"
-    return f"{times:.0f}×" if times < MOST else f"> {MOST:.0f}×"
+    return f"{times:.0f}×" if times < MAX_MARGIN_SHOWN else f"> {MAX_MARGIN_SHOWN:.0f}×"

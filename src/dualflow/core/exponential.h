@@ -1,7 +1,7 @@
-/* exp(x) for x ≤ 0, without a branch, so that a loop over it vectorises; 0 where the result would be denormal.
+/* exp(x) for x ≤ 0 without a branch, so that loops over it vectorise; 0 where the result would be denormal.
  *
- * Cody-Waite reduction x = k ln 2 + r, |r| ≤ ln(2)/2, with k rounded by the shift of a large number; then Taylor's
- * polynomial in r, to the last bit of the type (relative error 2e-7 and 4e-16). */
+ * Cody-Waite reduction x = k ln 2 + r, |r| ≤ ln(2)/2, where adding a large number rounds k; then the Taylor polynomial
+ * in r, accurate to the last bit of the type (relative error 2e-7 in float, 4e-16 in double). */
 #ifndef DUALFLOW_EXPONENTIAL_H
 #define DUALFLOW_EXPONENTIAL_H
 
@@ -34,7 +34,7 @@ static ALWAYS_INLINE double exp_double(double x)
     x = dead ? -708.0 : x;
     double shifted = x * 1.4426950408889634 + 6755399441055744.0, k = shifted - 6755399441055744.0;
     double r = x - k * 6.93147180369123816490e-01 - k * 1.90821492927058770002e-10;
-    /* Estrin's scheme: Horner's would be one long chain. */
+    /* Estrin's scheme: in Horner's each step would wait for the one before. */
     double r2 = r * r, r4 = r2 * r2;
     double p0 = 1.0 + r, p1 = 1.0 / 2 + r * (1.0 / 6), p2 = 1.0 / 24 + r * (1.0 / 120);
     double p3 = 1.0 / 720 + r * (1.0 / 5040), p4 = 1.0 / 40320 + r * (1.0 / 362880);

@@ -1,8 +1,8 @@
-"""Few columns that make a kernel matrix: F of shape (n, r) with K = FFᵀ, or nearly.
+"""Low-rank factors of a kernel matrix: F of shape (n, r) with K = FFᵀ, up to round-off.
 
-The points themselves for the linear kernel, monomials for a polynomial one (Fine & Scheinberg 2001, section 4, for the
-others): a Cholesky factorisation with the largest pivots first, which stops where what is left of the diagonal is
-round-off, and gives up where that takes too many columns.
+F has the points themselves for the linear kernel and monomials for a polynomial one. For others it comes from a
+Cholesky factorisation with the largest pivots first (Fine & Scheinberg 2001, section 4). It stops when the rest of the
+diagonal is round-off, and returns None if that takes too many columns.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from .sparse_points import SparsePoints
 
 __all__ = ["Features", "features_of", "pivoted_features", "rank_by_kernel", "scales_apart"]
 
-#: What may be left of the diagonal of K, as a part of its largest entry: the certificate of an answer is on K itself.
-LEFT = 1e-14
-#: Points of a sample whose rank says whether that of all may be low, and pivots taken at a time.
-SAMPLE, PANEL = 1024, 32
-#: The part of a panel's largest pivot down to which others are taken: round-off of its columns grows by the inverse.
-DEEP = 1e-6
+#: Rest of the diagonal of K at which the factorisation stops, relative to its largest entry. Certificates use K itself.
+DIAGONAL_TOL = 1e-14
+#: Points of a sample that is factorised first: if its rank is high, so is that of all points.
+SAMPLE_POINTS = 1024
+#: Pivots of a panel.
+PANEL_PIVOTS = 32
+#: Least pivot of a panel, relative to its largest: round-off of the columns grows with the inverse.
+MIN_PIVOT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Features:
     points : array of shape (n, r)
     center : array of shape (r,) or None
     are_points : bool
-        Whether these are the coordinates of the points themselves: weights of them are those of a linear model.
+        Whether these are the coordinates of the points themselves, so that weights of them are a linear model.
     """
 
     points: NDArray
@@ -47,12 +49,12 @@ class Features:
 
     @property
     def rank(self) -> int:
-        """Columns, r."""
+        """Number r of columns."""
         return int(self.points.shape[1])
 
 
 def rank_by_kernel(gram: KernelMatrix) -> int | None:
-    """How many columns the kernel needs whatever the points; None where that is not known, or infinite."""
+    """Return the number of columns that suffice for any points, or None if it is not known or infinite."""
     if callable(gram.kernel) or not gram.is_psd_by_kernel or gram.kernel == "rbf":
         return None
     m = int(gram.X.shape[1])
@@ -63,14 +65,14 @@ def rank_by_kernel(gram: KernelMatrix) -> int | None:
 
 
 def scales_apart(X: NDArray) -> float:
-    """The largest by the smallest spread of the columns of points, of those that have any."""
+    """Return the ratio of the largest to the smallest standard deviation of the columns, without constant ones."""
     spread = X.std(axis=0)
     spread = spread[spread > 0]
     return float(spread.max() / spread.min()) if len(spread) else 1.0
 
 
 def features_of(gram: KernelMatrix, most: int) -> Features | None:
-    """F of a kernel matrix with up to ``most`` columns; None where it needs more, or might."""
+    """Return F of a kernel matrix with at most ``most`` columns, or None if it needs, or may need, more."""
     rank = rank_by_kernel(gram)
     if rank is None:
         return pivoted_features(gram, most)
@@ -83,7 +85,7 @@ def features_of(gram: KernelMatrix, most: int) -> Features | None:
 
 
 def _monomials(X: NDArray, gram: KernelMatrix) -> NDArray:
-    """Columns whose inner products are (γ⟨x, z⟩ + coef0)^degree: by the multinomial theorem, a monomial each."""
+    """Return columns with inner products (γ⟨x, z⟩ + coef0)^degree: one monomial each, by the multinomial theorem."""
     degree, columns = int(gram.degree), []
     powers = range(degree + 1) if gram.coef0 else (degree,)
     for k in powers:
@@ -98,23 +100,28 @@ def _monomials(X: NDArray, gram: KernelMatrix) -> NDArray:
 
 
 def pivoted_features(gram: KernelMatrix, most: int) -> Features | None:
-    """F by Cholesky with pivoting; None where K needs more than ``most`` columns. K must be positive semidefinite."""
-    if gram.n > 2 * SAMPLE and len(_pivots(gram, np.arange(0, gram.n, gram.n // SAMPLE), most)[1]) == 0:
-        return None
+    """Return F by Cholesky with pivoting, or None if K needs more than ``most`` columns.
+
+    K must be positive semidefinite.
+    """
+    if gram.n > 2 * SAMPLE_POINTS:
+        sample = np.arange(0, gram.n, gram.n // SAMPLE_POINTS)
+        if len(_pivots(gram, sample, most)[1]) == 0:
+            return None
     found, pivots = _pivots(gram, np.arange(gram.n), most)
     return Features(found) if len(pivots) else None
 
 
 def _pivots(gram: KernelMatrix, J: NDArray, most: int) -> tuple[NDArray, NDArray]:
-    """F of points J and which of them were its pivots; none where that takes more than ``most``."""
+    """Return F of points J and the indices of its pivots among them; no columns if it needs more than ``most``."""
     left, rank, chosen = gram.diag()[J], 0, np.empty(0, dtype=np.intp)
-    tolerance, F = LEFT * float(left.max()), np.empty((len(J), most))
+    tolerance, F = DIAGONAL_TOL * float(left.max()), np.empty((len(J), most))
     while float(left.max()) > tolerance:
         look()
-        panel = np.argsort(-left, kind="stable")[:PANEL]
+        panel = np.argsort(-left, kind="stable")[:PANEL_PIVOTS]
         columns = gram.block(J, J[panel])
         columns -= F[:, :rank] @ F[panel, :rank].T
-        enough = max(tolerance, DEEP * float(columns[panel, np.arange(len(panel))].max()))
+        enough = max(tolerance, MIN_PIVOT * float(columns[panel, np.arange(len(panel))].max()))
         corner, order, more, _ = scipy.linalg.lapack.dpstrf(columns[panel], tol=enough, lower=1)
         if rank + more > most:
             return F[:, :0], chosen[:0]

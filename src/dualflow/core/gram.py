@@ -1,9 +1,8 @@
-"""The Gram matrix of a data set, as a value: its points and its kernel, nothing that was computed from them before.
+"""Kernel matrices of points, computed on request, a block at a time.
 
-Kernel values of some points, computed where they are asked for, a block at a time.
-
-What all kernel matrices share, whether they are values (`Gram`), keep what they computed (`KeptGram`), or gain and
-lose points (`GrowingGram`).
+`KernelMatrix` holds what all of them share: rows, blocks, products and kernel values of new points. `Gram` is the
+immutable one that users make: points and a kernel, no computed values. `KeptGram` (`kernel_cache`) also caches what it
+computed, and `GrowingGram` (`growing`) gains and loses points.
 """
 
 from __future__ import annotations
@@ -34,35 +33,43 @@ from .kernel_functions import (
     read_again,
     squared_lengths,
 )
-from .radial import FEW_FEATURES, MANY, RadialPoints, radial_product
+from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, filled, immutable, immutable_rows, in_parts
 from .runtime.clock import look
 from .runtime.memory import check_block, check_memory, picked
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
 
-__all__ = ["BLOCK_ENTRIES", "ESTIMATE_FROM", "Gram", "KernelMatrix", "measured", "reach"]
+__all__ = ["BLOCK_ENTRIES", "MIN_POINTS_SEPARATE", "Gram", "KernelMatrix", "measured", "reach"]
 
 
 #: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
 BLOCK_ENTRIES = 1 << 22
-#: Points from which those ready for the radial kernel are made anew for each precision, and for small parts alone.
-ESTIMATE_FROM = 4096
-#: Kernel values of a product from which sums of the points' coordinates are made instead, where the kernel is linear.
-WORTH_A_SUM = 1 << 18
-#: γ‖x‖² from which −γ‖x − z‖² is taken from differences, and from which not in float32. What is lost there, 1e-5 and
-#: 1e-4, is lost between points as far out as that only; data with a few such points must not be slow for them.
-SHARP, SHARP_SINGLE = 1e9, 1000.0
-#: γ‖z‖² of a new point from which its kernel values count as 0, far below the smallest float32; and kernel values
-#: beyond which, or its inverse, none is computed in float32.
-FAR, LARGE_SINGLE = 1e30, 1e12
-#: The part of the largest of many sums that float32 may be wrong by; new points of which some are tried for that, how
-#: many at about most, and how much worse than these the worst of all may be.
-PROMISED, FEW_NEW, TRIED, LOSES = 1e-4, 64, 32, 4
+#: From this many points on, scaled points for the radial kernel are made for each precision, and for small parts alone.
+MIN_POINTS_SEPARATE = 4096
+#: From this many kernel values on, a product with a linear kernel is computed from sums of the features instead.
+MIN_VALUES_SUMMED = 1 << 18
+#: Largest γ‖x‖² for which −γ‖x − z‖² is computed from products; beyond it, from differences. Products lose 1e-5 there,
+#: between points at that distance alone; a few such points in the data must not make all of it slow.
+SHARP = 1e9
+#: Largest γ‖x‖² for which kernel values are computed in float32, which loses 1e-4 there.
+MAX_REACH_FLOAT32 = 1000.0
+#: γ‖z‖² of a new point beyond which its kernel values count as 0: they are far below the smallest float32.
+MAX_REACH_NEW = 1e30
+#: Kernel values beyond this, or below its inverse, are not computed in float32.
+MAX_VALUE_FLOAT32 = 1e12
+#: Error that float32 may make in sums of new points, as a part of half their range.
+MAX_ERROR_FLOAT32 = 1e-4
+#: New points below which float64 is used without a trial.
+MIN_NEW_FLOAT32 = 64
+#: New points that are tried in both precisions, at most.
+TRIAL_POINTS = 32
+#: The largest error among all new points may be this many times the largest one of the trial.
+TRIAL_MARGIN = 4
 
 
 class KernelMatrix:
-    """Kᵢⱼ = k(xᵢ, xⱼ) of n points; subclasses say where the points are, and what is kept.
+    """The kernel matrix Kᵢⱼ = k(xᵢ, xⱼ) of n points; subclasses define where the points are and what is cached.
 
     Attributes
     ----------
@@ -71,10 +78,12 @@ class KernelMatrix:
     kernel, gamma, degree, coef0
         As in `Gram`; ``gamma`` is a number.
     center : array of shape (m,), or None
-        What is subtracted from all points, those of the matrix and new ones, so that data far from the origin do not
-        cancel. The radial kernel depends on differences only; others are changed by it (`is_translatable`).
-    squares, reach : array of shape (n,), float
-        ‖x − center‖², and γ times the largest of them, for the radial kernel.
+        Subtracted from all points, those of the matrix and new ones, to avoid cancellation for data far from the
+        origin. The radial kernel depends on differences only; other kernels change with it (`is_translatable`).
+    squares : array of shape (n,)
+        ‖x − center‖².
+    reach : float
+        γ times the largest of ``squares`` for the radial kernel, else 0.
     """
 
     X: Any
@@ -89,22 +98,24 @@ class KernelMatrix:
     came_sparse: bool = False  # whether X was given as a sparse matrix, however it is held
     _diag: NDArray
 
-    # --- what subclasses may keep ----------------------------------------------------------------
+    # --- what subclasses may cache ---------------------------------------------------------------
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
-        """All points, or some, ready for the radial kernel in float64 or float32."""
+        """Return all points, or points J, scaled for the radial kernel in float64 or float32."""
         return RadialPoints.of(self.X, self.center, self.gamma, dtype, self.squares, J)
 
     def _known(self, entries: int = 0, dtype: type = float) -> NDArray | None:
-        """The whole K, if it is at hand in a precision or a better one, or if so many entries in float64 are the
-        occasion to compute it."""
+        """Return the dense K if it is cached in this precision or a better one, else None.
+
+        A subclass may compute K when ``entries`` more kernel values are requested in float64.
+        """
         return self.X if self.kernel == "precomputed" else None
 
     def count(self, entries: int) -> None:
-        """Take note of kernel entries to be evaluated, and of the time."""
+        """Record that kernel values are about to be computed, and check the time limit."""
         look()
 
-    # --- what there is to know -------------------------------------------------------------------
+    # --- facts -----------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         name = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
@@ -112,20 +123,24 @@ class KernelMatrix:
 
     @property
     def is_psd_by_kernel(self) -> bool:
-        """Whether K is positive semidefinite whatever the data (Mercer), so no spectrum need be looked at."""
+        """Whether K is positive semidefinite for any data (Mercer), so that no eigenvalues are needed to know it."""
         if self.kernel in ("linear", "rbf"):
             return True
         return self.kernel == "poly" and float(self.degree).is_integer() and self.coef0 >= 0
 
     @property
     def is_translatable(self) -> bool:
-        """Whether a translation of all points changes the kernel by u(x) + u(z) alone, which is a constant to whoever
-        sums it with weights whose sum is 0, and nothing to distances: ⟨x,z⟩, and γ⟨x,z⟩ + coef0."""
+        """Whether a translation of all points changes the kernel by u(x) + u(z) alone: ⟨x,z⟩ and γ⟨x,z⟩ + coef0.
+
+        Sums of kernel values with weights that sum to 0 then change by a constant, and distances do not change.
+        """
         return self.kernel == "linear" or (self.kernel == "poly" and self.degree == 1 and self.coef0 >= 0)
 
     def constant(self, weights: NDArray, total: float = 0.0) -> float:
-        """What the centre takes from Σⱼ weightsⱼ k(z, xⱼ) of n weights, for any z, where their sum is 0; if that is
-        another ``total``, what it takes beside total·u(z)."""
+        """Return by how much the centre lowers Σⱼ weightsⱼ k(z, xⱼ) for any z, if the n weights sum to 0.
+
+        If they sum to ``total``, it lowers the sum by this and by total·u(z).
+        """
         if self.center is None or not self.is_translatable:
             return 0.0
         parts = in_parts(self.X, np.flatnonzero(weights))
@@ -134,29 +149,32 @@ class KernelMatrix:
 
     @property
     def is_safe_in_single(self) -> bool:
-        """Whether float32 holds K to 1e-4 of its largest entry; where not, float64 is used and rounded at the end."""
+        """Whether float32 computes K to 1e-4 of its largest entry; else float64 is used and rounded at the end."""
         largest = 1.0 if self.kernel == "rbf" else float(np.abs(self._diag).max())
-        return self.reach <= SHARP_SINGLE and 1 / LARGE_SINGLE <= largest <= LARGE_SINGLE
+        return self.reach <= MAX_REACH_FLOAT32 and 1 / MAX_VALUE_FLOAT32 <= largest <= MAX_VALUE_FLOAT32
 
     @property
     def is_radial(self) -> bool:
-        """Whether `radial_points` may be used: the radial kernel where its product form is accurate."""
+        """Whether the kernel is radial and its product form accurate, so that `radial_points` may be used."""
         return self.kernel == "rbf" and self.reach <= SHARP
 
     @property
     def has_few_features(self) -> bool:
-        """Whether the compiled radial kernel is faster than BLAS and a pass over its result."""
+        """Whether the compiled radial kernel is faster than BLAS followed by a pass over its result."""
         return self.is_radial and self.X.shape[1] <= FEW_FEATURES and not isinstance(self.X, SparsePoints)
 
     def diag(self) -> NDArray:
-        """Kᵢᵢ, shape (n,)."""
+        """Return Kᵢᵢ, shape (n,)."""
         return self._diag.copy()
 
-    # --- K, a piece at a time ----------------------------------------------------------------------
+    # --- parts of K, and products ------------------------------------------------------------------
 
     def rows(self, J: ArrayLike, dtype: type = float, out: NDArray | None = None) -> NDArray:
-        """Rows J of K, shape (len(J), n), in float64 or float32 (at half the cost and 1e-7 relative accuracy); in
-        ``out`` if that is given, row-major and of that precision."""
+        """Return rows J of K, shape (len(J), n), in float64 or float32.
+
+        float32 has half the cost and a relative accuracy of 1e-7. ``out``, if given, receives the rows; it must be
+        row-major and of this precision.
+        """
         J = np.asarray(J, dtype=np.intp)
         known = self._known(self.n * len(J) if dtype is float else 0, dtype)
         if out is not None and self.is_radial and known is None and self._work(dtype) is dtype:
@@ -171,11 +189,11 @@ class KernelMatrix:
         return self._between(J, slice(None), dtype)
 
     def columns(self, J: ArrayLike) -> NDArray:
-        """Columns J of K, shape (n, len(J))."""
+        """Return columns J of K, shape (n, len(J))."""
         return self.rows(J).T
 
     def block(self, rows: ArrayLike, J: ArrayLike, dtype: type = float) -> NDArray:
-        """The block K[rows, J], shape (len(rows), len(J)), in float64 or float32."""
+        """Return the block K[rows, J], shape (len(rows), len(J)), in float64 or float32."""
         rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
         if (known := self._known(len(rows) * len(J) if dtype is float else 0, dtype)) is not None:
             return picked(known, rows, J, dtype)
@@ -183,7 +201,7 @@ class KernelMatrix:
         return self._between(rows, J, dtype)
 
     def upper_block(self, J: ArrayLike) -> NDArray:
-        """The block K[J, J] in float64, of which what is below the diagonal may be anything: at half the cost."""
+        """Return the block K[J, J] in float64 at half the cost; entries below the diagonal may be arbitrary."""
         J = np.asarray(J, dtype=np.intp)
         if not self.is_radial or self._known() is not None:
             return self.block(J, J)
@@ -192,11 +210,14 @@ class KernelMatrix:
         return self.radial_points(float, J).upper()
 
     def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
-        """K v, shape (n,), or some entries of it, by columns where v is not 0; only the radial kernel in float32."""
+        """Return K v, shape (n,), or the entries ``rows`` of it, from the columns where v is not 0.
+
+        ``dtype`` matters for the radial kernel alone; others are computed in float64.
+        """
         v = np.asarray(v, dtype=float)
         J, height = v.nonzero()[0], self.n if rows is None else len(rows)
-        if self.is_linear and height * len(J) > WORTH_A_SUM and self._known() is None:
-            return self.along(self.summed(v, J), rows)
+        if self.is_linear and height * len(J) > MIN_VALUES_SUMMED and self._known() is None:
+            return self.linear_values(self.weighted_sum(v, J), rows)
         known = self._known(height * len(J) if dtype is float else 0)
         if known is not None and len(J) > self.n // 4 and 8 * height > self.n:
             return known @ v if rows is None else (known @ v)[rows]
@@ -219,28 +240,30 @@ class KernelMatrix:
 
     @property
     def is_linear(self) -> bool:
-        """Whether K = XXᵀ of dense points, so that products need no kernel values."""
+        """Whether K = XXᵀ of dense points, so that products with K need no kernel values."""
         return self.kernel == "linear" and isinstance(self.X, np.ndarray)
 
-    def work(self, columns: int, rows: int | None = None) -> int:
-        """How many kernel values a product with so many columns takes, in all rows or some. Those of a linear kernel
-        need none, but a pass over the points of either."""
+    def product_cost(self, columns: int, rows: int | None = None) -> int:
+        """Return how many kernel values a product with this number of columns takes, in all rows or some.
+
+        A linear kernel takes none, but a pass over the points of the rows and columns: their number is returned.
+        """
         if self.kernel == "linear":
             return (self.n if rows is None else rows) + columns
-        if rows is None and self.is_radial and columns > MANY * self.n:  # values between two columns are made once
+        if rows is None and self.is_radial and columns > MIN_PART_SQUARE * self.n:  # each value is used twice
             return self.n * columns - columns * columns // 2
         return (self.n if rows is None else rows) * columns
 
-    def summed(self, v: NDArray, J: NDArray) -> NDArray:
-        """Σⱼ vⱼxⱼ over points J, less the centre, shape (m,), for a kernel that `is_linear`."""
+    def weighted_sum(self, v: NDArray, J: NDArray) -> NDArray:
+        """Return Σⱼ vⱼ(xⱼ − center) over points J, shape (m,), for a kernel that `is_linear`."""
         total = np.zeros(self.X.shape[1])
         for part in in_parts(self.X, slice(None) if len(J) == self.n else J):
             look()
             total += v[part] @ self._centred(self.X[part])
         return total
 
-    def along(self, w: NDArray, rows: NDArray | None = None) -> NDArray:
-        """⟨w, xᵢ⟩ of the points less the centre, or of some, for a kernel that `is_linear`."""
+    def linear_values(self, w: NDArray, rows: NDArray | None = None) -> NDArray:
+        """Return ⟨w, xᵢ − center⟩ of all points or the given ones, for a kernel that `is_linear`."""
         out = np.empty(self.n if rows is None else len(rows))
         done = 0
         for part in in_parts(self.X, slice(None) if rows is None else rows):
@@ -250,8 +273,11 @@ class KernelMatrix:
             done += len(points)
         return out
 
-    def sizes(self, v: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
-        """Σᵢ|vᵢxᵢ| of each feature and Σ|wx| of each point: the sizes of the terms of `summed` and `along`."""
+    def term_sizes(self, v: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
+        """Return Σᵢ|vᵢxᵢ| of each feature and Σ|wx| of each point.
+
+        They are the sizes of the terms of `weighted_sum` and `linear_values`.
+        """
         features, points, v, w = np.zeros(self.X.shape[1]), np.empty(self.n), np.abs(v), np.abs(w)
         for part in in_parts(self.X, slice(None)):
             look()
@@ -261,7 +287,10 @@ class KernelMatrix:
         return features, points
 
     def full(self, empty: Callable[[tuple[int, int], type], NDArray] = np.empty) -> NDArray:
-        """The whole K, shape (n, n), symmetric to the bit; `ProblemError` where it cannot fit into memory."""
+        """Return the dense K, shape (n, n), symmetric to the bit; a `ProblemError` if it does not fit into memory.
+
+        ``empty(shape, dtype)`` allocates the result.
+        """
         if (known := self._known()) is not None:
             return known
         check_memory(self.n, "the whole kernel matrix", matrices=1)
@@ -273,30 +302,32 @@ class KernelMatrix:
             K[J, rest] = self._between(J, rest, float)
             corner = K[J, J]
             corner[:] = 0.5 * (corner + corner.T)  # BLAS may round the two triangles differently
-            for left in range(J.stop, self.n, 64):  # what is read in strides stays in the cache
+            for left in range(J.stop, self.n, 64):  # 64 rows, read with a stride, stay in the cache
                 K[left : left + 64, J] = K[J, left : left + 64].T
         return K
 
     # --- new points --------------------------------------------------------------------------------
 
     def cross(self, Z: ArrayLike, J: ArrayLike | None = None, dtype: type = float) -> NDArray:
-        """Kernel between new points and points J, or all: shape (len(Z), len(J)), in float64 or float32. With a
-        precomputed kernel, Z is the matrix of kernel values between the new points and *all* n points."""
-        those: NDArray | slice = slice(None) if J is None else np.asarray(J, dtype=np.intp)
-        points, width = alike(Z, self.X), self.n if isinstance(those, slice) else len(those)
+        """Return the kernel between new points and points J, or all: shape (len(Z), len(J)), in float64 or float32.
+
+        With a precomputed kernel, Z is the matrix of kernel values between the new points and *all* n points.
+        """
+        columns: NDArray | slice = slice(None) if J is None else np.asarray(J, dtype=np.intp)
+        points, width = alike(Z, self.X), self.n if isinstance(columns, slice) else len(columns)
         check_block(len(points), width, dtype)
         if self.kernel == "precomputed":
-            return points[:, those].astype(dtype, copy=False)
+            return points[:, columns].astype(dtype, copy=False)
         if callable(self.kernel):
-            return called(self.kernel, points, self.X[those]).astype(dtype, copy=False)
+            return called(self.kernel, points, self.X[columns]).astype(dtype, copy=False)
         if self.reach > SHARP:
-            return from_differences(self._centred(points), self._points(those), self.gamma).astype(dtype, copy=False)
+            return from_differences(self._centred(points), self._points(columns), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
             new, near = self._new_points(points, dtype)
             values: NDArray = np.zeros((len(points), width), dtype=dtype)
-            values[near] = new.kernel(self.radial_points(self._work(dtype), those))
+            values[near] = new.kernel(self.radial_points(self._work(dtype), columns))
             return values
-        return self._of_products(self._centred(points), self._points(those), dtype)
+        return self._of_products(self._centred(points), self._points(columns), dtype)
 
     def expand(
         self,
@@ -306,41 +337,45 @@ class KernelMatrix:
         dtype: type = float,
         beside: NDArray | None = None,
     ) -> NDArray:
-        """Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64. Kernel values are
-        computed in float64 or float32, and never more than a few MB of them at a time; in float32 only where the sums,
-        with what is added ``beside`` them, shape (len(Z),), are good to `PROMISED` of the largest."""
+        """Return Σⱼ weights[j, :] k(z, xⱼ) for new points Z (as in `cross`): shape (len(Z), r), in float64.
+
+        Kernel values are computed a few MB at a time. float32 is used only if a trial with some points shows an error
+        of at most `MAX_ERROR_FLOAT32`, relative to the sums plus ``beside``, shape (len(Z),), which the caller adds.
+        """
         J, W = np.asarray(J, dtype=np.intp), np.asarray(weights, dtype=float)
         points = given_points(Z)
-        if dtype is np.float32 and not self._is_sharp_in_single(points, J, W, beside):
+        if dtype is np.float32 and not self._is_accurate_in_float32(points, J, W, beside):
             dtype = float
         return self._sums(points, J, W, dtype)
 
-    def _is_sharp_in_single(self, points: Any, J: NDArray, W: NDArray, beside: NDArray | None) -> bool:
-        """Whether float32 is enough for `expand`, by some points of which both precisions are tried.
+    def _is_accurate_in_float32(self, points: Any, J: NDArray, W: NDArray, beside: NDArray | None) -> bool:
+        """Whether float32 is accurate enough for `expand`, from some points computed in both precisions.
 
-        What float32 loses grows with the kernel values, and these with the distance from the centre: half of the points
-        tried are the farthest. What is common to all (an intercept takes it away) does not count as the size of a sum.
+        The error of float32 grows with the kernel values, and these with the distance from the centre, so half of the
+        points tried are the farthest. The size of the sums is half their range: a part that all sums share is not
+        counted, since an intercept cancels it.
         """
-        given = callable(self.kernel) or self.kernel == "precomputed"  # float32 would round what was not made in it
-        if given or len(points) < FEW_NEW or not len(J):
+        given = callable(self.kernel) or self.kernel == "precomputed"  # such values are in float64 already
+        if given or len(points) < MIN_NEW_FLOAT32 or not len(J):
             return False
         with np.errstate(over="ignore"):
             squares = squared_lengths(points, self.center)
-        far = np.argpartition(-squares, TRIED // 2)[: TRIED // 2]
-        rows = np.union1d(far, np.arange(TRIED // 2) * len(points) // (TRIED // 2))
+        far = np.argpartition(-squares, TRIAL_POINTS // 2)[: TRIAL_POINTS // 2]
+        rows = np.union1d(far, np.arange(TRIAL_POINTS // 2) * len(points) // (TRIAL_POINTS // 2))
         exact, rough = (self._sums(points[rows], J, W, dtype) for dtype in (float, np.float32))
         with np.errstate(invalid="ignore", over="ignore"):
             error = np.abs(rough - exact).max(axis=0)
-            whole = exact if beside is None else exact + beside[rows, None]
-            size = 0.5 * np.ptp(whole, axis=0)
-            return bool((LOSES * error <= PROMISED * size).all())
+            sums = exact if beside is None else exact + beside[rows, None]
+            size = 0.5 * np.ptp(sums, axis=0)
+            return bool((TRIAL_MARGIN * error <= MAX_ERROR_FLOAT32 * size).all())
 
     def _sums(self, points: Any, J: NDArray, W: NDArray, dtype: type) -> NDArray:
-        """`expand` in one precision."""
+        """Return the sums of `expand`, with kernel values in one precision."""
         out = np.zeros((len(points), W.shape[1]))
         narrow = self.kernel == "precomputed" or isinstance(self.X, SparsePoints)
         height = max(1, BLOCK_ENTRIES // max(1, len(J), 0 if narrow else points.shape[1]))
-        radial = self.radial_points(self._work(dtype), J).ready() if self.is_radial and len(J) else None  # dear: once
+        # Scaled once for all parts: this is expensive.
+        radial = self.radial_points(self._work(dtype), J).ready() if self.is_radial and len(J) else None
         for start in range(0, len(points) if len(J) else 0, height):
             rows = slice(start, start + height)
             if radial is not None:
@@ -352,7 +387,7 @@ class KernelMatrix:
         return out
 
     def self_kernel(self, Z: ArrayLike) -> NDArray:
-        """k(z, z) for new points, shape (len(Z),); not defined for a precomputed kernel."""
+        """Return k(z, z) of new points, shape (len(Z),); a `ProblemError` for a precomputed kernel."""
         points = given_points(Z)
         if self.kernel == "precomputed":
             raise ProblemError("kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel")
@@ -363,17 +398,18 @@ class KernelMatrix:
             return np.array([called(self.kernel, points[i], points[i]).item() for i in one])
         return self._apply(squared_lengths(points, self.center))
 
-    # --- within ------------------------------------------------------------------------------------
+    # --- helpers -----------------------------------------------------------------------------------
 
     def _points(self, J: NDArray | slice, dtype: type = float) -> Any:
-        """Points as kernels of products, in either precision, and differences take them."""
+        """Return the centred points J in one precision, for kernels of products or differences."""
         return self._centred(self.X[J]).astype(dtype, copy=False)
 
     def _centred(self, points: Any) -> Any:
+        """Return points less the centre, if there is one."""
         return points if self.center is None else points - self.center
 
     def _between(self, rows: NDArray | slice, J: NDArray | slice, dtype: type) -> NDArray:
-        """Kernel values between points ``rows`` and J, computed in the precision asked for or a better one."""
+        """Return the kernel values between points ``rows`` and J, computed in the requested precision or float64."""
         height, width = (len(range(self.n)[of] if isinstance(of, slice) else of) for of in (rows, J))
         check_block(height, width, dtype)
         if callable(self.kernel):
@@ -386,45 +422,48 @@ class KernelMatrix:
         return self._of_products(self._points(rows, work), self._points(J, work), dtype)
 
     def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
-        """Kernel values of products between points that are centred (not for "rbf")."""
+        """Return the kernel values between centred points, from their inner products (not for "rbf")."""
         work = self._work(dtype)
         return self._apply(products(A.astype(work, copy=False), B.astype(work, copy=False))).astype(dtype, copy=False)
 
     def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
-        """New points ready for the radial kernel, and which of Z they are: those so far away that their squared
-        length would overflow are left out, for their kernel values are 0."""
+        """Return new points scaled for the radial kernel, and a mask of those of Z that they are.
+
+        Points whose squared length could overflow are left out: their kernel values are 0.
+        """
         squares = squared_lengths(Z, self.center)
         with np.errstate(over="ignore"):
-            near = squares * self.gamma < FAR
+            near = squares * self.gamma < MAX_REACH_NEW
         Z, squares = (Z, squares) if near.all() else (Z[near], squares[near])
         return RadialPoints.of(Z, self.center, self.gamma, self._work(dtype), squares), near
 
     def _work(self, dtype: type) -> type:
-        """The precision to compute in: the one asked for, or float64 where float32 is unsafe."""
+        """Return the precision to compute in: the requested one, or float64 if float32 is inaccurate."""
         return dtype if dtype is float or self.is_safe_in_single else float
 
     def _apply(self, inner: NDArray) -> NDArray:
+        """Return the kernel values of inner products (not for "rbf")."""
         return of_products(inner, str(self.kernel), self.gamma, self.coef0, self.degree)
 
 
-#: The square of the distance from the origin, in units of the variance, from which a mean's last digit is seen in it.
-FAR_OUT = 1e8
-#: Numbers of points up to which they are made ready for the kernel at once, and kept: 8 MB.
-READY = 1 << 20
+#: Largest ‖mean‖², in units of the variance, for which rounding of the mean does not spoil the variance.
+MAX_OFFSET_VARIANCES = 1e8
+#: Numbers of X up to which the points are scaled for the radial kernel in the constructor, and kept: 8 MB.
+MAX_NUMBERS_READY = 1 << 20
 
 
 class Gram(KernelMatrix, Value):
     """Kernel matrix K of n points, with Kᵢⱼ = k(xᵢ, xⱼ).
 
-    A value: X is copied, no attribute can be set and no array be written to, and nothing that is computed is kept
-    (`KeptGram` does that, for the time of a run).
+    Immutable: X is copied, attributes and arrays cannot be changed, and computed kernel values are not kept
+    (`KeptGram` caches them during a run).
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n, m)
-        Data, finite; float64 is used throughout. Any sparse format of scipy; zeros are left out of all that is
-        computed and kept, unless the matrix with its zeros is small, or within 64 MB and faster. A callable is then
-        given CSR arrays.
+        Data, finite; float64 is used throughout. Any sparse format of scipy; zeros are neither stored nor computed
+        with, unless the dense matrix is small, or has at most 64 MB and is faster. A callable kernel then receives
+        CSR arrays.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         Names and formulas are scikit-learn's: ⟨x,z⟩, (γ⟨x,z⟩ + coef0)^degree, exp(−γ‖x−z‖²),
         tanh(γ⟨x,z⟩ + coef0). With "precomputed", X is K itself, symmetric. A callable is
@@ -432,11 +471,11 @@ class Gram(KernelMatrix, Value):
     gamma : {"scale", "auto"} or float > 0, default="scale"
         "scale" is 1/(m · var(X)), "auto" is 1/m, as in scikit-learn.
     degree : float, default=3
-        Degree of "poly"; a whole number, unless γ⟨x,z⟩ + coef0 ≥ 0 for all points, those to come among them.
+        Degree of "poly"; a whole number, unless γ⟨x,z⟩ + coef0 ≥ 0 for all points, also for new ones.
     coef0 : float, default=0.0
         Offset of "poly" and "sigmoid". Mierswa's sigmoid tanh(κ⟨x,z⟩ − δ) (eq. 30) is coef0 = −δ.
     center : array of shape (m,), optional
-        Subtracted from all points by a kernel that `is_translatable`: for problems whose Σσα is fixed.
+        Subtracted from all points if the kernel `is_translatable`: for problems in which Σσα is fixed.
 
     Raises
     ------
@@ -476,7 +515,7 @@ class Gram(KernelMatrix, Value):
         if kernel == "precomputed":
             points = check_precomputed(points)
         if center is not None and is_sparse(X):
-            raise ProblemError("center: sparse points keep their zeros, and cannot be moved; use X.toarray()")
+            raise ProblemError("center: a sparse X cannot be translated, its zeros are not stored; pass X.toarray()")
         mean = squares = variance = None
         if kernel == "rbf":
             mean, squares = centred_lengths(points)
@@ -495,9 +534,11 @@ class Gram(KernelMatrix, Value):
         self._take(points, squares)
 
     def _take(self, points: Any, squares: NDArray | None = None) -> None:
-        """Copy points, and hold what `measured` says of them, their squared lengths if they are known already; few of
-        them are made ready for the kernel at once."""
-        # A kernel that keeps its values, as those that circuits measure do, cannot contradict itself.
+        """Copy the points and store their `measured` lengths; scale them for the radial kernel if they are few.
+
+        ``squares`` are their squared lengths, if known.
+        """
+        # A kernel that caches its values, as kernels measured by circuits do, returns the same value each time.
         if callable(self.kernel) and not getattr(self.kernel, "keeps_values", False):
             check_callable(self.kernel, points[read_again(len(points))])
         squares, diag = measured(self, points, squares)
@@ -505,7 +546,8 @@ class Gram(KernelMatrix, Value):
         self._set(X=points if sparse else immutable(points), n=len(points))
         self._set(squares=immutable(squares), _diag=immutable(diag))
         self._set(reach=reach(self))
-        ready = radial and not sparse and self.n < ESTIMATE_FROM and points.size <= READY and self.is_radial
+        ready = radial and not sparse and self.n < MIN_POINTS_SEPARATE and self.is_radial
+        ready = ready and points.size <= MAX_NUMBERS_READY
         self._set(ready=KernelMatrix.radial_points(self, float) if ready else None)
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
@@ -514,8 +556,10 @@ class Gram(KernelMatrix, Value):
         return self.ready.take(J).astype(dtype)
 
     def centred(self) -> Gram:
-        """The Gram of the same points less their mean, if the kernel is translatable and that was not done; else
-        itself. Its kernel is another: see `is_translatable`."""
+        """Return the Gram of the points less their mean if the kernel `is_translatable` and has no centre, else self.
+
+        The kernel values differ by u(x) + u(z), see `is_translatable`.
+        """
         if self.center is not None or not self.is_translatable:
             return self
         mean = mean_of(self.X)
@@ -530,12 +574,12 @@ class Gram(KernelMatrix, Value):
 
     @classmethod
     def precomputed(cls, K: ArrayLike) -> Gram:
-        """Wrap a given symmetric kernel matrix of shape (n, n)."""
+        """Return the Gram of a symmetric kernel matrix of shape (n, n)."""
         return cls(K, kernel="precomputed")
 
     @classmethod
     def of(cls, matrix: KernelMatrix, X: Any) -> Gram:
-        """Other points under the kernel of a matrix, with its width and its centre; they are checked."""
+        """Return the Gram of other points, which are checked, with the kernel, γ and centre of a matrix."""
         gram = object.__new__(cls)
         gram._set(**{name: getattr(matrix, name) for name in ("kernel", "degree", "coef0", "gamma", "came_sparse")})
         gram._set(center=None if matrix.center is None else immutable(matrix.center))
@@ -543,7 +587,7 @@ class Gram(KernelMatrix, Value):
         return gram
 
     def subset(self, J: ArrayLike) -> Gram:
-        """The Gram of points J alone, with this one's parameters; no checks."""
+        """Return the Gram of points J alone, with the same parameters; no checks."""
         J = np.asarray(J, dtype=np.intp)
         part = object.__new__(Gram)
         part._set(**self.__dict__)
@@ -559,18 +603,25 @@ class Gram(KernelMatrix, Value):
 
 
 def _variance(points: NDArray, mean: NDArray, squares: NDArray) -> float | None:
-    """Of all numbers of the points: that of columns about their means, and that of the means. None where these are so
-    large that they have lost digits of it."""
+    """Return the variance of all numbers of the points, or None if large means have cost it digits.
+
+    It is the variance of the columns about their means plus that of the means.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        apart = mean - mean.sum() / mean.size
-        variance = float(squares.sum() / points.size + apart @ apart / mean.size)
-        return variance if mean @ mean <= FAR_OUT * variance else None
+        offsets = mean - mean.sum() / mean.size
+        variance = float(squares.sum() / points.size + offsets @ offsets / mean.size)
+        return variance if mean @ mean <= MAX_OFFSET_VARIANCES * variance else None
 
 
 def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tuple[NDArray, NDArray]:
-    """‖x − center‖², if they are not known, and k(x, x) of points under a matrix's kernel, each of shape (len(X),).
+    """Return ‖x − center‖² and k(x, x) of points with a matrix's kernel, each of shape (len(X),).
 
-    `ProblemError` where they overflow; lengths mean nothing where X is K itself, and are 0.
+    ``squares`` are the former, if known. They are 0 for a precomputed kernel.
+
+    Raises
+    ------
+    ProblemError
+        They overflow, or the kernel is not defined for these points.
     """
     kernel = matrix.kernel
     if kernel == "precomputed":
@@ -584,24 +635,24 @@ def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tu
     if kernel == "rbf":
         return squares, filled(len(X), 1.0)
     if kernel == "linear":
-        squares = immutable(squares)  # both are these numbers, which are held once
+        squares = immutable(squares)  # both are the same numbers, stored once
         return squares, squares
     with np.errstate(over="ignore"):
         diag = of_products(squares.copy(), str(kernel), matrix.gamma, matrix.coef0, matrix.degree)
     if not np.isfinite(diag).all():
-        raise ProblemError(f"X: kernel={kernel!r} overflows float64 on it; scale the features")
+        raise ProblemError(f"X: the values of kernel={kernel!r} overflow float64; scale the features")
     if kernel == "poly" and not float(matrix.degree).is_integer():
-        _look_for_negative_bases(matrix, X, float(squares.max(initial=0.0)))
+        _check_bases(matrix, X, float(squares.max(initial=0.0)))
     return squares, diag
 
 
 def reach(matrix: KernelMatrix) -> float:
-    """γ times the largest ‖x − center‖² of the points, for the radial kernel; 0 for others."""
+    """Return γ times the largest ‖x − center‖² of the points for the radial kernel, 0 for others."""
     return float(matrix.gamma) * float(matrix.squares.max()) if matrix.kernel == "rbf" else 0.0
 
 
-def _look_for_negative_bases(matrix: KernelMatrix, X: NDArray | SparsePoints, longest: float) -> None:
-    """`ProblemError` if the kernel has no value for some pair of the points; ``longest`` is the largest ‖x‖²."""
+def _check_bases(matrix: KernelMatrix, X: NDArray | SparsePoints, longest: float) -> None:
+    """Raise a `ProblemError` if γ⟨x,z⟩ + coef0 is negative for a pair of points; ``longest`` is the largest ‖x‖²."""
     least = float((X.data if isinstance(X, SparsePoints) else X).min(initial=0.0))
     if matrix.coef0 >= 0 and (matrix.gamma * longest <= matrix.coef0 or least >= 0):
         return

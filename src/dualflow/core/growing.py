@@ -1,4 +1,4 @@
-"""The Gram matrix of a data set that gains and loses points."""
+"""`GrowingGram`: the kernel matrix of a data set that gains and loses points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KERNEL = ("kernel", "gamma", "degree", "coef0", "center")
 
 
 class GrowingGram(KernelMatrix):
-    """The kernel matrix of points that join and leave; kernel parameters and centre are those of its first points.
+    """The kernel matrix of points that are added and removed; kernel parameters and centre come from the first points.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ class GrowingGram(KernelMatrix):
     kernel, gamma, degree, coef0
         As in `Gram`, but not "precomputed".
     center : array of shape (m,), optional
-        What the radial kernel, or one that `is_translatable`, subtracts from all points before anything else; by
-        default the mean of the first.
+        Subtracted from all points for the radial kernel and kernels that are `is_translatable`; by default the mean of
+        the first points.
 
     Raises
     ------
@@ -48,7 +48,7 @@ class GrowingGram(KernelMatrix):
     ) -> None:
         if isinstance(kernel, str) and kernel == "precomputed":
             raise ProblemError(
-                "kernel='precomputed' has no values for points to come; give a kernel by name, or a callable"
+                "kernel='precomputed' has no values for new points; give a kernel by name, or a callable"
             )
         points = as_matrix(X, "X")
         first = Gram(points[:1] if center is not None else points, kernel, gamma=gamma, degree=degree, coef0=coef0)
@@ -61,7 +61,7 @@ class GrowingGram(KernelMatrix):
         self._bind(len(points))
 
     def _measure(self, X: NDArray) -> dict[str, NDArray]:
-        """What is kept of points: copies of themselves, squared lengths, k(x, x), and what the radial kernel takes."""
+        """Return copies of points, their squared lengths, k(x, x), and for the radial kernel the scaled points."""
         squares, diag = measured(self, X)
         kept = {"X": X.copy(), "squares": squares.copy(), "diag": diag.copy()}
         if self.kernel == "rbf":
@@ -70,7 +70,7 @@ class GrowingGram(KernelMatrix):
         return kept
 
     def _bind(self, n: int) -> None:
-        """Take the first n rows of the buffers for the points."""
+        """Set the points to the first n rows of the buffers."""
         self.n = n
         self.X, self.squares, self._diag = (self._buffers[name][:n] for name in ("X", "squares", "diag"))
         self.reach = 0.0
@@ -86,11 +86,11 @@ class GrowingGram(KernelMatrix):
         self.entries_computed += entries
 
     def value(self) -> Gram:
-        """The `Gram` of the points that are there."""
+        """Return the `Gram` of the current points."""
         return Gram.of(self, self.X)
 
     def append(self, X: ArrayLike) -> None:
-        """Add points, shape (k, m), after those that are there; nothing changes if they are refused."""
+        """Append points, shape (k, m); nothing changes if they are not valid."""
         new = self._measure(as_matrix(X, "X"))
         n, more = self.n, len(new["X"])
         if n + more > len(self._buffers["X"]):
@@ -114,7 +114,7 @@ class GrowingGram(KernelMatrix):
         self._bind(len(points))
 
     def without_points(self) -> GrowingGram:
-        """One with the same kernel and no points."""
+        """Return a kernel matrix with the same kernel and no points."""
         other = object.__new__(GrowingGram)
         other.__dict__.update(self.__dict__)
         other._buffers = {name: array[:0].copy() for name, array in self._buffers.items()}
@@ -123,7 +123,7 @@ class GrowingGram(KernelMatrix):
         return other
 
     def part_of_row(self, k: int, start: int, stop: int) -> NDArray:
-        """K[k, start:stop]."""
+        """Return K[k, start:stop]."""
         self.count(stop - start)
         return self._between(np.array([k]), slice(start, stop), float)[0]
 

@@ -1,10 +1,11 @@
-/* The radial kernel of points whose coordinates are all 0 or 1: ‖x − z‖² counts those that differ, and k is one of few
- * values. Included twice, as radial.h; points are rows of `words` words of 64 bits. */
+/* The radial kernel of points whose coordinates are all 0 or 1: ‖x − z‖² is the number of coordinates that differ, so
+ * kernel values come from a table. Included twice, as radial.h; points are rows of `words` words of 64 bits. */
 
 #ifndef DUALFLOW_HAMMING_H
 #define DUALFLOW_HAMMING_H
 
-static ALWAYS_INLINE Index ones(unsigned long long x)
+/* Number of bits that are set. */
+static ALWAYS_INLINE Index count_bits(unsigned long long x)
 {
 #if defined(__GNUC__)
     return __builtin_popcountll(x);
@@ -15,11 +16,11 @@ static ALWAYS_INLINE Index ones(unsigned long long x)
 #endif
 }
 
-/* In how many bits two points differ. */
-static ALWAYS_INLINE Index apart(Index words, const unsigned long long *a, const unsigned long long *b)
+/* Number of bits in which two points differ. */
+static ALWAYS_INLINE Index hamming_distance(Index words, const unsigned long long *a, const unsigned long long *b)
 {
     Index count = 0;
-    for (Index w = 0; w < words; w++) count += ones(a[w] ^ b[w]);
+    for (Index w = 0; w < words; w++) count += count_bits(a[w] ^ b[w]);
     return count;
 }
 
@@ -29,16 +30,16 @@ static ALWAYS_INLINE Index apart(Index words, const unsigned long long *a, const
 #define NAME1(base, type) NAME2(base, type)
 #define NAME(base) NAME1(base, REAL)
 
-/* row[c] = table[bits in which a and b_c differ]; one and two words are the usual ones. */
+/* row[c] = table[number of bits in which a and b_c differ]; separate loops for one and two words, the usual cases. */
 CLONES static void NAME(hamming_row)(Index n, Index words, const unsigned long long *a, const unsigned long long *b,
                                      const REAL *restrict table, REAL *restrict row)
 {
     if (words == 1)
-        for (Index c = 0; c < n; c++) row[c] = table[apart(1, a, b + c)];
+        for (Index c = 0; c < n; c++) row[c] = table[hamming_distance(1, a, b + c)];
     else if (words == 2)
-        for (Index c = 0; c < n; c++) row[c] = table[apart(2, a, b + 2 * c)];
+        for (Index c = 0; c < n; c++) row[c] = table[hamming_distance(2, a, b + 2 * c)];
     else
-        for (Index c = 0; c < n; c++) row[c] = table[apart(words, a, b + words * c)];
+        for (Index c = 0; c < n; c++) row[c] = table[hamming_distance(words, a, b + words * c)];
 }
 
 /* sums[k] += Σ_c row[c] weights[c, k], in double. */
@@ -46,7 +47,7 @@ CLONES static void NAME(weigh)(Index n, Index r, const REAL *restrict row, const
                                double *restrict sums)
 {
     Index c = 0;
-    if (r == 1) { /* eight sums at a time: one would wait for itself */
+    if (r == 1) { /* eight partial sums: with one, each addition would wait for the last */
         double parts[8] = {0};
         for (; c + 8 <= n; c += 8)
             for (int k = 0; k < 8; k++) parts[k] += (double)row[c + k] * (double)weights[c + k];

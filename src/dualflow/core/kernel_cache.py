@@ -1,6 +1,7 @@
-"""A kernel matrix that keeps what it computed, for the time of one run or of a fitted model.
+"""Caches of kernel values for one run or one fitted model.
 
-Rows of a matrix that were needed once, in slots that compiled loops read.
+`RowCache` holds rows of a matrix in slots that compiled loops read. `KeptGram` is a kernel matrix that caches scaled
+points, rows, and the dense matrix.
 """
 
 from __future__ import annotations
@@ -15,68 +16,74 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._radial import add_rows
-from .gram import ESTIMATE_FROM, Gram, KernelMatrix, measured, reach
+from .gram import MIN_POINTS_SEPARATE, Gram, KernelMatrix, measured, reach
 from .kernel_functions import mean_of
 from .radial import FEW_FEATURES, RadialPoints
 from .runtime.arrays import immutable_parts, immutable_rows, in_parts
 from .runtime.memory import borrowed, memory_bytes, picked
-from .runtime.threads import WORTH, share, stretches
+from .runtime.threads import STRETCH_WORK, share, stretches
 from .sparse_points import SparsePoints
 from .thin_kernel import is_thin
 
 __all__ = ["Evaluate", "KeptGram", "RowCache", "grown"]
 
 
-#: ``evaluate(J, start, out)`` puts entries start, start + 1, … of rows J into ``out``, a row for each of J.
+#: ``evaluate(J, start, out)`` writes the entries start, start + 1, … of rows J to ``out``, one row for each of J.
 Evaluate = Callable[[NDArray, int, NDArray], object]
-#: ``empty(shape, dtype)`` makes an array, whose entries may be anything.
+#: ``empty(shape, dtype)`` returns an array with arbitrary entries.
 Empty = Callable[[tuple[int, int], Any], NDArray]
 
-#: Rows evaluated at a time: enough for BLAS, little enough for memory; of more than 100 000 points fewer, so that twice
-#: as many take no more than so many bytes.
-AT_ONCE, MOST_BYTES = 512, 1 << 30
-#: Rows kept by `RowCache.evict` unless said otherwise, beside as many again as there are members.
-SPARE = 64
-#: Up to so many bytes rows move to larger memory when they need it; beyond, address space for all rows, or so much, is
-#: taken at once: memory behind it is taken when it is first written to, which is dear, and dearer than to copy.
-MOVED, RESERVED = 1 << 20, 3 << 26
+#: Rows that are evaluated in one batch: enough for BLAS to be fast, few enough for memory.
+MAX_ROWS_PER_BATCH = 512
+#: Bytes of two batches of rows, at most: beyond 100 000 points a batch has fewer rows.
+MAX_BYTES_TWO_BATCHES = 1 << 30
+#: Rows that `RowCache.evict` keeps by default, beside one for each member.
+SPARE_ROWS = 64
+#: Bytes of rows up to which the cache grows by doubling and copying. A larger one reserves address space for all rows,
+#: or `RESERVED_BYTES`: the first write to a page of memory costs more than a copy, and copies make more such writes.
+MAX_BYTES_COPIED = 1 << 20
+RESERVED_BYTES = 3 << 26
 
-#: Columns of a stretch of a sum of rows, at least, and what an entry takes, in multiplications.
-ABREAST, ADDED = 2048, 4
+#: Least columns of a stretch of a sum of rows.
+MIN_COLUMNS = 2048
+#: Cost of adding one entry of a row to a sum, in multiplications.
+ADDITION_COST = 4
 
-_NOBODY = np.empty(0, dtype=np.int64)
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 def grown(array: NDArray, shape: tuple[int, ...]) -> NDArray:
-    """The array in a larger one; what is new is 0."""
+    """Return a copy of the array, enlarged to this shape with zeros."""
     larger = np.zeros(shape, dtype=array.dtype)
     larger[tuple(slice(0, n) for n in array.shape)] = array
     return larger
 
 
 class RowCache:
-    """Rows of a symmetric (n, n) matrix in one precision; beyond the capacity those unused for longest make room.
+    """Cached rows of a symmetric (n, n) matrix in one precision; a full cache evicts the least recently used rows.
 
-    The matrix may grow and shrink (`lengthen`, `truncate`, `keep`). A row that has fallen behind is completed when it
-    is asked for.
+    The matrix may grow and shrink (`lengthen`, `truncate`, `keep`). A row that lacks the newest entries is completed
+    when it is fetched.
 
     Parameters
     ----------
     n : int
     dtype : type
     capacity_bytes : int, optional
-        Room for at least 2 · ``at_once`` rows is always taken. By default rows stay until `evict` lets them go.
+        There is room for at least 2 · ``batch_rows`` rows in any case. By default rows stay until `evict` is called.
+    empty : callable, optional
+        Allocates the rows.
     length : int, default=64
-        Entries a row for which there is room from the start.
+        Entries per row that there is room for from the start.
 
     Attributes
     ----------
     rows : array of shape (room, length)
-        A row a slot, of which the first n entries count.
+        One row per slot, of which the first n entries count.
     slot : int64 array of shape (length,)
-        The slot of each row, −1 if it is not here or has fallen behind.
+        The slot of each row, −1 if it is not cached or incomplete.
     owner : int64 array of shape (room,)
-        Whose row is in each slot, −1: nobody's.
+        The index of the row in each slot, −1 if the slot is free.
     """
 
     def __init__(
@@ -88,22 +95,24 @@ class RowCache:
         length: int = 64,
     ) -> None:
         self.dtype, self._empty = np.dtype(dtype), empty
-        self.capacity, self.at_once = sys.maxsize, AT_ONCE
+        self.capacity, self.batch_rows = sys.maxsize, MAX_ROWS_PER_BATCH
         if capacity_bytes is not None:
             width = self.dtype.itemsize * n
-            self.at_once = min(AT_ONCE, max(1, MOST_BYTES // (2 * width)))
-            self.capacity = min(n, max(2 * self.at_once, capacity_bytes // width))
-        self.take(_NOBODY, np.empty((0, 0)), n, length)
+            self.batch_rows = min(MAX_ROWS_PER_BATCH, max(1, MAX_BYTES_TWO_BATCHES // (2 * width)))
+            self.capacity = min(n, max(2 * self.batch_rows, capacity_bytes // width))
+        self.take(_NO_ROWS, np.empty((0, 0)), n, length)
 
     def take(self, members: NDArray, rows: NDArray, n: int, length: int = 64, spare: int = 0) -> None:
-        """Hold just these rows of n entries, in slots 0, 1, 2, …, with room for ``length`` entries and ``spare`` rows
-        more; ``rows`` has shape (len(members), n)."""
+        """Replace the contents by these rows of n entries, in slots 0, 1, 2, …
+
+        ``rows`` has shape (len(members), n). There is room for ``length`` entries a row and ``spare`` more rows.
+        """
         m = len(members)
         room, length = max(16, m + spare), max(n, length)
         self.n, self.clock, self.count = n, 0, m
         self.rows: NDArray = self._empty((room, length), self.dtype)
         self.rows[:m, : rows.shape[1]] = rows
-        #: Where each row is, complete or not; `slot` is what compiled loops may use.
+        #: The slot of each row, complete or not; `slot`, for compiled loops, has complete rows alone.
         self.place = np.full(length, -1, dtype=np.int64)
         self.owner = np.full(room, -1, dtype=np.int64)
         self.filled, self.used = np.zeros((2, room), dtype=np.int64)
@@ -111,21 +120,26 @@ class RowCache:
         self.slot = self.place.copy()
         self.owner[:m], self.filled[:m] = members, n
 
-    # --- rows that are asked for -----------------------------------------------------------------
+    # --- requested rows --------------------------------------------------------------------------
 
     def add_to(self, G: NDArray, J: NDArray, weights: NDArray, evaluate: Evaluate) -> None:
-        """G += Σⱼ weights[j] · row j, fetching what is missing; in parts, so that J may outgrow the capacity."""
-        for start in range(0, len(J), self.at_once):
-            part = J[start : start + self.at_once]
+        """Add Σⱼ weights[j] · row J[j] to G, and fetch missing rows.
+
+        The rows are fetched in batches, so that J may be longer than the capacity.
+        """
+        for start in range(0, len(J), self.batch_rows):
+            part = J[start : start + self.batch_rows]
             self.fetch(part, evaluate)
-            slots, shares = self.slot[part], np.ascontiguousarray(weights[start : start + self.at_once])
-            share(partial(self._add, G, slots, shares), stretches(len(G), max(ABREAST, WORTH // (ADDED * len(part)))))
+            slots, shares = self.slot[part], np.ascontiguousarray(weights[start : start + self.batch_rows])
+            width = max(MIN_COLUMNS, STRETCH_WORK // (ADDITION_COST * len(part)))
+            share(partial(self._add, G, slots, shares), stretches(len(G), width))
 
     def _add(self, G: NDArray, slots: NDArray, weights: NDArray, columns: slice) -> None:
+        """Add the weighted rows of some slots to G, in some columns."""
         add_rows(self.rows, slots, weights, G[columns], columns.start)
 
     def fetch(self, J: NDArray, evaluate: Evaluate) -> None:
-        """Make sure that rows J, no more than ``at_once``, are there and complete."""
+        """Evaluate what is missing of rows J, at most ``batch_rows`` of them, so that all are cached and complete."""
         self.clock += 1
         places = self.place[J]
         self.used[places[places >= 0]] = self.clock
@@ -145,7 +159,7 @@ class RowCache:
         self.count += len(missing)
 
     def one(self, k: int, evaluate: Evaluate) -> int:
-        """The slot of row k, which is then there and complete."""
+        """Fetch row k and return its slot."""
         self.clock += 1
         s = int(self.place[k])
         if s < 0:
@@ -158,28 +172,28 @@ class RowCache:
         return s
 
     def _own(self, slots: NDArray | int, J: NDArray | int) -> None:
-        """Rows J are in these slots now, complete."""
+        """Record that rows J are in these slots, complete."""
         self.slot[J] = self.place[J] = slots
         self.owner[slots], self.filled[slots], self.used[slots] = J, self.n, self.clock
 
     def _free(self, wanted: int) -> NDArray:
-        """So many free slots."""
+        """Return ``wanted`` free slots; evict rows or enlarge the cache to have them."""
         if self.count + wanted > self.capacity:
-            self.evict(_NOBODY, self.capacity - wanted)
+            self.evict(_NO_ROWS, self.capacity - wanted)
         free = np.flatnonzero(self.owner < 0)
         if len(free) < wanted:
             length, room = self.rows.shape[1], max(self.count + wanted, 2 * len(self.rows))
             width = length * self.dtype.itemsize
-            if room * width > MOVED:
-                room = max(room, min(length, RESERVED // width))
-            if room * width > RESERVED and self.capacity < sys.maxsize:  # no more moves of very much
+            if room * width > MAX_BYTES_COPIED:
+                room = max(room, min(length, RESERVED_BYTES // width))
+            if room * width > RESERVED_BYTES and self.capacity < sys.maxsize:  # do not copy a large cache again
                 room = self.capacity
             self._move(min(room, self.capacity), length)
             free = np.flatnonzero(self.owner < 0)
         return free[:wanted]
 
     def _move(self, room: int, length: int) -> None:
-        """To memory of another shape, which has room for all rows that are here."""
+        """Move the rows to memory of another shape, which has room for all cached rows."""
         held = min(room, len(self.rows))
         rows: NDArray = self._empty((room, length), self.dtype)
         rows[:held, : self.n] = self.rows[:held, : self.n]
@@ -187,11 +201,11 @@ class RowCache:
         self.filled, self.used = grown(self.filled[:held], (room,)), grown(self.used[:held], (room,))
         self.owner = np.concatenate([self.owner[:held], np.full(room - held, -1, dtype=np.int64)])
 
-    # --- rows that go ----------------------------------------------------------------------------
+    # --- eviction --------------------------------------------------------------------------------
 
     def evict(self, members: NDArray, spare: int | None = None) -> None:
-        """Drop rows of others than the ``members``, those unused for longest, beyond a number of spares."""
-        spare = len(members) + SPARE if spare is None else spare
+        """Drop all rows but those of ``members`` and the ``spare`` most recently used others."""
+        spare = len(members) + SPARE_ROWS if spare is None else spare
         if self.count <= len(members) + spare:
             return
         others = self.owner >= 0
@@ -200,6 +214,7 @@ class RowCache:
         self._drop(slots[np.argsort(self.used[slots], kind="stable")][: len(slots) - spare])
 
     def _drop(self, slots: NDArray) -> None:
+        """Free these slots."""
         owners = self.owner[slots]
         self.slot[owners] = self.place[owners] = -1
         self.owner[slots] = -1
@@ -208,7 +223,10 @@ class RowCache:
     # --- a matrix that grows and shrinks -----------------------------------------------------------
 
     def lengthen(self, n: int, members: NDArray, values: NDArray) -> None:
-        """There are n entries a row now; ``values`` of shape (new, len(members)) continues the rows of ``members``."""
+        """Set the row length to n; append ``values``, shape (new, len(members)), to the rows of ``members``.
+
+        Other rows become incomplete.
+        """
         length = self.rows.shape[1]
         if n > length:
             held = np.flatnonzero(self.owner >= 0)
@@ -224,15 +242,15 @@ class RowCache:
         self.n = n
 
     def truncate(self, n: int) -> None:
-        """Entries n and later, and their rows, are no longer known."""
+        """Set the row length to n: drop entries n and later, and their rows."""
         self._drop(np.flatnonzero(self.owner >= n))
         np.minimum(self.filled, n, out=self.filled)
         self.n = n
-        whole = np.flatnonzero((self.owner >= 0) & (self.filled == n))
-        self.slot[self.owner[whole]] = whole
+        complete = np.flatnonzero((self.owner >= 0) & (self.filled == n))
+        self.slot[self.owner[complete]] = complete
 
     def keep(self, variables: NDArray, members: NDArray) -> None:
-        """Renumber: the given variables become 0, 1, 2, …; only the rows of ``members``, all complete, stay."""
+        """Renumber the given variables 0, 1, 2, …, and keep only the rows of ``members``, which must be complete."""
         rows = self.rows[np.ix_(self.slot[members], variables)]
         self.take(np.searchsorted(variables, members), rows, len(variables))
 
@@ -240,17 +258,24 @@ class RowCache:
 _GIVEN = ("X", "kernel", "gamma", "degree", "coef0", "n", "center", "squares", "reach", "_diag", "came_sparse")
 _given = attrgetter(*_GIVEN)
 
-#: Room for kept rows, in bytes, for each precision, and where points came sparse, whose memory is to stay little.
-CACHE_BYTES, SPARSE_CACHE_BYTES = 1 << 30, 96 << 20
-#: Numbers of points ready for the kernel up to which a part of them is a copy.
-COPIED = 1 << 20
-#: Points between which the whole matrix may be computed where entries are dear, and up to which it may if it takes no
-#: more than so many times the points' memory (512 MB); and the part of the machine's memory that it may take.
-WHOLE, WIDE, TIMES, PART = (500, 4000), 8192, 4, 4
+#: Bytes of cached rows, for each precision.
+CACHE_BYTES = 1 << 30
+#: The same if X was sparse: users of sparse points expect little memory to be used.
+SPARSE_CACHE_BYTES = 96 << 20
+#: Numbers of scaled points up to which `subset` copies them, and `full` does not free them.
+MAX_NUMBERS_COPIED = 1 << 20
+#: Points from which, and up to which, the dense matrix is computed if entries are expensive.
+MIN_POINTS_DENSE = 500
+MAX_POINTS_DENSE = 4000
+#: Points up to which it is also computed if it has at most `MAX_DENSE_RATIO` times the numbers of X (512 MB).
+MAX_POINTS_DENSE_WIDE = 8192
+MAX_DENSE_RATIO = 4
+#: The dense matrix may take 1/4 of the machine's memory.
+MEMORY_DIVISOR = 4
 
 
 class KeptGram(KernelMatrix):
-    """The kernel matrix of a `Gram`, with memory: points ready for the kernel, rows, the whole matrix.
+    """The kernel matrix of a `Gram` with caches: scaled points, rows, the dense matrix.
 
     Attributes
     ----------
@@ -264,29 +289,37 @@ class KeptGram(KernelMatrix):
         self._full: NDArray | None = None
         self._radial: dict[str, RadialPoints] = {}
         if isinstance(gram, Gram) and gram.ready is not None:
-            # Not the object itself, which is the value's: this one's may be reached by a solver.
+            # New array objects: a solver may reach those of this cache, and must not reach those of the Gram.
             self._radial["float64"] = gram.ready.view()
         self._rows: dict[str, RowCache] = {}
         self._less_center: Any = None
-        self._single: NDArray | None = None  # the whole matrix in float32
-        self._single_points: NDArray | None = None
-        self._paid = 0  # entries in float64 so far
+        self._dense_float32: NDArray | None = None
+        self._points_float32: NDArray | None = None
+        self._requested_entries = 0  # in float64
         #: Whether an entry takes a product of many features.
         self._takes_products = (
             isinstance(self.kernel, str) and self.kernel != "precomputed" and self.X.shape[1] > FEW_FEATURES
         )
-        #: Whether entries are to be computed once only, as far as memory allows: by BLAS.
-        self._dear = (
+        #: Whether each entry is expensive, and there is memory for all of them.
+        self._expensive = (
             self._takes_products
-            and WHOLE[0] <= self.n <= max(WHOLE[1], min(WIDE, TIMES * self.X.shape[1]))
-            and 8 * self.n**2 <= (memory_bytes() or WIDE**3) // PART
+            and self._is_dense_size()
+            and 8 * self.n**2 <= (memory_bytes() or MAX_POINTS_DENSE_WIDE**3) // MEMORY_DIVISOR
             and not isinstance(self.X, SparsePoints)
         )
 
+    def _is_dense_size(self) -> bool:
+        """Whether the dense matrix saves time for this number of points, if entries are expensive."""
+        most = max(MAX_POINTS_DENSE, min(MAX_POINTS_DENSE_WIDE, MAX_DENSE_RATIO * self.X.shape[1]))
+        return MIN_POINTS_DENSE <= self.n <= most
+
     @classmethod
     def of(cls, matrix: KernelMatrix, X: NDArray) -> KeptGram:
-        """As of a `Gram` of other points with the kernel of a matrix and what it says of a centre, without its copies:
-        finite and dense ones, which nobody may write to meanwhile; refused where kernel values overflow."""
+        """Return the kernel matrix of other points, with the kernel and centre of ``matrix``; X is not copied.
+
+        X must be finite and dense, and must not change while this object is used. A `ProblemError` if kernel values
+        overflow.
+        """
         bare = object.__new__(KernelMatrix)
         bare.__dict__.update(zip(_GIVEN, _given(matrix), strict=True))
         bare.X, bare.n = X, len(X)
@@ -297,45 +330,44 @@ class KeptGram(KernelMatrix):
         return cls(bare)
 
     def __getstate__(self) -> dict[str, Any]:
-        arrays = ("_full", "_single", "_single_points", "_less_center")
+        arrays = ("_full", "_dense_float32", "_points_float32", "_less_center")
         return self.__dict__ | dict.fromkeys(arrays) | {"_radial": {}, "_rows": {}}
 
     @property
     def is_rounded(self) -> bool:
-        """Whether what is in float32 was computed in float64 and rounded once."""
-        return self._single is not None
+        """Whether float32 values were computed in float64 and rounded once."""
+        return self._dense_float32 is not None
 
     @property
     def is_dear(self) -> bool:
-        """Whether `in_single` is worth having where most entries will be wanted: products of many features take most
-        of a run, there is room for them all, and float32 holds them."""
-        return (self._dear or self._full is not None) and self.is_safe_in_single
+        """Whether `in_single` saves time if most entries are needed: entries are expensive, and float32 suffices."""
+        return (self._expensive or self._full is not None) and self.is_safe_in_single
 
     @property
-    def has_whole(self) -> bool:
-        """Whether the whole K is at hand."""
+    def has_dense(self) -> bool:
+        """Whether the dense K is cached."""
         return self._full is not None or super()._known() is not None
 
     def in_single(self) -> NDArray:
-        """A copy of the whole K in float32, for somebody to have as his own: computed in float64, and that is kept."""
+        """Return a float32 copy of the dense K, which the caller may write to; K is computed and cached in float64."""
         K = self.full()
         copy = borrowed(K.shape, np.float32)
         np.copyto(copy, K, casting="same_kind")
         return copy
 
     def take_single(self, K: NDArray) -> None:
-        """Rows and blocks in float32 are those of K from here on, shape (n, n); counted as those of one triangle."""
-        self._single = K
+        """Use K, shape (n, n), for all rows and blocks in float32; its entries are counted as those of one triangle."""
+        self._dense_float32 = K
         self._rows.pop("float32", None)
         self.count(self.n * (self.n + 1) // 2)
 
     def _known(self, entries: int = 0, dtype: type = float) -> NDArray | None:
-        if dtype is np.float32 and self._single is not None:
-            return self._single
-        # Whoever has paid for half of a dear matrix is likely to pay for all of it, and more than once.
-        if entries and self._dear:
-            self._paid += entries
-            if self._paid > self.n * self.n // 2:
+        if dtype is np.float32 and self._dense_float32 is not None:
+            return self._dense_float32
+        # A caller that requested half of an expensive matrix is likely to request all of it, and more than once.
+        if entries and self._expensive:
+            self._requested_entries += entries
+            if self._requested_entries > self.n * self.n // 2:
                 self.full()
         return self._full if self._full is not None else super()._known()
 
@@ -346,7 +378,7 @@ class KeptGram(KernelMatrix):
     def _points(self, J: NDArray | slice, dtype: type = float) -> Any:
         sparse = isinstance(self.X, SparsePoints)
         if dtype is np.float32:
-            return self._points(J).astype(dtype) if sparse else self._points_in_single()[J]
+            return self._points(J).astype(dtype) if sparse else self._all_points_float32()[J]
         if self._less_center is None:
             if self.center is None and not sparse:
                 return self.X[J]
@@ -357,75 +389,76 @@ class KeptGram(KernelMatrix):
                 self._less_center = immutable_parts(parts, self.X.shape)
         return self._less_center[J]
 
-    def _points_in_single(self) -> NDArray:
-        """All points as kernels of products take them in float32, kept: centred in float64, a part at a time."""
-        if self._single_points is None:
+    def _all_points_float32(self) -> NDArray:
+        """Return all centred points in float32, for kernels of products; centred in float64, and cached."""
+        if self._points_float32 is None:
             parts = (self._centred(self.X[rows]) for rows in in_parts(self.X, slice(None)))
-            self._single_points = immutable_parts(parts, self.X.shape, np.float32)
-        return self._single_points
+            self._points_float32 = immutable_parts(parts, self.X.shape, np.float32)
+        return self._points_float32
 
     def full(self, empty: Any = borrowed) -> NDArray:
-        """The whole K, shape (n, n); kept, so that later calls are free. Read-only by convention."""
+        """Return the dense K, shape (n, n), and cache it. The caller must not write to it."""
         self._full = super().full(empty)
-        self._dear = False
-        if self._full is not self.X and self.X.shape[1] * self.n > COPIED:  # what it was made of is in the way
+        self._expensive = False
+        if self._full is not self.X and self.X.shape[1] * self.n > MAX_NUMBERS_COPIED:  # free the points K is made of
             self._less_center = None
             self._radial.pop("float64", None)
         return self._full
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
-        """All points, or some, ready for the radial kernel; all are kept for each precision that was asked for."""
+        """Return all points, or points J, scaled for the radial kernel; all are cached in each requested precision."""
         name = "float32" if dtype is np.float32 else "float64"
         if name not in self._radial:
-            if self.n >= ESTIMATE_FROM and not isinstance(J, slice) and len(J) < self.n // 4:
+            if self.n >= MIN_POINTS_SEPARATE and not isinstance(J, slice) and len(J) < self.n // 4:
                 return super().radial_points(dtype, J)
-            if (double := self._radial.get("float64")) is not None and self.n < ESTIMATE_FROM:
+            if (double := self._radial.get("float64")) is not None and self.n < MIN_POINTS_SEPARATE:
                 self._radial[name] = double.astype(dtype)
             else:
                 self._radial[name] = super().radial_points(dtype).ready()
         return self._radial[name].take(J)
 
     def sum_rows(self, J: NDArray, weights: NDArray, dtype: type) -> NDArray:
-        """Σⱼ weights[j] · row J[j] of K, shape (n,), in float64 from rows in one precision, which are kept."""
+        """Return Σⱼ weights[j] · row J[j] of K, shape (n,), in float64, from cached rows in one precision."""
         out = np.zeros(self.n)
         if is_thin(self):
             out[J] = weights
             return self.matvec(out)
         weights = np.ascontiguousarray(weights, dtype=float)
-        if (whole := self._single) is not None and dtype is np.float32:
-            add_rows(whole, J.astype(np.int64, copy=False), weights, out)
+        if (dense := self._dense_float32) is not None and dtype is np.float32:
+            add_rows(dense, J.astype(np.int64, copy=False), weights, out)
             return out
         self._cache(dtype).add_to(out, J, weights, lambda J, start, out: self.rows(J, dtype, out))
         return out
 
     def matvec(self, v: ArrayLike, rows: NDArray | None = None, dtype: type = float) -> NDArray:
-        if dtype is not np.float32 or self._single is None or rows is None:
+        if dtype is not np.float32 or self._dense_float32 is None or rows is None:
             return super().matvec(v, rows, dtype)
         v = np.asarray(v, dtype=float)
         J = v.nonzero()[0]
-        product: NDArray = picked(self._single, rows, J) @ v[J]
+        product: NDArray = picked(self._dense_float32, rows, J) @ v[J]
         return product
 
     def kept_block(self, J: NDArray, dtype: type) -> NDArray:
-        """The block K[J, J], of kept rows as far as there are any, the caller's to write to."""
+        """Return the block K[J, J], from cached rows where there are any; the caller may write to it."""
         cache = self._rows.get("float32" if dtype is np.float32 else "float64")
         if cache is None or not self._takes_products or self._known(dtype=dtype) is not None:
             return self.block(J, J, dtype)
-        here = cache.slot[J] >= 0
+        cached = cache.slot[J] >= 0
         K: NDArray = np.empty((len(J), len(J)), dtype=dtype)
-        K[here] = picked(cache.rows, cache.slot[J[here]], J)
-        K[np.ix_(~here, here)] = K[np.ix_(here, ~here)].T
-        K[np.ix_(~here, ~here)] = self.block(J[~here], J[~here], dtype)
+        K[cached] = picked(cache.rows, cache.slot[J[cached]], J)
+        K[np.ix_(~cached, cached)] = K[np.ix_(cached, ~cached)].T
+        K[np.ix_(~cached, ~cached)] = self.block(J[~cached], J[~cached], dtype)
         return K
 
     def kept_row(self, k: int) -> NDArray:
-        """Row k of K in float64, kept; not to be written to."""
+        """Return row k of K in float64, and cache it; the caller must not write to it."""
         cache = self._cache(float)
         slot = cache.one(k, lambda J, start, out: self.rows(J, float, out))
         row: NDArray = cache.rows[slot, : self.n]
         return row
 
     def _cache(self, dtype: type) -> RowCache:
+        """Return the row cache of a precision."""
         name = "float32" if dtype is np.float32 else "float64"
         if name not in self._rows:
             room = SPARSE_CACHE_BYTES if self.came_sparse else CACHE_BYTES
@@ -433,29 +466,32 @@ class KeptGram(KernelMatrix):
         return self._rows[name]
 
     def subset(self, J: ArrayLike, matrix: NDArray | None = None) -> KeptGram:
-        """That of points J alone, with their (row-major) ``matrix`` if known; those ready for the kernel come along."""
+        """Return the kernel matrix of points J alone, with their scaled points.
+
+        ``matrix`` is their dense (row-major) matrix, if known.
+        """
         J = np.asarray(J, dtype=np.intp)
-        # Large ones are made again where they are asked for, if at all: that takes as long as to copy them.
+        # Many points are scaled again on request: that takes as long as a copy, and may not be needed.
         radial = {
             name: points.take(J)
             for name, points in self._radial.items()
-            if points.is_sparse or points.points.size <= COPIED
+            if points.is_sparse or points.points.size <= MAX_NUMBERS_COPIED
         }
         part = object.__new__(KeptGram)
         part.__dict__.update(self.__dict__)
         part.X = picked(self.X, J, J) if self.kernel == "precomputed" else _of(self.X, J)
         part.n, part.squares, part._diag = len(J), self.squares[J], self._diag[J]
-        part.entries_computed, part._full, part._radial, part._rows, part._dear = 0, matrix, radial, {}, False
-        part._single = part._single_points = None
+        part.entries_computed, part._full, part._radial, part._rows, part._expensive = 0, matrix, radial, {}, False
+        part._dense_float32 = part._points_float32 = None
         centred = self._less_center if isinstance(self._less_center, np.ndarray) else None
         part._less_center = None if centred is None else immutable_rows(centred, J)
         return part
 
     def value(self) -> Gram:
-        """The `Gram` of these points."""
+        """Return the `Gram` of these points."""
         return Gram.of(self, self.X)
 
 
 def _of(X: Any, J: NDArray) -> Any:
-    """Points J."""
+    """Return points J of X."""
     return X[J] if isinstance(X, SparsePoints) else immutable_rows(X, J)

@@ -1,6 +1,6 @@
-"""Kernel functions on arrays, each as it is asked for.
+"""Kernel functions of arrays, and checks of their arguments.
 
-What a kernel matrix may be made of: each refusal names the argument, what was found, and the fix.
+The checks raise a `ProblemError` that names the argument, what was found, and the fix.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ __all__ = [
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
-#: Numbers from which on a matrix is not copied to have their variance.
-LARGE = 1 << 20
+#: Numbers of a matrix up to which its variance is computed in one piece, with a copy.
+MAX_NUMBERS_COPIED = 1 << 20
 
 KernelFunction = Callable[[NDArray, NDArray], ArrayLike]
 
 
 def check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
+    """Return the kernel if it is a known name or a callable, else raise a `ProblemError`."""
     if callable(kernel) or kernel in KERNELS:
         return kernel
     raise ProblemError(
@@ -61,7 +62,15 @@ def check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
 
 
 def as_matrix(X: ArrayLike, name: str) -> NDArray:
-    """X as a contiguous, finite float64 matrix; `ProblemError` (TypeError if sparse) names what is wrong with it."""
+    """Return X as a contiguous, finite float64 matrix.
+
+    Raises
+    ------
+    ProblemError
+        X is not a finite, real matrix; the message names ``name`` and the fault.
+    TypeError
+        X is sparse.
+    """
     if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size and X.flags.c_contiguous:
         return _finite(X, name)
     if isinstance(X, np.ma.MaskedArray):
@@ -79,20 +88,21 @@ def as_matrix(X: ArrayLike, name: str) -> NDArray:
 
 
 def _finite(matrix: NDArray, name: str) -> NDArray:
+    """Return the matrix if it is finite, else raise a `ProblemError`."""
     if not is_finite(matrix):
         raise ProblemError(f"{name} contains NaN or infinity; impute or drop those rows")
     return matrix
 
 
 def is_finite(matrix: NDArray) -> bool:
-    """Whether all entries of an array are; those of a matrix of another precision a part at a time."""
+    """Whether all entries of an array are finite; a matrix that is not float64 is checked a part at a time."""
     if matrix.dtype == np.float64 and matrix.flags.c_contiguous:
         return bool(all_finite(matrix))
     return all(np.isfinite(matrix[rows]).all() for rows in in_parts(matrix, slice(None)))
 
 
 def as_points(X: Any, kernel: str | KernelFunction) -> NDArray | SparsePoints:
-    """X as `as_matrix` has it, or sparse as it is `held`; a callable gets sparse points as they came."""
+    """Return X as `as_matrix` does, or sparse points as `held` does; for a callable, sparse points stay sparse."""
     if not is_sparse(X):
         return as_matrix(X, "K" if kernel == "precomputed" else "X")
     if kernel == "precomputed":
@@ -102,11 +112,12 @@ def as_points(X: Any, kernel: str | KernelFunction) -> NDArray | SparsePoints:
 
 
 def check_number(value: float, name: str, lower: float = -np.inf) -> float:
+    """Return a finite number ≥ ``lower`` as a float, else raise a `ProblemError`."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ProblemError(f"{name} must be a number, found {value!r}")
     try:
         number = float(value)
-    except OverflowError:  # an int may be larger than any float
+    except OverflowError:  # an int larger than any float
         number = math.inf
     if not math.isfinite(number) or number < lower:
         raise ProblemError(f"{name}={value!r} must be finite" + (f" and ≥ {lower:g}" if lower > -np.inf else ""))
@@ -114,7 +125,7 @@ def check_number(value: float, name: str, lower: float = -np.inf) -> float:
 
 
 def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float | None = None) -> float:
-    """The kernel's width as a number; the ``variance`` of all numbers in X is computed if need be."""
+    """Return γ of the kernel as a number; the ``variance`` of all numbers in X is computed if needed and not given."""
     if isinstance(gamma, str):
         if gamma == "auto":
             return 1.0 / X.shape[1]
@@ -127,8 +138,7 @@ def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float |
                     'gamma="scale": the variance of X overflows float64, and so does the kernel. '
                     "The dual coefficients or intercepts are not finite then; scale the features"
                 )
-            # A variance that underflows to 0 (or whose inverse overflows) has no scale to give: 1, as in
-            # scikit-learn for a constant X.
+            # If the variance underflows to 0 (or its inverse overflows), γ is 1, as in scikit-learn for a constant X.
             inverse = 1.0 / (X.shape[1] * variance) if variance > 1e-300 else 1.0
             return float(inverse)
         raise ProblemError(f"gamma={gamma!r} must be 'scale', 'auto' or a positive number")
@@ -139,14 +149,15 @@ def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float |
 
 
 def _variance(X: NDArray) -> float:
-    """Of all entries; those of a large matrix a part at a time, so that no copy of all is made."""
-    if X.size <= LARGE:
+    """Return the variance of all entries; a large matrix is read a part at a time, to avoid a copy."""
+    if X.size <= MAX_NUMBERS_COPIED:
         return float(X.var())
     mean = X.mean()
     return sum(float(np.square(X[rows] - mean).sum()) for rows in in_parts(X, slice(None))) / X.size
 
 
 def check_precomputed(K: NDArray) -> NDArray:
+    """Return K, or (K + Kᵀ)/2 with a warning if it is nearly symmetric; raise a `ProblemError` if it is not."""
     if K.shape[0] != K.shape[1]:
         raise ProblemError(f"K: a precomputed kernel must be square, found shape {K.shape}")
     found = asymmetry(K)
@@ -156,7 +167,7 @@ def check_precomputed(K: NDArray) -> NDArray:
     if found > 1e-3 * max(scale, np.finfo(float).tiny):
         raise ProblemError(
             f"K: the precomputed kernel is not symmetric (largest difference {found:.3g} of {scale:.3g}); "
-            "pass (K + K.T)/2 if that is what you mean"
+            "pass (K + K.T)/2 if that is intended"
         )
     if found > 1e-8 * scale:
         warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=5)
@@ -165,28 +176,31 @@ def check_precomputed(K: NDArray) -> NDArray:
     return mean
 
 
-#: Degree up to which powers are products.
-MULTIPLIED = 64
-#: Numbers of sparse points that are written out at a time, to have differences of.
-WRITTEN_OUT = 1 << 22
-#: Points between which a callable is called for its diagonal.
+#: Degree up to which integer powers are computed by products: numpy's pow is 20 times slower.
+MAX_DEGREE_PRODUCTS = 64
+#: Numbers of sparse points that are made dense at a time, to compute differences.
+MAX_NUMBERS_DENSE = 1 << 22
+#: Points of a block in which a callable is called for its diagonal.
 DIAGONAL_ROWS = 64
-#: Points between which a callable is read twice, to find out if it contradicts itself.
-READ_AGAIN = 16
-#: Relative difference up to which two values of a callable in float64 are the same.
-SAME = 1e-8
+#: Points between which the values of a callable are checked for consistency.
+CHECKED_POINTS = 16
+#: Relative difference up to which two values of a callable in float64 count as equal.
+VALUE_TOL = 1e-8
 
 
 def mean_of(X: NDArray | SparsePoints) -> NDArray:
-    """Mean of the points, of sparse ones in the coordinates that none leaves out; where it overflows so will their
-    squared lengths, and that is an error with a name."""
+    """Return the mean of the points, shape (m,).
+
+    For sparse points it is 0 in coordinates that some point does not store. If it overflows, so do the squared lengths,
+    and the check of those raises an error.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         mean: NDArray = X.mean() if isinstance(X, SparsePoints) else np.add.reduce(X, axis=0) / len(X)
     return mean
 
 
 def centred_lengths(X: NDArray | SparsePoints) -> tuple[NDArray, NDArray]:
-    """Their `mean_of`, and `squared_lengths` about it."""
+    """Return `mean_of` the points, and their `squared_lengths` about it."""
     if isinstance(X, SparsePoints):
         mean = mean_of(X)
         return mean, squared_lengths(X, mean)
@@ -195,12 +209,12 @@ def centred_lengths(X: NDArray | SparsePoints) -> tuple[NDArray, NDArray]:
 
 
 def largest(X: NDArray | SparsePoints) -> float:
-    """The largest |entry|."""
+    """Return the largest |entry|."""
     return float(np.abs(X.data if isinstance(X, SparsePoints) else X).max(initial=0.0))
 
 
 def squared_lengths(X: NDArray | SparsePoints, center: NDArray | None) -> NDArray:
-    """‖x − center‖² of the points, shape (n,)."""
+    """Return ‖x − center‖² of the points, shape (n,)."""
     if isinstance(X, SparsePoints):
         with np.errstate(over="ignore", invalid="ignore"):
             return (X if center is None else X - center).squares()
@@ -211,31 +225,31 @@ def squared_lengths(X: NDArray | SparsePoints, center: NDArray | None) -> NDArra
 
 
 def of_products(inner: NDArray, kernel: str, gamma: float, coef0: float, degree: float) -> NDArray:
-    """ "linear", "sigmoid" and "poly" as functions of inner products."""
+    """Return the values of kernel "linear", "sigmoid" or "poly", given inner products."""
     if kernel == "linear":
         return inner
     inner = inner * inner.dtype.type(gamma)
     inner += inner.dtype.type(coef0)
     if kernel == "sigmoid":
         return np.tanh(inner, out=inner)
-    if degree in range(1, MULTIPLIED + 1):  # numpy's pow is 20 times slower than the products
-        return _whole_power(inner, int(degree))
+    if degree in range(1, MAX_DEGREE_PRODUCTS + 1):
+        return _integer_power(inner, int(degree))
     if not float(degree).is_integer():
-        inner = _never_negative(inner, degree)
+        inner = _non_negative(inner, degree)
     return inner**degree
 
 
-def _whole_power(base: NDArray, degree: int) -> NDArray:
-    """The power by squares and products of these."""
+def _integer_power(base: NDArray, degree: int) -> NDArray:
+    """Return base**degree, by repeated squaring."""
     if degree == 1:
         return base
-    root = _whole_power(base, degree // 2)
+    root = _integer_power(base, degree // 2)
     square = root * root
     return square * base if degree % 2 else square
 
 
-def _never_negative(base: NDArray, degree: float) -> NDArray:
-    """The base of a broken power, with round-off below 0 set to 0."""
+def _non_negative(base: NDArray, degree: float) -> NDArray:
+    """Return the base of a non-integer power, with round-off below 0 set to 0; a `ProblemError` if it is negative."""
     least = float(base.min(initial=0.0))
     if least < -64 * float(np.finfo(base.dtype).eps) * float(np.abs(base).max(initial=0.0)):
         raise ProblemError(
@@ -246,10 +260,13 @@ def _never_negative(base: NDArray, degree: float) -> NDArray:
 
 
 def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma: float) -> NDArray:
-    """The radial kernel from differences: slower, and right where γ‖x‖² is so large that the product's cancellation
-    would show (identical points must have 1, whatever γ)."""
+    """Return the radial kernel between two sets of points, computed from differences.
+
+    This is slower than products, and accurate if γ‖x‖² is so large that products would cancel: identical points must
+    have k = 1 for any γ.
+    """
     if isinstance(A, SparsePoints) and isinstance(B, SparsePoints):
-        height = max(1, WRITTEN_OUT // A.shape[1])
+        height = max(1, MAX_NUMBERS_DENSE // A.shape[1])
         parts = [slice(start, start + height) for start in range(0, max(len(A), len(B)), height)]
         K = np.empty((len(A), len(B)))
         for rows in parts:
@@ -263,24 +280,26 @@ def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma
 
 
 def called(kernel: str | KernelFunction, A: NDArray | SparsePoints, B: NDArray | SparsePoints) -> NDArray:
-    """What a callable returns, as `kernel_values` reads it. It is not called for no points; sparse points it is given
-    as CSR arrays, and may return one."""
+    """Return the kernel values of a callable, checked by `kernel_values`; without points it is not called.
+
+    It receives sparse points as CSR arrays, and may return a sparse array.
+    """
     if not (len(A) and len(B)):
         return np.empty((len(A), len(B)))
-    return kernel_values(_answer(kernel, A, B), (len(A), len(B)))
+    return kernel_values(_call(kernel, A, B), (len(A), len(B)))
 
 
 def kernel_values(values: Any, shape: tuple[int, int]) -> NDArray:
-    """What a callable kernel returned for so many points, as a C-ordered float64 matrix that is a copy.
+    """Return what a callable kernel returned, which must have this shape, as a C-ordered float64 copy.
 
-    Arrays of any order and real type, sparse ones, lists, matrices and frames are taken; `ProblemError` says what is
-    wrong with anything else.
+    Arrays of any order and real type, sparse ones, lists, matrices and frames are accepted; a `ProblemError` names the
+    fault of anything else.
     """
     return _with_resolution(values, shape)[0]
 
 
 def _with_resolution(values: Any, shape: tuple[int, int]) -> tuple[NDArray, float]:
-    """The same, and the relative size below which differences between the values are round-off."""
+    """Return the values as `kernel_values` does, and the relative difference up to which they count as equal."""
     if isinstance(values, np.ma.MaskedArray):
         raise ProblemError("kernel: the callable returned a masked array; fill the masked entries first")
     try:
@@ -297,58 +316,62 @@ def _with_resolution(values: Any, shape: tuple[int, int]) -> tuple[NDArray, floa
     try:
         if array.dtype.kind not in "biufO":
             raise TypeError
-        with np.errstate(over="ignore"):  # a longer float may hold more
+        with np.errstate(over="ignore"):  # a longer float may exceed float64
             K = np.array(array, dtype=float, order="C")
     except (TypeError, ValueError):
         raise ProblemError(f"kernel: the callable returned dtype {array.dtype}; it must return numbers") from None
     if not np.isfinite(K).all():
         raise ProblemError("kernel: the callable returned NaN or infinity")
-    return K, max(SAME, 16 * float(np.finfo(array.dtype).eps)) if array.dtype.kind == "f" else SAME
+    return K, max(VALUE_TOL, 16 * float(np.finfo(array.dtype).eps)) if array.dtype.kind == "f" else VALUE_TOL
 
 
 def called_diagonal(kernel: str | KernelFunction, X: NDArray | SparsePoints) -> NDArray:
-    """k(x, x) of a callable; `ProblemError` if it is not symmetric on the blocks that are read."""
+    """Return k(x, x) of a callable, shape (len(X),); a `ProblemError` if it is not symmetric on the blocks computed."""
     diag = np.empty(len(X))
     for start in range(0, len(X), DIAGONAL_ROWS):
         J = slice(start, start + DIAGONAL_ROWS)
-        K, same = _with_resolution(_answer(kernel, X[J], X[J]), (len(diag[J]), len(diag[J])))
-        _check_symmetric(K, same)
+        K, tol = _with_resolution(_call(kernel, X[J], X[J]), (len(diag[J]), len(diag[J])))
+        _check_symmetric(K, tol)
         diag[J] = K.diagonal()
     return diag
 
 
 def read_again(n: int) -> NDArray:
-    """A few of n points, far apart, whose kernel values `check_callable` reads twice."""
-    return np.unique(np.linspace(0, n - 1, min(n, READ_AGAIN)).astype(np.intp))
+    """Return the indices of a few of n points, evenly spaced, for `check_callable`."""
+    return np.unique(np.linspace(0, n - 1, min(n, CHECKED_POINTS)).astype(np.intp))
 
 
 def check_callable(kernel: KernelFunction, points: Any) -> None:
-    """`ProblemError` if a callable contradicts itself on a few points: other values when it is called again, with other
-    points beside them, or k(x, z) ≠ k(z, x)."""
+    """Raise a `ProblemError` if a callable is inconsistent on a few points.
+
+    It is if a second call, with fewer points, returns other values, or if k(x, z) ≠ k(z, x).
+    """
     n, part = points.shape[0] if hasattr(points, "shape") else len(points), slice(None, None, 2)
-    K, same = _with_resolution(_answer(kernel, points, points), (n, n))
-    again, first = kernel_values(_answer(kernel, points[part], points), (len(K[part]), n)), K[part]
-    apart = np.abs(again - first) - same * _size(K)[part]
-    if (apart > 0).any():
-        worst = np.unravel_index(int(apart.argmax()), apart.shape)
+    K, tol = _with_resolution(_call(kernel, points, points), (n, n))
+    again, first = kernel_values(_call(kernel, points[part], points), (len(K[part]), n)), K[part]
+    excess = np.abs(again - first) - tol * _size(K)[part]
+    if (excess > 0).any():
+        worst = np.unravel_index(int(excess.argmax()), excess.shape)
         raise ProblemError(
             f"kernel: the callable contradicts itself, k(x, z) was {first[worst]:.10g} and then {again[worst]:.10g} "
-            "for the same two points; it must give the same value at every call, whatever other points are in it"
+            "for the same two points; it must return the same value at each call, with any other points in it"
         )
-    _check_symmetric(K, same)
+    _check_symmetric(K, tol)
 
 
-def _answer(kernel: Any, A: Any, B: Any) -> Any:
+def _call(kernel: Any, A: Any, B: Any) -> Any:
+    """Return what a callable kernel returns for points A and B, sparse ones as CSR arrays."""
     with awaited():
         return kernel(*(points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B)))
 
 
-def _check_symmetric(K: NDArray, same: float) -> None:
-    if (np.abs(K - K.T) > same * _size(K)).any():
+def _check_symmetric(K: NDArray, tol: float) -> None:
+    """Raise a `ProblemError` if K is not symmetric up to a relative difference ``tol``."""
+    if (np.abs(K - K.T) > tol * _size(K)).any():
         raise ProblemError("kernel: the callable is not symmetric, k(x, z) ≠ k(z, x) on the data")
 
 
 def _size(K: NDArray) -> NDArray:
-    """|entries|, none below a hundredth of the largest: the units in which two values are the same."""
+    """Return |K|, at least a hundredth of its largest entry: the scale of a difference between two values."""
     size: NDArray = np.abs(K)
     return np.maximum(size, 0.01 * float(size.max()))

@@ -1,4 +1,4 @@
-"""Bounds and types of options, said once, beside the field: what is out of range is an error that says the rule."""
+"""Types and bounds of options, declared beside their fields; a value outside them raises an error with the rule."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["Flag", "Number", "OneOf", "Rule", "check_fields", "option", "rules_o
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value may be.
+    """The allowed values of an option.
 
     Parameters
     ----------
     none : bool
-        Whether None may stand for it.
+        Whether None is allowed.
     words : tuple of str
-        Names that may.
+        Names that are allowed.
     note : str
-        What the rule's sentence ends with: the unit, or what None and the names mean.
+        The end of the rule's sentence: the unit, or the meaning of None and the names.
     """
 
     none: bool = False
@@ -33,10 +33,11 @@ class Rule:
     note: str = ""
 
     def allows(self, value: Any) -> bool:
-        """Whether a value that is no word and not None is one of these."""
+        """Whether a value other than None and the names is allowed."""
         raise NotImplementedError
 
     def _kind(self) -> str:
+        """Return the words for such values."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -47,7 +48,7 @@ class Rule:
         return f"{kind} {self.note}".rstrip()
 
     def check(self, name: str, value: Any) -> Any:
-        """The value as plain Python has it; ProblemError names the argument, what was found and the rule."""
+        """Return the value as a plain Python object, or raise a `ProblemError` with the name, value and rule."""
         if (value is None and self.none) or (isinstance(value, str) and value in self.words):
             return value
         if not self.allows(value):
@@ -57,7 +58,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Number(Rule):
-    """A number within bounds; no bool is one, and NaN never."""
+    """A number within bounds; bools and NaN are not allowed."""
 
     above: float = -math.inf
     at_least: float = -math.inf
@@ -65,7 +66,7 @@ class Number(Rule):
     at_most: float = math.inf
     whole: bool = False
     infinite: bool = False
-    powers: bool = False  # whole numbers may be written 1e4, too
+    powers: bool = False  # integers may be written as floats, such as 1e4
 
     def check(self, name: str, value: Any) -> Any:
         if self.powers and isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -80,9 +81,9 @@ class Number(Rule):
         try:
             if not (self.whole or math.isfinite(value) or self.infinite):
                 return False
-        except OverflowError:  # an int may be larger than any float
+        except OverflowError:  # an int larger than any float
             return False
-        # Put so that NaN does not meet them.
+        # The conditions are written so that NaN fails them.
         reach = value <= self.at_most and (value < self.below or self.below == math.inf)
         return bool(value >= self.at_least and (value > self.above or self.above == -math.inf) and reach)
 
@@ -128,12 +129,12 @@ class Flag(Rule):
 
 
 def option(default: Any, rule: Rule, **more: Any) -> Any:
-    """A dataclass field with a default and the rule of its values; ``more`` is `dataclasses.field`'s own."""
+    """Return a dataclass field with a default and a rule; ``more`` are arguments of `dataclasses.field`."""
     return field(default=default, metadata={"rule": rule}, **more)
 
 
 def check_fields(instance: Any) -> None:
-    """Hold every field that was declared by `option` against its rule; it is then as plain Python has it."""
+    """Check each field that was declared by `option`, and convert its value to a plain Python object."""
     for name, rule in rules_of(type(instance)).items():  # type: ignore[arg-type]
         value = getattr(instance, name)
         if (checked := rule.check(name, value)) is not value:
@@ -142,5 +143,5 @@ def check_fields(instance: Any) -> None:
 
 @functools.cache
 def rules_of(kind: type) -> dict[str, Rule]:
-    """By name of the field, the rules a dataclass declares."""
+    """Return the rules that a dataclass declares, by the name of the field."""
     return {f.name: f.metadata["rule"] for f in fields(kind) if "rule" in f.metadata}

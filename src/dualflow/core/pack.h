@@ -1,5 +1,5 @@
-/* Four features of four points, one after another and `apart` when they are packed: by vectors, which takes a third of
- * the time. */
+/* Transpose four features of four points into a tile, in which the features are `stride` stride; with vector
+ * instructions, which take a third of the time. */
 #ifndef DUALFLOW_PACK_H
 #define DUALFLOW_PACK_H
 
@@ -11,7 +11,7 @@
 typedef float four_floats __attribute__((vector_size(16)));
 typedef double two_doubles __attribute__((vector_size(16)));
 
-static ALWAYS_INLINE void pack_four_float(Index m, const float *points, Index apart, float *tile)
+static ALWAYS_INLINE void pack_four_float(Index m, const float *points, Index stride, float *tile)
 {
     four_floats a, b, c, d;
     memcpy(&a, points, sizeof a);
@@ -25,12 +25,12 @@ static ALWAYS_INLINE void pack_four_float(Index m, const float *points, Index ap
     c = __builtin_shufflevector(high, more, 0, 1, 4, 5);
     d = __builtin_shufflevector(high, more, 2, 3, 6, 7);
     memcpy(tile, &a, sizeof a);
-    memcpy(tile + apart, &b, sizeof b);
-    memcpy(tile + 2 * apart, &c, sizeof c);
-    memcpy(tile + 3 * apart, &d, sizeof d);
+    memcpy(tile + stride, &b, sizeof b);
+    memcpy(tile + 2 * stride, &c, sizeof c);
+    memcpy(tile + 3 * stride, &d, sizeof d);
 }
 
-static ALWAYS_INLINE void pack_four_double(Index m, const double *points, Index apart, double *tile)
+static ALWAYS_INLINE void pack_four_double(Index m, const double *points, Index stride, double *tile)
 {
     for (int k = 0; k < 4; k += 2)
         for (int i = 0; i < 4; i += 2) {
@@ -39,16 +39,16 @@ static ALWAYS_INLINE void pack_four_double(Index m, const double *points, Index 
             memcpy(&b, points + (i + 1) * m + k, sizeof b);
             first = __builtin_shufflevector(a, b, 0, 2);
             second = __builtin_shufflevector(a, b, 1, 3);
-            memcpy(tile + k * apart + i, &first, sizeof first);
-            memcpy(tile + (k + 1) * apart + i, &second, sizeof second);
+            memcpy(tile + k * stride + i, &first, sizeof first);
+            memcpy(tile + (k + 1) * stride + i, &second, sizeof second);
         }
 }
 #else
 #define PACK_FOUR(type)                                                                                   \
-    static ALWAYS_INLINE void pack_four_##type(Index m, const type *points, Index apart, type *tile)        \
+    static ALWAYS_INLINE void pack_four_##type(Index m, const type *points, Index stride, type *tile)        \
     {                                                                                                     \
         for (int k = 0; k < 4; k++)                                                                       \
-            for (int i = 0; i < 4; i++) tile[k * apart + i] = points[i * m + k];                          \
+            for (int i = 0; i < 4; i++) tile[k * stride + i] = points[i * m + k];                          \
     }
 PACK_FOUR(float)
 PACK_FOUR(double)

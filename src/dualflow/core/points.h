@@ -1,4 +1,4 @@
-/* Points as they are measured and made ready: finite or not, squared lengths, scaled. */
+/* Checks and measures of points: finite entries, squared lengths, scaling, symmetry of a matrix. */
 #ifndef DUALFLOW_POINTS_H
 #define DUALFLOW_POINTS_H
 
@@ -7,7 +7,7 @@
 
 #include "clones.h"
 
-/* By their exponents, which are all ones where numbers are not finite. */
+/* Whether all numbers are finite: the exponent bits of others are all ones. */
 CLONES static int are_finite(Index n, const double *x)
 {
     const uint64_t exponent = 0x7ff0000000000000ull;
@@ -24,7 +24,7 @@ CLONES static int are_finite(Index n, const double *x)
     return 1;
 }
 
-/* to = scale (row - center), in their own precision until they are stored. */
+/* to = scale (row - center), computed in double and rounded when stored. */
 CLONES static void scale_row_float(Index m, const double *restrict row, const double *restrict center, double scale,
                                    float *restrict to)
 {
@@ -37,7 +37,7 @@ CLONES static void scale_row_double(Index m, const double *restrict row, const d
     for (Index k = 0; k < m; k++) to[k] = scale * (row[k] - center[k]);
 }
 
-/* The square of row - center, by eight sums, which are one vector. */
+/* The squared length of row - center, as eight partial sums, which fill one vector. */
 CLONES static double square_row(Index m, const double *restrict row, const double *restrict center)
 {
     double sums[8] = {0, 0, 0, 0, 0, 0, 0, 0}, off;
@@ -54,11 +54,11 @@ CLONES static double square_row(Index m, const double *restrict row, const doubl
     return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
-/* Rows and columns of a matrix that are compared with each other at a time: 8 KB. */
+/* Rows and columns of a tile that is compared with its transpose: 8 KB. */
 #define TILE 32
 
-/* The largest |K[i, j] - K[j, i]| of a square matrix; where mean is not NULL, (K + K')/2 goes there, too. A tile is
- * copied before it is read across its rows: rows may lie a power of 2 apart, which few lines of a cache have room for. */
+/* Return the largest |K[i, j] - K[j, i]| of a square matrix, and write (K + K')/2 to mean unless that is NULL. A tile is
+ * copied before it is read across its rows: if the stride is a power of 2, its rows share few lines of the cache. */
 CLONES static double compare_transpose(Index n, const double *restrict K, double *restrict mean)
 {
     double tile[TILE][TILE], most = 0;

@@ -1,10 +1,7 @@
-"""The canonical dual problem: every model of this package is one of these.
+"""`DualProblem`, the canonical form of the dual problem of each model in this package.
 
-The shapes of feasible sets.
-
-Euclidean projection onto a box with one equality, exact up to round-off.
-
-The whole Q of a problem, made a block of rows at a time.
+This file also defines the shapes of feasible sets (`Kind`), the Euclidean projection onto a box with one equality,
+exact up to round-off (`project_onto`), and the dense Q of a problem (`dense_matrix`).
 """
 
 from __future__ import annotations
@@ -25,11 +22,11 @@ from .runtime.arrays import immutable
 from .runtime.clock import look
 from .runtime.memory import check_memory
 
-__all__ = ["DualProblem", "Kind", "constant", "kind_of", "project_onto", "whole_matrix"]
+__all__ = ["DualProblem", "Kind", "constant", "dense_matrix", "kind_of", "project_onto"]
 
 
 class Kind(Enum):
-    """The shape of the feasible set; a solver declares which of these it can solve.
+    """The shape of a feasible set; a solver declares which of these it can solve.
 
     Examples
     --------
@@ -48,21 +45,21 @@ class Kind(Enum):
     TWO_EQUALITIES = "box with two equalities"  # 0 ≤ α ≤ u < ∞, eᵀα = d, 1ᵀα = total: ν-SVC, ν-SVR
     AFFINE = "affine"  # α free, eᵀα = d or not: least squares
 
-    __hash__ = object.__hash__  # not by the name, which a solver could overwrite for all problems
+    __hash__ = object.__hash__  # not by the name: a solver could overwrite that for all problems
 
     @property
     def may_be_unbounded(self) -> bool:
-        """Whether the dual can fall without end, which says that the data are not separable."""
+        """Whether f may be unbounded below, which proves that the data are not separable."""
         return self in (Kind.ORTHANT, Kind.ORTHANT_EQUALITY)
 
 
 def kind_of(lower: NDArray, upper: NDArray, e: NDArray | None, d: float, total: float | None = None) -> Kind:
-    """The shape of {l ≤ α ≤ u, eᵀα = d, 1ᵀα = total}; without ``e`` or ``total`` their equality is missing."""
+    """Return the shape of {l ≤ α ≤ u, eᵀα = d, 1ᵀα = total}; without ``e`` or ``total``, without that equality."""
     if total is not None:
         return Kind.TWO_EQUALITIES
     if np.isneginf(lower[0]):
         return Kind.AFFINE
-    # A bound of 0 (a point of weight 0) caps nothing: it only takes its variable out.
+    # An upper bound of 0 (a point of weight 0) does not make a capped simplex: it only removes its variable.
     capped = bool(np.isfinite(upper[upper > 0]).any())
     if e is None:
         return Kind.BOX if capped else Kind.ORTHANT
@@ -71,13 +68,14 @@ def kind_of(lower: NDArray, upper: NDArray, e: NDArray | None, d: float, total: 
     return Kind.BOX_EQUALITY if capped else Kind.ORTHANT_EQUALITY
 
 
-_EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+_EPS = float(np.finfo(float).eps)
+_TINY = float(np.finfo(float).tiny)
 
 
 def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | None, d: float) -> NDArray:
-    """Nearest point of {l ≤ α ≤ u, eᵀα = d} in the Euclidean norm (entries of ``e`` are ±1).
+    """Return the nearest point of {l ≤ α ≤ u, eᵀα = d} in the Euclidean norm (entries of ``e`` are ±1).
 
-    If no such point exists, the equality is met as nearly as the bounds allow.
+    If the set is empty, the equality is met as nearly as the bounds allow.
     """
     clipped = np.minimum(np.maximum(alpha, lower), upper)
     if e is None:
@@ -87,8 +85,8 @@ def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | No
     if abs(missing) <= round_off:
         return clipped
     if abs(missing) <= round_off * len(e) ** 0.5:
-        # The sum's own rounding. Spread over all, it would lift every variable off its bound.
-        return _put(clipped, missing, lower, upper, e)
+        # This is the rounding of the sum. A projection would spread it and move all variables off their bounds.
+        return _shift_one(clipped, missing, lower, upper, e)
     if np.isneginf(lower).all() and np.isposinf(upper).all():
         return alpha - e * ((e @ alpha - d) / len(e))
     # S(t) = eᵀclip(α − te) falls with slope −(number of unclipped i): variable i is unclipped from lo to hi.
@@ -103,7 +101,7 @@ def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | No
     def excess(t: float) -> float:
         return float(e @ np.minimum(np.maximum(alpha - t * e, lower), upper)) - d
 
-    # S at the knots by summing its pieces: good to round-off, which is enough to find the piece of the root.
+    # S at the knots as a sum over its pieces: exact to round-off, which is enough to find the piece with the root.
     falls = np.cumsum(unclipped[:-1] * np.diff(knots))
     first = excess(knots[0])
     left = int(np.searchsorted(falls, first)) if first > 0 else -1
@@ -111,12 +109,14 @@ def project_onto(alpha: NDArray, lower: NDArray, upper: NDArray, e: NDArray | No
     slope = unclipped[left] if left >= 0 else len(lo) - len(entering)
     t = anchor + excess(anchor) / max(1, int(slope))
     out = np.minimum(np.maximum(alpha - t * e, lower), upper)
-    return _put(out, float(e @ out) - d, lower, upper, e)
+    return _shift_one(out, float(e @ out) - d, lower, upper, e)
 
 
-def _put(out: NDArray, residual: float, lower: NDArray, upper: NDArray, e: NDArray) -> NDArray:
-    """Put a rounding error on the coordinate farthest from its bounds, so that eᵀα = d to the last bits and none leaves
-    a bound; on the one with most room, if none is far enough from both."""
+def _shift_one(out: NDArray, residual: float, lower: NDArray, upper: NDArray, e: NDArray) -> NDArray:
+    """Subtract a rounding error of eᵀα from the variable farthest from its bounds, so that no variable leaves a bound.
+
+    If none is far enough from both bounds, the variable with the most room in the direction of the shift takes it.
+    """
     room = np.minimum(out - lower, upper - out)
     k = int(np.argmax(room))
     if room[k] < abs(residual):
@@ -125,37 +125,40 @@ def _put(out: NDArray, residual: float, lower: NDArray, upper: NDArray, e: NDArr
     return out
 
 
-def whole_matrix(problem: Any) -> NDArray:
-    """Q of a `DualProblem`, shape (n, n); `ProblemError` where it cannot fit into memory beside K."""
+def dense_matrix(problem: Any) -> NDArray:
+    """Return Q of a `DualProblem`, shape (n, n); a `ProblemError` if it does not fit into memory beside K.
+
+    It is computed a block of rows at a time.
+    """
     n, idx = problem.n, problem.idx
     check_memory(n, "the whole Q", matrices=2)
-    K, everyone = problem.gram.full(), np.arange(n)
+    K, all_variables = problem.gram.full(), np.arange(n)
     Q: NDArray = np.empty((n, n))
     height = max(1, BLOCK_ENTRIES // n)
     for start in range(0, n, height):
-        look()  # fresh memory takes its time
+        look()  # the first write to new memory is slow
         part = slice(start, start + height)
         rows = K[part] if idx is None else K[np.ix_(idx[part], idx)]
-        Q[part] = problem._signed(rows, problem.sigma[part], everyone)
+        Q[part] = problem._signed(rows, problem.sigma[part], all_variables)
     Q[np.diag_indices(n)] += problem.ridge
     return Q
 
 
-#: Parts of a problem that most models leave as they are.
-_USUAL = {"e": None, "d": 0.0, "scale": 1.0, "offset": 0.0, "idx": None}
+#: Default parts of a problem, for `DualProblem.of_parts`.
+_DEFAULTS = {"e": None, "d": 0.0, "scale": 1.0, "offset": 0.0, "idx": None}
 
 
-#: Entries of a constant vector up to which it is kept for the next problem: a small fit feels what making it takes.
-MAX_KEPT_ENTRIES = 1 << 14
+#: Entries of a constant vector up to which it is cached: its allocation is a visible part of the time of a small fit.
+MAX_ENTRIES_CACHED = 1 << 14
 
 
 def constant(n: int, value: float) -> NDArray:
-    """A vector of n equal entries, as `immutable` has them."""
-    return _kept_constant(n, value) if n <= MAX_KEPT_ENTRIES else immutable(np.full(n, value))
+    """Return an `immutable` vector of n equal entries; short ones are cached."""
+    return _cached_constant(n, value) if n <= MAX_ENTRIES_CACHED else immutable(np.full(n, value))
 
 
 @functools.lru_cache(maxsize=8)
-def _kept_constant(n: int, value: float) -> NDArray:
+def _cached_constant(n: int, value: float) -> NDArray:
     return immutable(np.full(n, value))
 
 
@@ -163,8 +166,8 @@ def _kept_constant(n: int, value: float) -> NDArray:
 class DualProblem:
     """Minimise f(α) = ½ αᵀQα − pᵀα subject to l ≤ α ≤ u and, if ``e`` is given, eᵀα = d; with ``total``, 1ᵀα = total.
 
-    Q = s·diag(σ)(K[idx, idx] + c)diag(σ) + diag(r) is never formed unless `dense` is called. A value: its arrays are
-    copies that nobody can write to, and nothing that is computed is kept; a run keeps it in a `Workspace`.
+    Q = s·diag(σ)(K[idx, idx] + c)diag(σ) + diag(r) is formed only by `dense`. Immutable: its arrays are read-only
+    copies, and computed values are not kept; a run caches them in a `Workspace`.
 
     Parameters
     ----------
@@ -175,23 +178,22 @@ class DualProblem:
     lower, upper : array of shape (n,), or a number for all
         Bounds; ``lower`` is 0 or −∞ (least squares), ``upper`` may be ∞.
     e : array of shape (n,) with entries ±1, or None
-        The equality eᵀα = d, or none.
+        Coefficients of the equality eᵀα = d; None without it.
     d : float
         Its right-hand side.
     sigma : array of shape (n,) with entries ±1
-        Signs in Q: the labels, in classification; all +1 by default.
+        Signs in Q: the labels in classification; all +1 by default.
     scale, offset : float
         s > 0 and c ≥ 0.
     ridge : float or array of shape (n,)
         r ≥ 0.
     idx : integer array of shape (n,), or None (0, 1, …, n−1)
-        Which point of the Gram each variable belongs to; rows may repeat (SVR).
+        The point of the Gram that each variable belongs to; points may repeat (SVR).
     reading : Reading
-        Which model this is the dual of, and how bias, radius and coefficients are read off.
+        The model that this is the dual of, with the formulas for bias, radius and coefficients.
     total : float or None
         The right-hand side of a second equality 1ᵀα = total (ν-SVC, ν-SVR), which needs an ``e`` and finite ``upper``.
-        The two together say what the variables with e = +1 and those with e = −1 sum to: (total + d)/2 and
-        (total − d)/2.
+        With both equalities, the variables with e = +1 sum to (total + d)/2, those with e = −1 to (total − d)/2.
 
     Raises
     ------
@@ -206,7 +208,7 @@ class DualProblem:
     >>> nearest = DualProblem(gram, p=np.zeros(3), lower=0.0, upper=np.inf, e=np.ones(3), d=1.0)
     >>> nearest.kind.value, nearest.objective(np.array([0.0, 1.0, 0.0]))  # ½·2²
     ('simplex', 2.0)
-    >>> solve(nearest).alpha.round(6)  # of the points' mixtures the one next to 0
+    >>> solve(nearest).alpha.round(6)  # the convex combination of the points that is nearest to 0
     array([1., 0., 0.])
     """
 
@@ -251,8 +253,8 @@ class DualProblem:
             "d": float(self.d),
             "total": None if self.total is None else float(self.total),
         }
-        alike = np.size(self.ridge) == np.size(self.lower) == 1 and np.array_equal(self.ridge, self.lower)
-        values["ridge"] = values["lower"] if alike else vector(self.ridge, "ridge")  # zeros are held once
+        same = np.size(self.ridge) == np.size(self.lower) == 1 and np.array_equal(self.ridge, self.lower)
+        values["ridge"] = values["lower"] if same else vector(self.ridge, "ridge")  # zeros are stored once
         values["e"] = values["sigma"] if self.e is self.sigma else values["e"]
         if self.idx is not None:
             values["idx"] = immutable(self.idx, np.intp)
@@ -262,35 +264,34 @@ class DualProblem:
         object.__setattr__(self, "kind", kind_of(self.lower, self.upper, self.e, self.d, self.total))
 
     def _check(self) -> None:
+        """Raise a `ProblemError` if the parts disagree or no point is feasible."""
         n, points = self.n, self.gram.n
         if self.idx is None and n != points:
-            raise ProblemError(f"p has {n} entries but the Gram has {points} points; give idx if that is meant")
+            raise ProblemError(f"p has {n} entries but the Gram has {points} points; give idx if that is intended")
         if self.idx is not None and (self.idx.shape != (n,) or self.idx.min() < 0 or self.idx.max() >= points):
             raise ProblemError(f"idx must have shape ({n},) with entries in 0…{points - 1}")
-        # Conditions are put so that NaN does not meet them.
+        # The conditions are written so that NaN fails them.
         if not (np.isfinite(self.p).all() and self.ridge.min() >= 0 and self.ridge.max() < np.inf):
-            self._refuse("p and ridge must be finite, and ridge ≥ 0")
+            self._raise("p and ridge must be finite, and ridge ≥ 0")
         if not (self.scale > 0 and np.isfinite(self.scale)) or not (self.offset >= 0 and np.isfinite(self.offset)):
             raise ProblemError(f"scale must be > 0 and offset ≥ 0, found {self.scale} and {self.offset}")
         if not (np.abs(self.sigma) == 1).all():
-            self._refuse("sigma must hold +1 and −1 only")
+            self._raise("sigma must hold +1 and −1 only")
         least, most = self.lower.min(), self.lower.max()
         free = bool(most == -np.inf)
         if not free and not least == most == 0:
-            self._refuse("lower must be 0 everywhere or −∞ everywhere")
+            self._raise("lower must be 0 everywhere or −∞ everywhere")
         if not self.upper.min() >= 0 or (free and not np.isposinf(self.upper).all()):
-            self._refuse("upper must be ≥ 0, and ∞ where lower is −∞")
+            self._raise("upper must be ≥ 0, and ∞ where lower is −∞")
         if self.e is None:
             if self.total is not None:
                 raise ProblemError("total is the right side of a second equality; give the first one, e")
             return
         if self.e is not self.sigma and not (np.abs(self.e) == 1).all():
-            self._refuse("e must hold +1 and −1 only")
+            self._raise("e must hold +1 and −1 only")
         reach = float(self.upper[self.e > 0].sum()), float(self.upper[self.e < 0].sum())
         if not free and not -reach[1] * (1 + 1e-12) <= self.d <= reach[0] * (1 + 1e-12):
-            raise ProblemError(
-                f"no α is feasible: eᵀα can reach {-reach[1]:.6g}…{reach[0]:.6g}, d = {self.d:.6g} is asked"
-            )
+            raise ProblemError(f"no α is feasible: eᵀα can be {-reach[1]:.6g}…{reach[0]:.6g}, and d = {self.d:.6g}")
         if self.total is None:
             return
         if free or not np.isfinite(self.upper).all() or not np.isfinite(self.total):
@@ -299,10 +300,11 @@ class DualProblem:
         if not all(0 <= wanted <= most * (1 + 1e-12) for wanted, most in zip(sums, reach, strict=True)):
             raise ProblemError(
                 f"no α is feasible: variables with e = +1 can sum to {reach[0]:.6g} and those with e = −1 to "
-                f"{reach[1]:.6g}, {sums[0]:.6g} and {sums[1]:.6g} are asked"
+                f"{reach[1]:.6g}, and d and total require {sums[0]:.6g} and {sums[1]:.6g}"
             )
 
-    def _refuse(self, message: str) -> NoReturn:
+    def _raise(self, message: str) -> NoReturn:
+        """Raise a `ProblemError` with this message, or one that names an array that contains NaN."""
         for name in ("p", "lower", "upper", "ridge", "sigma", "e"):
             if (value := getattr(self, name)) is not None and np.isnan(value).any():
                 message = f"{name} contains NaN"
@@ -313,15 +315,17 @@ class DualProblem:
         self.__dict__.update(state | arrays)
 
     def value(self) -> DualProblem:
-        """This problem, if it is a value: if not (at work, or over a Gram that keeps or grows), one that is."""
+        """Return an immutable problem equal to this one: itself, unless it or its Gram has caches or can grow."""
         if type(self) is DualProblem and isinstance(self.gram, Gram):
             return self
         given = {f.name: getattr(self, f.name) for f in fields(DualProblem) if f.init}
         return DualProblem(**given | {"gram": self.gram if isinstance(self.gram, Gram) else self.gram.value()})
 
     def centred(self) -> DualProblem:
-        """The same f on the same feasible set, from points less their mean where kernel and model let it, else itself.
-        Its multiplier is less by s times the `constant` that its Gram tells."""
+        """Return the problem with its points less their mean, if kernel and model allow it, else itself.
+
+        f and the feasible set are the same; the multiplier is smaller by s times the `constant` of the Gram.
+        """
         if not (isinstance(self.gram, Gram) and self.is_translatable):
             return self
         gram = self.gram.centred()
@@ -329,32 +333,35 @@ class DualProblem:
 
     @property
     def is_translatable(self) -> bool:
-        """Whether kernel and model let points be moved to about their mean."""
+        """Whether kernel and model allow a translation of the points."""
         return self.gram.is_translatable and self.reading.moves(self)
 
     def within(self, upper: NDArray) -> DualProblem:
-        """The same f within other upper bounds ≥ 0, which must leave something feasible: nobody looks."""
+        """Return the problem with other upper bounds ≥ 0; that a feasible point remains is not checked."""
         return self._with(upper=immutable(upper), kind=kind_of(self.lower, upper, self.e, self.d, self.total))
 
     def at_level(self, level: float) -> DualProblem:
-        """The problem whose second equality is given up for its multiplier μ, the ``level``: p + μ in the place of p.
+        """Return the problem with the second equality replaced by its multiplier μ, the ``level``: p becomes p + μ.
 
-        At the right μ its optimum is this problem's, and f is less there by μ·total. A ν-SVC at a level is the C-SVC of
-        C = 1/μ in units of μ, a ν-SVR is the ε-SVR of ε = −μ (Chang and Lin 2001).
+        At the right μ it has the same optimum, where f is smaller by μ·total. A ν-SVC at a level is the C-SVC with
+        C = 1/μ, in units of μ; a ν-SVR is the ε-SVR with ε = −μ (Chang and Lin 2001).
         """
         upper = self.upper
         return self._with(p=immutable(self.p + level), total=None, kind=kind_of(self.lower, upper, self.e, self.d))
 
     @classmethod
     def of_parts(cls, gram: Gram, n: int, **parts: Any) -> DualProblem:
-        """A problem of n variables whose parts are known to be right: they are not checked. ``kind`` is one of them;
-        arrays are as `immutable` has them, and where one is not given it is the usual one."""
+        """Return a problem of n variables without checks of its parts.
+
+        ``kind`` is one of the parts; arrays must be `immutable`. Parts not given have the default values.
+        """
         problem, zeros = object.__new__(cls), constant(n, 0.0)
-        problem.__dict__.update(_USUAL, gram=gram, lower=zeros, ridge=zeros)
+        problem.__dict__.update(_DEFAULTS, gram=gram, lower=zeros, ridge=zeros)
         problem.__dict__.update(parts)
         return problem
 
     def _with(self, **parts: object) -> DualProblem:
+        """Return a copy with some parts replaced, without checks."""
         other = object.__new__(DualProblem)
         other.__dict__.update(self.__dict__ | parts)
         return other
@@ -374,19 +381,19 @@ class DualProblem:
 
     @property
     def is_hard_margin(self) -> bool:
-        """Whether the model demands separable data, so that a witness of the opposite can exist."""
+        """Whether the model requires separable data, so that an `inseparability_witness` may exist."""
         return self.reading.demands_separation(self)
 
     @property
     def effective_upper(self) -> NDArray:
-        """Upper bounds with what the constraint implies: αᵢ ≤ d where eᵀα = d sums non-negative terms."""
+        """Upper bounds, and αᵢ ≤ d if all terms of eᵀα = d are non-negative."""
         if self.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
             return np.minimum(self.upper, self.d)
         return self.upper
 
     @property
     def groups(self) -> list[tuple[NDArray, float]]:
-        """With ``total``: the variables with e = +1 and those with e = −1, and what each sum to."""
+        """With ``total``: the variables with e = +1 and those with e = −1, and the sum of each group."""
         if self.e is None or self.total is None:
             return []
         plus, minus = np.flatnonzero(self.e > 0), np.flatnonzero(self.e < 0)
@@ -394,16 +401,16 @@ class DualProblem:
 
     @property
     def psd(self) -> psd.SpectrumEvidence:
-        """Evidence that Q is positive semidefinite, looked for at every call, up to `psd.CHECK_UP_TO` points."""
+        """Evidence that Q is positive semidefinite, computed at each call, for up to `psd.CHECK_UP_TO` points."""
         if self.gram.is_psd_by_kernel:
             return psd.SpectrumEvidence("by kernel")
         if self.gram.n > psd.CHECK_UP_TO:
             return psd.SpectrumEvidence("unknown")
-        # Signs, repeated points, an offset and a ridge leave a semidefinite matrix semidefinite, and K is the smaller.
+        # Signs, repeated points, an offset and a ridge keep a matrix positive semidefinite, and K is smaller than Q.
         found = psd.examine(self.gram.full())
         if found.smallest_eigenvalue is None:
             return found
-        # Signs change no eigenvalue, points that are each there m times have theirs times m, and a ridge adds to them.
+        # Signs change no eigenvalue, m copies of each point multiply them by m, and a ridge adds to them.
         times = np.ones(1) if self.idx is None else np.bincount(self.idx, minlength=self.gram.n)
         smallest = self.scale * float(times.max()) * found.smallest_eigenvalue
         ridge = float(self.ridge.max())
@@ -411,18 +418,19 @@ class DualProblem:
             return psd.SpectrumEvidence("indefinite", smallest + ridge)
         return psd.examine(self.dense())
 
-    # --- Q, a piece at a time ------------------------------------------------------------------
+    # --- parts of Q, and products --------------------------------------------------------------
 
     def _points(self, J: NDArray) -> NDArray:
+        """Return the points of variables J."""
         return J if self.idx is None else self.idx[J]
 
     def diag(self) -> NDArray:
-        """Qᵢᵢ, shape (n,)."""
+        """Return Qᵢᵢ, shape (n,)."""
         which = slice(None) if self.idx is None else self.idx
         return self.scale * (self.gram.diag()[which] + self.offset) + self.ridge
 
     def columns(self, J: ArrayLike) -> NDArray:
-        """Columns J of Q, shape (n, len(J))."""
+        """Return columns J of Q, shape (n, len(J))."""
         J = np.asarray(J, dtype=np.intp)
         K = self.gram.columns(self._points(J))
         K = K if self.idx is None else K[self.idx]
@@ -431,7 +439,7 @@ class DualProblem:
         return Q
 
     def block(self, rows: ArrayLike, J: ArrayLike) -> NDArray:
-        """The block Q[rows, J], shape (len(rows), len(J))."""
+        """Return the block Q[rows, J], shape (len(rows), len(J))."""
         rows, J = np.asarray(rows, dtype=np.intp), np.asarray(J, dtype=np.intp)
         Q = self.plain_block(rows, J)
         Q *= self.sigma[rows][:, None]
@@ -439,7 +447,7 @@ class DualProblem:
         return Q
 
     def plain_block(self, rows: NDArray, J: NDArray) -> NDArray:
-        """The block s(K + c) + diag(r) between variables, Q without its signs; the caller's to write to."""
+        """Return the block [rows, J] of s(K + c) + diag(r), Q without its signs; the caller may write to it."""
         K = self.gram.block(self._points(rows), self._points(J))
         if self.offset:
             K += self.offset
@@ -448,19 +456,20 @@ class DualProblem:
         if self.ridge.any():
             place = np.full(self.n, -1, dtype=np.intp)
             place[J] = np.arange(len(J))
-            met = place[rows] >= 0
-            K[np.flatnonzero(met), place[rows[met]]] += self.ridge[rows[met]]
+            common = place[rows] >= 0
+            K[np.flatnonzero(common), place[rows[common]]] += self.ridge[rows[common]]
         return K
 
     def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:
+        """Return the block of Q, without the ridge, of rows with these signs and columns J, given their K."""
         return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
 
     def matvec(self, v: ArrayLike) -> NDArray:
-        """Q v, shape (n,); only columns where v is not zero are touched."""
+        """Return Q v, shape (n,); only columns where v is not zero are computed."""
         return self.product(np.asarray(v, dtype=float))
 
     def product(self, v: NDArray, rows: NDArray | None = None, dtype: type = float) -> NDArray:
-        """Entries ``rows`` of Q v (all if None). Radial kernels may be evaluated in float32."""
+        """Return the entries ``rows`` of Q v (all if None). A radial kernel is evaluated in precision ``dtype``."""
         signed, which = self.sigma * v, slice(None) if rows is None else rows
         if self.idx is None:
             Kv = self.gram.matvec(signed, rows, dtype)
@@ -468,35 +477,35 @@ class DualProblem:
             weights = np.bincount(self.idx, signed, minlength=self.gram.n)
             if rows is None:
                 Kv = self.gram.matvec(weights, None, dtype)[self.idx]
-            else:  # the variables of a point share its sum
+            else:  # one sum for each point serves all its variables
                 points, of = np.unique(self.idx[rows], return_inverse=True)
                 Kv = self.gram.matvec(weights, points, dtype)[of]
         plain = self.scale * self.sigma[which] * (Kv + self.offset * signed.sum())
         return plain + self.ridge[which] * v[which]
 
     def dense(self) -> NDArray:
-        """The whole Q, shape (n, n); `ProblemError` where it cannot fit into memory."""
-        return whole_matrix(self)
+        """Return the dense Q, shape (n, n); a `ProblemError` if it does not fit into memory."""
+        return dense_matrix(self)
 
     # --- f and the feasible set ----------------------------------------------------------------
 
     def objective(self, alpha: NDArray) -> float:
-        """f(α) = ½ αᵀQα − pᵀα, absolute."""
+        """Return f(α) = ½ αᵀQα − pᵀα, absolute."""
         return float(0.5 * alpha @ self.matvec(alpha) - self.p @ alpha)
 
     def gradient(self, alpha: NDArray) -> NDArray:
-        """∇f(α) = Qα − p = −g(α), shape (n,)."""
+        """Return ∇f(α) = Qα − p = −g(α), shape (n,)."""
         return self.matvec(alpha) - self.p
 
     def infeasibility(self, alpha: NDArray) -> float:
-        """Largest violation of any bound or of the equality, absolute."""
+        """Return the largest violation of a bound or an equality, absolute."""
         worst = max(float((self.lower - alpha).max()), float((alpha - self.upper).max()), 0.0)
         if self.total is not None:
             worst = max(worst, abs(float(alpha.sum()) - self.total))
         return worst if self.e is None else max(worst, abs(float(self.e @ alpha) - self.d))
 
     def project(self, alpha: NDArray) -> NDArray:
-        """Nearest feasible point in the Euclidean norm, shape (n,).
+        """Return the nearest feasible point in the Euclidean norm, shape (n,).
 
         With the equality the projection is clip(α − t·e, l, u), and t is the root of a monotone piecewise
         linear function, found exactly by sorting its breakpoints; with two equalities there is one for each sign of e.

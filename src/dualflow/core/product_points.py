@@ -1,4 +1,4 @@
-"""Kernels that are powers of inner products, ⟨x, z⟩ and (γ⟨x, z⟩ + coef0)^degree, of many points at once."""
+"""Kernels that are powers of inner products, ⟨x, z⟩ and (γ⟨x, z⟩ + coef0)^degree, for many points."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ from .sparse_points import SparsePoints
 
 __all__ = ["ProductPoints"]
 
-#: Kernel values that are made at a time.
-AT_ONCE = 1 << 20
-#: Degree up to which a power is made by multiplications.
-MOST = 16
+#: Kernel values computed at a time.
+MAX_VALUES_STORED = 1 << 20
+#: Degree up to which a power is computed by multiplications.
+MAX_DEGREE = 16
 
 
 @dataclass(frozen=True)
 class ProductPoints:
-    """Points ready for the kernel, in one precision: k(x, z) = (aᵀb − half_a − half_b)^degree with a = √γ x.
+    """Points scaled for the kernel, in one precision: k(x, z) = (aᵀb − half_a − half_b)^degree with a = √γ x.
 
-    ``points`` has shape (n, m) with zeros appended until m is a multiple of 4, ``half`` has shape (n,): −coef0/2, or 0
-    of the linear kernel, whose γ is 1.
+    Attributes
+    ----------
+    points : array of shape (n, m)
+        Scaled points, with zeros appended until m is a multiple of 4.
+    half : array of shape (n,)
+        −coef0/2, or 0 for the linear kernel, for which γ is 1.
+    degree : int
     """
 
     points: NDArray
@@ -35,15 +40,16 @@ class ProductPoints:
 
     @staticmethod
     def serve(matrix: KernelMatrix) -> bool:
-        """Whether a matrix is of such a kernel, and of dense points."""
+        """Whether this class supports a matrix: such a kernel and dense points."""
         if isinstance(matrix.X, SparsePoints) or matrix.kernel not in ("linear", "poly"):
             return False
         degree = matrix.degree
-        return matrix.kernel == "linear" or (float(degree).is_integer() and 1 <= degree <= MOST and matrix.gamma > 0)
+        is_supported_power = float(degree).is_integer() and 1 <= degree <= MAX_DEGREE and matrix.gamma > 0
+        return matrix.kernel == "linear" or is_supported_power
 
     @classmethod
     def of(cls, matrix: Any, dtype: type) -> ProductPoints:
-        """All points of a `KeptGram`, less their centre if it has one."""
+        """Return all points of a `KeptGram`, centred if it has a centre."""
         X, linear = matrix._points(slice(None)), matrix.kernel == "linear"
         points = np.zeros((len(X), -(-X.shape[1] // 4) * 4), dtype=dtype)
         points[:, : X.shape[1]] = X if linear else math.sqrt(matrix.gamma) * X
@@ -54,15 +60,15 @@ class ProductPoints:
         return len(self.half)
 
     def take(self, J: NDArray | slice) -> ProductPoints:
-        """Some of the points."""
+        """Return points J."""
         return ProductPoints(self.points[J], self.half[J], self.degree)
 
     def expand(self, other: ProductPoints, weights: NDArray) -> NDArray:
-        """Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
+        """Return Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
         if self.degree == 1:
             plain = self.points @ (other.points.T.astype(float) @ weights)
             return plain - self.half[:, None] * weights.sum(axis=0) - other.half @ weights
-        out, height = np.empty((len(self), weights.shape[1])), max(1, AT_ONCE // max(1, len(other)))
+        out, height = np.empty((len(self), weights.shape[1])), max(1, MAX_VALUES_STORED // max(1, len(other)))
         for start in range(0, len(self), height):
             look()
             rows = slice(start, start + height)

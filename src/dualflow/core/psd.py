@@ -1,4 +1,4 @@
-"""What is known of the spectrum of a symmetric matrix, and its repair: without it, no duality gap is a bound."""
+"""Evidence that a symmetric matrix is positive semidefinite, which duality gaps require, and its repair."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .kernel_functions import as_matrix, check_precomputed
-from .runtime.arrays import AT_ONCE
+from .runtime.arrays import PART_NUMBERS
 from .runtime.memory import borrowed
 
 __all__ = ["CHECK_UP_TO", "REPAIRS", "Repair", "SpectrumEvidence", "examine", "repair"]
 
-#: Largest n whose spectrum is looked at unasked: one Cholesky factorisation, a second at most.
+#: Largest n for which evidence is computed by default: it takes one Cholesky factorisation, a second at most.
 CHECK_UP_TO = 4096
 
-#: What `repair` does to the eigenvalues λ below 0: 0 in their place, −λ, or −λ_min added to all.
+#: Methods of `repair` for eigenvalues λ < 0: replace them by 0, by −λ, or add −λ_min to all eigenvalues.
 REPAIRS = ("clip", "flip", "shift")
 
-#: The part of n up to which a rank is low, so that the matrix less its pivots' part says more cheaply what it is.
-LOW = 32
-#: Points up to which the smallest eigenvalue is computed by all of them.
+#: A rank up to n/32 counts as low: a pivoted factorisation then proves semidefiniteness at a lower cost.
+LOW_RANK_DIVISOR = 32
+#: Points up to which the smallest eigenvalue is computed by a dense method.
 MAX_DENSE_POINTS = 128
 #: Vectors of Lanczos's method at a time.
 LANCZOS_VECTORS = 10
@@ -33,8 +33,9 @@ MAX_RESTARTS = 15
 #: Relative accuracy of the smallest eigenvalue by Lanczos's method.
 LANCZOS_TOL = 1e-3
 
-#: Largest entries of a matrix whose eigenvalues are taken without scaling it first.
-LEAST, MOST = 1e-100, 1e100
+#: A matrix whose largest entry is outside this range is scaled before eigenvalues are computed.
+MIN_ENTRY_UNSCALED = 1e-100
+MAX_ENTRY_UNSCALED = 1e100
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class SpectrumEvidence:
     Attributes
     ----------
     kind : {"by kernel", "checked", "unknown", "indefinite"}
-        "by kernel": Mercer's condition holds for the kernel. "checked": factorised, no eigenvalue below
-        −n·ε·‖Q‖. "unknown": too large to look at. "indefinite": an eigenvalue below that was found.
+        "by kernel": Mercer's condition holds for the kernel. "checked": a factorisation showed that no eigenvalue is
+        below −n·ε·‖Q‖. "unknown": Q is too large to check. "indefinite": an eigenvalue below that was found.
     smallest_eigenvalue : float or None
         Given for "indefinite", to three digits at least.
     """
@@ -54,12 +55,12 @@ class SpectrumEvidence:
     smallest_eigenvalue: float | None = None
 
     def twin(self) -> SpectrumEvidence:
-        """An equal one, for a solver."""
+        """Return an equal object, for a solver."""
         return SpectrumEvidence(self.kind, self.smallest_eigenvalue)
 
     @property
     def is_psd(self) -> bool:
-        """Whether a duality gap bounds anything."""
+        """Whether Q is known to be positive semidefinite, so that a duality gap is a bound."""
         return self.kind in ("by kernel", "checked")
 
     def __str__(self) -> str:
@@ -71,9 +72,9 @@ class SpectrumEvidence:
 
 
 def examine(Q: NDArray) -> SpectrumEvidence:
-    """Look at the spectrum of a symmetric Q of shape (n, n).
+    """Return evidence on the spectrum of a symmetric Q of shape (n, n).
 
-    "Indefinite" means λ_min < −n·ε·‖Q‖: round-off alone puts duplicate rows of an RBF Gram at −1.6e-14.
+    "Indefinite" means λ_min < −n·ε·‖Q‖: duplicate rows of an RBF Gram give −1.6e-14 by round-off alone.
     """
     Q, unit = _in_range(Q)
     slack = _slack(Q)
@@ -84,9 +85,9 @@ def examine(Q: NDArray) -> SpectrumEvidence:
 
 
 def _has_factor(Q: NDArray, slack: float) -> bool:
-    """Whether Q + slack·I has a Cholesky factor, as it has when λ_min ≥ −slack, at a tenth of the price of eigenvalues.
+    """Whether Q + slack·I has a Cholesky factor, as it has if λ_min ≥ −slack.
 
-    One that has none mostly says so after a few columns.
+    This takes a tenth of the time of eigenvalues. Without a factor it usually ends after a few columns.
     """
     n = len(Q)
     if float(Q.diagonal().min()) < -slack:
@@ -99,37 +100,37 @@ def _has_factor(Q: NDArray, slack: float) -> bool:
 
 
 def _is_of_low_rank(Q: NDArray, slack: float) -> bool:
-    """Whether Q is LᵀL, with n/`LOW` rows in L at most, and a rest of norm ≤ slack, so that λ_min ≥ −slack."""
+    """Whether Q is LᵀL, L with at most n/32 rows, plus a rest of norm ≤ slack, so that λ_min ≥ −slack."""
     n = len(Q)
-    L, left = np.empty((n // LOW, n)), Q.diagonal().copy()
+    L, left = np.empty((n // LOW_RANK_DIVISOR, n)), Q.diagonal().copy()
     rank = 0
     for rank in range(len(L) + 1):
         pivot = int(left.argmax())
         if not n * left[pivot] > slack:
-            break  # were Q positive semidefinite, no row of the rest could sum to more
+            break  # if Q is positive semidefinite, the norm of the rest is at most n times its largest diagonal entry
         if rank == len(L):
             return False
         row = Q[pivot] - L[:rank, pivot] @ L[:rank]
         L[rank] = row / np.sqrt(left[pivot])
         left -= L[rank] ** 2
     L, square = L[:rank], 0.0
-    for rows in _strips(n):  # the Frobenius norm, by a triangle
+    for rows in _strips(n):  # the Frobenius norm, from one triangle
         rest = Q[rows, rows.start :] - L[:, rows].T @ L[:, rows.start :]
         square += 2.0 * float(np.vdot(rest, rest))
     return square <= slack**2
 
 
 def _strips(n: int) -> Iterator[slice]:
-    """Slices of the rows of a matrix with n columns, each small enough for the cache."""
-    height = max(1, AT_ONCE // n)
+    """Return slices of the rows of an n × n matrix, each small enough for the cache."""
+    height = max(1, PART_NUMBERS // n)
     return (slice(start, start + height) for start in range(0, n, height))
 
 
 def _smallest(Q: NDArray, slack: float) -> float:
-    """The smallest eigenvalue: of many by Lanczos's method, unless what it finds is near round-off."""
+    """Return the smallest eigenvalue, of a large matrix by Lanczos's method, unless the result is near round-off."""
     n = len(Q)
     if n > MAX_DENSE_POINTS:
-        from scipy.sparse.linalg import ArpackError, eigsh  # which takes a while to load, and few fits need it
+        from scipy.sparse.linalg import ArpackError, eigsh  # loaded here: it is slow to import, and few fits need it
 
         start = np.random.default_rng(0).normal(size=n)
         try:
@@ -151,26 +152,26 @@ def _smallest(Q: NDArray, slack: float) -> float:
 
 
 def _in_range(Q: NDArray) -> tuple[NDArray, float]:
-    """Q and its unit: divided by it where squares or sums of entries would leave float64, else as it is, in units of 1.
+    """Return Q and 1, or Q/unit and the unit if squares or sums of entries could overflow or underflow.
 
     The unit is a power of 2, so that no bit is lost.
     """
     largest = max(float(Q.max()), -float(Q.min()))
-    if largest == 0.0 or LEAST <= largest <= MOST:
+    if largest == 0.0 or MIN_ENTRY_UNSCALED <= largest <= MAX_ENTRY_UNSCALED:
         return Q, 1.0
     unit = 2.0 ** np.floor(np.log2(largest))
     return Q / unit, float(unit)
 
 
 def _slack(Q: NDArray) -> float:
-    """n·ε·‖Q‖ (largest row sum): eigenvalues this far below 0 are round-off."""
+    """Return n·ε·‖Q‖ (largest row sum): eigenvalues from −slack to 0 are round-off."""
     largest = max(float(np.abs(Q[rows]).sum(axis=1).max()) for rows in _strips(len(Q)))
     return len(Q) * float(np.finfo(float).eps) * largest
 
 
 @dataclass(frozen=True)
 class Repair:
-    """A symmetric matrix made positive semidefinite, by how much it was changed, and what new points get.
+    """A symmetric matrix made positive semidefinite, the size of the change, and the map for new points.
 
     Attributes
     ----------
@@ -178,15 +179,15 @@ class Repair:
     matrix : array of shape (n, n)
         The repaired K: V f(Λ) Vᵀ for K = VΛVᵀ.
     change : float
-        ‖repaired − K‖ in the Frobenius norm, absolute; 0 if nothing was to be repaired.
+        ‖repaired − K‖ in the Frobenius norm, absolute; 0 if K needed no repair.
     relative_change : float
         change / ‖K‖.
     smallest_eigenvalue : float
         Of K.
     negative_eigenvalues : int
-        How many of K's are below −n·ε·‖K‖, and so no round-off.
+        Number of eigenvalues of K below −n·ε·‖K‖: others are round-off.
     map : array of shape (n, n), or None
-        V f(Λ) Λ⁻¹ Vᵀ, symmetric; None for "shift", which leaves the kernel values of new points alone.
+        V f(Λ) Λ⁻¹ Vᵀ, symmetric; None for "shift", which does not change the kernel values of new points.
 
     Examples
     --------
@@ -209,12 +210,12 @@ class Repair:
     map: NDArray | None
 
     def transform(self, K_new: ArrayLike) -> NDArray:
-        """Kernel values between new points and all n points as the repaired kernel has them.
+        """Return the repaired kernel values between new points and all n points.
 
-        Row k(x) becomes V f(Λ) Λ⁻¹ Vᵀ k(x) for "clip" and "flip" (Chen, Garcia, Gupta, Rahimi, Cazzanti, JMLR 10
-        (2009) 747-776, who treat test points by the linear map that repairs the training matrix): a row of K, were
-        it new, becomes that row of `matrix`. "shift" adds to the diagonal only, k(x, x) of each training point with
-        itself, so that a new point's values stay, even if it equals a training point.
+        For "clip" and "flip" the row k(x) becomes V f(Λ) Λ⁻¹ Vᵀ k(x): the linear map that repairs the training matrix
+        (Chen, Garcia, Gupta, Rahimi, Cazzanti, JMLR 10 (2009) 747-776). A row of K becomes the same row of `matrix`.
+        "shift" changes only the diagonal, k(x, x) of each training point with itself, so the values of a new point stay
+        the same, even if it equals a training point.
 
         Parameters
         ----------
@@ -245,18 +246,18 @@ class Repair:
 
 
 def repair(K: ArrayLike, method: str = "clip") -> Repair:
-    """Make a symmetric kernel matrix positive semidefinite.
+    """Return a symmetric kernel matrix made positive semidefinite, as a `Repair`.
 
-    Nothing repairs unasked: the repaired problem is another problem, and its optimum is certified for that one.
+    It is never applied automatically: the repaired problem is another problem, and its certificates are about that one.
 
     Parameters
     ----------
     K : array of shape (n, n)
-        Symmetric, indefinite or not; `Gram.full` gives that of any kernel. Not changed.
+        Symmetric, indefinite or not; `Gram.full` returns that of any kernel. Not changed.
     method : {"clip", "flip", "shift"}
-        "clip" puts 0 in the place of negative eigenvalues: the nearest positive semidefinite matrix in the Frobenius
-        norm. "flip" takes |λ|. "shift" adds −λ_min to the diagonal. Where no eigenvalue is below −n·ε·‖K‖, K is given
-        back as it is.
+        "clip" replaces negative eigenvalues by 0: the nearest positive semidefinite matrix in the Frobenius norm.
+        "flip" replaces λ by |λ|. "shift" adds −λ_min to the diagonal. If no eigenvalue is below −n·ε·‖K‖, the result is
+        K.
 
     Returns
     -------
@@ -289,7 +290,7 @@ def repair(K: ArrayLike, method: str = "clip") -> Repair:
     if linear is None:
         matrix, change = given + np.diag(np.full(len(given), -smallest)), -smallest * float(np.sqrt(len(given)))
     else:
-        # f(λ)/λ is 1 but for negative λ, where it is 0 (clip) or −1 (flip): no eigenvalue is divided by.
+        # f(λ)/λ is 1, or for negative λ 0 (clip) or −1 (flip): there is no division by an eigenvalue.
         times = 1.0 if method == "clip" else 2.0
         linear -= times * (U @ U.T)
         lost = times * (U * lam) @ U.T

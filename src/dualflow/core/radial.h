@@ -1,8 +1,8 @@
 /* The radial kernel exp(aᵀb − ‖a‖²/2 − ‖b‖²/2) for points scaled by √(2γ), a tile of points b at a time.
  *
- * A tile is packed feature by feature so that the loop over its points vectorises, and stays in the first-level
- * cache while all a pass over it; nothing but results is written. Included twice, for REAL = float and double; m, the
- * number of features, is a multiple of 4 (zeros are appended).
+ * A tile is packed feature by feature, so that the loop over its points vectorises, and stays in the first-level cache
+ * while all points a are combined with it; only results are written. This file is included twice, for REAL = float and
+ * double. The number m of features is a multiple of 4 (zeros are appended).
  */
 #include "pack.h"
 
@@ -11,7 +11,7 @@
 #define NAME(base) NAME1(base, REAL)
 #define TILE (512 / (int)sizeof(REAL))
 
-/* Points `first`, … of `points` (n, m) into `tile` (m, TILE) and `halves` (TILE,); missing ones are zeros. */
+/* Pack the points from `first` on of `points` (n, m) into `tile` (m, TILE) and `halves` (TILE,); pad with zeros. */
 static inline void NAME(pack)(Index n, Index m, const REAL *points, const REAL *half, Index first, REAL *restrict tile,
                        REAL *restrict halves)
 {
@@ -20,7 +20,7 @@ static inline void NAME(pack)(Index n, Index m, const REAL *points, const REAL *
         for (Index c = count; c < TILE; c++) tile[k * TILE + c] = 0;
     for (Index c = 0; c < TILE; c++) halves[c] = c < count ? half[first + c] : 0;
     Index c = 0;
-    for (; c + 8 <= count; c += 8) { /* eight points at a time: a cache line of the tile is then not met sixteen times */
+    for (; c + 8 <= count; c += 8) { /* eight points at a time write to each cache line of the tile fewer times */
         const REAL *p = points + (first + c) * m;
         for (Index k = 0; k < m; k += 4) {
             NAME(pack_four)(m, p + k, TILE, tile + k * TILE + c);
@@ -31,14 +31,14 @@ static inline void NAME(pack)(Index n, Index m, const REAL *points, const REAL *
         for (Index k = 0; k < m; k++) tile[k * TILE + c] = points[(first + c) * m + k];
 }
 
-/* All points, tile after tile, and zeros up to `stride`. */
+/* Pack all points, tile after tile, and zeros up to `stride`. */
 static inline void NAME(pack_all)(Index n, Index stride, Index m, const REAL *points, const REAL *half, REAL *tiles, REAL *halves)
 {
     for (Index first = 0; first < stride; first += TILE)
         NAME(pack)(n, m, points, half, first, tiles + first * m, halves + first);
 }
 
-/* out[c] = k(a, b_c) for one tile. Rounding can make the exponent positive: identical points have 1, not more. */
+/* out[c] = k(a, b_c) for one tile. Rounding may make the exponent positive; it is cut at 0, so that k is at most 1. */
 CLONES static inline void NAME(radial_tile)(Index m, const REAL *restrict a, REAL half_a, const REAL *restrict tile,
                                             const REAL *restrict halves, REAL *restrict out)
 {
@@ -53,8 +53,8 @@ CLONES static inline void NAME(radial_tile)(Index m, const REAL *restrict a, REA
     for (int c = 0; c < TILE; c++) out[c] = NAME(exp)(sum[c] < 0 ? sum[c] : 0);
 }
 
-/* The same for points a and d at once, a quarter faster, and more where tiles come from the second-level cache: each
- * loads what both need. */
+/* As radial_tile for two points a and d. Both use each load of the tile, which saves a quarter of the time, and more if
+ * the tile is in the second-level cache. */
 CLONES static inline void NAME(radial_tiles)(Index m, const REAL *restrict a, REAL half_a, const REAL *restrict d,
                                              REAL half_d, const REAL *restrict tile, const REAL *restrict halves,
                                              REAL *restrict out, REAL *restrict next)
@@ -95,7 +95,7 @@ CLONES static inline void NAME(power_tile)(Index m, const REAL *restrict a, REAL
         for (int c = 0; c < TILE; c++) out[c] *= sum[c];
 }
 
-/* One row of inner products aᵀb_c becomes one of kernel values. */
+/* Turn a row of inner products aᵀb_c into kernel values. */
 CLONES static inline void NAME(radial_apply)(Index n, REAL half_a, const REAL *restrict half_b, REAL *restrict row)
 {
     for (Index c = 0; c < n; c++) {
@@ -104,10 +104,11 @@ CLONES static inline void NAME(radial_apply)(Index n, REAL half_a, const REAL *r
     }
 }
 
-/* out (count, n) = k(a_i, b_c), or with `upper` only what lies above the diagonal, and a little more.
+/* out (count, n) = k(a_i, b_c); with `upper` only the entries above the diagonal, and a few more.
  *
- * As many tiles at a time as stay in the second-level cache, so that rows are written along: a tile of every row first
- * takes up to twice as long. `work` holds (m + 1) TILE for each of `tiles` of them, and 2 TILE. */
+ * `tiles` tiles, which stay in the second-level cache, are worked on together, so that long pieces of a row are written:
+ * one tile for all rows, then the next, would take up to twice as long. `work` holds (m + 1) TILE for each of these
+ * tiles, and 2 TILE. */
 static inline void NAME(radial_rows)(Index count, Index n, Index m, const REAL *a, const REAL *half_a, const REAL *b,
                               const REAL *half_b, REAL *out, REAL *work, Index tiles, int upper)
 {
@@ -142,7 +143,7 @@ CLONES static inline void NAME(add_scaled)(const REAL *restrict values, REAL wei
     for (int c = 0; c < TILE; c++) sum[c] += weight * values[c];
 }
 
-/* Values of a point, and of `both` it and the next, with one tile. */
+/* Kernel values of a point with one tile, and with `both` also those of the next point. */
 static inline void NAME(one_or_two)(Index m, const REAL *a, const REAL *half, int both, const REAL *tile, const REAL *halves,
                                     REAL *values)
 {
@@ -154,7 +155,7 @@ static inline void NAME(one_or_two)(Index m, const REAL *a, const REAL *half, in
 
 /* out (n, r) += Σ_i k(a_i, b_c) weights[i, r]; `work` holds (m + 3 + r) TILE.
  *
- * Summed in REAL over 32 terms at a time, and these sums in double. */
+ * 32 terms are summed in REAL, and these partial sums in double. */
 static inline void NAME(radial_sum)(Index count, Index n, Index m, Index r, const REAL *a, const REAL *half_a, const REAL *b,
                              const REAL *half_b, const REAL *weights, double *out, REAL *work)
 {
@@ -180,7 +181,7 @@ static inline void NAME(radial_sum)(Index count, Index n, Index m, Index r, cons
     }
 }
 
-/* Σ_c values[c] weights[c] of a tile, by eight sums, which are one vector or two. */
+/* Σ_c values[c] weights[c] of a tile, as eight partial sums, which fill one vector or two. */
 CLONES static inline double NAME(tile_dot)(const REAL *restrict values, const REAL *restrict weights)
 {
     double sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -189,9 +190,9 @@ CLONES static inline double NAME(tile_dot)(const REAL *restrict values, const RE
     return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
-/* out (n,) += Σ_i k(a_i, a_c) weights[i], of all pairs of which the second is one of the points `start` (a multiple of
- * TILE) to `stop` and the first comes before it, or is in its tile: both ways, so that each kernel value is made once.
- * `work` holds (m + 5) TILE. */
+/* out (n,) += Σ_i k(a_i, a_c) weights[i] over the pairs whose second point is one of `start` (a multiple of TILE) to
+ * `stop` and whose first point precedes it or is in its tile. Each kernel value is computed once and added to the sums of
+ * both points. `work` holds (m + 5) TILE. */
 static inline void NAME(radial_square)(Index n, Index m, const REAL *a, const REAL *half, const REAL *weights, Index start,
                                 Index stop, double *out, REAL *work)
 {
@@ -217,7 +218,7 @@ static inline void NAME(radial_square)(Index n, Index m, const REAL *a, const RE
     }
 }
 
-/* out += Σ_r weights[r] · rows[slots[r], :], in double, a stretch of columns at a time so that it stays in cache. */
+/* out += Σ_r weights[r] · rows[slots[r], :], in double, 2048 columns at a time, so that these stay in the cache. */
 CLONES static inline void NAME(add_stretch)(Index width, double *restrict out, const REAL *restrict row, double weight)
 {
     for (Index k = 0; k < width; k++) out[k] += weight * row[k];
@@ -233,7 +234,7 @@ static inline void NAME(add_rows)(Index n, Index stride, Index count, const REAL
     }
 }
 
-/* to = scale (from + offset) + sign_i sign, the upper triangle of (n, n) matrices: row i from its diagonal on. */
+/* to = scale (from + offset) + sign_i sign in the upper triangle of (n, n) matrices: row i from its diagonal on. */
 CLONES static inline void NAME(lift_row)(Index width, const double *restrict from, double scale, double offset,
                                          double sign_i, const double *restrict sign, REAL *restrict to)
 {

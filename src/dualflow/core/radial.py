@@ -1,8 +1,8 @@
-"""The radial kernel exp(−γ‖x − z‖²) of many points at once.
+"""The radial kernel exp(−γ‖x − z‖²): blocks of kernel values, and products for which none are stored.
 
-Products with a radial kernel matrix whose values are never stored.
-
-Points all of whose coordinates are 0 or 1, as bits.
+`RadialPoints` are points scaled for the kernel, in one precision; their blocks and products are computed in stretches
+by several threads. Points whose coordinates are all 0 or 1 are also packed into bits, since their kernel values come
+from a table. `radial_product` is the product of a kernel matrix and a vector.
 """
 
 from __future__ import annotations
@@ -16,25 +16,28 @@ from numpy.typing import NDArray
 
 from ._points import scale_points, scaled_points
 from ._radial import hamming_rows, hamming_sum, radial_apply, radial_rows, radial_square, radial_sum
-from .runtime.arrays import OURS, immutable, immutable_from, immutable_parts, immutable_rows, in_parts
+from .runtime.arrays import MARK, immutable, immutable_from, immutable_parts, immutable_rows, in_parts
 from .runtime.clock import look
 from .runtime.memory import borrowed
-from .runtime.threads import WORTH, allowed, share, stretches
+from .runtime.threads import STRETCH_WORK, allowed, share, stretches
 from .sparse_points import SparsePoints, products
 
-__all__ = ["MANY", "RadialPoints", "bits_of", "radial_product", "values_of"]
+__all__ = ["MIN_PART_SQUARE", "RadialPoints", "bits_of", "radial_product", "values_of"]
 
 
-#: Numbers from which it is worth a look whether all of them are 0 or 1, and features up to which: so many values stay
-#: in the first-level cache.
-LOOKED_AT, MOST_BITS = 1 << 14, 2048
+#: Numbers of X from which it saves time to check whether all of them are 0 or 1.
+MIN_NUMBERS_BITS = 1 << 14
+#: Features up to which points are packed into bits: the table of kernel values then stays in the first-level cache.
+MAX_FEATURES_BITS = 2048
 
 
 def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:
-    """Points all of whose coordinates are 0 or 1, as words of 64 bits, shape (n, words); None for all others, and where
-    they are few, or have many features."""
+    """Return points whose coordinates are all 0 or 1 as words of 64 bits, shape (n, words).
+
+    Return None for other points, and if X is small or has many features.
+    """
     m = X.shape[1]
-    if X.size < LOOKED_AT or m > MOST_BITS or X.item(0) not in (0.0, 1.0) or not _is_binary(X[:1]):
+    if X.size < MIN_NUMBERS_BITS or m > MAX_FEATURES_BITS or X.item(0) not in (0.0, 1.0) or not _is_binary(X[:1]):
         return None
     bits = np.zeros((len(range(len(X))[J]) if isinstance(J, slice) else len(J), -(-m // 64) * 8), dtype=np.uint8)
     done = 0
@@ -48,48 +51,65 @@ def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:
 
 
 def _is_binary(points: NDArray) -> bool:
+    """Whether all coordinates are 0 or 1."""
     return bool(((points == 0) | (points == 1)).all())
 
 
 def values_of(gamma: float, most: int) -> NDArray:
-    """exp(−γh) of h = 0, 1, …, and 0 where that would be denormal, as in exponential.h."""
+    """Return exp(−γh) for h = 0, 1, …, ``most``, with 0 where that would be denormal, as in exponential.h."""
     values = np.exp(-gamma * np.arange(most + 1.0))
     return immutable(np.where(values < np.finfo(float).tiny, 0.0, values))
 
 
-#: Up to this many features the compiled product is faster than BLAS and a pass over its result.
+#: Up to this many features the compiled sum is faster than BLAS followed by a pass over its result.
 FEW_FEATURES = 64
-#: And where all values are stored, in float32 and in float64.
-FEW_STORED = {4: 32, 8: 16}
-#: Kernel values a compiled call, a tenth of a second: Ctrl-C and the clock are honoured between calls. With BLAS,
-#: multiplications.
-AT_ONCE, PRODUCTS_AT_ONCE = 1 << 25, 1 << 32
-#: The same of sparse products, which scipy makes as sparse matrices first: 50 MB at most.
-SPARSE_AT_ONCE, SPARSE_PRODUCTS_AT_ONCE = 1 << 22, 1 << 25
-#: What is stored of an expansion at a time, in kernel values.
-STORED = 1 << 21
-#: What a kernel value takes beside its product, in multiplications.
+#: The same for blocks that are stored, by bytes of a number: in float32 and float64.
+MAX_FEATURES_STORED = {4: 32, 8: 16}
+#: Kernel values of one compiled call, which takes a tenth of a second: Ctrl-C and the time limit are checked between
+#: calls.
+MAX_VALUES_PER_CALL = 1 << 25
+#: Multiplications of one call with BLAS, for the same reason.
+MAX_PRODUCTS_PER_CALL = 1 << 32
+#: Kernel values of one sparse product: scipy makes a sparse matrix first, which then has at most 50 MB.
+MAX_VALUES_PER_CALL_SPARSE = 1 << 22
+#: Multiplications of one sparse product.
+MAX_PRODUCTS_PER_CALL_SPARSE = 1 << 25
+#: Kernel values of an expansion that are stored at a time.
+MAX_VALUES_STORED = 1 << 21
+#: Cost of the exponential of a kernel value, in multiplications.
 AN_EXPONENTIAL = 16
-#: Rows of a stretch, at least, where each puts the others in order first; what it is a multiple of by BLAS, whose own
-#: tiles are then those of the whole (but for columns in float32, whose last bit may be another); and points of a tile.
-LOW, BROAD, TILE = 64, 192, 128
-#: Sums of pairs that are made beside one another, at most.
-MOST_SUMS = 32
-#: Numbers up to which points are scaled where they stay, in one piece.
-SMALL = 1 << 17
-#: Stretches a thread, so that all end at about the same time.
-FOR_EACH = 2
+#: Least rows of a stretch of the compiled kernel, each of which packs all other points first.
+MIN_ROWS = 64
+#: Rows of a stretch with BLAS are a multiple of this: the tiles of BLAS, and with them the bits, are then those of one
+#: product (but for columns in float32, whose last bit may differ).
+BLAS_ROWS = 192
+#: Points of a tile of radial.h in float32.
+TILE = 128
+#: Partial sums of `expand_among`, at most.
+MAX_SUMS = 32
+#: Numbers up to which points are scaled in one piece.
+MAX_NUMBERS_ONE_PIECE = 1 << 17
+#: Stretches per thread, so that all threads end at about the same time.
+STRETCHES_PER_THREAD = 2
 
 
 @dataclass(frozen=True)
 class RadialPoints:
-    """Points ready for the kernel: scaled by √(2γ), with half their squared lengths, in one precision.
+    """Points scaled by √(2γ) for the kernel, with half their squared lengths, in one precision.
 
-    k(x, z) = exp(aᵀb − ‖a‖²/2 − ‖b‖²/2) with a = √(2γ)x. ``points`` has shape (n, m) with zeros appended until m
-    is a multiple of 4, ``half`` has shape (n,). Sparse points stay sparse, and as wide as they are.
+    k(x, z) = exp(aᵀb − ‖a‖²/2 − ‖b‖²/2) with a = √(2γ)x.
 
-    Points whose coordinates all were 0 or 1 (one-hot columns, fingerprints) have them as ``bits`` beside, 64 to a word:
-    ‖x − z‖² is the number of those that differ, and ``table``, in float64, has the kernel value of each number.
+    Attributes
+    ----------
+    points : array of shape (n, m), or SparsePoints
+        Scaled points, with zeros appended until m is a multiple of 4; sparse ones keep their width.
+    half : array of shape (n,)
+        ‖a‖²/2.
+    bits : array of shape (n, words), or None
+        The coordinates as bits, 64 to a word, if all of them were 0 or 1 before scaling (one-hot columns,
+        fingerprints): ‖x − z‖² is then the number of bits that differ.
+    table : array of shape (64 · words + 1,), or None
+        The kernel value for each number of differing bits, in float64.
     """
 
     points: Any
@@ -107,10 +127,9 @@ class RadialPoints:
         squares: NDArray,
         J: NDArray | slice = slice(None),
     ) -> RadialPoints:
-        """From points, or some of them, of which ``center`` is subtracted first, and their squared lengths after that,
-        shape (n,).
+        """Return points X[J] less ``center``, scaled, read-only; ``squares`` are ‖x − center‖², shape (n,).
 
-        A part at a time, so that no other copy of all is made; nobody can write to it.
+        They are scaled a part at a time, to avoid a second copy of all points.
         """
         scale = math.sqrt(2.0 * gamma)
         half: NDArray = (gamma * squares[J]).astype(dtype, copy=False)
@@ -120,8 +139,8 @@ class RadialPoints:
 
         bits = bits_of(X, J)
         table = None if bits is None else values_of(gamma, 64 * bits.shape[1])
-        if dtype is float and len(half) * width <= SMALL:
-            owner = scaled_points(np.ascontiguousarray(X[J]), center, scale, width, OURS)
+        if dtype is float and len(half) * width <= MAX_NUMBERS_ONE_PIECE:
+            owner = scaled_points(np.ascontiguousarray(X[J]), center, scale, width, MARK)
             return cls(immutable_from(owner, (len(half), width)), immutable(half), bits, table)
 
         def scaled(rows: NDArray | slice) -> NDArray:
@@ -137,69 +156,73 @@ class RadialPoints:
         return len(self.half)
 
     def take(self, J: NDArray | slice) -> RadialPoints:
-        """Some of the points."""
+        """Return points J."""
         if isinstance(J, slice) and J in (slice(None), slice(0, len(self))):
             return self
         bits = None if self.bits is None else self.bits[J]
         return RadialPoints(self.points[J], self.half[J], bits, self.table)
 
     def astype(self, dtype: type) -> RadialPoints:
-        """The same in a precision; themselves if they are."""
+        """Return the points in a precision: these themselves if they have it."""
         if self.points.dtype == dtype:
             return self
         points = self.points.astype(dtype) if self.is_sparse else immutable_rows(self.points, slice(None), dtype)
         return replace(self, points=points, half=self.half.astype(dtype))
 
     def in_single(self) -> RadialPoints:
-        """The same in float32, in memory of the caller's own."""
+        """Return a float32 copy that the caller may write to."""
         return RadialPoints(self.points.astype(np.float32), self.half.astype(np.float32), self.bits, self.table)
 
     def frozen(self) -> RadialPoints:
-        """A copy that nobody can write to."""
+        """Return a read-only copy."""
         points = self.points if self.is_sparse else immutable(self.points, self.points.dtype)
         return RadialPoints(points, immutable(self.half, self.half.dtype), self.bits, self.table)
 
     def view(self) -> RadialPoints:
-        """The same memory in arrays of their own."""
+        """Return new array objects over the same memory."""
         bits, table = (None if own is None else own.view() for own in (self.bits, self.table))
         return RadialPoints(self.points.view(), self.half.view(), bits, table)
 
     @property
     def is_sparse(self) -> bool:
-        """Whether products leave zeros out."""
+        """Whether the points are stored without their zeros."""
         return isinstance(self.points, SparsePoints)
 
     @property
     def has_few_features(self) -> bool:
-        """Whether the compiled product is used."""
+        """Whether compiled sums are used instead of BLAS."""
         return not self.is_sparse and self.points.shape[1] <= FEW_FEATURES
 
     @property
-    def price(self) -> int:
-        """What a kernel value takes, in multiplications."""
+    def cost(self) -> int:
+        """The cost of a kernel value, in multiplications."""
         return AN_EXPONENTIAL + (self.points.shape[1] if self.bits is None else 4 * self.bits.shape[1])
 
     def _table(self, other: RadialPoints) -> NDArray | None:
-        """Kernel values by the number of bits that differ, in the precision of these points; None unless both have
-        bits."""
+        """Return the table of kernel values in the precision of these points, or None unless both have bits."""
         if self.table is None or other.bits is None:
             return None
         return self.table.astype(self.points.dtype, copy=False)
 
     def _bits(self, J: slice) -> NDArray:
+        """Return the bits of points J, which must have some."""
         assert self.bits is not None
         return self.bits[J]
 
     def ready(self) -> RadialPoints:
-        """The same, sparse ones with their transpose, which every product needs."""
+        """Return the points; sparse ones with their transpose, which each product needs."""
         return replace(self, points=self.points.with_columns()) if self.is_sparse else self
 
     def kernel(self, other: RadialPoints, out: NDArray | None = None) -> NDArray:
-        """Kernel values, shape (len(self), len(other)); in ``out`` if given, row-major and of the same precision."""
+        """Return the kernel values, shape (len(self), len(other)).
+
+        ``out``, if given, receives them; it must be row-major and of this precision.
+        """
         K: NDArray = np.empty((len(self), len(other)), dtype=self.points.dtype) if out is None else out
         other, table = other.ready(), self._table(other)
-        few = table is not None or (not self.is_sparse and self.points.shape[1] <= FEW_STORED[self.points.itemsize])
-        if few and table is None and len(self) * len(other) * self.price <= WORTH:
+        narrow = not self.is_sparse and self.points.shape[1] <= MAX_FEATURES_STORED[self.points.itemsize]
+        few = table is not None or narrow
+        if few and table is None and len(self) * len(other) * self.cost <= STRETCH_WORK:
             look()
             radial_rows(self.points, self.half, other.points, other.half, K)
             return K
@@ -220,39 +243,46 @@ class RadialPoints:
         return K
 
     def parts(self, other: RadialPoints, few: bool) -> list[tuple[slice, slice]]:
-        """Rows and columns of stretches of the kernel with other points; ``few``, by the compiled product."""
-        height, everyone = self.at_once(other), slice(0, len(other))
+        """Return the rows and columns of the stretches in which the kernel with other points is computed.
+
+        ``few`` says whether by the compiled kernel instead of BLAS.
+        """
+        height, all_columns = self.rows_per_call(other), slice(0, len(other))
         if self.is_sparse:
-            return [(rows, everyone) for rows in stretches(len(self), height)]
-        work = len(self) * len(other) * self.price
-        threads = allowed() if work > 2 * WORTH else 1
+            return [(rows, all_columns) for rows in stretches(len(self), height)]
+        work = len(self) * len(other) * self.cost
+        threads = allowed() if work > 2 * STRETCH_WORK else 1
         if threads == 1:
-            return [(slice(start, start + height), everyone) for start in range(0, len(self), height)]
-        if few:  # each call puts all others in order first, and takes rows by twos
-            low = max(LOW, len(self) // (FOR_EACH * threads) // 2 * 2)
-            return [(rows, everyone) for rows in stretches(len(self), min(height + height % 2, low))]
+            return [(slice(start, start + height), all_columns) for start in range(0, len(self), height)]
+        if few:  # each call packs all other points first, and takes rows in pairs
+            low = max(MIN_ROWS, len(self) // (STRETCHES_PER_THREAD * threads) // 2 * 2)
+            return [(rows, all_columns) for rows in stretches(len(self), min(height + height % 2, low))]
         if len(other) < min(height, len(self)):
-            low = max(BROAD, len(self) // (FOR_EACH * threads) // BROAD * BROAD)
-            return [(rows, everyone) for rows in stretches(len(self), min(height, low))]
-        columns = stretches(len(other), max(BROAD, len(other) // (FOR_EACH * threads) // BROAD * BROAD))
+            low = max(BLAS_ROWS, len(self) // (STRETCHES_PER_THREAD * threads) // BLAS_ROWS * BLAS_ROWS)
+            return [(rows, all_columns) for rows in stretches(len(self), min(height, low))]
+        width = max(BLAS_ROWS, len(other) // (STRETCHES_PER_THREAD * threads) // BLAS_ROWS * BLAS_ROWS)
+        columns = stretches(len(other), width)
         return [(rows, J) for rows in stretches(len(self), height) for J in columns]
 
-    def at_once(self, other: RadialPoints) -> int:
-        """Points of these whose kernel with all of those takes a tenth of a second."""
+    def rows_per_call(self, other: RadialPoints) -> int:
+        """Return the number of these points whose kernel with all other points takes a tenth of a second."""
         if self.is_sparse:
-            entries = min(SPARSE_AT_ONCE, int(SPARSE_PRODUCTS_AT_ONCE / max(1.0, self.points.work(other.points.T))))
+            products_each = max(1.0, self.points.cost_per_value(other.points.T))
+            entries = min(MAX_VALUES_PER_CALL_SPARSE, int(MAX_PRODUCTS_PER_CALL_SPARSE / products_each))
         elif self.bits is not None:
-            entries = 4 * AT_ONCE // (4 + self.bits.shape[1])
+            entries = 4 * MAX_VALUES_PER_CALL // (4 + self.bits.shape[1])
+        elif self.has_few_features:
+            entries = MAX_VALUES_PER_CALL
         else:
-            entries = AT_ONCE if self.has_few_features else min(AT_ONCE, PRODUCTS_AT_ONCE // self.points.shape[1])
+            entries = min(MAX_VALUES_PER_CALL, MAX_PRODUCTS_PER_CALL // self.points.shape[1])
         return max(1, entries // max(1, len(other)))
 
     def upper(self) -> NDArray:
-        """Kernel values of all pairs, of which what lies below the diagonal may be anything."""
+        """Return the kernel values of all pairs; those below the diagonal may be arbitrary."""
         if not self.has_few_features:
             return self.kernel(self)
         K = borrowed((len(self), len(self)), self.points.dtype)
-        height = self.at_once(self)
+        height = self.rows_per_call(self)
         if height >= len(self):
             radial_rows(self.points, self.half, self.points, self.half, K, upper=True)
             return K
@@ -263,11 +293,11 @@ class RadialPoints:
         return K
 
     def expand(self, other: RadialPoints, weights: NDArray) -> NDArray:
-        """Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
+        """Return Σⱼ weights[j, :] k(zᵢ, xⱼ) for points xⱼ of ``other``: shape (len(self), r), in float64."""
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
-        count, size, by_the_compiled = len(self), max(1, len(other)), self.has_few_features and self.table is None
-        work = size * (self.price - AN_EXPONENTIAL + AN_EXPONENTIAL * weights.shape[1])  # of one of these points
-        if by_the_compiled and count * work <= WORTH:
+        count, size, is_compiled = len(self), max(1, len(other)), self.has_few_features and self.table is None
+        work = size * (self.cost - AN_EXPONENTIAL + AN_EXPONENTIAL * weights.shape[1])  # of one of these points
+        if is_compiled and count * work <= STRETCH_WORK:
             look()
             sums: NDArray = radial_sum(other.points, other.half, self.points, self.half, weights)
             return sums
@@ -282,30 +312,33 @@ class RadialPoints:
             elif few:
                 out[rows] = radial_sum(other.points, other.half, part.points, part.half, weights)
             else:
-                room = None if self.is_sparse else borrowed((len(part), len(other)), self.points.dtype)
-                out[rows] = part.kernel(other, room) @ weights
+                buffer = None if self.is_sparse else borrowed((len(part), len(other)), self.points.dtype)
+                out[rows] = part.kernel(other, buffer) @ weights
 
-        height = self.at_once(other)
+        height = self.rows_per_call(other)
         if few:
-            height = min(height, max(TILE, WORTH // work // TILE * TILE))
-        else:  # what is stored is to be little, too
-            height = min(height, max(1, STORED // size))
-            if count * size * self.price > 2 * WORTH:
-                height = min(height, max(BROAD, count // (FOR_EACH * allowed())))
-            height = max(height // BROAD * BROAD, min(height, BROAD))
+            height = min(height, max(TILE, STRETCH_WORK // work // TILE * TILE))
+        else:  # kernel values are stored: few at a time
+            height = min(height, max(1, MAX_VALUES_STORED // size))
+            if count * size * self.cost > 2 * STRETCH_WORK:
+                height = min(height, max(BLAS_ROWS, count // (STRETCHES_PER_THREAD * allowed())))
+            height = max(height // BLAS_ROWS * BLAS_ROWS, min(height, BLAS_ROWS))
         share(add_up, stretches(count, height), blas=not few)
         return out
 
     def expand_among(self, weights: NDArray) -> NDArray:
-        """Σⱼ weights[j] k(xᵢ, xⱼ) of these points themselves, shape (n,), in float64: each pair's kernel value is made
-        once."""
+        """Return Σⱼ weights[j] k(xᵢ, xⱼ) of these points, shape (n,), in float64.
+
+        The kernel value of each pair is computed once.
+        """
         if self.is_sparse or self.bits is not None:
             return self.expand(self, weights[:, None])[:, 0]
-        n, few, price = len(self), self.has_few_features, self.price
+        n, few, cost = len(self), self.has_few_features, self.cost
         weights = np.ascontiguousarray(weights, dtype=self.points.dtype)
-        # Stretches of about as many pairs, whose number is not up to that of threads: each sums on its own.
-        count = max(1, min(n * n * price // (2 * WORTH), n // TILE, MOST_SUMS))
-        if count == 1 and few and n * n <= AT_ONCE:
+        # Stretches with about the same number of pairs, each with a partial sum. Their number does not depend on the
+        # number of threads, so neither do the bits of the result.
+        count = max(1, min(n * n * cost // (2 * STRETCH_WORK), n // TILE, MAX_SUMS))
+        if count == 1 and few and n * n <= MAX_VALUES_PER_CALL:
             look()
             sum_of_all: NDArray = radial_square(self.points, self.half, weights, 0, n)
             return sum_of_all
@@ -316,12 +349,12 @@ class RadialPoints:
             start, stop = edges[k], edges[k + 1]
             sums[k] = np.zeros(n)
             if few:
-                width = max(TILE, AT_ONCE // max(1, stop) // TILE * TILE)
+                width = max(TILE, MAX_VALUES_PER_CALL // max(1, stop) // TILE * TILE)
                 for first in range(start, stop, width):
                     look()
                     sums[k] += radial_square(self.points, self.half, weights, first, min(first + width, stop))
                 return
-            height = max(1, STORED // max(1, stop))
+            height = max(1, MAX_VALUES_STORED // max(1, stop))
             for first in range(start, stop, height):
                 look()
                 J = slice(first, min(first + height, stop))
@@ -334,20 +367,21 @@ class RadialPoints:
         return np.asarray(np.sum(sums, axis=0))
 
 
-#: The part of all columns that is many.
-MANY = 1 / 4
+#: Part of all columns beyond which the kernel values between two of them are computed once, not twice.
+MIN_PART_SQUARE = 1 / 4
 
 
 def radial_product(matrix: Any, v: NDArray, rows: NDArray | slice, J: NDArray, dtype: type) -> NDArray:
-    """Entries ``rows`` of K v, or all, by columns J where v is not 0, in float64 from kernel values in a precision.
+    """Return the entries ``rows`` of K v, or all, in float64, from kernel values in the precision ``dtype``.
 
-    Values between two of J are made once where rows are these, or where they are many of all.
+    J are the columns where v is not 0. Kernel values between two of J are computed once if ``rows`` are J, or if J has
+    more than `MIN_PART_SQUARE` of all columns.
     """
     points, few = matrix.radial_points(dtype, J), not isinstance(rows, slice)
     if not isinstance(rows, slice) and np.array_equal(rows, J):
         among: NDArray = points.expand_among(v[J])
         return among
-    if few or len(J) <= MANY * matrix.n:
+    if few or len(J) <= MIN_PART_SQUARE * matrix.n:
         product: NDArray = matrix.radial_points(dtype, rows).expand(points, v[J, None])[:, 0]
         return product
     others, product = np.ones(matrix.n, dtype=bool), np.empty(matrix.n)

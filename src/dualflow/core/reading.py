@@ -1,4 +1,4 @@
-"""What an α means: how bias, radius and decision function are read from it. Set where a model is written."""
+"""`Reading`: the formulas of a model for bias, radius and decision function of an α; each model defines its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Interval = tuple[float, float]
 
 
 class Posed(Protocol):
-    """What a reading looks at of a `DualProblem`."""
+    """The attributes of a `DualProblem` that a reading uses."""
 
     @property
     def gram(self) -> KernelMatrix: ...
@@ -42,14 +42,14 @@ class Posed(Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """The reading of most models: Σ σᵢαᵢ(k(x, xᵢ) + c) − ν; other models override what is different.
+    """The formulas of most models, with decision function Σ σᵢαᵢ(k(x, xᵢ) + c) − ν; other models override some.
 
     Attributes
     ----------
     model : str
         The model's name ("hinge", "svdd", …).
     signed : bool
-        Whether σ are labels, so that a point's margin is σᵢ times its decision value.
+        Whether σ are labels, so that the margin of a point is σᵢ times its decision value.
 
     Examples
     --------
@@ -62,26 +62,28 @@ class Reading:
 
     model: str = "custom"
     signed: bool = False
-    #: Whether decision values need k(z, z) of new points, which a given kernel matrix does not hold.
+    #: Whether decision values need k(z, z) of new points, which a precomputed kernel matrix does not have.
     needs_self_kernel: ClassVar[bool] = False
 
     def demands_separation(self, problem: Posed) -> bool:
-        """Whether the model has no optimum on data that are not separable, which a witness can then prove."""
+        """Whether the model has no optimum if the data are not separable, so that a witness of that may exist."""
         return bool(problem.kind.may_be_unbounded)
 
     def moves(self, problem: Posed) -> bool:
-        """Whether a translation in feature space leaves the model as it is, up to bias and multiplier: the weights σᵢαᵢ
-        of all feasible α sum to 0."""
+        """Whether a translation in feature space changes only bias and multiplier.
+
+        By default it is so if σᵢαᵢ sum to 0 for all feasible α.
+        """
         return problem.e is not None and problem.d == 0 and np.array_equal(problem.e, problem.sigma)
 
     def price(self, problem: Posed, gram: KernelMatrix) -> NDArray:
-        """The linear term p, of a problem that moves, over points moved."""
+        """Return the linear term p after a translation of the points; ``gram`` has the translated points."""
         return problem.p
 
     def bias(
         self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None
     ) -> tuple[float, Interval]:
-        """b of the decision function and the interval of equally good ones.
+        """Return b of the decision function and the interval of equally good values.
 
         Parameters
         ----------
@@ -92,35 +94,37 @@ class Reading:
             The maximisers ν of the dual bound; b = −ν.
         """
         if interval is None:
-            # σᵢαᵢ(k + c) summed: a bias inside the kernel, 0 where there is none.
+            # Σ σᵢαᵢ(k + c) has a bias inside the kernel if c > 0.
             b = problem.offset * float(problem.sigma @ alpha) if problem.offset else 0.0
             return b, (b, b)
         return self.bias_of(interval), (-interval[1], -interval[0])
 
     @staticmethod
     def bias_of(interval: Interval) -> float:
-        """b = −ν in the middle of an interval of multipliers, where the bias is outside the kernel."""
+        """Return b = −ν for the midpoint of an interval of multipliers."""
         return -0.5 * (interval[0] + interval[1])
 
     def radius(self, problem: Posed, quadratic: float, nu: float | None) -> float | None:
-        """Radius of the ball, for models that have one."""
+        """Return the radius of the ball, for models with one, else None."""
         return None
 
     def unit(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
-        """What σᵢαᵢ are divided by to be weights of the decision function."""
+        """Return the divisor that turns σᵢαᵢ into weights of the decision function."""
         return 1.0
 
     def coefficients(
         self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None
     ) -> NDArray:
-        """Weight of every *point* of the Gram in the decision function, shape (gram.n,); ``quadratic`` is αᵀQα, and
-        ``multiplier`` the certificate's."""
+        """Return the weight of each *point* of the Gram in the decision function, shape (gram.n,).
+
+        ``quadratic`` is αᵀQα, and ``multiplier`` that of the certificate.
+        """
         weights = problem.sigma * alpha
         return weights if problem.idx is None else np.bincount(problem.idx, weights, minlength=problem.gram.n)
 
     def decision_values(
         self, problem: Posed, weights: NDArray, bias: float, radius: float | None, Z: NDArray
     ) -> NDArray:
-        """The decision function at new points Z of shape (k, m), from the `coefficients`: shape (k,)."""
+        """Return the decision function at new points Z of shape (k, m), given the `coefficients`: shape (k,)."""
         J = np.flatnonzero(weights)
         return bias + problem.gram.expand(Z, J, weights[J, None])[:, 0]

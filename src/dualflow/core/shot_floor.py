@@ -1,4 +1,4 @@
-"""What shots alone cost: the exact optimum, sampled as a circuit's read-out would sample it."""
+"""The error of shots alone: the exact optimum, sampled as the read-out of a circuit would sample it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from .problem import DualProblem, Kind
 
 __all__ = ["encoding_of", "sampled", "sampled_excess"]
 
-#: Draws whose median excess counts.
+#: Draws of which the median excess is taken.
 DRAWS = 11
 _DISTRIBUTIONS = (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
 
 
 def encoding_of(problem: DualProblem) -> str:
-    """How α is read unless a solver says otherwise: as a distribution ("simplex"), or index by index ("box")."""
+    """Return the default read-out of α: as a distribution ("simplex"), or index by index ("box")."""
     return "simplex" if problem.kind in _DISTRIBUTIONS else "box"
 
 
 def sampled(
     problem: DualProblem, optimum: NDArray, shots: int, rng: np.random.Generator, encoding: str | None = None
 ) -> NDArray:
-    """An optimal α as ``shots`` shots show it, shape (n,).
+    """Return an estimate of an optimal α from ``shots`` shots, shape (n,).
 
     Parameters
     ----------
     optimum : array of shape (n,)
     encoding : {"simplex", "box"}, optional
-        "simplex": α/d is the distribution itself. "box": a uniform index register and an ancilla with
-        P(1|i) = αᵢ/uᵢ are measured together, so that each index gets about shots/n of them; an index without any
-        reads 0. By default `encoding_of` the problem.
+        "simplex": α/d is the distribution itself. "box": a uniform index register and an ancilla with P(1|i) = αᵢ/uᵢ
+        are measured together, so that each index gets about shots/n shots; an index without any gives 0. By default
+        `encoding_of` the problem.
     """
     if (encoding or encoding_of(problem)) == "simplex":
         share = np.maximum(optimum, 0.0)
@@ -44,7 +44,7 @@ def sampled(
 
 
 def sampled_excess(problem: DualProblem, optimum: NDArray, shots: int) -> float:
-    """Median of (f − f*)/|f*| over 11 draws of `sampled`, with seeds 0 to 10."""
+    """Return the median of (f − f*)/|f*| over 11 draws of `sampled`, with seeds 0 to 10."""
     best = problem.objective(optimum)
     draws = (sampled(problem, optimum, shots, np.random.default_rng(seed)) for seed in range(DRAWS))
     values = [problem.objective(problem.project(alpha)) for alpha in draws]

@@ -1,4 +1,4 @@
-"""What a solve returns: the raw and the refined answer side by side, and what they cost."""
+"""`Solution`, the result of a solve, with its cost, trajectory and progress records."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from .status import Status
 
 __all__ = ["SHARP", "Cost", "DirectResult", "LeftOut", "Progress", "Solution", "Status", "Trajectory", "raw_summaries"]
 
-#: Certified relative gap up to which a solver is believed that there is nothing left to refine.
+#: Certified relative gap up to which no refinement is run.
 SHARP = 1e-10
-#: Excess of the circuits' own answer up to which they contributed to a refined one.
+#: Excess of the circuits' result up to which they contributed to a refined one.
 MAX_EXCESS = 0.05
-#: Times the excess of the optimum itself, sampled with the same shots, up to which they did.
-FLOORS = 3.0
+#: The same as a multiple of the excess of the optimum, sampled with the same shots.
+MAX_SAMPLED_EXCESSES = 3.0
 
 
 @dataclass
 class Cost:
-    """What a solve cost.
+    """Time, kernel evaluations and circuits of a solve.
 
     Attributes
     ----------
     wall_time_s : float
-        Seconds from start to the raw answer; certificates and refinement are not in it.
+        Seconds from start to the raw result, without certificates and refinement.
     device_time_s : float
         Seconds of it spent waiting for a quantum device or its simulator.
     steps : int
@@ -44,15 +44,15 @@ class Cost:
     kernel_columns : float
         Kernel entries evaluated, in columns of n.
     circuits, shots : int
-        Circuits executed, and shots over all of them (0 where distributions were exact).
+        Circuits executed, and shots of all of them together (0 for exact distributions).
     qubits, depth, two_qubit_gates : int
-        Of the largest circuit, as it was run.
+        Of the largest circuit, as executed.
     success_probability : float or None
-        Of the post-selection, where there is one.
+        Of the post-selection, if there is one.
     refine_time_s : float
-        Seconds spent in the classical refinement, if it was asked for.
+        Seconds of the classical refinement, if requested.
     certify_time_s : float
-        Seconds spent on certificates along the way.
+        Seconds of certificates during the run.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Cost:
 
     @property
     def classical_time_s(self) -> float:
-        """Seconds of `wall_time_s` that ran on the classical machine's own account."""
+        """Seconds of `wall_time_s` not spent waiting for a device."""
         return max(0.0, self.wall_time_s - self.device_time_s)
 
     @property
@@ -89,22 +89,21 @@ class Cost:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The states a solve went through, one row a step (row 0 is the start).
+    """The states of a run, one row per step (row 0 is the start).
 
     Attributes
     ----------
     t : array of shape (k,)
-        Flow time; the step count for solvers that have no time.
+        Flow time; the step count for solvers without one.
     alpha : array of shape (k, n)
     multiplier : array of shape (k,)
-        ν, the solver's own where it has one (λ of Lotka-Volterra), else the certificate's; NaN without an
-        equality.
+        ν of the solver if it has one (λ of Lotka-Volterra), else of the certificate; NaN without an equality.
     survivors : array of shape (k,)
         Number of variables above 1e-8 of the largest one.
     objective : array of shape (k,)
-        f of the state's projection, absolute.
+        f of the projection of the state, absolute.
     gap : array of shape (k,)
-        Certified relative gap; NaN where none exists.
+        Certified relative gap; NaN if there is none.
 
     Examples
     --------
@@ -125,7 +124,7 @@ class Trajectory:
     gap: NDArray
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw it with matplotlib; returns a `TrajectoryDisplay`, whose ``plot`` says parameters and errors."""
+        """Draw it with matplotlib, and return a `TrajectoryDisplay`; its ``plot`` lists parameters and errors."""
         from ..displays.trajectory import TrajectoryDisplay
 
         return TrajectoryDisplay.from_trajectory(self, ax=ax, **options)
@@ -133,9 +132,9 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after each step.
+    """The argument of a callback, which is called after each step.
 
-    ``certificate`` is the latest one (solvers with cheap steps are not certified after every one).
+    ``certificate`` is the latest one; solvers with cheap steps are not certified after each step.
 
     Examples
     --------
@@ -156,16 +155,16 @@ class Progress:
 
 @dataclass(frozen=True)
 class DirectResult:
-    """What `Solver.solve_directly` brings a problem to in one call, without a run of the driver's loop.
+    """The result of `Solver.solve_directly`, which solves a problem in one call, without the driver's loop.
 
-    The driver certifies ``alpha``, and takes it where the certificate is good enough; a run follows where it is not.
+    The driver certifies ``alpha``. If the certificate does not meet the tolerance, it starts a run.
 
     Parameters
     ----------
     alpha : array of shape (n,)
-        Exactly what was found, feasible or not.
+        The result, feasible or not.
     strategy : str, default="direct"
-        The way taken, for ``provenance["strategy"]``.
+        Name of the method, for ``provenance["strategy"]``.
     kernel_columns : float, default=0.0
         Kernel entries evaluated, in columns of n.
 
@@ -183,8 +182,10 @@ class DirectResult:
 
 
 class LeftOut:
-    """In the place of what a pickled model does not hold, a problem of n variables or which points it is over:
-    everything but ``n`` is a `ProblemError`."""
+    """Stands for the problem of a pickled model, or the indices of its points, which the pickle does not hold.
+
+    Access to anything but ``n``, the number of variables, raises a `ProblemError`.
+    """
 
     def __init__(self, n: int = 0) -> None:
         self.n = n
@@ -199,9 +200,9 @@ class LeftOut:
 
     def __getitem__(self, item: Any) -> Any:
         raise ProblemError(
-            "the training data are not in this model, which came out of a pickle: that holds what predictions and "
-            "certificates need. Call keep_training_data() on the fitted model before it is pickled (to a process of "
-            "joblib, too), write it with save and read it with dualflow.load, or fit it again"
+            "the training data are not in this model: it was unpickled, and a pickle holds what predictions and "
+            "certificates need. Call keep_training_data() on the fitted model before it is pickled (also to a process "
+            "of joblib), write it with save and read it with dualflow.load, or fit it again"
         )
 
 
@@ -209,33 +210,33 @@ class LeftOut:
 class Solution:
     """A solved (or interrupted) dual problem.
 
-    Certificates are made by the driver; those it had no use for, and those of a solution read from a file, are made
-    from problem and α when they are first looked at.
+    The driver makes the certificates it needs. Others, and those of a solution read from a file, are made from problem
+    and α at first access.
 
     Parameters
     ----------
     ended, raw_ended : Status
-        How the run ended, but for its certificates.
+        How the run ended, apart from its certificates.
     tol : float
-        Relative gap from which on an answer is OPTIMAL.
+        Certified relative gap up to which a solution is OPTIMAL.
     certified, raw_certified : Certificate, optional
-        Those that are made already.
+        Those that exist already.
 
     Attributes
     ----------
     alpha : array of shape (n,)
-        The answer: refined if that was asked for, else the projection of the raw one.
+        The solution: refined if requested, else the projection of `raw_alpha`.
     raw_alpha : array of shape (n,)
-        Exactly what the solver's final state was read as; always kept.
+        α of the solver's final state, unchanged.
     certificate, raw_certificate : Certificate
-        Of `alpha` and of `raw_alpha`; the same object when nothing was refined.
+        Of `alpha` and of `raw_alpha`; the same object without a refinement.
     refined : bool
     support : array of int
         Indices of the variables with weight.
     bias : float
         b of the decision function, from `certificate`.
     status, raw_status : Status
-        How `alpha` stands, and how the solver itself ended.
+        Of `alpha`, and of the solver's own result.
     witness : array of shape (n,) or None
         With status NOT_SEPARABLE: v ≥ 0, yᵀv = 0, 1ᵀv = 1 and vᵀQv = 0 up to round-off.
     trajectory : Trajectory or None
@@ -243,8 +244,8 @@ class Solution:
     provenance : dict
         Versions, solver, options, seed, device, job ids.
     extras : dict of arrays
-        Labelled classical by-products, such as ``parameter_alpha``; shown, never ranked. Where a limit left no time for
-        a certificate, ``certificate_s`` is an estimate of the seconds that one takes.
+        Labelled classical by-products, such as ``parameter_alpha``; shown, never ranked. If a limit left no time for a
+        certificate, ``certificate_s`` is an estimate of the seconds that one takes.
 
     Examples
     --------
@@ -270,14 +271,17 @@ class Solution:
     trajectory: Trajectory | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
     extras: dict[str, NDArray] = field(default_factory=dict)
-    # No class attribute, as a default would be: what is not there yet is made when it is first looked at.
+    # A factory, since a plain default would be a class attribute, and `__getattr__` would not be called for it.
     certified: Certificate | None = field(default_factory=lambda: None, repr=False)
     raw_certified: Certificate | None = field(default=None, repr=False)
 
     @classmethod
     def later(cls, made: Any, **known: Any) -> Solution:
-        """A solution whose other fields are made when they are first looked at, by the attributes of ``made``, which
-        is in ``made`` of its ``__dict__``; a copy or a pickle holds the fields alone. A fit looks at few of them."""
+        """Return a solution whose fields, except the ``known`` ones, are computed at first access.
+
+        Field ``name`` is then ``made.name``; ``made`` is kept in the ``__dict__``. A copy or a pickle holds the fields
+        alone. A fit accesses few of them.
+        """
         solution = object.__new__(cls)
         solution.__dict__.update(known, made=made)
         return solution
@@ -289,21 +293,21 @@ class Solution:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What `alpha` is worth."""
+        """The certificate of `alpha`."""
         if self.certified is not None:
             return self.certified
-        # Of what was found, so that its distance from the feasible set is in it; its projection is `alpha`.
+        # Of `raw_alpha`, so that it has its distance from the feasible set; its projection is `alpha`.
         return certify(self.problem, self.alpha if self.refined else self.raw_alpha)
 
     @cached_property
     def raw_certificate(self) -> Certificate:
-        """What `raw_alpha` is worth."""
+        """The certificate of `raw_alpha`."""
         if not self.refined:
             return self.certificate
         return certify(self.problem, self.raw_alpha) if self.raw_certified is None else self.raw_certified
 
     def without_problem(self) -> Solution:
-        """The same with its certificate, and without the training data: what needs them is a `ProblemError`."""
+        """Return the solution with its certificate, without the training data; access to them is a `ProblemError`."""
         left_out: Any = self.problem if isinstance(self.problem, LeftOut) else LeftOut(self.problem.n)
         known = self.__dict__.get("raw_certificate", self.raw_certified)
         return replace(self, problem=left_out, certified=self.certificate, raw_certified=known)
@@ -311,7 +315,7 @@ class Solution:
     def __getstate__(self) -> dict[str, Any]:
         if "made" in self.__dict__:
             return replace(self).__getstate__()
-        # None where it is what comes before it: the certificate's, and `alpha`.
+        # None stands for the array before it: `alpha` may be that of the certificate, and `raw_alpha` may be `alpha`.
         before = None if self.certified is None else self.certified.alpha
         alpha = None if _is_equal(self.alpha, before) else packed(self.alpha)
         raw_alpha = None if _is_equal(self.raw_alpha, self.alpha) else packed(self.raw_alpha)
@@ -325,13 +329,13 @@ class Solution:
 
     @property
     def status(self) -> Status:
-        """How `alpha` stands."""
-        return _standing(self.ended, self.certificate, self.tol)
+        """The status of `alpha`."""
+        return _certified_status(self.ended, self.certificate, self.tol)
 
     @property
     def raw_status(self) -> Status:
-        """How the solver itself ended."""
-        return _standing(self.raw_ended, self.raw_certificate, self.tol)
+        """The status of `raw_alpha`, the solver's own result."""
+        return _certified_status(self.raw_ended, self.raw_certificate, self.tol)
 
     @property
     def bias(self) -> float:
@@ -340,16 +344,16 @@ class Solution:
 
     @property
     def coefficients(self) -> NDArray:
-        """Weight of every point of the Gram in the decision function, shape (gram.n,); of `alpha`."""
+        """Weight of each point of the Gram in the decision function of `alpha`, shape (gram.n,)."""
         return coefficients(self.problem, self.certificate)
 
     def decision_values(self, Z: ArrayLike) -> NDArray:
-        """Decision function of `alpha` at new points Z of shape (k, m): shape (k,)."""
+        """Return the decision function of `alpha` at new points Z of shape (k, m): shape (k,)."""
         return decision_values(self.problem, self.certificate, Z)
 
     @property
     def raw_excess(self) -> float:
-        """(f_raw − f)/|f|: how far the solver's own answer is above the refined one; 0 where nothing was refined."""
+        """Excess (f_raw − f)/|f| of the solver's own result over the refined one; 0 without a refinement."""
         if not self.refined:
             return 0.0
         f, raw = self.certificate.objective, self.raw_certificate.objective
@@ -357,29 +361,31 @@ class Solution:
 
     @property
     def ran_circuits(self) -> bool:
-        """Whether circuits were run, on a device or its simulator."""
+        """Whether circuits were run on a device or its simulator."""
         return self.cost.circuits > 0
 
     @property
     def shows_circuits(self) -> bool:
-        """Whether the answer is that of circuits, or, refined, one to which they contributed.
+        """Whether `alpha` comes from circuits, or is refined and they contributed to it.
 
-        They contributed nothing where their own answer is DROWNED, or is above the refined one by more than 5 %, and by
-        more than 3 times what its shots would leave of the optimum itself.
+        They contributed unless their own result is DROWNED, or its excess is above 5 % and above 3 times the excess of
+        the optimum sampled with the same shots.
         """
         if not self.ran_circuits or not self.refined:
             return self.ran_circuits
         excess = self.raw_excess
         if self.raw_ended is Status.DROWNED or excess <= MAX_EXCESS:
             return self.raw_ended is not Status.DROWNED
-        return self.cost.shots > 0 and excess <= FLOORS * sampled_excess(self.problem, self.alpha, self.cost.shots)
+        if self.cost.shots == 0:
+            return False
+        return excess <= MAX_SAMPLED_EXCESSES * sampled_excess(self.problem, self.alpha, self.cost.shots)
 
     @property
     def advice(self) -> str:
-        """What may help where `alpha` is above its tolerance, by what bound the run: the device, its noise, a budget, a
-        limit, the shots, the ansatz or the solver's steps; empty where nothing is to be done.
+        """Advice for a solution that does not meet its tolerance; empty if there is nothing to be done.
 
-        Whether shots bound it is seen by sampling `alpha` anew with a quarter of the run's: its gap grows then. That
+        It depends on what limited the run: the device, its noise, a budget, a limit, the shots, the ansatz or the
+        solver's steps. Shots limited it if the gap grows when `alpha` is sampled with a quarter of them; this test
         takes 11 certificates.
 
         Examples
@@ -397,12 +403,12 @@ class Solution:
         return advice_on(self.problem, self.certificate, self.ended, self.ran_circuits, shots, steps, self.provenance)
 
     def provenance_as_arguments(self) -> dict[str, Any]:
-        """The keywords of `solve` that repeat this solution of its problem, to the bit on the same machine.
+        """Return the keywords of `solve` that repeat this solution of its problem, to the bit on the same machine.
 
         Raises
         ------
         ProblemError
-            The provenance does not say them all: of a stream, or of a solve whose ``random_state`` was a generator.
+            The provenance lacks some of them: a stream made the solution, or ``random_state`` was a generator.
 
         Examples
         --------
@@ -414,17 +420,18 @@ class Solution:
         >>> bool((solve(problem, **solution.provenance_as_arguments()).alpha == solution.alpha).all())
         True
         """
-        told = self.provenance
-        if not {"options", "seed", "refine", "max_steps"} <= told.keys() or isinstance(told["seed"], str):
+        provenance = self.provenance
+        keys = {"options", "seed", "refine", "max_steps"}
+        if not keys <= provenance.keys() or isinstance(provenance["seed"], str):
             raise ProblemError(
-                "the provenance does not say what repeats this solution: a stream made it, an older version, or a "
-                "generator was its random_state; give solve an integer for one that can be repeated"
+                "the provenance does not say what repeats this solution: a stream or an older version made it, or its "
+                "random_state was a generator; give solve an integer as random_state for one that can be repeated"
             )
-        given = {"refine": told["refine"], "tol": self.tol, "max_steps": told["max_steps"]}
-        return {"solver": told["solver"], **told["options"], **given, "random_state": told["seed"]}
+        given = {"refine": provenance["refine"], "tol": self.tol, "max_steps": provenance["max_steps"]}
+        return {"solver": provenance["solver"], **provenance["options"], **given, "random_state": provenance["seed"]}
 
     def raw_summary(self) -> str:
-        """What the solver itself found, in a line, beside what the refinement made of it.
+        """Return a line on the solver's own result, and on the refinement if there was one.
 
         Examples
         --------
@@ -461,16 +468,17 @@ _FIELDS = frozenset(f.name for f in fields(Solution))
 
 
 def raw_summaries(solutions: Iterable[Any]) -> tuple[str, ...]:
-    """`Solution.raw_summary` of those that ran circuits, each text once: for all that shows a model."""
+    """Return the `Solution.raw_summary` of all solutions from circuits, without repetitions, to show with a model."""
     return tuple(dict.fromkeys(s.raw_summary() for s in solutions if isinstance(s, Solution) and s.ran_circuits))
 
 
 def _is_equal(array: NDArray, other: NDArray | None) -> bool:
+    """Whether two arrays have the same dtype, shape and entries."""
     return array is other or (other is not None and array.dtype == other.dtype and np.array_equal(array, other))
 
 
-def _standing(ended: Status, certificate: Certificate, tol: float) -> Status:
-    """How a run that ended so stands in the light of the certificate."""
+def _certified_status(ended: Status, certificate: Certificate, tol: float) -> Status:
+    """Return the status of a result, from how the run ended and its certificate."""
     if ended in (Status.BROKEN, Status.NOT_SEPARABLE):
         return ended
     if not certificate.reaches(tol):

@@ -1,4 +1,4 @@
-"""What a solver is: a frozen dataclass of options with four methods; the driver owns every loop."""
+"""`Solver`, the base class of solvers: a frozen dataclass of options with four methods, which the driver calls."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from .workspace import Workspace
 
 __all__ = ["BOUNDED", "EVERY_CONVEX", "SOLVERS", "Solver", "generator", "generator_state"]
 
-#: Kinds with a finite optimum whatever the data, apart from least squares.
+#: Kinds with a finite optimum for any data, except least squares.
 BOUNDED = frozenset({Kind.BOX_EQUALITY, Kind.BOX, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX})
-#: Every kind with lower bounds.
+#: All kinds with lower bounds and at most one equality.
 EVERY_CONVEX = BOUNDED | {Kind.ORTHANT_EQUALITY, Kind.ORTHANT}
 
 
-#: What a solver works with, and what it steps.
+#: Type of a run's context.
 ContextT = TypeVar("ContextT")
+#: Type of a run's states.
 StateT = TypeVar("StateT")
 
 
 @dataclass(frozen=True)
 class Solver(Listed, Generic[ContextT, StateT]):
-    """Base class of solvers. Subclasses are frozen dataclasses; their fields are their options, each with its bounds
-    beside it (`core.options.option`).
+    """Base class of solvers. Subclasses are frozen dataclasses; their fields are their options, each declared with its
+    bounds (`core.options.option`).
 
-    A run: `open` makes the context, `start` the first state, `step` the next. A context is what a run works with and
-    nobody saves: the workspace, a device, tables. A state is a frozen dataclass of the type `state_type`, of arrays,
-    numbers and the *state* of a random generator (`core.seeds`) alone, so that the driver can save it, resume it,
-    and throw a half-finished step away on Ctrl-C; `step` returns a new one and never changes the one it was given.
-    With the same options the same problem gives the same context, so that a saved state goes on to the same bits.
+    In a run, `open` makes the context, `start` the first state, and `step` each next one. The context holds what the
+    run needs and no checkpoint saves: the workspace, a device, tables. A state is a frozen dataclass of type
+    `state_type` that holds only arrays, numbers and the *state* of a random generator (`runtime.random`), so that the
+    driver can save and resume it, and drop a half-finished step on Ctrl-C. `step` returns a new state and never changes
+    the given one. The same problem and options must give the same context, so that a resumed run has the same bits.
 
     Attributes
     ----------
@@ -48,19 +49,20 @@ class Solver(Listed, Generic[ContextT, StateT]):
     name : the name users type
     kinds : the feasible sets it can solve
     accuracy : "exact" (relative gap ≤ 1e-8), "iterative" (≤ 1e-4) or "sampled" (≤ 12 × the floor of all shots)
-    reaches : in words, the relative gap it was seen to reach, where that says more than `accuracy`
-    maturity : "solver" or "study"; comparisons leave studies out unless asked
-    requires, extra : import names it needs, and the pip extra that brings them (None: the core install)
-    max_n : most variables it takes, or None
-    interruptible : False where one library call does everything
+    reaches : in words, the relative gap it was seen to reach, if that says more than `accuracy`
+    maturity : "solver" or "study"; comparisons leave studies out unless requested
+    requires, extra : import names it needs, and the pip extra that installs them (None: the core install)
+    max_n : most variables it supports, or None
+    interruptible : False if one library call does all the work
     needs_psd : whether Q must be positive semidefinite
     quantum : whether it runs circuits, and so has a ``device`` option
-    stochastic : whether it draws random numbers; where not, `start` must not use the generator it is given
-    whole : whether it works on the whole Q, which is then formed before any product
+    stochastic : whether it draws random numbers; if not, `start` must not use its generator
+    whole : whether it works on the dense Q, which is then formed before any product
+    merges_repeats : whether it solves repeated points as one variable (`core.repeats`)
     certify_every : steps between the driver's certificates
-    default_max_steps : the driver's step limit unless the user sets one
-    renamed : other names that an option may be looked for under, and its own
-    classical_controls : words of its option ``control``, if it has one: what comparisons show beside it
+    default_max_steps : the driver's default step limit
+    renamed : names by which users may look for an option, and the option's name
+    classical_controls : values of its option ``control``, if it has one, that comparisons show beside it
 
     Examples
     --------
@@ -83,12 +85,13 @@ class Solver(Listed, Generic[ContextT, StateT]):
     quantum: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
     whole: ClassVar[bool] = False
+    merges_repeats: ClassVar[bool] = False
     certify_every: ClassVar[int] = 1
     default_max_steps: ClassVar[int] = 1000
     renamed: ClassVar[Mapping[str, str]] = {}
     classical_controls: ClassVar[tuple[str, ...]] = ()
-    #: The one with usual options, of each class that was made so.
-    _plain: ClassVar[Any]
+    #: The instance with default options, made at first use, of each class.
+    _default: ClassVar[Any]
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -96,121 +99,131 @@ class Solver(Listed, Generic[ContextT, StateT]):
     # --- the four methods a solver must have ---------------------------------------------------
 
     def start(self, context: ContextT, rng: np.random.Generator, warm: NDArray | None = None) -> StateT:
-        """First state; ``warm`` is a feasible α of shape (n,) to start from, or None."""
+        """Return the first state; ``warm`` is a feasible α of shape (n,) to start from, or None."""
         raise NotImplementedError
 
     def step(self, context: ContextT, state: StateT) -> StateT:
-        """Next state; must not change the given one."""
+        """Return the next state; the given one must not change."""
         raise NotImplementedError
 
     def alpha(self, state: StateT) -> NDArray:
-        """The state read as α, shape (n,); exactly what was found or measured, feasible or not."""
+        """Return α of a state, shape (n,), as it was found or measured, feasible or not."""
         raise NotImplementedError
 
     def finished(self, state: StateT) -> bool:
         """Whether the solver has come to rest by its own criterion."""
         raise NotImplementedError
 
-    # --- what it may add -----------------------------------------------------------------------
+    # --- optional methods ----------------------------------------------------------------------
 
     def solve_directly(self, problem: DualProblem, tol: float, refine: bool) -> DirectResult | None:
-        """The optimum in one call, for a problem that needs no run: the driver tries this first, with these options as
-        the user gave them, and counts it as one step.
+        """Solve a problem in one call, without a run.
+
+        The driver tries this first, with the options as the user gave them, and counts it as one step.
 
         Parameters
         ----------
         problem : DualProblem
-            Of a kind that this solver can solve; for reading only.
+            Of a kind that this solver can solve; it must not change.
         tol : float
             Relative gap that the driver's certificate must show.
         refine : bool
-            Whether a refinement would follow a run: then the gap must be 1e-10, if ``tol`` is not less.
+            Whether a refinement would follow a run: then the gap must be at most 1e-10, or ``tol`` if that is less.
 
         Returns
         -------
         DirectResult or None
-            None where a run is the way.
+            None if a run is needed.
         """
         return None
 
     def open(self, problem: DualProblem, workspace: Workspace) -> ContextT:
-        """What a run works with; by default the workspace, which is the problem and what is kept of it."""
+        """Return the context of a run; by default the workspace."""
         if self.whole:
             workspace.dense()
         return workspace  # type: ignore[return-value]
 
     def time(self, state: StateT) -> float | None:
-        """Flow time of a state, or None to count steps."""
+        """Return the flow time of a state, or None to count steps."""
         return None
 
     def multiplier(self, state: StateT) -> float | None:
-        """The solver's own multiplier ν (sign as in ρ = Qα − p − νe), or None."""
+        """Return the solver's own multiplier ν (sign as in ρ = Qα − p − νe), or None."""
         return None
 
     def gradient(self, context: ContextT, state: StateT) -> NDArray | None:
-        """Qα − p of a state, shape (n,), if the solver knows it, however roughly: a refinement may start from it."""
+        """Return Qα − p of a state, shape (n,), exact or rough, or None; a refinement may start from it."""
         return None
 
     def primal(self, context: ContextT, state: StateT) -> NDArray | None:
-        """Weights of the features of a state, shape (m,), if the kernel is linear and the solver has some of its own:
-        a certificate takes them where they make a better bound than α."""
+        """Return the solver's own weights of the features, shape (m,), for a linear kernel, or None.
+
+        A certificate uses them if they give a better bound than α.
+        """
         return None
 
     def asks_for_certificate(self, state: StateT) -> bool:
-        """Whether a state is worth a certificate out of turn, because the run may end with it."""
+        """Whether to certify a state before `certify_every` steps, because the run may end with it."""
         return False
 
     def is_exact(self, state: StateT) -> bool:
-        """Whether a state is the optimum up to round-off, bounds met exactly: where the certificate agrees, nothing is
-        refined."""
+        """Whether a state is the optimum up to round-off, with bounds met exactly.
+
+        If the certificate agrees, it is not refined.
+        """
         return False
 
     def wants_whole(self, context: ContextT, state: StateT) -> bool:
-        """Whether from a state on most of a dear kernel matrix (`KeptGram.is_dear`) will be wanted, by the solver and
-        by whoever refines and certifies: the workspace then has a copy in float32 of the certifier's, which is computed
-        once for both."""
+        """Whether the rest of the run needs most of an expensive kernel matrix (`KeptGram.is_dear`).
+
+        The certifier then computes it once, in float64, and the workspace has a float32 copy of it.
+        """
         return False
 
     def cost(self, context: ContextT, state: StateT) -> dict[str, Any]:
-        """Fields of `Cost` that only the solver knows: circuits, shots, device_time_s, …"""
+        """Return the fields of `Cost` that only the solver knows: circuits, shots, device_time_s, …"""
         return {}
 
     def extras(self, context: ContextT, state: StateT) -> dict[str, NDArray]:
-        """Labelled classical by-products such as ``parameter_alpha``."""
+        """Return labelled classical by-products such as ``parameter_alpha``."""
         return {}
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
-        """What else a reader needs to repeat the run: device, job ids."""
+        """Return what else a reader needs to repeat the run: device, job ids."""
         return {}
 
     def drowned(self, context: ContextT, state: StateT) -> bool:
-        """Whether noise has made what was measured in a state as good as uniform."""
+        """Whether the measured outcomes of a state are dominated by noise: as good as uniform."""
         return False
 
     def aim(self, tol: float, hand_over: bool = False) -> Self:
-        """This solver with the options that were left open set for a certified relative gap of ``tol``, or to rest
-        where a refinement is the faster way on."""
+        """Return the solver with its open options set for a certified relative gap of ``tol``.
+
+        With ``hand_over`` it may stop earlier, when a refinement is faster.
+        """
         return self
 
     def within(self, iterations: int) -> tuple[Self, int | None]:
-        """This solver held to so many of its iterations, and the driver's step limit for it: a step is one, unless a
-        solver counts finer than the driver does."""
+        """Return the solver limited to this number of its iterations, and the driver's step limit for it.
+
+        An iteration is a step unless the solver counts smaller units.
+        """
         return self, iterations
 
     def accuracy_class(self) -> str:
-        """`accuracy` for these options (a quantum solver with shots is "sampled")."""
+        """Return `accuracy` for these options (a quantum solver with shots is "sampled")."""
         return self.accuracy
 
     # --- shared by all -------------------------------------------------------------------------
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """Construct from keyword options; an unknown one is a TypeError that names the near miss."""
-        # One object for all, as it is a value: to check it takes a part of a small fit.
+        """Return a solver with keyword options; an unknown option is a TypeError with the most similar name."""
+        # One immutable instance for all: the checks of its options take a visible part of the time of a small fit.
         if not options and cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-            if "_plain" not in cls.__dict__:
-                cls._plain = cls()
-            return cls._plain
+            if "_default" not in cls.__dict__:
+                cls._default = cls()
+            return cls._default
         known = [f.name for f in fields(cls) if f.init]
         for option in options:
             if option not in known:
@@ -220,7 +233,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
         return cls(**options)
 
     def mismatch(self, problem: DualProblem) -> str | None:
-        """Why this solver cannot solve the problem, or None if it can."""
+        """Return the reason why this solver cannot solve the problem, or None if it can."""
         if problem.kind not in self.kinds:
             can = ", ".join(sorted(kind.value for kind in self.kinds))
             found = f"{self.name!r} does not solve problems of kind {problem.kind.value!r} (it solves: {can})"
@@ -231,7 +244,7 @@ class Solver(Listed, Generic[ContextT, StateT]):
         return None
 
     def check(self, problem: DualProblem, psd: SpectrumEvidence | None = None) -> None:
-        """Raise `SolverMismatch` if this solver cannot solve the problem; ``psd`` is its evidence, if known."""
+        """Raise `SolverMismatch` if this solver cannot solve the problem; ``psd`` is evidence on its Q, if known."""
         reason = self.mismatch(problem)
         if reason is None and self.needs_psd and (psd := psd or problem.psd).kind == "indefinite":
             reason = f"{self.name!r} needs a positive semidefinite Q; this one is {psd}"
@@ -239,16 +252,16 @@ class Solver(Listed, Generic[ContextT, StateT]):
             raise SolverMismatch(reason)
 
 
-#: Solvers by kind where 'working-set' is none.
+#: Solvers to suggest for the kinds that 'working-set' does not solve.
 _OF_KIND = {Kind.AFFINE: "gradient-flow", Kind.TWO_EQUALITIES: "level-search"}
-#: Solvers on circuits, by kind; the affine kind is told 'gradient-flow', all others 'working-set' where none is wanted.
+#: Quantum solvers to suggest, by kind; for other kinds a classical one is suggested.
 _ON_CIRCUITS = {
     Kind.BOX: "variational-lotka-volterra",
     Kind.BOX_EQUALITY: "variational-lotka-volterra",
     Kind.CAPPED_SIMPLEX: "variational-lotka-volterra",
     Kind.SIMPLEX: "variational-flow",
 }
-#: Parameters that make another kind of a model: by model, the kind and what to set.
+#: Parameters that give a model another kind: by model, the kind and the setting.
 _OTHER_KINDS = {
     "hinge": (Kind.SIMPLEX, "loss='squared_hinge'"),
     "squared_hinge": (Kind.BOX_EQUALITY, "loss='hinge'"),
@@ -258,7 +271,7 @@ _OTHER_KINDS = {
 
 
 def _way_out(problem: DualProblem, kinds: frozenset[Kind], quantum: bool) -> str:
-    """What to set, or which solver to use instead."""
+    """Return advice: a parameter to set, or a solver to use instead."""
     other = _ON_CIRCUITS.get(problem.kind) if quantum else None
     use = other or _OF_KIND.get(problem.kind, "working-set")
     model = "soft_svdd" if problem.model == "svdd" and problem.kind is Kind.CAPPED_SIMPLEX else problem.model
@@ -266,5 +279,5 @@ def _way_out(problem: DualProblem, kinds: frozenset[Kind], quantum: bool) -> str
     return f"set {setting}, or use {use!r}" if kind in kinds else f"use {use!r}"
 
 
-#: All solvers, by name; their modules are imported when they are used.
+#: All solvers, by name; their modules are imported at first use.
 SOLVERS: Catalogue[Solver[Any, Any]] = Catalogue(Solver, SOLVER_CLASSES, SolverMismatch)

@@ -1,4 +1,4 @@
-"""Points most of whose coordinates are 0, as rows in CSR form, in the place of a matrix."""
+"""`SparsePoints`: points with few non-zero coordinates, in CSR form, which kernels use like a dense matrix."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from .runtime.arrays import Value, immutable
 
 __all__ = ["SparsePoints", "alike", "check_indices", "checked_rows", "given_points", "held", "is_sparse", "products"]
 
-#: Numbers up to which points are held as a matrix, whatever their density (2 MB), and up to which they are where its
-#: products are faster (64 MB).
-SMALL, AFFORDABLE = 1 << 18, 1 << 23
-#: What a multiplication of a sparse product takes of those of a dense one.
-DEARER = 64
+#: Numbers of a dense matrix up to which points are always stored so (2 MB).
+MAX_NUMBERS_SMALL = 1 << 18
+#: The same if dense products are faster (64 MB).
+MAX_NUMBERS_DENSE = 1 << 23
+#: Time of a multiplication in a sparse product, in units of that in a dense one.
+SPARSE_COST = 64
 
 
 class SparsePoints(Value):
-    """n points of m coordinates: a value that does what kernels ask of an array of shape (n, m), without its zeros.
+    """n points of m coordinates, immutable, with the operations that kernels need of an array of shape (n, m).
 
     ``points[J]``, ``points - center``, ``points * factor``, ``points.astype(dtype)``, ``weights @ points`` and
     ``points @ others.T``, whose result is dense.
@@ -30,7 +31,7 @@ class SparsePoints(Value):
     Attributes
     ----------
     data : array of shape (nnz,)
-        float64 or float32, none of them 0.
+        The non-zero coordinates, in float64 or float32.
     indices : int32 or int64 array of shape (nnz,)
         Their columns, ascending in each row.
     indptr : int32 or int64 array of shape (n + 1,)
@@ -42,14 +43,14 @@ class SparsePoints(Value):
     indices: NDArray
     indptr: NDArray
     shape: tuple[int, int]
-    #: The transpose in CSR form where many products with all points are to come.
+    #: The transpose in CSR form, cached for repeated products with all points.
     _columns: scipy.sparse.csr_array | None
 
-    #: NumPy's operators leave it to ours.
+    #: NumPy's operators defer to the methods of this class.
     __array_ufunc__ = None
 
     def __init__(self, rows: Any) -> None:
-        """From a CSR array or matrix whose indices are sorted and which has neither duplicates nor zeros; copied."""
+        """Copy a CSR array or matrix with sorted indices, without duplicates or zeros."""
         index = np.int32 if max(*rows.shape, rows.nnz) < np.iinfo(np.int32).max else np.int64
         self._set(
             data=immutable(rows.data, rows.data.dtype),
@@ -61,8 +62,7 @@ class SparsePoints(Value):
 
     @classmethod
     def of(cls, X: Any) -> SparsePoints:
-        """From any sparse array or matrix of scipy, in float64, which is not changed; `ProblemError` where its indices
-        lead out of it."""
+        """Return a float64 copy of any sparse array or matrix of scipy; a `ProblemError` if an index is outside it."""
         check_indices(X, "X")
         rows = scipy.sparse.csr_array(X, dtype=float, copy=True)
         rows.sum_duplicates()
@@ -71,7 +71,7 @@ class SparsePoints(Value):
 
     @classmethod
     def joined(cls, parts: Sequence[SparsePoints]) -> SparsePoints:
-        """The points of all parts, one after another."""
+        """Return the points of all parts, one after another."""
         return cls(scipy.sparse.vstack([part._rows() for part in parts], format="csr"))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -92,27 +92,27 @@ class SparsePoints(Value):
         return self.shape[0]
 
     def _rows(self) -> scipy.sparse.csr_array:
-        """Themselves for scipy, over the same memory."""
+        """Return a CSR array of scipy over the same memory."""
         rows = scipy.sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape, copy=False)
         rows.has_canonical_format = True
         return rows
 
     def _with(self, data: NDArray) -> SparsePoints:
-        """Other numbers in the same places; they may become 0."""
+        """Return points with other numbers in the same places; some may be 0."""
         other = object.__new__(SparsePoints)
         other._set(**self.__dict__ | {"data": immutable(data, data.dtype), "_columns": None})
         return other
 
     def view(self) -> SparsePoints:
-        """The same numbers as an object of its own."""
+        """Return a new object with the same numbers."""
         return self._with(self.data)
 
     def tocsr(self) -> scipy.sparse.csr_array:
-        """A copy that is the caller's."""
+        """Return a CSR array, a copy."""
         return self._rows().copy()
 
     def toarray(self) -> NDArray:
-        """The matrix, of shape (n, m)."""
+        """Return the dense matrix, shape (n, m)."""
         dense: NDArray = self._rows().toarray()
         return dense
 
@@ -124,7 +124,7 @@ class SparsePoints(Value):
         return SparsePoints(self._rows()[J])
 
     def astype(self, dtype: Any, copy: bool = False) -> SparsePoints:
-        """In another precision; themselves if they are in it."""
+        """Return the points in a precision: these themselves if they have it."""
         if self.data.dtype == dtype:
             return self
         other = self._with(self.data.astype(dtype))
@@ -136,7 +136,7 @@ class SparsePoints(Value):
         return self._with(self.data * factor)
 
     def __sub__(self, center: NDArray) -> SparsePoints:
-        """Less a point that is 0 but in few coordinates: where it is not, none is left out afterwards."""
+        """Return the points less ``center``, which should have few non-zeros: these coordinates become non-zero."""
         (J,) = np.nonzero(center)
         if not len(J):
             return self
@@ -148,16 +148,18 @@ class SparsePoints(Value):
         return SparsePoints(rows)
 
     def _has_all(self, J: NDArray) -> bool:
-        """Whether none of these coordinates is left out by any point."""
+        """Whether all points store each of these coordinates."""
         return bool((self.counts()[J] == len(self)).all())
 
     def counts(self) -> NDArray:
-        """How many points have each coordinate, shape (m,)."""
+        """Return the number of points that store each coordinate, shape (m,)."""
         return np.bincount(self.indices, minlength=self.shape[1])
 
     def mean(self) -> NDArray:
-        """Their mean in the coordinates that no point leaves out, 0 elsewhere, shape (m,): what can be subtracted from
-        them without filling them up."""
+        """Return the mean in the coordinates that all points store, and 0 in others, shape (m,).
+
+        It can be subtracted from the points without making zeros non-zero.
+        """
         full = self.counts() == len(self)
         mean = np.zeros(self.shape[1])
         if full.any():
@@ -165,18 +167,18 @@ class SparsePoints(Value):
         return mean
 
     def variance(self) -> float:
-        """Of all n·m numbers, zeros included."""
+        """Return the variance of all n·m numbers, zeros included."""
         size = self.shape[0] * self.shape[1]
         mean = self.data.sum() / size
         return float((((self.data - mean) ** 2).sum() + (size - len(self.data)) * mean**2) / size)
 
     def squares(self) -> NDArray:
-        """‖x‖², shape (n,)."""
+        """Return ‖x‖², shape (n,)."""
         rows = self._rows()
         return np.asarray(rows.multiply(rows).sum(axis=1), dtype=float).ravel()
 
     def with_columns(self) -> SparsePoints:
-        """Themselves, ready for many products ``@ self.T``."""
+        """Return the points with their transpose cached, for many products ``@ self.T``."""
         if self._columns is not None:
             return self
         other = self.view()
@@ -185,20 +187,20 @@ class SparsePoints(Value):
 
     @property
     def T(self) -> scipy.sparse.csr_array:  # noqa: N802
-        """The transpose, of shape (m, n)."""
+        """The transpose, shape (m, n)."""
         return self._columns if self._columns is not None else self._rows().T.tocsr()
 
-    def met(self) -> float:
-        """In how many coordinates two points meet, on average."""
+    def common_coordinates(self) -> float:
+        """Return the average number of coordinates that are non-zero in both of two points."""
         n, counts = len(self), self.counts().astype(float)
         return float((counts * (counts - 1.0)).sum()) / max(1.0, n * (n - 1.0))
 
     def dot(self, v: NDArray) -> NDArray:
-        """The product with a vector of shape (m,)."""
+        """Return the product with a vector of shape (m,), shape (n,)."""
         return np.asarray(self._rows() @ v)
 
     def sparse_times(self, columns: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-        """The product with a transpose, sparse."""
+        """Return the product with a transpose, as a sparse array."""
         return self._rows() @ columns
 
     def __matmul__(self, columns: scipy.sparse.csr_array) -> NDArray:
@@ -208,31 +210,34 @@ class SparsePoints(Value):
         return np.asarray(weights @ self._rows())
 
     def times(self, columns: scipy.sparse.csr_array, out: NDArray | None = None) -> NDArray:
-        """The product with a transpose, dense: shape (n, columns.shape[1]); in ``out`` if that is given, row-major."""
+        """Return the product with a transpose, dense: shape (n, columns.shape[1]).
+
+        ``out``, if given, receives it; it must be row-major.
+        """
         product: NDArray = (self._rows() @ columns).toarray(order=None if out is not None else "C", out=out)
         return product
 
-    def work(self, columns: scipy.sparse.csr_array) -> float:
-        """Multiplications of `times` for a value of its result, on average."""
+    def cost_per_value(self, columns: scipy.sparse.csr_array) -> float:
+        """Return the average number of multiplications of `times` per value of its result."""
         size = len(self) * columns.shape[1]
         each = columns.indptr[1:][self.indices] - columns.indptr[self.indices]
         return float(each.sum()) / size if size else 0.0
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether this is a sparse array or matrix of scipy, or points of ours."""
+    """Whether X is a sparse array or matrix of scipy, or `SparsePoints`."""
     return hasattr(X, "tocsr")
 
 
 def given_points(Z: Any) -> Any:
-    """New points as float64: an array, or `SparsePoints`."""
+    """Return new points in float64, as an array or `SparsePoints`."""
     if isinstance(Z, SparsePoints):
         return Z
     return SparsePoints.of(Z) if is_sparse(Z) else np.asarray(Z, dtype=float)
 
 
 def alike(Z: Any, X: Any) -> Any:
-    """New points in the form that X has."""
+    """Return new points in the form of X, dense or sparse."""
     points = given_points(Z)
     if isinstance(X, SparsePoints):
         return points if isinstance(points, SparsePoints) else SparsePoints.of(scipy.sparse.csr_array(points))
@@ -240,23 +245,26 @@ def alike(Z: Any, X: Any) -> Any:
 
 
 def held(points: SparsePoints) -> Any:
-    """Points as a kernel matrix holds them: as a matrix, if that is small, or within 64 MB and its products are faster;
-    else as they are."""
+    """Return the points in the form that a kernel matrix stores.
+
+    They become a dense matrix if it is small, or has at most 64 MB and faster products.
+    """
     n, m = points.shape
-    if n * m > AFFORDABLE:
+    if n * m > MAX_NUMBERS_DENSE:
         return points
-    return points.toarray() if n * m <= SMALL or DEARER * points.met() >= m else points
+    is_dense = n * m <= MAX_NUMBERS_SMALL or SPARSE_COST * points.common_coordinates() >= m
+    return points.toarray() if is_dense else points
 
 
 def products(A: Any, B: Any, out: NDArray | None = None) -> NDArray:
-    """⟨a, b⟩ for all rows of A and of B, both arrays or both sparse; in ``out`` if that is given."""
+    """Return ⟨a, b⟩ for all rows of A and B, both dense or both sparse; ``out``, if given, receives them."""
     if isinstance(A, SparsePoints):
         return A.times(B.T, out)
     return np.matmul(A, B.T, out=out)
 
 
 def checked_rows(X: Any, name: str) -> SparsePoints:
-    """A sparse array or matrix as points; `ProblemError` names what is wrong with it."""
+    """Return a sparse array or matrix as points; a `ProblemError` names the fault of one that is not valid."""
     if isinstance(X, SparsePoints):
         return X
     if X.ndim != 2 or 0 in X.shape:
@@ -271,8 +279,10 @@ def checked_rows(X: Any, name: str) -> SparsePoints:
 
 
 def check_indices(X: Any, name: str) -> None:
-    """`ProblemError` where the index arrays of a CSR, CSC, BSR or COO array lead out of it: scipy's conversions and
-    products would read and write there."""
+    """Raise a `ProblemError` if an index of a CSR, CSC, BSR or COO array is outside it.
+
+    Conversions and products of scipy would read and write memory there.
+    """
     form, shape = getattr(X, "format", ""), X.shape
     if form in ("csr", "csc", "bsr"):
         block = X.blocksize if form == "bsr" else (1, 1)

@@ -1,4 +1,4 @@
-"""How a solve can end."""
+"""`Status`: the ways a solve can end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Status"]
 
 
 class Status(Enum):
-    """How a solve ended; the value is the sentence a user reads.
+    """How a solve ended; the value is the sentence shown to users.
 
     Examples
     --------
@@ -26,7 +26,7 @@ class Status(Enum):
         "features or lower the weights, or accept certificate.rounding by a larger tolerance."
     )
     STATIONARY = "The solver came to rest by its own criterion; no gap could be certified to the tolerance."
-    FINISHED = "The solver ran its course; the certified relative gap is above the tolerance."
+    FINISHED = "The solver finished; the certified relative gap is above the tolerance."
     STEP_LIMIT = "The step limit was reached before the tolerance; this is the best state so far."
     TIME_LIMIT = "The time limit was reached before the tolerance; this is the best state so far."
     INTERRUPTED = "Interrupted (Ctrl-C, or an error); this is the state that was reached."
@@ -37,12 +37,12 @@ class Status(Enum):
         "The budget of the run does not hold its next circuits; this is the state that was reached within it, and a "
         "larger budget goes on from the same checkpoint or journal."
     )
-    DROWNED = "Noise drowned the circuits: what was measured cannot be told from uniform outcomes."
+    DROWNED = "Noise dominates the circuits: the measured outcomes cannot be distinguished from uniform ones."
     STOPPED = "The callback asked to stop; this is the state that was reached."
     NOT_SEPARABLE = "The data are not separable: no hard margin exists, and the witness proves it."
     BROKEN = "The solver returned NaN or infinity; its last finite state is given."
 
     @property
     def text(self) -> str:
-        """The sentence a user reads."""
+        """The sentence shown to users."""
         return self.value

@@ -1,4 +1,4 @@
-"""A dual problem at work: what one run keeps of it, made by the driver, handed to a solver, and dropped."""
+"""`Workspace`: a dual problem with the caches of one run. The driver makes it for a solver and drops it afterwards."""
 
 from __future__ import annotations
 
@@ -27,29 +27,33 @@ __all__ = ["Workspace", "twin"]
 
 _FIELDS = tuple(field.name for field in fields(DualProblem))
 _given = attrgetter(*_FIELDS)
-#: What has no parts that could be changed.
+#: Immutable types.
 _PLAIN = (float, int, str, bool, type(None), Kind)
 
-#: Variables up to which the whole Q is factorised, and from which on a low rank is made use of.
-FACTOR_UP_TO, THIN_FROM = 5000, 1024
+#: Variables up to which the dense Q is factorised.
+MAX_N_FACTOR = 5000
+#: Variables from which a low rank of Q is used instead.
+MIN_N_LOW_RANK = 1024
 
-#: Variables up to which single columns are taken from the whole Q (128 MB).
+#: Variables up to which single columns are taken from the dense Q (128 MB).
 DENSE_UP_TO = 4000
+#: Cached products: solvers and refinement request the same few vectors, which cost nSV kernel columns each.
+MAX_PRODUCTS_CACHED = 4
 
 
 class Workspace(DualProblem):
-    """A problem with memory: kernel rows, the whole Q, the last few products, evidence on the spectrum.
+    """A problem with caches: kernel rows, the dense Q, the last few products, evidence on the spectrum.
 
-    A solver's is made of a `twin` of the problem. What it says comes from its own memory; no certificate of another
-    does.
+    The workspace of a solver is made of a `twin` of the problem, and certificates are made from another workspace: a
+    solver that writes to its caches cannot change them.
 
     Parameters
     ----------
     problem : DualProblem
     gram : KeptGram, optional
-        Of the problem's points, with what is known of them.
+        The kernel matrix of the problem's points, with its caches.
     evidence : SpectrumEvidence, optional
-        The problem's, where it has been looked for.
+        That of the problem, if known.
 
     Examples
     --------
@@ -75,11 +79,12 @@ class Workspace(DualProblem):
 
     @cached_property
     def _products(self) -> deque[tuple[bytes, NDArray]]:
-        # Solvers and refinement ask for the same few vectors, each nSV kernel columns' worth.
-        return deque(maxlen=4)
+        """The last vectors, as bytes, and their products with Q."""
+        return deque(maxlen=MAX_PRODUCTS_CACHED)
 
     @cached_property
     def _scratch(self) -> dict[str, NDArray]:
+        """The buffers, by name."""
         return {}
 
     @cached_property
@@ -90,9 +95,9 @@ class Workspace(DualProblem):
 
     @cached_property
     def _inverse(self) -> Callable[[NDArray], NDArray] | None:
-        if self.n > THIN_FROM and self.ridge.all() and (L := thin_factor(self)) is not None:
+        if self.n > MIN_N_LOW_RANK and self.ridge.all() and (L := thin_factor(self)) is not None:
             return LowRankSystem(L, self.ridge).solve
-        if self.n > FACTOR_UP_TO:
+        if self.n > MAX_N_FACTOR:
             return None
         try:
             factor = scipy.linalg.cho_factor(self.dense(), check_finite=False)
@@ -106,28 +111,28 @@ class Workspace(DualProblem):
 
     @property
     def psd(self) -> psd.SpectrumEvidence:
-        """Evidence that Q is positive semidefinite, looked for once."""
+        """Return the evidence that Q is positive semidefinite, computed once."""
         return self._evidence
 
     def dense(self) -> NDArray:
-        """The whole Q, shape (n, n); kept."""
+        """Return the dense Q, shape (n, n), computed once; read-only."""
         return self._dense
 
     def inverse(self) -> Callable[[NDArray], NDArray] | None:
-        """What makes Q⁻¹v of a v of shape (n,), from a factor that is kept. None where Q is singular, or too large."""
+        """Return a function that computes Q⁻¹v of a v of shape (n,), or None if Q is singular or too large."""
         return self._inverse
 
     @property
     def keeps_dense(self) -> bool:
-        """Whether `columns_at_hand` are those of the whole Q."""
+        """Whether `columns_at_hand` reads columns of the dense Q."""
         return self.n <= DENSE_UP_TO
 
     def columns_at_hand(self) -> Callable[[int], NDArray]:
-        """Single columns of Q, shape (n,): of the whole Q where that is small, else as `kept_column` makes them."""
+        """Return a function that returns column j of Q, shape (n,): from the dense Q, or `kept_column` for large n."""
         return self.dense().__getitem__ if self.keeps_dense else self.kept_column  # Q is symmetric
 
     def kept_column(self, j: int) -> NDArray:
-        """Column j of Q, shape (n,), from kernel rows that are kept."""
+        """Return column j of Q, shape (n,), from cached kernel rows."""
         k = j if self.idx is None else int(self.idx[j])
         row = self.gram.kept_row(k)
         Q = (self.scale * self.sigma[j]) * self.sigma * ((row if self.idx is None else row[self.idx]) + self.offset)
@@ -135,7 +140,7 @@ class Workspace(DualProblem):
         return Q
 
     def matvec(self, v: ArrayLike) -> NDArray:
-        """Q v, shape (n,); the last few products are kept."""
+        """Return Q v, shape (n,); the last few products are cached."""
         v = np.array(v, dtype=float)
         key = v.tobytes()
         for known, product in self._products:
@@ -146,12 +151,14 @@ class Workspace(DualProblem):
         return product.copy()
 
     def scratch(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
-        """An array to work in, whose entries may be anything: the memory last asked for under this name, if it is large
-        enough. Whoever asks next gets the same; the parts of a problem share theirs with it."""
+        """Return a buffer with arbitrary entries, from the memory of this name, which grows if it is too small.
+
+        The next call with this name returns the same memory. Parts of a problem (`part`) share its buffers.
+        """
         size, known = prod(shape) * np.dtype(dtype).itemsize, self._scratch.pop(name, None)
         if known is None or known.nbytes < size:
             room = size if known is None else max(size, 2 * known.nbytes)
-            known = None  # given back before more is taken
+            known = None  # free it before more is taken
             known = borrowed((room,), np.uint8)
         self._scratch[name] = known
         return known[:size].view(dtype).reshape(shape)
@@ -165,18 +172,19 @@ class Workspace(DualProblem):
         upper: NDArray | None = None,
         d: float | None = None,
     ) -> Workspace:
-        """The problem of variables J alone, all others being 0, at work on the kernel matrix of their points.
+        """Return the workspace of the problem of variables J alone, with all others at 0.
 
         Parameters
         ----------
         J : int array of shape (k,)
         gram : KeptGram
+            The kernel matrix of their points.
         idx : int array of shape (k,), optional
-            Which point each variable belongs to there; by default theirs are the points, one for one.
+            The point of ``gram`` that each variable belongs to; by default one point per variable, in order.
         upper : array of shape (k,), optional
-            Their bounds, if others than here.
+            Their upper bounds, if not those of this problem.
         d : float, optional
-            Their share of the equality, if less than all of it.
+            Their right-hand side of the equality, if not that of this problem.
         """
         part = DualProblem(
             gram,  # type: ignore[arg-type]
@@ -193,33 +201,34 @@ class Workspace(DualProblem):
             reading=self.reading,
             total=self.total,
         )
-        evidence = self.__dict__.get("_evidence")  # a block on the diagonal is what the whole matrix is
+        evidence = self.__dict__.get("_evidence")  # a principal block of a positive semidefinite matrix is one too
         work = Workspace(part, evidence=evidence if evidence is not None and evidence.is_psd else None)
         work.__dict__["_scratch"] = self._scratch
         return work
 
 
 def twin(problem: DualProblem) -> DualProblem:
-    """An equal problem for a solver, of objects of its own: whatever it does to them, the problem stays.
+    """Return an equal problem of new objects for a solver: changes to its attributes do not reach ``problem``.
 
-    Shared are numbers, memory that is read-only for good, and the code of a kernel that is a callable.
+    Shared are numbers, read-only memory, and the code of a callable kernel.
     """
     gram = problem.gram
-    own = object.__new__(type(gram))
-    own.__dict__.update({name: _own(value) for name, value in vars(gram).items()})
+    copied_gram = object.__new__(type(gram))
+    copied_gram.__dict__.update({name: _isolated(value) for name, value in vars(gram).items()})
     other = object.__new__(DualProblem)
     reading = problem.reading
     plain = all(type(value) in _PLAIN for value in vars(reading).values())
-    given = {"gram": own, "reading": copy(reading) if plain else deepcopy(reading)}
+    given = {"gram": copied_gram, "reading": copy(reading) if plain else deepcopy(reading)}
     other.__dict__.update(given)
     rest = ((name, value) for name, value in zip(_FIELDS, _given(problem), strict=True) if name not in given)
-    other.__dict__.update({name: _own(value) for name, value in rest})
+    other.__dict__.update({name: _isolated(value) for name, value in rest})
     return other
 
 
-def _own(value: Any) -> Any:
+def _isolated(value: Any) -> Any:
+    """Return a new object for a mutable value; its memory may be shared if that is read-only."""
     if isinstance(value, np.ndarray):
-        return value.view()  # shape and dtype of an array can be set, whoever owns its memory
+        return value.view()  # shape and dtype of an array can be set even if its memory is read-only
     if type(value) in _PLAIN:
         return value
     if isinstance(value, RadialPoints):
@@ -227,5 +236,5 @@ def _own(value: Any) -> Any:
     if isinstance(value, SparsePoints):
         return value.view()
     if callable(value):
-        return lambda *points: value(*points)  # the object behind it may have attributes
+        return lambda *points: value(*points)  # a callable object may have attributes that can be set
     return value

@@ -159,6 +159,9 @@ class PairBatch(Sequence[PairResult | None]):
         sign, small, most = (1.0, t.max_pair_shared, t.max_dense_updates)
         if classes == 2:
             sign, small = -1.0, t.max_pair_dense
+            expensive = gram.is_radial and not gram.has_few_features
+            if expensive and float(upper.max() * gram.diag().mean()) <= t.max_scaled_bound:
+                small, most = t.max_pair_dense_expensive, t.max_dense_updates_per_point * len(upper)
         elif gram.is_radial and not gram.came_sparse and gram.has_few_features:
             small = t.max_pair_dense
         elif gram.is_radial and not gram.came_sparse:

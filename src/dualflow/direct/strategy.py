@@ -26,6 +26,14 @@ class Thresholds:
     max_pair_shared: int = 1600
     #: Points of a pair whose blocks are shared, of wide data: products take most of a run's time.
     max_pair_shared_wide: int = 2400
+    #: Points of one pair whose kernel rows are expensive (a radial kernel of many features, dense or sparse): a run
+    #: makes their values up to three times. The matrix takes 128 MB.
+    max_pair_dense_expensive: int = 4000
+    #: Bound of the multipliers, in units of 1/mean(Kᵢᵢ), up to which such a pair is solved from its matrix. Up to it
+    #: all pairs that were tried ended within the updates below, beyond it most did not.
+    max_scaled_bound: float = 30.0
+    #: SMO updates for each point of such a pair.
+    max_dense_updates_per_point: int = 8
     #: Points of all classes, up to which one matrix is made for all pairs.
     max_points_one_matrix: int = 512
     #: SMO updates, after which a pair of many points is left to a run.

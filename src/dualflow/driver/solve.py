@@ -15,6 +15,7 @@ from ..core.certificate import Certifier
 from ..core.digest import seed_of
 from ..core.options import Number, OneOf
 from ..core.problem import DualProblem, Kind
+from ..core.repeats import Repeats, repeats_of
 from ..core.runtime import clock
 from ..core.runtime.threads import blas_for
 from ..core.solution import Progress, Solution
@@ -43,6 +44,8 @@ __all__ = [
 
 _TOL = Number(above=0, note="(a relative gap)")
 _MAX_STEPS = Number(at_least=1, whole=True, none=True)
+#: Seconds that are left for a smaller problem where finding repeats has taken all.
+MIN_LIMIT_S = 1e-3
 #: What Ctrl-C does.
 ON_INTERRUPT = OneOf(words=("raise", "keep"))
 _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds)")
@@ -142,6 +145,21 @@ def solve(
     ON_INTERRUPT.check("on_interrupt", on_interrupt)
     asked = time.monotonic()
     problem = problem.value()
+    if engine.merges_repeats and (repeats := repeats_of(problem)) is not None:
+        return _solve_merged(
+            repeats,
+            AUTO if solver == AUTO and not options else engine,
+            callback,
+            warm,
+            refine=refine,
+            trajectory=trajectory,
+            tol=tol,
+            max_steps=max_steps,
+            time_limit=None if time_limit is None else max(begun + time_limit - time.monotonic(), MIN_LIMIT_S),
+            random_state=random_state,
+            checkpoint=checkpoint,
+            on_interrupt=on_interrupt,
+        )
     arguments = {"refine": refine, "max_steps": max_steps}
     # A direct solve is one step, with nothing to save on the way: a file that is there is another run's state.
     path = Keeping.of(checkpoint).path
@@ -207,6 +225,35 @@ def solve(
         except BaseException as error:
             carry(error, run, problem)
             raise
+
+
+def _solve_merged(
+    repeats: Repeats,
+    solver: str | Solver[Any, Any],
+    callback: Callable[[Progress], bool | None] | None,
+    warm: ArrayLike | Solution | None,
+    **arguments: Any,
+) -> Solution:
+    """Solve the problem of the different variables, and spread its answer over the repeated ones."""
+    start = _warm_start(repeats.given, warm)
+
+    def observed(progress: Progress) -> bool | None:
+        assert callback is not None
+        return callback(repeats.progress(progress))
+
+    try:
+        solution = solve(
+            repeats.problem,
+            solver,
+            callback=None if callback is None else observed,
+            warm=None if start is None else repeats.summed(start),
+            **arguments,
+        )
+    except BaseException as error:
+        if isinstance(known := getattr(error, "solution", None), Solution):
+            error.solution = repeats.solution(known)  # type: ignore[attr-defined]
+        raise
+    return repeats.solution(solution)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Floor 5: estimators in scikit-learn's manner. They know data, `dualflow.problems` and `Solution`, and no solver."""
+"""Floor 5: estimators with scikit-learn's interface. They use `dualflow.problems` and `Solution`, but no solver."""
 
 from ..exceptions import FitError
 from ._persistence import load

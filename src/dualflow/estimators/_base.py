@@ -1,12 +1,9 @@
-"""What all kernel estimators share: data, parameters, attributes, changes that may fail, prediction.
+"""`KernelMachine`, the base class of all kernel estimators, and its helpers.
 
-What models have once they are fitted, and what some kinds of them cannot have: refused in the same words by all.
-
-Sparse data as scikit-learn gives it: what models that were fitted on it say of themselves.
-
-The support vectors of a model, and their kernel.
-
-Names of points, which of a pool are asked for, and a moment in which nothing may be interrupted.
+The base class checks data and parameters, keeps the parameters that a fitted model is read with, restores the model
+where a call fails, and evaluates kernel expansions at new points. The helpers are descriptors for fitted attributes
+(`fitted`, `immutable`, `read_lazily`, `unavailable`), `Support` (the support vectors and their kernel), conversion to
+scipy's CSR, ids of points in a stream, and a context that defers Ctrl-C.
 """
 
 from __future__ import annotations
@@ -51,27 +48,27 @@ __all__ = [
     "is_same",
     "nearest",
     "new_ids",
-    "read_when_asked",
-    "refused",
+    "read_lazily",
     "set_by_fit",
+    "unavailable",
     "uninterrupted",
 ]
 
 
 def as_csr(array: Any) -> Any:
-    """A dense or sparse array as CSR, of the kind that scikit-learn is set to give: matrices, or arrays."""
-    wanted = sklearn.get_config().get("sparse_interface", "spmatrix")
-    return scipy.sparse.csr_array(array) if wanted == "sparray" else scipy.sparse.csr_matrix(array)
+    """Return a dense or sparse array as CSR: a matrix or an array, as scikit-learn's configuration says."""
+    interface = sklearn.get_config().get("sparse_interface", "spmatrix")
+    return scipy.sparse.csr_array(array) if interface == "sparray" else scipy.sparse.csr_matrix(array)
 
 
 def frozen(array: Any) -> Any:
-    """The array, dense or CSR, which nobody can write to from now on."""
+    """Make the array, dense or CSR, read-only, and return it."""
     (array if isinstance(array, np.ndarray) else array.data).flags.writeable = False
     return array
 
 
 class _Fitted:
-    """An attribute that is made when it is asked for, unless `fit` has set it; before, `NotFittedError`."""
+    """An attribute that is computed on access, unless `fit` has set it; before a fit it raises `NotFittedError`."""
 
     def __init__(self, make: Callable[[Any], Any] | None = None, instead: str = "") -> None:
         self.make, self.instead = make, instead
@@ -90,7 +87,7 @@ class _Fitted:
 
 
 class _Immutable(_Fitted):
-    """One that nobody can set, and whose arrays nobody can write to."""
+    """A fitted attribute that cannot be set, and whose array is read-only."""
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         found = super().__get__(model, owner)
@@ -98,28 +95,28 @@ class _Immutable(_Fitted):
 
     def __set__(self, model: Any, value: Any) -> None:
         raise AttributeError(
-            f"{type(model).__name__}.{self.name} is made of what was fitted and cannot be set: fit the model anew"
+            f"{type(model).__name__}.{self.name} is computed from the fitted model and cannot be set: fit it again"
         )
 
 
-# To type checkers these are what the attribute is.
+# The functions below return Any, so that type checkers see the type with which a class annotates the attribute.
 
 
 def fitted(make: Callable[[Any], Any]) -> Any:
-    """A property of fitted models."""
+    """Return a property that only fitted models have."""
     return _Fitted(make)
 
 
 def immutable(make: Callable[[Any], Any]) -> Any:
-    """An array that fitted models say when asked, as it is."""
+    """Return a property of fitted models whose value is a read-only array and which cannot be set."""
     return _Immutable(make)
 
 
-def read_when_asked(name: str) -> Any:
-    """An attribute that is made together with others, by ``_read_now``, when one of them is asked for."""
+def read_lazily(name: str) -> Any:
+    """Return an attribute that ``_read_now`` computes, with all others like it, when one of them is first accessed."""
 
     def read(model: Any) -> Any:
-        # In a dictionary of their own: to ask for a prediction must not give the model new attributes.
+        # The values live in one dictionary, because a prediction must not add attributes to the model.
         if name not in model._reading:
             model._reading.update(model._read_now())
         return model._reading[name]
@@ -128,24 +125,26 @@ def read_when_asked(name: str) -> Any:
 
 
 def set_by_fit() -> Any:
-    """An attribute that a subclass sets or makes."""
+    """Return a fitted attribute that a subclass sets or computes."""
     return _Fitted()
 
 
-def refused(instead: str) -> Any:
-    """What this kind of model cannot have; ``instead`` says what it has."""
+def unavailable(instead: str) -> Any:
+    """Return an attribute that this class of models lacks; its error names ``instead``, the attribute to use."""
     return _Fitted(instead=f": see {instead}")
 
 
 class Support:
-    """Some points of a Gram, copied out of it when they are first asked for: who fits need not predict.
+    """The support vectors of a model, and their kernel. They are copied from the training data on first use.
 
     Parameters
     ----------
     gram : Gram
+        The kernel matrix of the training points.
     rows : int array of shape (n_SV,)
+        Which of these are support vectors.
     moved : bool
-        Whether their kernel is of what they are less their mean.
+        Whether the kernel takes the support vectors less their mean.
     """
 
     def __init__(self, gram: Gram, rows: NDArray, moved: bool = False) -> None:
@@ -153,26 +152,26 @@ class Support:
 
     @cached_property
     def gram(self) -> KeptGram:
-        """Theirs."""
+        """The kernel matrix of the support vectors."""
         if self._moved:
             return KeptGram(self._gram.subset(self._rows).centred())
         return KeptGram(self._gram).subset(self._rows)
 
     @cached_property
     def center(self) -> NDArray | None:
-        """That of `gram`, which of dense points of several features is not made for it."""
+        """The centre that `gram` subtracts; for dense points of several features it is computed without `gram`."""
         if "gram" in self.__dict__ or not self._moved or not self._gram.is_linear or self._gram.X.shape[1] < 2:
             return self.gram.center if "gram" in self.__dict__ or self._moved else self._gram.center
         total = np.zeros((1, self._gram.X.shape[1]))
-        for part in in_parts(self._gram.X, self._rows):  # numpy adds row to row, and so do parts: the bits are the same
+        for part in in_parts(self._gram.X, self._rows):  # numpy adds row by row, so parts give the same bits
             total = np.add.reduce(np.concatenate((total, self._gram.X[part])), axis=0, keepdims=True)
         center: NDArray = total[0] / len(self._rows)
         return center
 
     def combined(self, weights: NDArray) -> NDArray:
-        """Weights of shape (r, n_SV) as weights of the features, (r, n_features), of dense points less `center`."""
-        known = "gram" in self.__dict__
-        X, rows = (self.gram.X, slice(None)) if known else (self._gram.X, self._rows)
+        """Return ``weights @ (support vectors − center)`` for dense points: (r, n_SV) becomes (r, n_features)."""
+        is_copied = "gram" in self.__dict__
+        X, rows = (self.gram.X, slice(None)) if is_copied else (self._gram.X, self._rows)
         found, done = np.zeros((len(weights), X.shape[1])), 0
         for part in in_parts(X, rows):
             points = X[part] if self.center is None else X[part] - self.center
@@ -182,66 +181,68 @@ class Support:
 
     @property
     def is_linear(self) -> bool:
-        """That of `gram`."""
+        """Whether the kernel is linear."""
         return self.gram.is_linear if "gram" in self.__dict__ else self._gram.is_linear
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"gram": self.gram}  # without the other points
+        return {"gram": self.gram}  # the support vectors alone
 
 
 def as_ids(ids: ArrayLike) -> NDArray:
-    """Whole numbers, shape (n,); `ProblemError` for anything else, and for one that stands there twice."""
-    names = np.atleast_1d(np.asarray(ids))
-    if names.ndim != 1 or (names.size and names.dtype.kind not in "iu"):
-        raise ProblemError(f"ids must be whole numbers, one a point; found shape {names.shape}, dtype {names.dtype}")
-    names = names.astype(np.int64)
-    if len(names) > 1 and len(np.unique(names)) != len(names):
+    """Return ids as whole numbers, shape (n,); `ProblemError` for anything else, and for an id that occurs twice."""
+    numbers = np.atleast_1d(np.asarray(ids))
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise ProblemError(
+            f"ids must be whole numbers, one a point; found shape {numbers.shape}, dtype {numbers.dtype}"
+        )
+    numbers = numbers.astype(np.int64)
+    if len(numbers) > 1 and len(np.unique(numbers)) != len(numbers):
         raise ProblemError("ids holds an id twice; every point has its own")
-    return names
+    return numbers
 
 
 def new_ids(ids: ArrayLike | None, n: int, next_id: int, known: NDArray | None) -> NDArray:
-    """Names of n points to come: those given, none of which may be known, or the next in order of arrival."""
+    """Return the ids of n new points: ``ids``, none of which may be ``known``, or the next n from ``next_id`` on."""
     if ids is None:
         return next_id + np.arange(n, dtype=np.int64)
-    names = as_ids(ids)
-    if len(names) != n:
-        raise ProblemError(f"ids has {len(names)} entries for {n} points")
-    if (names < 0).any():
-        raise ProblemError(f"ids must be ≥ 0, found {names.min()}")
-    if known is not None and (met := np.intersect1d(names, known)).size:
-        raise ProblemError(f"ids: {met[:5].tolist()} are remembered already; forget them first, or give others")
-    return names
+    numbers = as_ids(ids)
+    if len(numbers) != n:
+        raise ProblemError(f"ids has {len(numbers)} entries for {n} points")
+    if (numbers < 0).any():
+        raise ProblemError(f"ids must be ≥ 0, found {numbers.min()}")
+    if known is not None and (repeated := np.intersect1d(numbers, known)).size:
+        raise ProblemError(f"ids: {repeated[:5].tolist()} are remembered already; forget them first, or give others")
+    return numbers
 
 
 def nearest(values: NDArray, k: int) -> NDArray:
-    """Rows of the k smallest values of a pool, the smallest first."""
+    """Return the indices of the k smallest values, the smallest first."""
     Number(at_least=1, at_most=len(values), whole=True, note="(the size of the pool)").check("k", k)
     return np.argsort(values, kind="stable")[:k]
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the end of the block, which must be short."""
+    """Defer Ctrl-C until the end of the block, which must be short."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    waiting: list[Any] = []
-    before = signal.signal(signal.SIGINT, lambda *event: waiting.append(event))
+    deferred: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *event: deferred.append(event))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        if waiting:
+        if deferred:
             signal.raise_signal(signal.SIGINT)
 
 
-#: Seconds of a limit that is over, for what then says so.
+#: Seconds reported as left when a time limit is over; above 0, because the driver refuses a limit of 0.
 LEAST_S = 1e-9
 
 
 def is_same(value: Any, other: Any) -> bool:
-    """Whether two values of a parameter are the same one; arrays, which have no single answer, by identity."""
+    """Whether two values of a parameter are equal. Arrays, whose ``==`` is not one bool, are compared by identity."""
     if value is other:
         return True
     equal = value == other if type(value) is type(other) or isinstance(value, (int, float)) else False
@@ -249,7 +250,7 @@ def is_same(value: Any, other: Any) -> bool:
 
 
 class _Transaction:
-    """`KernelMachine._transaction`."""
+    """The context manager that `KernelMachine._transaction` returns."""
 
     def __init__(self, model: KernelMachine) -> None:
         self.model = model
@@ -270,6 +271,7 @@ class _Transaction:
             self._leave(kind)
 
     def _leave(self, kind: type[BaseException] | None) -> None:
+        """Restore the model after an error, and end its time limit."""
         if kind is not None:
             with uninterrupted():
                 self.undo()
@@ -279,31 +281,34 @@ class _Transaction:
 
 
 class KernelMachine(Persistent):
-    """Base class of the estimators; subclasses declare all parameters used here in their ``__init__``.
+    """Base class of all kernel estimators; subclasses declare the parameters used here in their ``__init__``.
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
-        Which points are support vectors, by class and then ascending: rows of X after a batch `fit`, numbers of points
-        in a stream, or their ids.
+        The support vectors, by class and then ascending: rows of X after a batch `fit`, else numbers or ids of points
+        of a stream.
     support_vectors_ : array of shape (n_SV, n_features)
         Empty if the kernel is precomputed; CSR if X was sparse. Read-only.
     n_support_ : array of shape (n_classes,), or (1,) without classes
+        Number of support vectors of each class.
     dual_coef_ : array of shape (n_classes − 1, n_SV), or (1, n_SV) without classes
         Weights of the support vectors in the expansion, in LIBSVM's layout; CSR if X was sparse.
     solutions_, certificates_ : list of Solution, list of Certificate
-        One for each pair of classes; of a stream, of the points that are remembered, and made when asked for.
+        One for each pair of classes. A stream makes them on access, from the points it remembers.
     solution_ : Solution
-        That of a model of one.
+        The only one of `solutions_`, of a model without pairs of classes or with one pair.
     certificate_ : Certificate
         The worst of `certificates_`.
     refined_ : bool
-        Whether the model is that of a classical refinement.
+        Whether the model is the answer of a classical refinement.
     raw_summaries_ : tuple of str
-        What circuits themselves found, and whether a refinement took its place (`Solution.raw_summary`), a line a
-        solve; empty of solvers that run none.
-    raw_certificate_, solver_score_ : Certificate, float
-        Of the solver's own answers: the worst one, and minus its relative gap, by which a search ranks solvers.
+        What circuits found, and whether a refinement replaced it (`Solution.raw_summary`), one line a solve; empty for
+        solvers without circuits.
+    raw_certificate_ : Certificate
+        The worst certificate of the solver's own answers, before refinement.
+    solver_score_ : float
+        Minus the relative gap of `raw_certificate_`, by which a search ranks solvers.
     """
 
     kernel: Any
@@ -312,25 +317,26 @@ class KernelMachine(Persistent):
     coef0: Any
     predict_dtype: Any
 
-    #: What parameters may be, each said by the class that adds it; the kernel's are checked by `Gram`, a run's limits
-    #: by the driver.
+    #: Rules of the parameters; each class adds those of its own parameters. `Gram` checks the kernel's parameters, the
+    #: driver the limits of a run.
     _rules: ClassVar[dict[str, Rule]] = {"predict_dtype": OneOf(words=("float64", "float32"))}
-    #: The parameters that a fitted model is read with, whatever they are set to after `fit`.
+    #: The parameters whose values at the fit a fitted model keeps using.
     _kept: ClassVar[tuple[str, ...]] = ("kernel", "gamma", "degree", "coef0")
-    #: The attribute that makes a model a fitted one.
+    #: The attribute whose presence makes a model a fitted one.
     _fitted_by: ClassVar[str] = "solutions_"
-    #: Whether X may be sparse.
+    #: Whether the class accepts sparse X.
     _takes_sparse: ClassVar[bool] = False
-    #: Whether that of the fit was.
+    #: Whether X of the fit was sparse.
     _sparse: bool = False
-    #: When the fit under way must be over, by `time.monotonic`.
+    #: The time at which the current fit must end, on the clock of `time.monotonic`.
     _due: float | None = None
 
     support_: NDArray = set_by_fit()
     n_support_: NDArray = set_by_fit()
     dual_coef_: NDArray = set_by_fit()
     solutions_: list[Solution] = set_by_fit()
-    _vectors: Any  # `Support`, or None
+    #: The `Support`, or None without support vectors or with a precomputed kernel.
+    _vectors: Any
     #: The training points of each solve, ascending.
     _rows: Sequence[NDArray]
 
@@ -339,24 +345,24 @@ class KernelMachine(Persistent):
         cls._rules = {k: rule for base in reversed(cls.__mro__) for k, rule in vars(base).get("_rules", {}).items()}
 
     def _take_parameters(self) -> None:
-        """Check the parameters, and keep those of this fit, or of this call in a stream."""
+        """Check the parameters, and keep their values for the model of this fit or call."""
         self._check_parameters()
         self._keep_parameters()
 
     def _keep_parameters(self) -> None:
-        """Keep the parameters of now for all that reads the fitted model."""
+        """Copy the current values of the parameters in ``_kept``, which the fitted model uses from now on."""
         kept = {name: getattr(self, name) for name in self._kept}
-        if hasattr(kept["kernel"], "set_params"):  # an object that `set_params` changes where it is
+        if hasattr(kept["kernel"], "set_params"):  # `set_params` would change the kernel object in place
             kept["kernel"] = clone(kept["kernel"])
         self._parameters_kept = SimpleNamespace(**kept)
 
     @property
     def _as_fitted(self) -> Any:
-        """The parameters as they were when the model was fitted; those of now before a fit."""
+        """The parameters as they were when the model was fitted; before a fit, the current ones."""
         return self.__dict__.get("_parameters_kept", self)
 
     def _changed(self) -> dict[str, Any]:
-        """The parameters among those kept that were set to other values since."""
+        """Return the parameters in ``_kept`` that were set to another value after the fit."""
         now = {name: getattr(self, name) for name in self._kept}
         return {name: value for name, value in now.items() if not is_same(value, getattr(self._as_fitted, name))}
 
@@ -370,94 +376,97 @@ class KernelMachine(Persistent):
         return self._fitted_by in self.__dict__
 
     def _check_fitted(self) -> None:
+        """Raise `NotFittedError` before a fit."""
         if not self.__sklearn_is_fitted__():
-            check_is_fitted(self)  # which is slow, and words the error
+            check_is_fitted(self)  # slow, but it raises scikit-learn's error
 
-    # --- what came of it -----------------------------------------------------------------------
+    # --- solutions and certificates ------------------------------------------------------------
 
     @fitted
     def certificates_(self) -> list[Certificate]:
-        """How far from the optimum the model is, for each pair of classes."""
+        """The certificate of each pair of classes: how far from the optimum its solution is."""
         return [solution.certificate for solution in self.solutions_]
 
     @fitted
     def solution_(self) -> Solution:
-        """The `Solution` of a model that is one; more than two classes have `solutions_`, one a pair."""
+        """The `Solution` of a model of one solve; with more than two classes, see `solutions_`."""
         if len(found := self.solutions_) != 1:
-            of = "one a pair of classes: see solutions_" if found else "of no points"
-            raise AttributeError(f"{type(self).__name__} has no solution_ but {len(found)}, {of}")
+            reason = "one a pair of classes: see solutions_" if found else "of no points"
+            raise AttributeError(f"{type(self).__name__} has no solution_ but {len(found)}, {reason}")
         return found[0]
 
     @fitted
     def certificate_(self) -> Certificate:
-        """How far from the optimum the model is: the certificate of `solution_`, or of the pair that is farthest. One
-        that is withheld counts as farthest."""
+        """The worst certificate: how far from the optimum the model is. A withheld certificate counts as the worst."""
         if not (found := self.certificates_):
             raise AttributeError(f"{type(self).__name__} has no certificate_ but 0, of no points")
         return max(found, key=lambda one: np.inf if one.relative_gap is None else one.relative_gap)
 
     @fitted
     def refined_(self) -> bool:
-        """Whether the model is that of a classical refinement, and not of its solver's own answer."""
+        """Whether the model is the answer of a classical refinement, instead of the solver's own."""
         return any(solution.refined for solution in self.solutions_)
 
     @fitted
     def raw_summaries_(self) -> tuple[str, ...]:
-        """What circuits themselves found, and whether a refinement took its place; none of solvers that run none."""
+        """What circuits found, and whether a refinement replaced it, one line a solve; empty without circuits."""
         return raw_summaries(self.solutions_)
 
     @fitted
     def raw_certificate_(self) -> Certificate:
-        """The worst certificate of the solver's own answers; `certificate_` where nothing was refined."""
+        """The worst certificate of the solver's own answers; equal to `certificate_` where nothing was refined."""
         found = [solution.raw_certificate for solution in self.solutions_]
         return max(found, key=lambda one: np.inf if one.relative_gap is None else one.relative_gap)
 
     @fitted
     def solver_score_(self) -> float:
-        """What the solver itself found, for searches that rank solvers: −`raw_certificate_`.relative_gap, at most 0."""
+        """A score by which a search ranks solvers: −`raw_certificate_`.relative_gap, at most 0."""
         gap = self.raw_certificate_.relative_gap
         return -np.inf if gap is None else -float(gap)
 
     # --- changes -------------------------------------------------------------------------------
 
     def _check_parameters(self, *names: str) -> None:
-        """Hold parameters (all if none is named) against their rules."""
+        """Check the named parameters, or all, against their rules."""
         for name in names or self._rules:
             self._rules[name].check(name, getattr(self, name))
 
     def _undo(self) -> Callable[[], None]:
-        """What puts back the parts of a model that are changed where they are."""
+        """Return a function that restores the state which a call changes in place."""
         return lambda: None
 
     def _transaction(self) -> _Transaction:
-        """Whatever is raised within (Ctrl-C included), the model is afterwards what it was before; the model's time
-        limit, if it has one, begins here."""
+        """Return a context that restores the model if anything is raised in it (Ctrl-C included).
+
+        The model's time limit, if it has one, starts when the context is entered.
+        """
         return _Transaction(self)
 
     def _time_left(self) -> float | None:
-        """Seconds of ``time_limit`` that a fit under way has left, and all of them for what is asked later; None where
-        there is no limit."""
+        """Return the seconds left of ``time_limit``: the rest during a fit, all of it later, None without a limit."""
         limit: float | None = getattr(self, "time_limit", None)
         return limit if limit is None or self._due is None else max(self._due - time.monotonic(), LEAST_S)
 
     # --- prediction ----------------------------------------------------------------------------
 
     def _keep_support(self, gram: Gram, support: NDArray, moved: bool = False) -> Support | None:
-        """Set what prediction needs: the support vectors, and their kernel with its fitted parameters. They, less their
-        mean, if that is where they are to be ``moved``."""
+        """Set the support vectors and their kernel, which prediction needs; return them if they were ``moved``.
+
+        ``moved`` support vectors are those less their mean.
+        """
         self.support_, self._sparse, self._vectors = support, gram.came_sparse, None
         for name in ("support_vectors_", "_support_gram"):
             self.__dict__.pop(name, None)
-        if there := gram.kernel != "precomputed" and len(support) > 0:
+        if has_vectors := gram.kernel != "precomputed" and len(support) > 0:
             self._vectors = Support(gram, support, moved)
-        if not there:
-            nothing = np.empty((0, 0 if gram.kernel == "precomputed" else gram.X.shape[1]))
-            self.support_vectors_ = as_csr(nothing) if self._sparse else nothing
+        if not has_vectors:
+            empty = np.empty((0, 0 if gram.kernel == "precomputed" else gram.X.shape[1]))
+            self.support_vectors_ = as_csr(empty) if self._sparse else empty
         return self._vectors if moved else None
 
     @fitted
     def support_vectors_(self) -> NDArray:
-        """The support vectors, shape (n_SV, n_features), which nobody can write to."""
+        """The support vectors, shape (n_SV, n_features), read-only."""
         points = self._vectors.gram.X
         if self._sparse:
             return as_csr(points.tocsr() if isinstance(points, SparsePoints) else points)
@@ -469,7 +478,7 @@ class KernelMachine(Persistent):
         return None if self._vectors is None else self._vectors.gram
 
     def _check_new_data(self, X: ArrayLike) -> Any:
-        """Validated X of shape (n_new, n_features_in_), an array or CSR."""
+        """Return X validated, of shape (n_new, n_features_in_), as an array or CSR."""
         self._check_fitted()
         return checked_data(self, X, first=False)[0]
 
@@ -480,8 +489,11 @@ class KernelMachine(Persistent):
         return (weights.toarray() if is_sparse(weights) else weights).T
 
     def _of_features(self, weights: NDArray, gram: KeptGram | None) -> Any:
-        """Weights (r, n_SV) of support vectors as weights of the features, (r, n_features), less the centre that a
-        Gram has: coefficients that sum to 0 do not see it, but for the digits it saves. CSR if X was sparse."""
+        """Return ``weights @ support vectors``: shape (r, n_SV) becomes (r, n_features); CSR if X was sparse.
+
+        The centre of the Gram is subtracted from the support vectors first. Where the weights sum to 0 that changes
+        nothing but the round-off, which becomes smaller.
+        """
         points: Any = self.support_vectors_
         if self._sparse:
             points = SparsePoints.of(points)
@@ -489,23 +501,29 @@ class KernelMachine(Persistent):
         return as_csr(found) if self._sparse else found
 
     def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
-        """What the model's expansions are at new points, without intercept: shape (n_new, r); ``beside``, as of
-        `_expand`."""
+        """Return the model's kernel expansions at new points without intercept, shape (n_new, r).
+
+        ``beside`` is that of `_expand`.
+        """
         return self._expand(X, self._weights, beside)
 
     def _expanded(self, X: ArrayLike) -> NDArray:
-        """`_expansion` of data to be checked."""
+        """Validate X, and return `_expansion` of it; `ProblemError` if a value is not finite."""
         points = self._check_new_data(X)
         return self._finite(self._expansion(points))
 
     def _finite(self, values: NDArray) -> NDArray:
+        """Return the values; `ProblemError` if one is not finite."""
         if not np.isfinite(values).all():
             raise ProblemError(f"X: kernel={self._as_fitted.kernel!r} overflows float64 on it; scale the features")
         return values
 
     def _expand(self, X: Any, weights: NDArray, beside: NDArray | None = None) -> NDArray:
-        """Σⱼ weights[j, :] k(x, support vector j) for validated X: shape (n_new, r); memory stays bounded. Who will add
-        something to each row's says so, shape (n_new,): float32 is to be sharp enough for the whole."""
+        """Return Σⱼ weights[j, :] k(x, support vector j) for validated X, shape (n_new, r), in bounded memory.
+
+        ``beside``, shape (n_new,), is what the caller adds to each row. Where kernel values may be float32, the check
+        of their accuracy counts it in.
+        """
         self._check_parameters("predict_dtype")
         if not len(self.support_):
             return np.zeros((X.shape[0], weights.shape[1]))

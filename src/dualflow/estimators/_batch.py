@@ -1,4 +1,8 @@
-"""What `SVC` and `SVDD` share: running the solves of a fit, and saying what came of them."""
+"""`BatchMachine`, the base class of the estimators that solve their problems from scratch at each `fit`.
+
+It chooses the solver, checks solutions, warns of those above the tolerance, freezes the certified attributes, decides
+what pickles hold, and predicts by feature weights where the kernel is linear.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +36,19 @@ from ..solvers.registry import make_solver
 from ._base import KernelMachine, as_csr, frozen
 from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, jobs_of, solve_one
-from ._validation import are_things
+from ._validation import are_objects
 
-__all__ = ["LEFT", "BatchMachine", "Seeds", "iterations_of", "kept", "seeds_of"]
+__all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "seeds_of", "without_round_off"]
 
-#: What a fit sets and nobody may edit: predictions are made of more than these, which an edit would not reach.
+#: Attributes made read-only by a fit: predictions also use derived arrays, which an edit of these would not change.
 _CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
 
-#: What a projection's rounding leaves of a weight that is 0, as a part of the largest.
-LEFT = 16 * float(np.finfo(float).eps)
+#: Coefficients up to this part of the largest are round-off of a projection, and are set to 0.
+MIN_RELATIVE_COEF = 16 * float(np.finfo(float).eps)
 
 
 class BatchMachine(KernelMachine):
-    """Base of the estimators that solve anew at each `fit`, by a solver of one's choice."""
+    """Base class of the estimators that solve from scratch at each `fit`, with the solver given by ``solver``."""
 
     solver: Any
     solver_options: Any
@@ -64,10 +68,11 @@ class BatchMachine(KernelMachine):
 
     _rules = {"on_interrupt": ON_INTERRUPT, "refine": Flag(words=("auto",))}
     _takes_sparse: ClassVar[bool] = True
-    #: Whether points may be what only a kernel of one's own knows (`are_things`), and those of the fit: X is their
-    #: kernel matrix then.
-    _takes_things: ClassVar[bool] = True
-    _things: Any = None
+    #: Whether a callable kernel may take X that is not a numeric array (`are_objects`), such as texts or graphs.
+    _takes_objects: ClassVar[bool] = True
+    #: Such an X of the fit; the problems are then posed with its kernel matrix as a precomputed one.
+    _objects: Any = None
+    #: Whether pickles hold the training data (`keep_training_data`).
     _keeps_data: bool = False
 
     def _check_parameters(self, *names: str) -> None:
@@ -81,12 +86,12 @@ class BatchMachine(KernelMachine):
         with at_most(None if self.n_jobs is None else jobs_of(self.n_jobs)):
             return super()._expanded(X)
 
-    #: Weights of the features, shape (r, n_features), of a linear kernel over dense points, which predict: those that a
-    #: certificate is by, or those that the support vectors make.
+    #: Feature weights by which a model with a linear kernel over dense points predicts, shape (r, n_features): those
+    #: that were certified, or else those that the support vectors make.
     _linear: NDArray | None = None
 
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
-        """Set them, of each expansion, where they are ``given`` or the kernel is linear."""
+        """Set the feature weights of a linear kernel; ``given`` holds the certified ones of each expansion, or None."""
         self._linear = None
         if self._vectors is None or self._sparse or not self._vectors.is_linear:
             return
@@ -107,27 +112,29 @@ class BatchMachine(KernelMachine):
             return np.concatenate([(X[rows] - center) @ W for rows in in_parts(X, slice(None))])
 
     def _publish(self) -> None:
-        """Coefficients as scikit-learn has them, CSR if X was sparse; read-only, for they are what was certified."""
+        """Convert `dual_coef_` to CSR if X was sparse, as in scikit-learn, and make certified attributes read-only."""
         if self._sparse:
             self.dual_coef_ = as_csr(self.dual_coef_)
         self._freeze()
 
     def _freeze(self) -> None:
+        """Make the certified attributes read-only."""
         for name in _CERTIFIED:
             if (array := self.__dict__.get(name)) is not None:
                 frozen(array)
 
     def keep_training_data(self, keep: bool = True) -> Self:
-        """Whether pickles of this fitted model are to hold its training data.
+        """Set whether pickles of this fitted model hold its training data.
 
-        Without, they hold what predictions, certificates and warm starts need. With, they also answer what is asked of
-        the problems that were solved: ``solution_.problem``, `save`, `p_values`, `generalization_report`. Copies by
-        `copy` always have them, and so do pickles of models whose leave-one-out was asked for (``contamination``,
-        `p_values`).
+        Without the training data, an unpickled model predicts, has its certificates and starts a warm fit. With them,
+        it also has ``solution_.problem`` and the methods that need the solved problems: `save`, `p_values`,
+        `generalization_report`. Copies by `copy` always hold the training data, and so do pickles of models whose
+        leave-one-out scores were computed (for ``contamination`` or `p_values`).
 
         Parameters
         ----------
         keep : bool, default=True
+            True keeps the training data in pickles, False leaves them out.
 
         Returns
         -------
@@ -139,11 +146,11 @@ class BatchMachine(KernelMachine):
 
     @property
     def _pickles_data(self) -> bool:
-        """Whether a pickle is to hold the training data."""
+        """Whether a pickle holds the training data."""
         return self._keeps_data
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = dict(super().__getstate__())  # it may be the model's own
+        state: dict[str, Any] = dict(super().__getstate__())  # a copy: it may be the model's own dictionary
         if self._pickles_data or not self.__sklearn_is_fitted__():
             return state
         state["solutions_"] = [solution.without_problem() for solution in self.solutions_]
@@ -163,48 +170,49 @@ class BatchMachine(KernelMachine):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._freeze()  # a pickle's arrays are anybody's to write to
+        self._freeze()  # unpickled arrays are writeable
 
-    def _met(self, X: Any) -> Any:
-        """X of a fit as it is to be checked: itself, or the kernel matrix of what only the kernel knows."""
-        self.__dict__.pop("_things", None)
-        if not (callable(self.kernel) and self._takes_things and are_things(X)):
+    def _kernel_input(self, X: Any) -> Any:
+        """Return X of a fit, or, where it is not numeric and the kernel is a callable, its kernel matrix."""
+        self.__dict__.pop("_objects", None)
+        if not (callable(self.kernel) and self._takes_objects and are_objects(X)):
             return X
-        self._things = copy(X)
+        self._objects = copy(X)
         check_callable(self.kernel, _safe_indexing(X, read_again(_num_samples(X))))
-        return self._of_things(self._things)
+        return self._kernel_of_objects(self._objects)
 
-    def _of_things(self, X: Any) -> NDArray:
-        """The kernel's values between things and those of the fit."""
-        return kernel_values(self._as_fitted.kernel(X, self._things), (_num_samples(X), _num_samples(self._things)))
+    def _kernel_of_objects(self, X: Any) -> NDArray:
+        """Return the kernel matrix between X and the points of the fit, where neither is numeric."""
+        return kernel_values(self._as_fitted.kernel(X, self._objects), (_num_samples(X), _num_samples(self._objects)))
 
     def _check_new_data(self, X: Any) -> Any:
-        if self._things is not None:
+        if self._objects is not None:
             self._check_fitted()
-            X = self._of_things(X)
+            X = self._kernel_of_objects(X)
         return super()._check_new_data(X)
 
     def _gram(self, X: Any) -> Gram:
-        if self._things is not None:
+        """Return the Gram of the training points, or of a precomputed kernel matrix."""
+        if self._objects is not None:
             return Gram(X, "precomputed")
-        kept = self._as_fitted
-        return Gram(X, kept.kernel, gamma=kept.gamma, degree=kept.degree, coef0=kept.coef0)
+        parameters = self._as_fitted
+        return Gram(X, parameters.kernel, gamma=parameters.gamma, degree=parameters.degree, coef0=parameters.coef0)
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
-        """The Gram of some of the points, with the kernel width of all of them."""
+        """Return the Gram of some of the points, with the kernel width of all of them."""
         return gram if len(rows) == gram.n else gram.subset(rows)
 
     def _engine(self, gram: Gram, n: int, bounded: bool) -> Solver[Any, Any]:
-        """The solver of problems of n variables with finite bounds or not."""
+        """Return the solver for problems of n variables; ``bounded`` says whether their bounds are finite."""
         return make_solver(self.solver, self.solver_options, gram if bounded else None, n)
 
     def _solve(self, problem: DualProblem) -> Solution:
-        """Solve the one problem of a fit."""
+        """Return the solution of a fit's only problem."""
         engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED)
         return solve_one(self, problem, engine, seeds_of(self.random_state, 1)[0])
 
     def _check_solution(self, solution: Solution) -> None:
-        """Refuse what must not become a model."""
+        """Raise `FitError` for a solution that must not become a model."""
         if solution.status is Status.BROKEN:
             name = solution.provenance["solver"]
             raise FitError(f"solver={name!r}: {solution.status.text} No model is made of it.", solution)
@@ -212,33 +220,37 @@ class BatchMachine(KernelMachine):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
 
     def _warn_unless_optimal(self, solutions: list[Solution], count: int) -> None:
-        of = f" of {count} solves" if count > 1 else ""
+        """Warn of solves that missed ``tol`` or have no certificate, and of circuits without influence.
+
+        Each kind of shortfall gives one warning, with the worst solve's gap; ``count`` is the number of all solves.
+        """
+        of_all = f" of {count} solves" if count > 1 else ""
         withheld = [s for s in solutions if s.certificate.gap is None]
-        early = [s for s in solutions if _reached(s, self.max_iter)]
-        short = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
-        if early:
-            worst = max(early, key=_gap)
+        at_max_iter = [s for s in solutions if _reached(s, self.max_iter)]
+        above_tol = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
+        if at_max_iter:
+            worst = max(at_max_iter, key=_gap)
             _warn(
                 f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
                 f"StandardScaler or MinMaxScaler. Certified relative gap{' after the refinement' * worst.refined} "
-                f"{_gap(worst):.3g}{f' (worst of {len(early)}{of})' if of else ''}."
+                f"{_gap(worst):.3g}{f' (worst of {len(at_max_iter)}{of_all})' if of_all else ''}."
             )
-            short = [s for s in short if not _reached(s, self.max_iter)]
-        # Only of those that stopped there is the raw certificate made already.
+            above_tol = [s for s in above_tol if not _reached(s, self.max_iter)]
+        # Solves that stopped at the step limit already have their raw certificate; others would compute it here.
         stopped = [s for s in solutions if s.raw_ended is Status.STEP_LIMIT]
         mended = [s for s in stopped if s.status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
         if withheld:
             first = withheld[0]
             _warn(
                 f"kernel: the problem's matrix is {first.certificate.psd}. The state the solver reached is used "
-                f"as it is, its certificate is withheld{f' ({len(withheld)}{of})' if of else ''}. "
+                f"as it is, its certificate is withheld{f' ({len(withheld)}{of_all})' if of_all else ''}. "
                 f"{first.status.text} A positive semidefinite kernel has a certified optimum."
             )
-        if short:
-            worst = max(short, key=_gap)
+        if above_tol:
+            worst = max(above_tol, key=_gap)
             _warn(
-                f"{f'{len(short)}{of} did not reach tol; the worst: ' if of else ''}{worst.status.text} Certified "
-                f"relative gap {_gap(worst):.3g}, rounding {worst.certificate.relative_rounding:.2g}"
+                f"{f'{len(above_tol)}{of_all} did not reach tol; the worst: ' if of_all else ''}{worst.status.text} "
+                f"Certified relative gap {_gap(worst):.3g}, rounding {worst.certificate.relative_rounding:.2g}"
                 f"{worst.certificate.sides}. "
                 f"{worst.advice}"
             )
@@ -246,7 +258,7 @@ class BatchMachine(KernelMachine):
         if unused:
             worst = max(unused, key=lambda s: s.raw_excess)
             warnings.warn(
-                f"{f'{len(unused)}{of} owe' if of else 'The model owes'} nothing to circuits: "
+                f"{f'{len(unused)}{of_all} owe' if of_all else 'The model owes'} nothing to circuits: "
                 f"{worst.raw_summary()}. The refinement finds the optimum from any start; refine=False shows the "
                 "circuits' own answer.",
                 UnusedCircuitsWarning,
@@ -256,8 +268,8 @@ class BatchMachine(KernelMachine):
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
             _warn(
                 f"The solver stopped at max_steps={self.max_steps} with relative gap "
-                f"{_relative(worst.raw_certificate):.3g}{f' (worst of {len(mended)}{of})' if of else ''}; the "
-                f"refinement took it to {_gap(worst):.3g}. Raise max_steps to let the solver itself come to rest."
+                f"{_relative(worst.raw_certificate):.3g}{f' (worst of {len(mended)}{of_all})' if of_all else ''}; the "
+                f"refinement took it to {_gap(worst):.3g}. Raise max_steps to let the solver itself converge."
             )
 
     # --- files ---------------------------------------------------------------------------------
@@ -265,8 +277,10 @@ class BatchMachine(KernelMachine):
     def _unpack_solutions(
         self, arrays: dict[str, NDArray], facts: dict[str, Any], pose: Pose, count: int, per: int = 1
     ) -> tuple[Gram, NDArray]:
-        """Set so many `solutions_` from a file, of ``per`` variables a point; returns the Gram of all their points, and
-        which those are."""
+        """Set the ``count`` solutions from a file, with ``per`` variables a point.
+
+        Returns the Gram of all their points, and the indices of these in the training data.
+        """
         if facts["gram"]["kernel"] is None:
             facts = facts | {"gram": facts["gram"] | {"kernel": self._as_fitted.kernel}}
         self.solutions_, self._rows, gram, points = unpack_solutions(arrays, facts, pose, per)
@@ -279,30 +293,35 @@ class BatchMachine(KernelMachine):
         return gram, points
 
 
-def kept(coefficients: NDArray) -> NDArray:
-    """The coefficients with what projections leave set to 0: not more, for a large C times many of them is a margin."""
+def without_round_off(coefficients: NDArray) -> NDArray:
+    """Return the coefficients with round-off of projections set to 0.
+
+    Only coefficients up to `MIN_RELATIVE_COEF` of the largest are dropped: with a large C, many small ones add up.
+    """
     sizes = np.abs(coefficients)
-    return np.where(sizes > LEFT * sizes.max(initial=0.0), coefficients, 0.0)
+    return np.where(sizes > MIN_RELATIVE_COEF * sizes.max(initial=0.0), coefficients, 0.0)
 
 
 def iterations_of(solution: Solution) -> int:
-    """What the solver did, as ``max_iter`` counts it: pair updates where these were limited, else steps."""
+    """Return the solver's iterations as ``max_iter`` counts them: pair updates if it counted them, else steps."""
     updates = solution.extras.get("updates")
     return solution.cost.steps if updates is None else int(updates[0])
 
 
 def _reached(solution: Solution, max_iter: int) -> bool:
-    """Whether that limit ended the solver."""
+    """Whether ``max_iter`` ended the solver."""
     if max_iter == -1:
         return False
     return solution.raw_ended is Status.STEP_LIMIT or iterations_of(solution) >= max_iter
 
 
 def _relative(certificate: Certificate) -> float:
+    """Return a certificate's relative gap; ∞ if it is withheld."""
     return np.inf if certificate.relative_gap is None else certificate.relative_gap
 
 
 def _gap(solution: Solution) -> float:
+    """Return a solution's certified relative gap; ∞ if its certificate is withheld."""
     return _relative(solution.certificate)
 
 
@@ -311,8 +330,15 @@ def _warn(message: str) -> None:
 
 
 class Seeds(Sequence[int]):
-    """One seed a solve, kept in its provenance; those after the first, and one drawn from the system where the first is
-    None, are made when one of them is asked for."""
+    """One seed a solve, made on access.
+
+    Parameters
+    ----------
+    first : int or None
+        The first seed, from which the others are made; None draws it from the system.
+    count : int
+        Number of solves.
+    """
 
     def __init__(self, first: int | None, count: int) -> None:
         self._given, self._count = first, count
@@ -329,7 +355,7 @@ class Seeds(Sequence[int]):
         return self._count
 
     def __reduce__(self) -> Any:
-        return Seeds, (self._first, self._count)  # copies have the same
+        return Seeds, (self._first, self._count)  # a copy has the same seeds
 
     def __getitem__(self, k: Any) -> Any:
         if not 0 <= k < self._count:
@@ -338,7 +364,7 @@ class Seeds(Sequence[int]):
 
 
 def seeds_of(random_state: Any, count: int) -> Seeds:
-    """One seed a solve: the given integer first; None draws from the system."""
+    """Return one seed a solve; an integer ``random_state`` is the first of them, None draws it from the system."""
     if random_state is None or isinstance(random_state, Integral):
         return Seeds(None if random_state is None else int(random_state), count)
     return Seeds(int(check_random_state(random_state).randint(2**31 - 1)), count)

@@ -1,4 +1,4 @@
-"""What the three classifiers share: pairs of classes, their support vectors together, one vote."""
+"""`PairClassifier`, the base class of the classifiers: one model a pair of classes, joint support vectors, votes."""
 
 from __future__ import annotations
 
@@ -15,38 +15,50 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from ..core.options import OneOf
 from ..core.runtime.arrays import packed, unpacked
 from ..exceptions import ProblemError
-from ._base import KernelMachine, immutable, refused, set_by_fit
+from ._base import KernelMachine, immutable, set_by_fit, unavailable
 from ._validation import winners
 
-__all__ = ["Joint", "PairClassifier", "Part", "constants_of", "joined", "laid_out", "pairs_of"]
+__all__ = ["Joint", "PairClassifier", "PairSupport", "constants_of", "join_support", "libsvm_layout", "pairs_of"]
 
 #: Numbers, classes and coefficients of the support vectors of one pair of classes.
-Part = tuple[NDArray, NDArray, NDArray]
+PairSupport = tuple[NDArray, NDArray, NDArray]
 
 
 @cache
 def pairs_of(classes: int) -> tuple[tuple[int, int], ...]:
-    """The pairs of classes, in the order of solutions and votes."""
+    """Return the pairs of classes (0, 1), (0, 2), …, in the order of solutions and votes."""
     return tuple(combinations(range(classes), 2))
 
 
 def constants_of(classes: int, present: NDArray) -> NDArray:
-    """Decision value of each pair that is not solved because a class has no points of positive weight: that of the
-    optimum of the other class alone (w = 0, no loss), shape (n_pairs,).
+    """Return the constant decision value of each pair with a class that has no points of positive weight.
 
-    +1 where only the first class of the pair is ``present``, −1 where only the second is, else 0. In votes each class
-    that is present then has one from each class that is not, more than any of those can have.
+    Shape (n_pairs,). It is the optimum over the other class alone (w = 0, no loss): +1 where only the first class of
+    the pair is ``present``, −1 where only the second is, else 0. A class that is present thus gets a vote from each
+    absent class, and always has more votes than these.
     """
-    there = np.zeros(classes)
-    there[present] = 1.0
+    is_present = np.zeros(classes)
+    is_present[present] = 1.0
     first, second = np.array(pairs_of(classes)).T
-    constants: NDArray = there[first] - there[second]
+    constants: NDArray = is_present[first] - is_present[second]
     return constants
 
 
 class Joint(NamedTuple):
-    """Support vectors of all pairs, by class and then by number: their numbers, where each comes first with the parts
-    one after another, coefficients of the pairs (n_SV, n_pairs), these in LIBSVM's layout, and how many of each class.
+    """Support vectors of all pairs together, by class and then by number.
+
+    Attributes
+    ----------
+    support : int array of shape (n_SV,)
+        Their numbers.
+    first : int array of shape (n_SV,)
+        The position of each in the concatenated parts, where it occurs first.
+    pair_coef : array of shape (n_SV, n_pairs)
+        Coefficients in each pair.
+    dual_coef : array of shape (n_classes − 1, n_SV)
+        The same coefficients in LIBSVM's layout.
+    n_support : int array of shape (n_classes,)
+        Number of support vectors of each class.
     """
 
     support: NDArray
@@ -56,11 +68,11 @@ class Joint(NamedTuple):
     n_support: NDArray
 
 
-def joined(classes: int, parts: Sequence[Part], columns: Sequence[int] | None = None) -> Joint:
-    """The support vectors of all pairs together; ``columns`` are the pairs that the parts are of, where not of all."""
+def join_support(classes: int, parts: Sequence[PairSupport], columns: Sequence[int] | None = None) -> Joint:
+    """Return the support vectors of all pairs together; ``columns`` gives the pair of each part if some are missing."""
     numbers, codes, values = (np.concatenate([part[k] for part in parts]) for k in range(3))
     pair = np.repeat(np.arange(len(parts)) if columns is None else columns, [len(part[0]) for part in parts])
-    if len(parts) == 1:  # sorting them takes as long as learning a point
+    if len(parts) == 1:  # the general case sorts, which takes as long as learning a point
         support, first = numbers, np.arange(len(numbers))
         place = first
     else:
@@ -68,15 +80,18 @@ def joined(classes: int, parts: Sequence[Part], columns: Sequence[int] | None = 
     order = np.lexsort((support, codes[first]))
     rank = np.empty(len(order), dtype=np.intp)
     rank[order] = np.arange(len(order))
-    coefficients = laid_out(classes, len(support), rank[place], codes, values, pair)
+    coefficients = libsvm_layout(classes, len(support), rank[place], codes, values, pair)
     return Joint(support[order], first[order], *coefficients, np.bincount(codes[first], minlength=classes))
 
 
-def laid_out(
+def libsvm_layout(
     classes: int, count: int, place: NDArray, codes: NDArray, values: NDArray, pair: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """Coefficients of so many support vectors in their pairs (n_SV, n_pairs), and in LIBSVM's layout; each is given by
-    its place among them, its class, value and pair."""
+    """Return coefficients as (n_SV, n_pairs) and in LIBSVM's layout, for ``count`` support vectors.
+
+    Entry k of ``place``, ``codes``, ``values`` and ``pair`` gives a coefficient's support vector, the class of that,
+    the coefficient's value, and its pair.
+    """
     pairs = np.array(pairs_of(classes))
     pair_coef, dual_coef = np.zeros((count, len(pairs))), np.zeros((classes - 1, count))
     pair_coef[place, pair] = values
@@ -86,9 +101,9 @@ def laid_out(
 
 
 class PairClassifier(ClassifierMixin, KernelMachine):
-    """Base of classifiers, one against one.
+    """Base class of the classifiers, which solve one problem a pair of classes.
 
-    With two classes y = +1 is ``classes_[1]``; with more the pair (i, j) has y = +1 for class i, as LIBSVM has it.
+    With two classes y = +1 is ``classes_[1]``. With more, the pair (i, j) has y = +1 for class i, as in LIBSVM.
     """
 
     _rules = {"decision_function_shape": OneOf(words=("ovr", "ovo"))}
@@ -102,24 +117,26 @@ class PairClassifier(ClassifierMixin, KernelMachine):
     _present: NDArray | None = None
     #: Coefficients of the support vectors, shape (n_SV, n_pairs).
     _pair_coef: NDArray
-    offset_: ClassVar[Any] = refused("intercept_")
-    #: What a centre of the support vectors' kernel takes from the pairs' expansions, which `intercept_` leaves to them.
+    offset_: ClassVar[Any] = unavailable("intercept_")
+    #: Constants that the centre of the support vectors' kernel subtracts from the pairs' values; predictions add them.
     _constants: NDArray | float = 0.0
-    radius_: ClassVar[Any] = refused("intercept_")
-    predict_proba: ClassVar[Any] = refused("sklearn.calibration.CalibratedClassifierCV, which takes decision values")
+    radius_: ClassVar[Any] = unavailable("intercept_")
+    predict_proba: ClassVar[Any] = unavailable(
+        "sklearn.calibration.CalibratedClassifierCV, which takes decision values"
+    )
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         if "_pair_coef" not in state:
             return state
-        values, shown = state["_pair_coef"], state["dual_coef_"]  # of one pair they are the same
-        same = isinstance(shown, np.ndarray) and np.array_equal(values, shown.T)
-        return state | {"_pair_coef": None if same else packed(values)}
+        values, dual_coef = state["_pair_coef"], state["dual_coef_"]  # with one pair they are equal
+        is_equal = isinstance(dual_coef, np.ndarray) and np.array_equal(values, dual_coef.T)
+        return state | {"_pair_coef": None if is_equal else packed(values)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_pair_coef" in state:
-            kept = state["_pair_coef"]
-            state = state | {"_pair_coef": state["dual_coef_"].T.copy() if kept is None else unpacked(kept)}
+            stored = state["_pair_coef"]
+            state = state | {"_pair_coef": state["dual_coef_"].T.copy() if stored is None else unpacked(stored)}
         super().__setstate__(state)
 
     @property
@@ -127,13 +144,13 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         return pairs_of(len(self.classes_))
 
     def _sides(self, k: int) -> tuple[int, int]:
-        """The classes of y = +1 and y = −1 of the k-th pair that is solved."""
+        """Return the classes of y = +1 and y = −1 of the k-th solved pair."""
         present = range(len(self.classes_)) if self._present is None else self._present.tolist()
         i, j = (present[code] for code in pairs_of(len(present))[k])
         return (j, i) if len(present) == 2 else (i, j)
 
     def _columns(self) -> NDArray:
-        """Which of all pairs those are that are solved, in their order."""
+        """Return the indices of the solved pairs among all pairs."""
         if self._present is None:
             return np.arange(len(self._pairs))
         present = np.isin(np.array(self._pairs), self._present)
@@ -144,24 +161,24 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         return self._pair_coef
 
     def _pair_values(self, X: ArrayLike) -> NDArray:
-        """Decision values of the pairs, shape (n_new, n_pairs)."""
+        """Return the decision values of all pairs, shape (n_new, n_pairs)."""
         self._check_parameters("decision_function_shape")
         return self._expanded(X) + (self.intercept_ + self._constants)
 
     def decision_function(self, X: ArrayLike) -> NDArray:
-        """Decision values.
+        """Return the decision values of new points.
 
         Parameters
         ----------
         X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
-            Sparse or not, where the training data may be.
+            New points; sparse X is accepted where `fit` accepts it.
 
         Returns
         -------
         array
-            Two classes: shape (n_new,), positive for ``classes_[1]``. More, "ovo": shape (n_new, n_pairs),
-            positive for the first class of the pair; "ovr": shape (n_new, n_classes), votes plus a
-            monotone transform of the summed decision values into (−1/3, 1/3), as in scikit-learn.
+            With two classes, shape (n_new,): positive for ``classes_[1]``. With more, "ovo" gives shape
+            (n_new, n_pairs), positive for the first class of the pair; "ovr" gives shape (n_new, n_classes), the votes
+            plus a monotone transform of the summed decision values into (−1/3, 1/3), as in scikit-learn.
         """
         values = self._pair_values(X)
         if len(self.classes_) == 2:
@@ -171,8 +188,8 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         return _ovr_decision_function(values < 0, -values, len(self.classes_))
 
     def predict(self, X: ArrayLike) -> NDArray:
-        """Labels, shape (n_new,): by the sign for two classes, by votes of the pairs for more."""
-        if self.break_ties and self.decision_function_shape == "ovo":  # which a fit does not mind, as in scikit-learn
+        """Return the labels of new points, shape (n_new,): by the sign with two classes, by pairs' votes with more."""
+        if self.break_ties and self.decision_function_shape == "ovo":  # as in scikit-learn, `fit` does not check this
             self._check_fitted()
             raise ProblemError("break_ties must be False when decision_function_shape is 'ovo'; or set that to 'ovr'")
         values = self._pair_values(X)

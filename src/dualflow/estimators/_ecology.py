@@ -1,4 +1,9 @@
-"""What `EcoSVC` and `EcoSVDD` share: the stream, the new equilibria, the certificates, the state that is saved."""
+"""`Ecology`, the base class of `EcoSVC` and `EcoSVDD`: stream, new equilibria, certificates, and saved state.
+
+In the terms of ecology a point is a species, its α an abundance, the remembered points of a pair of classes a
+community, and the optimum its equilibrium. A violator of its KKT condition invades; a point whose α becomes 0 is
+extinct.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +32,14 @@ from ._verify import agree, round_off, stored
 
 __all__ = ["Ecology"]
 
-#: Howell's N_s: points solved as a batch before anybody is forgotten.
-FIRST_POINTS = 30
-#: Up to so many variables the refinement alone is faster than a solver and the refinement.
-SMALL = 64
+#: Howell's N_s: points solved as a batch before any point is forgotten.
+MIN_FIRST_POINTS = 30
+#: Number of variables up to which the refinement alone is faster than a solver followed by the refinement.
+MAX_VARIABLES_REFINE_ONLY = 64
 
 
 class Ecology(StreamMachine):
-    """Base of the estimators that learn by invasion; subclasses declare the parameters used here."""
+    """Base class of the estimators that learn by invasion; subclasses declare the parameters used here."""
 
     _rules = {
         "reequilibrate": OneOf(words=("working-set", "lotka-volterra")),
@@ -50,11 +55,11 @@ class Ecology(StreamMachine):
     tol: float
     n_seen_: int
     _communities: list[Community]
-    #: What a kernel that may be moved subtracts from all points: the mean of the first batch.
+    #: The mean of the first batch, which a kernel that allows translation subtracts from all points.
     _center: NDArray | None
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
-        """The dual problem of some points, of ``seen`` that were met."""
+        """Return the dual problem of the points X, remembered of ``seen`` points in all."""
         raise NotImplementedError
 
     def _read(self) -> None:
@@ -65,32 +70,33 @@ class Ecology(StreamMachine):
 
     def _begin(self, X: NDArray, count: int) -> None:
         """On the first batch, fix the kernel's width and start with empty communities."""
-        kept = self._as_fitted
-        if isinstance(kept.kernel, str) and kept.kernel == "precomputed":
+        params = self._as_fitted
+        if isinstance(params.kernel, str) and params.kernel == "precomputed":
             raise ProblemError("kernel='precomputed' has no points to stream; give a kernel's name or a callable")
         if self.__sklearn_is_fitted__():
             return
-        gram = Gram(X, kept.kernel, gamma=kept.gamma, degree=kept.degree, coef0=kept.coef0)
+        gram = Gram(X, params.kernel, gamma=params.gamma, degree=params.degree, coef0=params.coef0)
         self._gamma, self._center = gram.gamma, mean_of(X) if gram.is_translatable else None
         self.n_seen_ = 0
         self._communities = [Community.empty(X.shape[1])] * count
         if self._first_points() < X.shape[1]:
             warnings.warn(
-                f"n_init={self.n_init} is smaller than the {X.shape[1]} features: so few points are nearly all "
-                "support vectors, and whom they let in says little (Howell's SI asks for more). Raise n_init",
+                f"n_init={self.n_init} is smaller than the {X.shape[1]} features: nearly all of the first points are "
+                "then support vectors, and tell little about the next (Howell's SI asks for more). Raise n_init",
                 UserWarning,
                 stacklevel=4,
             )
 
     def _first_points(self) -> int:
-        return max(FIRST_POINTS, self.n_features_in_ + 1) if self.n_init is None else int(self.n_init)
+        """Return the number of points that are solved as a batch before any is forgotten."""
+        return max(MIN_FIRST_POINTS, self.n_features_in_ + 1) if self.n_init is None else int(self.n_init)
 
-    def _room(self, survivors: int) -> float:
-        """How many points without weight are remembered beside so many survivors."""
+    def _reserve_size(self, survivors: int) -> float:
+        """Return how many points without weight are remembered beside this number of survivors."""
         return float(self.reserve if isinstance(self.reserve, (int, np.integer)) else self.reserve * survivors)
 
-    def _meet(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
-        """What becomes of a community when it meets newcomers."""
+    def _learn_block(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
+        """Return the community after it has learned new points, point by point where they violate."""
         community = learn(
             c,
             X,
@@ -99,24 +105,24 @@ class Ecology(StreamMachine):
             ids,
             pose=self._pose,
             equilibrate=self._equilibrate,
-            reserve=self._room,
+            reserve=self._reserve_size,
             n_init=self._first_points(),
             enough=0.1 * self.tol,
         )
         if len(X):
-            self._look_at(community)
+            self._warn_unless_equilibrium(community)
         return community
 
-    def _look_at(self, community: Community) -> None:
-        """Warn where a community is not at its equilibrium, or nobody can say whether it is."""
+    def _warn_unless_equilibrium(self, community: Community) -> None:
+        """Warn if a community is not at its equilibrium within ``tol``, or cannot be certified."""
         problem = self._pose(community.X, community.sign, community.cap, community.seen)
         certifier = Certifier(problem)
         if certifier.psd.is_psd:
             gap, _ = certifier.appraise(community.alpha, community.h + problem.p)
             if gap <= 0.1 * self.tol and blur(problem, community.alpha, community.h) <= 0.1 * self.tol:
                 return
-        # Not by the certifier that has looked at the spectrum: where digits are few, the matrix it made for that gives
-        # another gap than the one that `certificate_` will show.
+        # A new certifier: the one above has built the whole matrix for its spectrum, and its gap may differ by
+        # round-off from the one that `certificate_` will show.
         certificate = certify(problem, community.alpha)
         if certificate.relative_gap is None:
             _warn(
@@ -130,23 +136,28 @@ class Ecology(StreamMachine):
             )
 
     def _kernel_of(self, X: NDArray) -> Gram:
-        """The Gram of some points, with the width and the centre that the first batch fixed."""
+        """Return the Gram of some points, with the width and the centre of the first batch."""
         center = self._center if self._sum_is_fixed() else None
-        kept = self._as_fitted
-        return Gram(X, kept.kernel, gamma=self._gamma, degree=kept.degree, coef0=kept.coef0, center=center)
+        params = self._as_fitted
+        return Gram(X, params.kernel, gamma=self._gamma, degree=params.degree, coef0=params.coef0, center=center)
 
     def _sum_is_fixed(self) -> bool:
-        """Whether the problem fixes Σσα, and so does not notice where the origin is."""
+        """Whether the problem fixes Σσα, so that a translation of the points does not change it."""
         return True
 
     def _equilibrate(self, problem: DualProblem, alpha: NDArray) -> NDArray:
-        """The minimum of a small problem, from a feasible start, with zeros where species are extinct."""
-        flows, certifier = self.reequilibrate == "lotka-volterra", Certifier(problem)
-        if not flows and problem.n <= SMALL and certifier.psd.is_psd and not problem.is_hard_margin:
+        """Return the minimum of a problem from a feasible start; the α of extinct points is exactly 0."""
+        uses_flow, certifier = self.reequilibrate == "lotka-volterra", Certifier(problem)
+        if (
+            not uses_flow
+            and problem.n <= MAX_VARIABLES_REFINE_ONLY
+            and certifier.psd.is_psd
+            and not problem.is_hard_margin
+        ):
             refined = refine(problem, alpha, certifier=certifier).alpha
             if certifier.certify(refined).reaches(self.tol):
                 return refined
-        if flows:  # putting variables on their bounds costs the square root of the gap
+        if uses_flow:  # snapping variables to their bounds costs the square root of the gap
             solution = solve(problem, self.reequilibrate, tol=1e-4 * self.tol, warm=alpha)
         else:
             solution = solve(problem, DEFAULT_SOLVER, refine="early", tol=self.tol, warm=alpha)
@@ -155,62 +166,63 @@ class Ecology(StreamMachine):
             raise FitError(f"{found}: {solution.status.text} The model is left as it was.", solution)
         if solution.refined:
             return solution.alpha
-        # A flow ends near the bounds, not on them; where a Qᵢᵢ is next to nothing the guess who is there may be wrong.
+        # A flow ends near the bounds, not on them. Where a Qᵢᵢ is almost 0, `snap` may choose the wrong variables.
         snapped = snap(
             problem, solution.alpha, certifier.appraise(solution.alpha, certifier.compute(solution.alpha))[1]
         )
         before, after = solution.certificate.objective, certifier.certify(snapped).objective
         return snapped if after <= before + self.tol * abs(before) else solution.alpha
 
-    # --- what there is to say --------------------------------------------------------------------
+    # --- fitted attributes -----------------------------------------------------------------------
 
     @fitted
     def survivors_(self) -> NDArray:
-        """Which points of the stream (0 is the first) have weight, ascending."""
+        """Numbers of the points with weight, in the order of the stream (0 is the first)."""
         return np.unique(np.concatenate([c.ids[c.survivors] for c in self._communities]))
 
     @fitted
     def reserve_(self) -> NDArray:
-        """Which points are remembered without weight, ascending."""
-        everyone = np.unique(np.concatenate([c.ids for c in self._communities]))
-        return np.setdiff1d(everyone, self.survivors_, assume_unique=True)
+        """Numbers of the points that are remembered without weight, ascending."""
+        remembered_ids = np.unique(np.concatenate([c.ids for c in self._communities]))
+        return np.setdiff1d(remembered_ids, self.survivors_, assume_unique=True)
 
     @fitted
     def n_invasions_(self) -> int:
-        """Points that ever got in, over all pairs of classes."""
+        """How often a point gained weight, over all pairs of classes."""
         return sum(c.invasions for c in self._communities)
 
     @fitted
     def n_extinctions_(self) -> int:
-        """Points that got in and lost their weight again; invasions less these are the survivors."""
+        """How often a point lost its weight; invasions minus extinctions is the number of survivors."""
         return sum(c.extinctions for c in self._communities)
 
     @fitted
     def solutions_(self) -> list[Solution]:
-        """The equilibrium of each pair that met any points, as a `Solution` of the problem of those it remembers."""
-        met = [c for c in self._communities if len(c.X)]
+        """The equilibrium of each pair that has points, as a `Solution` of the problem of the points it remembers."""
+        nonempty = [c for c in self._communities if len(c.X)]
         return [
-            remembered(self._pose(c.X, c.sign, c.cap, c.seen), c.alpha, "invasion", self._as_fitted.tol) for c in met
+            remembered(self._pose(c.X, c.sign, c.cap, c.seen), c.alpha, "invasion", self._as_fitted.tol)
+            for c in nonempty
         ]
 
     def _certify_all(self, k: int, X: NDArray, sign: NDArray, cap: NDArray) -> Certificate:
-        """The certificate of community k on all points it has met: the survivors are looked for among them."""
+        """Return the certificate of community k over all points it has learned, in which its survivors are found."""
         community = self._communities[k]
-        wanted: defaultdict[bytes, list[float]] = defaultdict(list)
+        unplaced: defaultdict[bytes, list[float]] = defaultdict(list)
         for j in community.survivors:
-            wanted[_key(community.X[j], community.sign[j], community.cap[j])].append(community.alpha[j])
+            unplaced[_key(community.X[j], community.sign[j], community.cap[j])].append(community.alpha[j])
         alpha = np.zeros(len(X))
         for i in range(len(X)):
-            if waiting := wanted.get(_key(X[i], sign[i], cap[i])):
-                alpha[i] = waiting.pop()
-        if lost := sum(map(len, wanted.values())):
+            if values := unplaced.get(_key(X[i], sign[i], cap[i])):
+                alpha[i] = values.pop()
+        if missing := sum(map(len, unplaced.values())):
             raise ProblemError(
-                f"X: {lost} of {len(community.survivors)} survivors are not among its rows (with their labels and "
+                f"X: {missing} of {len(community.survivors)} survivors are not among its rows (with their labels and "
                 "weights); certify needs all points that were learned"
             )
         return certify(self._pose(X, sign, cap, len(X)), alpha)
 
-    # --- the state -------------------------------------------------------------------------------
+    # --- files -----------------------------------------------------------------------------------
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays: dict[str, NDArray] = {}
@@ -259,4 +271,5 @@ def _warn(message: str) -> None:
 
 
 def _key(x: NDArray, sign: float, cap: float) -> bytes:
+    """Return the bytes of a point with its sign and bound, by which equal points are found."""
     return (np.append(x, [sign, cap]) + 0.0).tobytes()  # −0 is 0

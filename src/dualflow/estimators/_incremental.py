@@ -1,4 +1,8 @@
-"""What the estimators that learn and forget share: ids, batches that succeed or leave no trace, streams, files."""
+"""`IncrementalMachine`, the base class of the estimators that learn and forget points exactly.
+
+It holds the streams of points and their ids, restores the model if a batch fails, reads the model from the streams,
+and writes them to files.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,9 @@ __all__ = ["IncrementalMachine"]
 
 
 class IncrementalMachine(StreamMachine):
-    """Base class of the estimators that learn and forget a point at a time.
+    """Base class of the estimators that learn and forget one point at a time.
 
-    A subclass says how its points are dealt out to streams (one, or one a pair of classes).
+    A subclass defines how points are distributed to streams: to one stream, or to one for each pair of classes.
     """
 
     _rules = {"reserve": Number(above=0, infinite=True, none=True, note="(a margin; None remembers all points)")}
@@ -36,18 +40,18 @@ class IncrementalMachine(StreamMachine):
     next_id_: int
     _streams: list[Stream]
 
-    # --- what a subclass says ------------------------------------------------------------------
+    # --- what a subclass defines ---------------------------------------------------------------
 
     def _model(self) -> Growing:
-        """How points make a problem, of these parameters."""
+        """Return the problem of a growing set of points, with the current parameters."""
         raise NotImplementedError
 
     def _deal(self, targets: NDArray) -> list[tuple[NDArray, NDArray]]:
-        """For each stream the rows of a batch that it gets, and their targets there."""
+        """Return, for each stream, the rows of a batch that it learns and their targets in it."""
         return [(np.arange(len(targets)), targets)]
 
     def _collect(self) -> tuple[NDArray, NDArray, NDArray]:
-        """Ids, points and targets (as in `_deal`) of all that is remembered, in the order of ids."""
+        """Return ids, points and targets (as in `_deal`) of all remembered points, in the order of ids."""
         stream = self._streams[0]
         order = np.argsort(stream.ids, kind="stable")
         return stream.ids[order], stream.gram.X[order], stream.targets[order]
@@ -55,72 +59,78 @@ class IncrementalMachine(StreamMachine):
     # --- learning ------------------------------------------------------------------------------
 
     def _learn(self, X: NDArray, targets: NDArray, ids: ArrayLike | None, first: bool, again: bool = False) -> None:
-        """Deal out a batch and learn it; the first one makes the streams. ``again`` is with the parameters they had."""
-        names = new_ids(ids, len(X), 0 if first else self.next_id_, None if first or ids is None else self.ids_)
+        """Distribute a batch to the streams and learn it; the ``first`` batch makes the streams.
+
+        ``again`` learns points once more with the kept parameters, without a look at the current ones.
+        """
+        new = new_ids(ids, len(X), 0 if first else self.next_id_, None if first or ids is None else self.ids_)
         if not again:
             self._refuse_changes()
             self._take_parameters()
-        kept = self._as_fitted
+        params = self._as_fitted
         dealt = self._deal(targets)
         if first:
-            gram = GrowingGram(X, kept.kernel, gamma=kept.gamma, degree=kept.degree, coef0=kept.coef0)
-            if not (gram.is_psd_by_kernel or callable(kept.kernel)):
+            gram = GrowingGram(X, params.kernel, gamma=params.gamma, degree=params.degree, coef0=params.coef0)
+            if not (gram.is_psd_by_kernel or callable(params.kernel)):
                 raise ProblemError(
-                    f"kernel={kept.kernel!r} with these parameters is not positive semidefinite, and the path of the "
+                    f"kernel={params.kernel!r} with these parameters is not positive semidefinite, and the path of the "
                     "optimum then does not exist; take 'rbf', 'linear', or 'poly' with a whole degree and coef0 ≥ 0"
                 )
             self._kernel_center = gram.center
             self._gamma = gram.gamma
             self._streams = [self._new_stream(self._model(), X[:1]) for _ in dealt]
         for stream, (rows, values) in zip(self._streams, dealt, strict=True):
-            stream.learn(X[rows], values, names[rows])
-            self._settle(stream)
-        if kept.reserve is not None:
-            # What is dropped does not come back: not before all have learned, and then of all.
+            stream.learn(X[rows], values, new[rows])
+            self._bring_to_optimum(stream)
+        if params.reserve is not None:
+            # Points cannot come back once dropped: drop them after all streams have learned, and from all streams.
             with uninterrupted():
                 for stream in self._streams:
-                    self._keep_to_reserve(stream)
-        self.next_id_ = max(0 if first else self.next_id_, int(names.max(initial=-1)) + 1)
+                    self._drop_beyond_reserve(stream)
+        self.next_id_ = max(0 if first else self.next_id_, int(new.max(initial=-1)) + 1)
 
-    def _settle(self, stream: Stream, *gone: NDArray) -> None:
+    def _bring_to_optimum(self, stream: Stream, *gone: NDArray) -> None:
+        """Bring a stream to its optimum if round-off has moved it away; warn if the gap stays above `TOL`."""
         warn_of_gap(settle(stream, optimum, *gone), TOL, stacklevel=5)
 
     def _new_stream(self, model: Growing, some: NDArray) -> Stream:
+        """Return an empty stream; ``some`` points fix the number of features."""
         gram = GrowingGram(some, **self._kernel_facts(), gamma=self._gamma, center=self._kernel_center)
         gram.truncate(0)
         return Stream(model, gram)
 
     def _kernel_facts(self) -> dict[str, Any]:
-        kept = self._as_fitted
-        return {"kernel": kept.kernel, "degree": kept.degree, "coef0": kept.coef0}
+        """Return the kernel's parameters, without its width."""
+        params = self._as_fitted
+        return {"kernel": params.kernel, "degree": params.degree, "coef0": params.coef0}
 
     def _refuse_changes(self) -> None:
-        """`ProblemError` if a parameter is not what it was for the points that were learned; ``reserve`` may change."""
+        """Raise `ProblemError` if a parameter other than ``reserve`` was changed since points were learned."""
         changed = {name: value for name, value in self._changed().items() if name != "reserve"}
         if changed:
             name, value = next(iter(changed.items()))
             raise ProblemError(
                 f"{name}={value!r}, but the points so far were learned with {name}="
-                f"{getattr(self._as_fitted, name)!r}, and the path leads from that optimum only: begin anew with fit, "
-                "or set it back with set_params"
+                f"{getattr(self._as_fitted, name)!r}, and the path starts from that optimum only: start again with "
+                "fit, or set it back with set_params"
             )
 
-    def _keep_to_reserve(self, stream: Stream) -> None:
-        """CP section 2.3: of the points without weight only those nearer to the margin than ``reserve`` stay."""
+    def _drop_beyond_reserve(self, stream: Stream) -> None:
+        """Drop the points without weight that are farther from the margin than ``reserve`` (CP section 2.3)."""
         if stream.n == 0:
             return
         engine = stream.engine
-        near = (engine.alpha > 0) | (engine.g < self._as_fitted.reserve * stream.unit)
-        near[engine.margin] = True
-        points = np.flatnonzero(near.reshape(-1, stream.model.per).any(axis=1))
+        is_remembered = (engine.alpha > 0) | (engine.g < self._as_fitted.reserve * stream.unit)
+        is_remembered[engine.margin] = True
+        points = np.flatnonzero(is_remembered.reshape(-1, stream.model.per).any(axis=1))
         if len(points) < stream.n:
             stream.keep(points)
 
     def _undo(self) -> Callable[[], None]:
-        kept = [(stream, stream.snapshot()) for stream in self.__dict__.get("_streams", ())]
+        snapshots = [(stream, stream.snapshot()) for stream in self.__dict__.get("_streams", ())]
 
         def undo() -> None:
-            for stream, snapshot in kept:
+            for stream, snapshot in snapshots:
                 stream.restore(snapshot)
 
         return undo
@@ -128,16 +138,17 @@ class IncrementalMachine(StreamMachine):
     # --- forgetting ----------------------------------------------------------------------------
 
     def forget(self, ids: ArrayLike, purge: bool = False) -> Self:
-        """Unlearn points, exactly: the model is afterwards that of the others (CP Algorithm 2).
+        """Unlearn points exactly: the model becomes the optimum over the remaining points (CP Algorithm 2).
 
         Parameters
         ----------
         ids : array of int
-            Names of points, as given to `partial_fit` or by order of arrival (`ids_`).
+            Ids of the points, as given to `partial_fit` or numbered by arrival (`ids_`).
         purge : bool, default=False
-            Also see to it that no trace is left in the last bits (of coefficients, of the width ``gamma="scale"``, of
-            the order of support vectors): the others are learned anew, in the order of their ids. The state is then a
-            function of what remains (points, targets, ids, `next_id_`, `classes_`) and of nothing else.
+            Whether to learn the remaining points again, in the order of their ids, so that the forgotten points leave
+            no trace even in round-off (of coefficients, of the width ``gamma="scale"``, of the order of support
+            vectors). The state is then a function of the remaining points, their targets and ids, `next_id_` and
+            `classes_` alone.
 
         Returns
         -------
@@ -146,19 +157,19 @@ class IncrementalMachine(StreamMachine):
         Raises
         ------
         ProblemError
-            An id is not known (with ``reserve``: was never given), or twice in ``ids``; nothing is forgotten then.
+            An id is unknown (with ``reserve``, was never given), or occurs twice. No point is forgotten then.
         """
         self._check_fitted()
-        names = as_ids(ids)
-        unknown = np.setdiff1d(names, self.ids_)
-        if self._as_fitted.reserve is not None:  # those that were let go are in the model no longer
+        forgotten = as_ids(ids)
+        unknown = np.setdiff1d(forgotten, self.ids_)
+        if self._as_fitted.reserve is not None:  # ids of points that the reserve has dropped are valid
             unknown = unknown[(unknown < 0) | (unknown >= self.next_id_)]
         if len(unknown):
             raise ProblemError(f"ids: {unknown[:5].tolist()} are not remembered; see ids_")
         if purge:
             with self._transaction():
                 known, X, targets = self._collect()
-                rest = ~np.isin(known, names)
+                rest = ~np.isin(known, forgotten)
                 counter = self.next_id_
                 if rest.any():
                     self._learn(X[rest], targets[rest], known[rest], True, again=True)
@@ -166,47 +177,47 @@ class IncrementalMachine(StreamMachine):
                     self._streams = [self._new_stream(stream.model, X[:1]) for stream in self._streams]
                 self.next_id_ = counter
             return self
-        places = [np.flatnonzero(np.isin(stream.ids, names)) for stream in self._streams]
+        places = [np.flatnonzero(np.isin(stream.ids, forgotten)) for stream in self._streams]
         with self._transaction():
             for stream, gone in zip(self._streams, places, strict=True):
                 stream.unlearn(gone)
-                self._settle(stream, gone)
+                self._bring_to_optimum(stream, gone)
             with uninterrupted():
                 for stream, gone in zip(self._streams, places, strict=True):
                     stream.keep(np.setdiff1d(np.arange(stream.n), gone))
         return self
 
-    # --- reading -------------------------------------------------------------------------------
+    # --- fitted attributes ---------------------------------------------------------------------
 
     @fitted
     def ids_(self) -> NDArray:
-        """Names of the points that are remembered, in their order; shape (n,)."""
+        """Ids of the remembered points, ascending, shape (n,)."""
         return np.unique(np.concatenate([stream.ids for stream in self._streams]))
 
     @fitted
     def drift_(self) -> float:
-        """Largest relative residual of a direction that the inverse gave, before its refinement.
+        """Largest relative residual of a direction computed with the stored inverse, before its refinement.
 
-        Above 1e-9 the inverse is made anew first.
+        Where it exceeds 1e-9 the inverse is computed again.
         """
         return max(stream.engine.drift for stream in self._streams)
 
     @fitted
     def n_pivots_(self) -> int:
-        """Breakpoints that were passed: points that came to the margin or left it."""
+        """Number of breakpoints of the path: how often a point came to the margin or left it."""
         return sum(stream.engine.pivots for stream in self._streams)
 
     @fitted
     def solutions_(self) -> list[Solution]:
-        """What each pair of classes has come to, as a `Solution` of the problem of all points that are remembered.
+        """The state of each pair of classes, as a `Solution` of the problem of all remembered points.
 
-        Made and certified when asked for, from the points anew: as much work as one pass over them.
+        It is certified on access, from the points, which takes as long as one pass over them.
         """
         known = [stream for stream in self._streams if stream.n]
         return [remembered(stream.problem(), stream.alpha(), "incremental") for stream in known]
 
     def _support(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        """Support vectors as `support_`, `support_vectors_`, `dual_coef_` and `n_support_` have them."""
+        """Return `support_`, `support_vectors_`, `dual_coef_` and `n_support_`."""
         (stream,) = self._streams
         weights = stream.coefficients
         (J,) = np.nonzero(weights)
@@ -220,12 +231,12 @@ class IncrementalMachine(StreamMachine):
 
     @fitted
     def support_ids_(self) -> NDArray:
-        """The same as `support_`."""
+        """Ids of the support vectors; equal to `support_`."""
         return self._support()[0]
 
     @fitted
     def support_vectors_(self) -> NDArray:
-        """Shape (n_SV, n_features)."""
+        """The support vectors, shape (n_SV, n_features)."""
         return self._support()[1]
 
     @fitted
@@ -235,14 +246,18 @@ class IncrementalMachine(StreamMachine):
 
     @fitted
     def n_support_(self) -> NDArray:
-        """How many there are; of each class, if there are classes."""
+        """Number of support vectors; for each class, if there are classes."""
         return self._support()[3]
 
     def path(self) -> Path:
-        """Trajectories of coefficients and margins while all points are learned in the order of ids (CP Fig. 3-5).
+        """Return the trajectories of coefficients and margins while the points are learned by ids (CP Fig. 3-5).
 
-        The points are learned anew, on the side, with the kernel width of this model, which stays as it is. There are
-        about as many rows as breakpoints, with an entry a point: for small data.
+        The points are learned once more in a separate model with this kernel width; this model is not changed. The
+        result has about as many rows as breakpoints, with one entry a point: it is meant for small data.
+
+        Returns
+        -------
+        Path
 
         Raises
         ------
@@ -252,9 +267,10 @@ class IncrementalMachine(StreamMachine):
         return recorded(self._only_stream("path"))
 
     def _only_stream(self, what: str) -> Stream:
+        """Return the only stream; `ProblemError` names the method ``what`` if there are several."""
         self._check_fitted()
         if len(self._streams) != 1:
-            raise ProblemError(f"{what}() is for one pair of classes; this model has {len(self._streams)}")
+            raise ProblemError(f"{what}() needs one pair of classes; this model has {len(self._streams)}")
         return self._streams[0]
 
     def _expansion(self, X: NDArray, beside: NDArray | None = None) -> NDArray:
@@ -270,9 +286,9 @@ class IncrementalMachine(StreamMachine):
     # --- files ---------------------------------------------------------------------------------
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """Arrays and facts of the fitted state; the next `partial_fit` after `_unpack` gives the same bits.
+        """Return arrays and facts of the fitted state; the next `partial_fit` after `_unpack` gives the same bits.
 
-        Parameters, n_features_in_ and feature_names_in_ are not among them.
+        Parameters, n_features_in_ and feature_names_in_ are stored by the base class.
         """
         self._check_fitted()
         arrays: dict[str, NDArray] = {}
@@ -286,8 +302,10 @@ class IncrementalMachine(StreamMachine):
         return arrays, {"next_id": self.next_id_, "gamma": self._gamma, "streams": streams}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        """The fitted state that was packed, on an estimator with its parameters and n_features_in_; it may come from
-        anybody's file. Raises KeyError, TypeError or ValueError where it is not sound."""
+        """Set the fitted state from a file, on an estimator with its parameters and n_features_in_.
+
+        The file is untrusted: KeyError, TypeError or ValueError are raised where the state is not sound.
+        """
         self.next_id_, self._gamma, self._kernel_center = facts["next_id"], facts["gamma"], None
         if type(self.next_id_) is not int or type(self._gamma) is not float or not 0 <= self._gamma < np.inf:
             raise ValueError(f"its facts 'next_id' and 'gamma' are {self.next_id_!r} and {self._gamma!r}")

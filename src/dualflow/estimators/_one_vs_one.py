@@ -1,7 +1,7 @@
-"""The solutions of a classifier's pairs; those settled without a run become objects when they are looked at.
+"""One-against-one classification in one batch: the points of each pair, its result, the joint model, and its files.
 
-A batch classifier's fit, pair by pair, and its files: the pairs' problems are posed again, and what it says of them
-is held against them.
+`Pairs` holds the points of each pair of classes, `PairSolutions` their results, and `SavedPairs` is the base class of
+the batch classifiers. A `Solution` object of a pair that was solved by a direct method is made on first access.
 """
 
 from __future__ import annotations
@@ -31,35 +31,46 @@ from ..refinement.refine import support_set
 from ..solvers import Solver
 from ..solvers.working_set import WorkingSet
 from ._base import fitted
-from ._batch import LEFT, BatchMachine, iterations_of
-from ._classifier import constants_of, laid_out, pairs_of
+from ._batch import MIN_RELATIVE_COEF, BatchMachine, iterations_of
+from ._classifier import constants_of, libsvm_layout, pairs_of
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, class_weights, classes_with_weight, encode, kept_weight, several
+from ._validation import checked_data, class_weights, classes_with_weight, encode, nonnegative_weight, several
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
-__all__ = ["PairSolutions", "Pairs", "SavedPairs", "among_all", "read_pairs", "runs_of", "takes_batch"]
+__all__ = [
+    "PairSolutions",
+    "Pairs",
+    "SavedPairs",
+    "can_use_batch",
+    "read_pairs",
+    "run_solutions",
+    "spread_to_all_pairs",
+]
 
 
-#: Points up to which an answer that nobody refines is found sooner without a run, which could end at a tolerance.
-RAW = 8192
+#: Points up to which ``refine=False`` also takes the batch. Above, a run is faster, because it may end at ``tol``.
+MAX_POINTS_UNREFINED = 8192
 
 
-def takes_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
-    """Whether small pairs of several classes are solved by a batch: one for an answer that nobody refines may end
-    sooner."""
-    usual = engine == WorkingSet() and model.max_iter == -1 and not model.warm_start
-    hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
-    small = model.refine or gram.n <= RAW
-    return bool(usual and hinge and small and gram.is_psd_by_kernel)
+def can_use_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
+    """Whether a fit of several classes may solve its small pairs in one batch instead of a run each.
+
+    That needs the default solver without options or limits, the hinge loss with a free bias, a finite C and a kernel
+    that is positive semidefinite by its form.
+    """
+    is_default = engine == WorkingSet() and model.max_iter == -1 and not model.warm_start
+    is_hinge = model.loss == "hinge" and model.fit_intercept is True and COST.check("C", model.C) < np.inf
+    is_small = model.refine or gram.n <= MAX_POINTS_UNREFINED
+    return bool(is_default and is_hinge and is_small and gram.is_psd_by_kernel)
 
 
-def runs_of(found: Sequence[Solution | PairResult]) -> list[Solution | None]:
-    """The solutions of those that took a run; None for those that were brought to their end without."""
-    return [None if pair_of(pair) else pair for pair in found]  # type: ignore[misc]
+def run_solutions(found: Sequence[Solution | PairResult]) -> list[Solution | None]:
+    """Return the solutions of the pairs that took a run, and None for each pair that a direct method solved."""
+    return [None if direct_result_of(pair) else pair for pair in found]  # type: ignore[misc]
 
 
-def pair_of(found: Solution | PairResult) -> PairResult | None:
-    """The result that a pair of classes was brought to without a run, if it was."""
+def direct_result_of(found: Solution | PairResult) -> PairResult | None:
+    """Return a pair's result if a direct method solved it, else None."""
     if isinstance(found, PairResult):
         return found
     direct = result_of(found)
@@ -67,22 +78,23 @@ def pair_of(found: Solution | PairResult) -> PairResult | None:
 
 
 class Pairs(Sequence[NDArray]):
-    """The points of each class, and of each pair of classes: an item is the points of a pair, ascending.
+    """The points of each pair of classes. Item k holds the indices of the points of pair k, ascending.
 
     Parameters
     ----------
     codes : array of shape (n,)
-        Which class each point is of; those of class −1 are left out.
+        Class of each point; points of class −1 are left out.
     classes : int
+        Number of classes.
 
     Attributes
     ----------
     order : int array
-        The points, class by class, ascending within.
+        Indices of all points, sorted by class and then ascending.
     starts : int array of shape (classes + 1,)
-        Where each class begins in it, and the end.
+        Start of each class in ``order``, and the end of the last one.
     groups : list of int arrays
-        The points of each class.
+        Indices of the points of each class.
     """
 
     def __init__(self, codes: NDArray, classes: int) -> None:
@@ -92,7 +104,7 @@ class Pairs(Sequence[NDArray]):
         self._codes = codes[codes >= 0] if len(self.order) < len(codes) else codes
 
     def of(self, points: NDArray) -> Pairs:
-        """The same of these points, ascending, in the place of 0, 1, …"""
+        """Return a copy that refers to ``points[0], points[1], …`` (ascending) instead of points 0, 1, …"""
         other = copy(self)
         other.order = points[self.order]
         other.groups = [points[group] for group in self.groups]
@@ -105,16 +117,16 @@ class Pairs(Sequence[NDArray]):
         return np.sort(self.by_class(k))
 
     def by_class(self, k: int) -> NDArray:
-        """The points of a pair, those of its first class first."""
+        """Return the points of pair ``k``, those of its first class first."""
         i, j = self._classes[k]
         return np.concatenate([self.groups[i], self.groups[j]])
 
     def places(self, k: int) -> NDArray:
-        """Where in `by_class` each point of a pair is."""
+        """Return the position in `by_class` of each point of pair ``k``."""
         return np.argsort(self.by_class(k))
 
     def signs(self, k: int) -> NDArray:
-        """Labels of the points of a pair: +1 for the first class, but for the second where there are two only."""
+        """Return the labels of the points of pair ``k``: +1 for its first class, or, of two classes, for the second."""
         if len(self) == 1:
             return 2.0 * self._codes - 1.0
         return np.where(self.places(k) < len(self.groups[self._classes[k][0]]), 1.0, -1.0)
@@ -123,37 +135,50 @@ class Pairs(Sequence[NDArray]):
 def read_pairs(
     pairs: Pairs, found: Sequence[Solution | PairResult]
 ) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
-    """What pairs of classes came to: support vectors by class and then ascending, how many of each class, biases, and
-    their coefficients in the pairs, shape (n_SV, n_pairs), and in LIBSVM's layout."""
+    """Return the joint model of all pairs.
+
+    Returns
+    -------
+    support : int array of shape (n_SV,)
+        The support vectors, by class and then ascending.
+    n_support : int array of shape (n_classes,)
+    bias : array of shape (n_pairs,)
+    pair_coef : array of shape (n_SV, n_pairs)
+    dual_coef : array of shape (n_classes − 1, n_SV)
+        The same coefficients in LIBSVM's layout.
+    """
     weights, biases, done = [], [], 0
-    results = [pair_of(pair) for pair in found]
+    results = [direct_result_of(pair) for pair in found]
     batches = [id(pair if result is None else result.batch) for pair, result in zip(found, results, strict=True)]
     for _, group in groupby(range(len(found)), key=batches.__getitem__):
-        same = list(group)
-        own = [result for k in same if (result := results[k]) is not None]
+        members = list(group)
+        own = [result for k in members if (result := results[k]) is not None]
         if own:
             values, intercepts = together(own)
         else:
-            solution = found[same[0]]
+            solution = found[members[0]]
             values, intercepts = np.empty(len(solution.coefficients)), np.array([solution.bias])
             values[pairs.places(done)] = solution.coefficients
         weights.append(values)
         biases.append(intercepts)
-        done += len(same)
+        done += len(members)
     one = len(weights) == 1
-    joined, starts = weights[0] if one else np.concatenate(weights), pairs.starts.astype(np.int64, copy=False)
-    places, n_support, pair_coef, dual_coef = read_listed(joined, starts, LEFT)
+    weights_of_all, starts = weights[0] if one else np.concatenate(weights), pairs.starts.astype(np.int64, copy=False)
+    places, n_support, pair_coef, dual_coef = read_listed(weights_of_all, starts, MIN_RELATIVE_COEF)
     return pairs.order[places], n_support, biases[0].copy() if one else np.concatenate(biases), pair_coef, dual_coef
 
 
-def among_all(
+def spread_to_all_pairs(
     classes: int, present: NDArray, n_support: NDArray, bias: NDArray, pair_coef: NDArray, steps: NDArray
 ) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
-    """What the pairs of the classes that are present came to, as what all pairs of all classes have: without support
-    vectors, coefficients and steps where a class is not present, with the bias of `constants_of`."""
+    """Return the model of all pairs of classes from that of the pairs between classes that are ``present``.
+
+    A pair with an absent class has no support vectors, coefficients or steps, and the bias of `constants_of`. Returns
+    n_support, bias, pair_coef, dual_coef and steps.
+    """
     pairs = np.array(pairs_of(classes))
     solved = np.flatnonzero(np.isin(pairs, present).all(axis=1))
-    # Two classes by themselves have y = +1 for the second, of several a pair has it for the first.
+    # A model of two classes has y = +1 for the second class; a pair among more has it for the first.
     sign = -1.0 if len(present) == 2 else 1.0
     counts, biases, iterations = (
         np.zeros(classes, n_support.dtype),
@@ -162,26 +187,34 @@ def among_all(
     )
     counts[present], biases[solved], iterations[solved] = n_support, sign * bias, steps
     codes = np.repeat(np.arange(classes), counts)
-    place, pair = np.nonzero(pair_coef)
-    values = sign * pair_coef[place, pair]
-    return counts, biases, *laid_out(classes, len(pair_coef), place, codes[place], values, solved[pair]), iterations
+    row, pair = np.nonzero(pair_coef)
+    values = sign * pair_coef[row, pair]
+    return (
+        counts,
+        biases,
+        *libsvm_layout(classes, len(pair_coef), row, codes[row], values, solved[pair]),
+        iterations,
+    )
 
 
 class PairSolutions:
-    """One `Solution` a pair of classes, (0, 1), (0, 2), …
+    """The `Solution` objects of the pairs of classes (0, 1), (0, 2), …, made on iteration.
 
     Parameters
     ----------
     found : sequence of Solution or PairResult
+        What a run or a direct method returned, for each pair.
     gram : Gram
-        Of all points.
+        The kernel matrix of all points.
     pairs : Pairs
     C : float
     weight : array of shape (gram.n,)
+        Weights of the points, which multiply C.
     tol : float
     seeds : sequence of int
+        The seed of each pair, for the provenance.
     refine : bool
-        Whether a run would be handed over to a refinement.
+        Whether a run of the same fit would be refined, for the provenance.
     """
 
     def __init__(
@@ -203,10 +236,10 @@ class PairSolutions:
             yield self._solution(k, found) if isinstance(found, PairResult) else found
 
     def relative_gaps(self) -> list[float | None]:
-        """The certified relative gap of each; None where the certificate is withheld."""
+        """Return the certified relative gap of each pair; None where the certificate is withheld."""
         return [found.certificate.relative_gap for found in self._found]
 
-    def _solution(self, k: int, settled: PairResult) -> Solution:
+    def _solution(self, k: int, result: PairResult) -> Solution:
         rows, order = self._pairs[k], self._pairs.places(k)
         problem = problems.svc(
             self._gram if len(rows) == self._gram.n else self._gram.subset(rows),
@@ -214,7 +247,7 @@ class PairSolutions:
             self._C,
             sample_weight=self._weight[rows],
         )
-        alpha, certified = immutable(settled.alpha[order]), settled.certificate
+        alpha, certified = immutable(result.alpha[order]), result.certificate
         certificate = replace(certified, alpha=immutable(certified.alpha[order]))
         return Solution(
             problem=problem,
@@ -225,7 +258,7 @@ class PairSolutions:
             ended=Status.OPTIMAL,
             raw_ended=Status.OPTIMAL,
             tol=self._tol,
-            cost=Cost(wall_time_s=settled.wall_time_s, steps=1, kernel_columns=settled.columns),
+            cost=Cost(wall_time_s=result.wall_time_s, steps=1, kernel_columns=result.columns),
             provenance=provenance_of(
                 WorkingSet(), self._seeds[k], "early" if self._refine else False, strategy="batch"
             ),
@@ -233,7 +266,7 @@ class PairSolutions:
         )
 
 
-#: What a file holds beside the solutions: dtype kinds and dimensions.
+#: Attributes that a file holds beside the solutions: name -> (dtype kinds, names of the dimensions …).
 _STORED = {
     "classes_": ("biufUSmMO", "classes"),
     "class_weight_": ("f", "classes"),
@@ -245,16 +278,16 @@ _STORED = {
 }
 
 
-def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-    """A pair's problem again; a file leaves open its labels, loss and intercept, and C times the weights."""
-    hinge = told["model"] == "hinge"
-    intercept = "penalised" if hinge and told["offset"] else bool(told["equality" if hinge else "offset"])
-    problem = problems.svc(gram, column["sigma"], loss=told["model"], fit_intercept=intercept)
+def _posed(gram: Gram, facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+    """Return a pair's problem from a file: labels and bounds are in ``column``, loss and bias in ``facts``."""
+    hinge = facts["model"] == "hinge"
+    intercept = "penalised" if hinge and facts["offset"] else bool(facts["equality" if hinge else "offset"])
+    problem = problems.svc(gram, column["sigma"], loss=facts["model"], fit_intercept=intercept)
     return replace(problem, upper=column["upper"]) if hinge else replace(problem, ridge=column["ridge"])
 
 
 def _classes_present(arrays: Mapping[str, NDArray], classes: int) -> NDArray | None:
-    """The classes of a file whose pairs were solved; None where all were."""
+    """Return the classes that had points of positive weight, from a file; None if all had."""
     if "present" not in arrays:
         return None
     present = stored(arrays, "present", "i", (None,)).astype(np.intp)
@@ -264,7 +297,7 @@ def _classes_present(arrays: Mapping[str, NDArray], classes: int) -> NDArray | N
 
 
 class SavedPairs(BatchMachine):
-    """A batch classifier's fit, `_pack` and `_unpack`, and what it has solved."""
+    """Base of the batch classifiers: fit by pairs of classes, attributes of the joint model, and files."""
 
     classes_: NDArray
     class_weight_: NDArray
@@ -276,14 +309,14 @@ class SavedPairs(BatchMachine):
     _pose = staticmethod(_posed)
 
     def _fit_pairs(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
-        """Encode, weigh, solve the pairs of classes and read what they came to."""
+        """Encode the labels, weigh the points, solve the pairs of classes and set the fitted attributes."""
         with self._transaction():
             self._take_parameters()
-            points, labels = checked_data(self, self._met(X), y, first=True, least=2)
+            points, labels = checked_data(self, self._kernel_input(X), y, first=True, least=2)
             classes, codes = encode(labels)
             several(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
-            weight, self._present, solved = kept_weight(sample_weight, points), None, len(classes)
+            weight, self._present, solved = nonnegative_weight(sample_weight, points), None, len(classes)
             if sample_weight is not None or self.class_weight is not None:
                 weight *= self.class_weight_[codes]
                 if not (weight > 0).all():
@@ -293,7 +326,7 @@ class SavedPairs(BatchMachine):
                         self._present, codes = present, np.searchsorted(present, codes)
                     codes = np.where(weight > 0, codes, -1)
             gram, pairs = self._gram(points), Pairs(codes, solved)
-            del points  # of another precision it is a copy, and so is the Gram's
+            del points  # if `checked_data` converted X, this is a second copy beside the Gram's
             found = self._solve_pairs(gram, weight, pairs)
             self.classes_, self._rows = classes, pairs
             self._read(gram, pairs, found)
@@ -302,26 +335,26 @@ class SavedPairs(BatchMachine):
     def _solve_pairs(
         self, gram: Gram, weight: NDArray, pairs: Pairs
     ) -> Sequence[Solution] | Sequence[Solution | PairResult]:
-        """Solve the pairs of classes, and keep the solutions."""
+        """Solve the pairs of classes, keep their solutions, and return the results."""
         raise NotImplementedError
 
     @fitted
     def solutions_(self) -> list[Solution]:
-        """One a pair of classes; those of pairs that were settled without a run are made when first asked for."""
+        """Return the solution of each pair of classes; those that a direct method found are made on first access."""
         if (solved := self.__dict__.get("_solved")) is not None:  # another thread may have been first
             self.solutions_ = list(solved)
             self.__dict__.pop("_solved", None)
         if "solutions_" not in self.__dict__:
-            raise AttributeError("solutions_")  # the models of a search's folds then fit anew
+            raise AttributeError("solutions_")  # models of a search's folds hold none; the search fits them again
         return self.__dict__["solutions_"]
 
     def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | PairResult]) -> None:
-        """Set what the pairs of a Gram's points came to is to the user."""
-        runs = runs_of(found)
+        """Set the fitted attributes from the results of the pairs."""
+        runs = run_solutions(found)
         steps = np.array([1 if run is None else iterations_of(run) for run in runs])
         support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found)
         if self._present is not None:
-            counts, bias, pair_coef, dual_coef, steps = among_all(
+            counts, bias, pair_coef, dual_coef, steps = spread_to_all_pairs(
                 len(self.classes_), self._present, counts, bias, pair_coef, steps
             )
         self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = counts, bias, pair_coef, dual_coef
@@ -329,7 +362,7 @@ class SavedPairs(BatchMachine):
         own = self._keep_support(gram, support, moved)
         given = [None if run is None else feature_weights(run.problem, run.certificate) for run in runs]
         if self._present is not None:
-            # Those of the pairs that were solved; two classes by themselves are signed the other way round.
+            # Move each solved pair's weights to its column among all pairs; a model of two classes has the other sign.
             sign, solved = -1.0 if len(self._present) == 2 else 1.0, given
             given = [None] * len(self.intercept_)
             for column, w in zip(self._columns(), solved, strict=True):
@@ -355,8 +388,8 @@ class SavedPairs(BatchMachine):
         pairs = pairs_of(solved)
         gram, points = self._unpack_solutions(arrays, facts, self._pose, len(pairs))
         sizes = {"classes": classes, "rows": classes - 1, "pairs": len(pairs_of(classes))}
-        said = unpacked(_STORED, arrays, **sizes)
-        self.classes_, self.class_weight_ = said["classes_"], said["class_weight_"]
+        saved = unpacked(_STORED, arrays, **sizes)
+        self.classes_, self.class_weight_ = saved["classes_"], saved["class_weight_"]
         weights = self.class_weight_ if self._present is None else self.class_weight_[self._present]
         if not (weights > 0).all() or (self.class_weight_ < 0).any():
             raise ValueError("its class weights are not all above 0")
@@ -372,20 +405,21 @@ class SavedPairs(BatchMachine):
         self._rows = parts.of(points)
         self._read(gram, parts, self.solutions_)
         self.support_ = points[self.support_]
-        met = [(solution.problem, solution.certificate) for solution in self.solutions_]
-        lost, near = np.full(self.intercept_.shape, 1e-9), np.zeros(self.intercept_.shape)
+        certified = [(solution.problem, solution.certificate) for solution in self.solutions_]
+        # Relative and absolute round-off of each pair's stored numbers.
+        relative, absolute = np.full(self.intercept_.shape, 1e-9), np.zeros(self.intercept_.shape)
         columns = self._columns()
-        lost[columns] += [scale_loss(*one) for one in met]
-        near[columns] = [round_off(problem, certificate.alpha) for problem, certificate in met]
-        weights = lost * np.abs(self._pair_coef).max(axis=0, initial=0.0)
+        relative[columns] += [scale_loss(*one) for one in certified]
+        absolute[columns] = [round_off(problem, certificate.alpha) for problem, certificate in certified]
+        weights = relative * np.abs(self._pair_coef).max(axis=0, initial=0.0)
         tolerance = {
-            "intercept_": near + lost * np.abs(self.intercept_),
+            "intercept_": absolute + relative * np.abs(self.intercept_),
             "_pair_coef": weights,
             "dual_coef_": weights.max(),
             "support_": 0,
             "n_support_": 0,
         }
         for name, allowed in tolerance.items():
-            agree(name, said[name], getattr(self, name), allowed)
-            setattr(self, name, said[name])
+            agree(name, saved[name], getattr(self, name), allowed)
+            setattr(self, name, saved[name])
         self._publish()

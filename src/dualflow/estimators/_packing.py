@@ -1,8 +1,8 @@
-"""What estimators hold, as arrays and plain facts: solutions over one set of points, and attributes by a table.
+"""Convert solutions, Gram matrices and array attributes to arrays and plain facts for a file, and back.
 
-Everything read back is checked: dtype, shape, range. What can be computed is not stored; what says how good a model is
-(certificates, statuses, support sets) is computed from its problems and their α. Errors are ValueError, TypeError or
-KeyError here; `load` makes them a ProblemError that names the file.
+Everything that is read is checked for dtype, shape and range. Certificates, statuses and support sets are not stored:
+they are computed from the problems and their α. Errors are ValueError, TypeError or KeyError here; `load` converts
+them to a ProblemError that names the file.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ __all__ = [
 _T = TypeVar("_T")
 #: Array attributes: name -> (dtype kinds, a name for each dimension …).
 Table = Mapping[str, tuple[str, ...]]
-#: The problem of an estimator from its Gram, what the file tells of it, and its columns.
+#: A function that returns an estimator's problem from a Gram, the facts of a solve and its columns.
 Pose = Callable[[Gram, Mapping[str, Any], Mapping[str, NDArray]], DualProblem]
 
-#: Arrays with an entry for each variable, of all solves one after another: what the models leave open, and the answers.
+#: Arrays with one entry a variable, stored for all solves together: labels, bounds and ridges, and the answers.
 _COLUMNS = ("sigma", "upper", "ridge", "alpha", "raw_alpha")
 
 
@@ -51,14 +51,17 @@ _COLUMNS = ("sigma", "upper", "ridge", "alpha", "raw_alpha")
 
 
 def pack_attributes(model: Any, table: Table) -> dict[str, NDArray]:
-    """The array attributes a table names."""
-    held = {name.lstrip("_"): getattr(model, name) for name in table}
-    return {name: array.toarray() if is_sparse(array) else array for name, array in held.items()}
+    """Return the array attributes that a table names."""
+    values = {name.lstrip("_"): getattr(model, name) for name in table}
+    return {name: array.toarray() if is_sparse(array) else array for name, array in values.items()}
 
 
 def unpacked(table: Table, arrays: Mapping[str, NDArray], **sizes: int) -> dict[str, NDArray]:
-    """Them again, by name. Dimensions of one name have one size, those in ``sizes`` the given one; floats are finite,
-    integers are indices or counts."""
+    """Return the attributes that a table names from a file, checked.
+
+    Dimensions of the same name must have the same size, which ``sizes`` may give; floats must be finite, and integers,
+    which are indices or counts, at least 0.
+    """
     found = {}
     for name, (kinds, *dimensions) in table.items():
         array = stored(arrays, name.lstrip("_"), kinds, tuple(sizes.get(dimension) for dimension in dimensions))
@@ -75,14 +78,14 @@ def unpacked(table: Table, arrays: Mapping[str, NDArray], **sizes: int) -> dict[
 
 
 def pack_solutions(solutions: Sequence[Solution], rows: Sequence[NDArray]) -> tuple[dict[str, NDArray], dict[str, Any]]:
-    """Solutions with their problems, the points of all of them stored once.
+    """Return arrays and facts of solutions with their problems; the points of all of them are stored once.
 
     Parameters
     ----------
     solutions : sequence of Solution
-        Of one kernel, with one centre and width.
+        All with the same kernel, centre and width.
     rows : sequence of arrays of int
-        Which training points each solution's Gram holds, ascending.
+        The training points of each solution's Gram, ascending.
 
     Returns
     -------
@@ -92,7 +95,7 @@ def pack_solutions(solutions: Sequence[Solution], rows: Sequence[NDArray]) -> tu
     Raises
     ------
     ProblemError
-        The kernel is a callable, or a solution is none that a model is made of.
+        The kernel is a callable, or a solution has a trajectory or a witness.
     """
     arrays, gram_facts = pack_gram(joint_gram([solution.problem.gram for solution in solutions], rows)[0])
     facts = []
@@ -130,10 +133,10 @@ def pack_solutions(solutions: Sequence[Solution], rows: Sequence[NDArray]) -> tu
 def unpack_solutions(
     arrays: Mapping[str, NDArray], facts: Mapping[str, Any], pose: Pose, per: int = 1
 ) -> tuple[list[Solution], list[NDArray], Gram, NDArray]:
-    """Solutions, their rows, the Gram of all points they are over, and which training points those are (ascending).
+    """Return solutions, their rows, the Gram of all their points, and the indices of these in the training data.
 
-    There are ``per`` variables a point. Each is certified here, from its problem and its α. ValueError for one whose α
-    is not what the certificate is of.
+    There are ``per`` variables a point. Each solution is certified here, from its problem and its α; ValueError if the
+    certificate belongs to another α than the file's.
     """
     given = facts["solves"]
     lengths = stored(arrays, "solve.points", "i", (len(given),))
@@ -149,73 +152,77 @@ def unpack_solutions(
             raise ValueError(f"its array 'solve.{name}' is not finite")
         columns[name] = _parts(column, per * lengths)
     solutions = []
-    for k, told in enumerate(given):
+    for k, facts_of_solve in enumerate(given):
         own = gram if len(rows[k]) == gram.n else gram.subset(np.searchsorted(points, rows[k]))
         own_columns = {name: parts[k] for name, parts in columns.items()}
-        extras = {name: arrays[f"solve.{k}.extras.{name}"] for name in told["extras"]}
-        primal = stored(arrays, f"solve.{k}.primal", "f", (own.X.shape[1],)) if told.get("primal", False) else None
+        extras = {name: arrays[f"solve.{k}.extras.{name}"] for name in facts_of_solve["extras"]}
+        has_primal = facts_of_solve.get("primal", False)
+        primal = stored(arrays, f"solve.{k}.primal", "f", (own.X.shape[1],)) if has_primal else None
         if primal is not None and not (own.is_linear and np.isfinite(primal).all()):
             raise ValueError(f"its array 'solve.{k}.primal' is not what a linear model has")
-        solutions.append(_solution(pose(own, told, own_columns), own_columns, told, extras, primal))
+        problem = pose(own, facts_of_solve, own_columns)
+        solutions.append(_solution(problem, own_columns, facts_of_solve, extras, primal))
     return solutions, [part.astype(np.intp) for part in rows], gram, points
 
 
 def _solution(
     problem: DualProblem,
     column: Mapping[str, NDArray],
-    told: Mapping[str, Any],
+    facts: Mapping[str, Any],
     extras: dict[str, NDArray],
     primal: NDArray | None,
 ) -> Solution:
-    alpha, raw_alpha, tol = immutable(column["alpha"]), immutable(column["raw_alpha"]), told["tol"]
-    if type(told["refined"]) is not bool or not isinstance(told["provenance"], dict):
+    """Return the solution of a problem from its columns and facts in a file, certified."""
+    alpha, raw_alpha, tol = immutable(column["alpha"]), immutable(column["raw_alpha"]), facts["tol"]
+    if type(facts["refined"]) is not bool or not isinstance(facts["provenance"], dict):
         raise TypeError("its facts 'refined' and 'provenance' have other types")
-    if not (_is(tol, "float") and 0 < tol < np.inf):
+    if not (_is_number(tol, "float") and 0 < tol < np.inf):
         raise ValueError(f"its fact 'tol' is {tol!r}")
-    ended, raw_ended = Status[told["ended"]], Status[told["raw_ended"]]
+    ended, raw_ended = Status[facts["ended"]], Status[facts["raw_ended"]]
     if {ended, raw_ended} & {Status.BROKEN, Status.NOT_SEPARABLE}:
         raise ValueError(f"a solution that ended {ended.name} makes no model")
     certifier = Certifier(problem)
-    certificate = certifier.certify(alpha if told["refined"] else raw_alpha, primal=primal)
-    # A hard margin's α is scaled by Σα/αᵀQα.
-    lost = 1e-9 + (scale_loss(problem, certificate) if problem.kind.may_be_unbounded else 0.0)
-    agree("alpha", alpha, certificate.alpha, lost * float(np.abs(alpha).max()))
+    certificate = certifier.certify(alpha if facts["refined"] else raw_alpha, primal=primal)
+    # The certificate scales the α of a hard margin by Σα/αᵀQα, which is subject to round-off.
+    relative = 1e-9 + (scale_loss(problem, certificate) if problem.kind.may_be_unbounded else 0.0)
+    agree("alpha", alpha, certificate.alpha, relative * float(np.abs(alpha).max()))
     return Solution(
         problem=problem,
         alpha=alpha,
         raw_alpha=raw_alpha,
-        refined=told["refined"],
+        refined=facts["refined"],
         support=support_set(problem, certificate.alpha, certifier, certificate),
         ended=ended,
         raw_ended=raw_ended,
         tol=tol,
-        cost=_made(Cost, told["cost"]),
-        provenance=told["provenance"],
+        cost=_checked_record(Cost, facts["cost"]),
+        provenance=facts["provenance"],
         extras=extras,
         certified=certificate,
     )
 
 
-def _made(record: type[_T], values: Mapping[str, Any]) -> _T:
-    """A record whose fields are of the types it declares: numbers ≥ 0."""
+def _checked_record(record: type[_T], values: Mapping[str, Any]) -> _T:
+    """Return a record from the values of its fields, which must be numbers ≥ 0 of the declared types."""
     types = {f.name: str(f.type) for f in fields(record)}  # type: ignore[arg-type]
     if set(values) != set(types):
         raise ValueError(f"its {record.__name__} has the fields {sorted(values)}")
     for name, declared in types.items():
-        if not _is(values[name], declared):
+        if not _is_number(values[name], declared):
             raise ValueError(f"the field {name} of its {record.__name__} is {values[name]!r}, not {declared}")
     return record(**values)
 
 
-def _is(value: Any, declared: str) -> bool:
+def _is_number(value: Any, declared: str) -> bool:
+    """Whether a value is a number ≥ 0 of the declared type, or None if the declaration allows it."""
     if declared.endswith(" | None"):
-        return value is None or _is(value, declared.removesuffix(" | None"))
+        return value is None or _is_number(value, declared.removesuffix(" | None"))
     kinds = (float, int, np.floating, np.integer) if declared == "float" else (int, np.integer)
     return isinstance(value, kinds) and not isinstance(value, bool) and bool(value >= 0)
 
 
 def _parts(column: NDArray, lengths: NDArray) -> list[NDArray]:
-    """The column cut into pieces of these lengths."""
+    """Return a column cut into pieces of the given lengths."""
     if (lengths < 0).any() or lengths.sum() != len(column):
         raise ValueError(f"an array of {len(column)} entries was to have {lengths.sum()}")
     return np.split(column, np.cumsum(lengths)[:-1])
@@ -225,9 +232,10 @@ def _parts(column: NDArray, lengths: NDArray) -> list[NDArray]:
 
 
 def joint_gram(grams: Sequence[Gram], rows: Sequence[NDArray]) -> tuple[Gram, NDArray]:
-    """The Gram of all points of some Grams of one kernel, centre and width, and which those are (ascending).
+    """Return one Gram of the points of several Grams, and the indices of its points in the training data (ascending).
 
-    ``rows`` are the points of each; with a precomputed kernel, every two points must be in one Gram together.
+    The Grams have the same kernel, centre and width; ``rows`` are the indices of the points of each. With a
+    precomputed kernel, any two points must occur together in one of the Grams.
     """
     points, first = np.unique(np.concatenate(rows)), grams[0]
     if len(rows[0]) == len(points):
@@ -248,10 +256,13 @@ def joint_gram(grams: Sequence[Gram], rows: Sequence[NDArray]) -> tuple[Gram, ND
 
 
 def pack_gram(gram: Gram) -> tuple[dict[str, NDArray], dict[str, Any]]:
-    """What makes a Gram's bits: points and kernel, and how far points of the same kernel reached that are not here."""
+    """Return what determines a Gram's values to the bit: points, kernel, centre, and the reach of its kernel.
+
+    The reach also covers points of the fit that the Gram does not hold; it decides by which formula values are made.
+    """
     kernel: Any = gram.kernel
     if is_quantum(kernel):
-        kernel = None  # it is the model's parameter
+        kernel = None  # it is saved as the model's parameter
     elif callable(kernel):
         raise ProblemError(
             "kernel: a callable cannot be stored without pickle; fit with kernel='precomputed' on the matrix of its "
@@ -267,7 +278,7 @@ def pack_gram(gram: Gram) -> tuple[dict[str, NDArray], dict[str, Any]]:
 
 
 def unpack_gram(arrays: Mapping[str, NDArray], facts: Mapping[str, Any], n: int) -> Gram:
-    """The Gram of n points that was packed; ValueError where its kernel values would not be those of its points."""
+    """Return the Gram of n points from a file; ValueError if its kernel values would not be those of its points."""
     kernel, reach, sparse = facts["kernel"], facts["reach"], facts.get("came_sparse", False)
     X: Any = sparse_points(arrays, n, facts["width"]) if "width" in facts else stored(arrays, "gram.X", "f", (n, None))
     if type(sparse) is not bool or (sparse and kernel == "precomputed") or ("width" in facts and not sparse):
@@ -282,7 +293,7 @@ def unpack_gram(arrays: Mapping[str, NDArray], facts: Mapping[str, Any], n: int)
     check_center(X, center, own.gamma)
     own._set(center=immutable(center))
     gram = Gram.of(own, X)
-    if not (_is(reach, "float") and gram.reach <= reach):  # a smaller one would choose the wrong formula
+    if not (_is_number(reach, "float") and gram.reach <= reach):  # a smaller one would choose the wrong formula
         raise ValueError(f"its fact 'reach' is {reach!r}, below that of its points")
     gram._set(reach=reach)
     return gram

@@ -1,12 +1,12 @@
-"""Models on disk, without pickle.
+"""Save models to files without pickle, and load untrusted files.
 
-Which parameters of a loaded model name code or files, and are nobody's word but the file's.
+`Persistent` is the base class of models that can be saved, `load` reads them. Parameters of a loaded model that name
+code or files are marked (`unconfirmed`) and have no effect until the user sets them.
 
-Plain values as JSON and back, to the bit and to the type; what would need pickle is refused by name.
-
-JSON's own types stay as they are. What it lacks is an object of one key that begins with ``$``: ``$float`` (NaN and
-infinities), ``$scalar`` (of numpy), ``$array``, ``$tuple``, ``$map`` (keys that are not text), ``$bytes``, ``$solver``
-(name and options), ``$kernel`` (a quantum kernel), ``$random_state``.
+`encode` and `decode` convert plain values to JSON and back, exact to the bit and to the type; values that would need
+pickle are refused. JSON's own types stay as they are. Other types become an object with one key that begins with
+``$``: ``$float`` (NaN and infinities), ``$scalar`` (of NumPy), ``$array``, ``$tuple``, ``$map`` (a dict whose keys are
+not text), ``$bytes``, ``$solver`` (name and options), ``$kernel`` (a quantum kernel), ``$random_state``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..exceptions import ProblemError
 from ..persistence import container
-from ..persistence.npy import MOST_EMPTY
+from ..persistence.npy import MAX_EMPTY_DIMENSION
 from ..persistence.unconfirmed import Unconfirmed
 from ..quantum.devices import CATALOGUE as DEVICES
 from ..solvers import CATALOGUE, Solver
@@ -37,8 +37,8 @@ from ..solvers.registry import AUTO, solver_class
 
 __all__ = [
     "CLASSES",
+    "EXTERNAL_OPTIONS",
     "FORMAT",
-    "REACHING",
     "Persistent",
     "decode",
     "encode",
@@ -50,18 +50,18 @@ __all__ = [
 ]
 
 
-#: Options of solvers that reach beyond numbers: what circuits run on, and the file their jobs are written to.
-REACHING = ("device", "journal")
+#: Options of solvers with effects outside the process: the device that runs circuits, and the journal file.
+EXTERNAL_OPTIONS = ("device", "journal")
 
 
 def unconfirmed(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters, those that name code or files marked as `Unconfirmed`; names of dualflow's own need no word."""
+    """Return the parameters with those that name code or files marked as `Unconfirmed`, except dualflow's own names."""
     marked = dict(parameters)
     solver, options = marked.get("solver"), marked.get("solver_options")
     if isinstance(solver, str) and solver != AUTO and solver not in SOLVERS:
         marked["solver"] = Unconfirmed(solver)
     elif isinstance(solver, Solver):
-        held = {f.name: getattr(solver, f.name) for f in fields(solver) if f.init and f.name in REACHING}
+        held = {f.name: getattr(solver, f.name) for f in fields(solver) if f.init and f.name in EXTERNAL_OPTIONS}
         if held:
             marked["solver"] = replace(solver, **_marked(held))
     if isinstance(options, dict):
@@ -70,23 +70,28 @@ def unconfirmed(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _marked(options: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {name: _mark(name, value) if name in REACHING else value for name, value in options.items()}
+    """Return a solver's options with those of `EXTERNAL_OPTIONS` marked."""
+    return {name: _mark(name, value) if name in EXTERNAL_OPTIONS else value for name, value in options.items()}
 
 
 def _mark(name: str, value: Any) -> Any:
-    ours = name == "device" and value in DEVICES and "<" not in value
-    return Unconfirmed(value) if isinstance(value, str) and not ours else value
+    """Return the value of an option, marked if it is a text that does not name one of dualflow's devices."""
+    is_ours = name == "device" and value in DEVICES and "<" not in value
+    return Unconfirmed(value) if isinstance(value, str) and not is_ours else value
 
 
-#: What a file may hold of values that take far longer to make than to write down; of pairs with keys that are not text,
-#: which can be chosen to collide; and of bytes that arrays of text take.
-MOST_TAGS, MOST_PAIRS, MOST_TEXT_BYTES = 1 << 16, 1 << 14, 1 << 24
+#: Most tagged values in a file: making one takes far longer than reading its text.
+MAX_TAGS = 1 << 16
+#: Most dict entries with keys that are not text in a file: such keys can be chosen so that their hashes collide.
+MAX_PAIRS = 1 << 14
+#: Most bytes of all arrays of text in a file: each entry is as wide as the dtype says.
+MAX_TEXT_BYTES = 1 << 24
 
 _NUMPY = re.compile(r"\|b1|[<|][iu][1248]|<f[248]|<U\d{1,9}|\|S\d{1,9}", re.ASCII)
 
 
 def encode(value: Any, where: str) -> Any:
-    """What JSON can hold of a value; ProblemError names ``where`` a part of it cannot be stored."""
+    """Return a value as JSON can hold it; `ProblemError` with the place of the part, from ``where`` on, otherwise."""
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
@@ -123,6 +128,7 @@ def encode(value: Any, where: str) -> Any:
 
 
 def _fix(where: str) -> str:
+    """Return the end of an error message: what to store instead."""
     if where.endswith("['ansatz']"):
         return "; keep a model with an ansatz of your own by pickle, or fit with ansatz='tree'"
     return {
@@ -133,6 +139,7 @@ def _fix(where: str) -> str:
 
 
 def _encode_numpy(value: Any, where: str) -> Any:
+    """Return a NumPy array or scalar as JSON can hold it."""
     dtype = value.dtype.newbyteorder("<")
     if dtype.kind == "O":
         items = [encode(item, f"{where}: an entry") for item in value.flat]
@@ -145,16 +152,19 @@ def _encode_numpy(value: Any, where: str) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """The value that `encode` was given; ValueError, TypeError or KeyError for what it cannot have made, or what would
-    take more time and memory than its size lets expect."""
+    """Return the value that `encode` was given.
+
+    ValueError, TypeError or KeyError are raised for what `encode` does not write, and for values that would take far
+    more time or memory than the size of their text suggests.
+    """
     return _Decoder().decode(value)
 
 
 class _Decoder:
-    """Reads one value, and keeps count of what a short text may make expensive."""
+    """Decodes one value, and counts what is expensive to make from a short text."""
 
     def __init__(self) -> None:
-        self.tags, self.pairs, self.text_bytes = MOST_TAGS, MOST_PAIRS, MOST_TEXT_BYTES
+        self.tags, self.pairs, self.text_bytes = MAX_TAGS, MAX_PAIRS, MAX_TEXT_BYTES
 
     def decode(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -170,9 +180,9 @@ class _Decoder:
             return bytes.fromhex(content)
         if tag == "$tuple":
             return tuple(self.decode(content))
-        self.tags = _less(self.tags, 1, "tagged values")
+        self.tags = _spend(self.tags, 1, "tagged values")
         if tag == "$map":
-            self.pairs = _less(self.pairs, len(content), "keys that are not text")
+            self.pairs = _spend(self.pairs, len(content), "keys that are not text")
             return {self.decode(key): self.decode(item) for key, item in content}
         if tag == "$scalar":
             name, number = content
@@ -192,8 +202,9 @@ class _Decoder:
         raise ValueError(f"its header has an unknown tag {tag!r}")
 
     def array(self, content: list[Any]) -> NDArray:
+        """Return the array of dtype, shape and entries, each of which is checked."""
         name, shape, items = content
-        if math.prod(shape) != len(items) or not all(type(d) is int and 0 <= d <= MOST_EMPTY for d in shape):
+        if math.prod(shape) != len(items) or not all(type(d) is int and 0 <= d <= MAX_EMPTY_DIMENSION for d in shape):
             raise ValueError(f"its header has an array of shape {shape} with {len(items)} entries")
         if name == "O":
             objects = np.empty(len(items), dtype=object)
@@ -204,8 +215,8 @@ class _Decoder:
             raise ValueError(f"its header has an array of dtype {name!r}")
         dtype = np.dtype(name)
         if dtype.kind in "US":
-            # All entries are as wide as the dtype says, however short their text is; an empty array has one, too.
-            self.text_bytes = _less(self.text_bytes, dtype.itemsize * max(1, len(items)), "bytes of text")
+            # Every entry is as wide as the dtype says, even if its text is short; an empty array also allocates one.
+            self.text_bytes = _spend(self.text_bytes, dtype.itemsize * max(1, len(items)), "bytes of text")
         array = np.array(self.decode(items), dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
         if _encode_numpy(array, "header") != {"$array": content}:
             raise ValueError(f"its header has an array whose entries are not of dtype {name!r}")
@@ -213,16 +224,17 @@ class _Decoder:
 
 
 def is_quantum(value: Any) -> bool:
-    """Whether a kernel is one of dualflow's own on circuits, as they are: subclasses would be lost."""
+    """Whether a kernel is exactly a `FidelityKernel` or `ProjectedKernel`; a file cannot hold subclasses."""
     if not callable(value):
         return False
-    from ..quantum.kernels.fidelity import FidelityKernel  # here, as most models have none
+    from ..quantum.kernels.fidelity import FidelityKernel  # imported here, because most models need none
     from ..quantum.kernels.projected import ProjectedKernel
 
     return type(value) in (FidelityKernel, ProjectedKernel)
 
 
 def _quantum_kernel(kind: Any, options: Any, state: Any) -> Any:
+    """Return the quantum kernel that a file describes."""
     from ..quantum.kernels.fidelity import FidelityKernel
     from ..quantum.kernels.projected import ProjectedKernel
 
@@ -230,16 +242,18 @@ def _quantum_kernel(kind: Any, options: Any, state: Any) -> Any:
     return kernels[kind].from_plain(options, state)
 
 
-def _less(left: int, taken: int, what: str) -> int:
+def _spend(left: int, taken: int, what: str) -> int:
+    """Return what is left of a budget; ValueError if it is exceeded."""
     if taken > left:
         raise ValueError(f"its header has more {what} than are allowed")
     return left - taken
 
 
 def _generator(state: Any) -> np.random.RandomState:
+    """Return the random generator that a file describes; ValueError if its state is not valid."""
     twister = state["state"]
     position, key = twister["pos"], twister["key"]
-    # numpy takes any position, and would read memory there.
+    # NumPy does not check the position, and would read memory there.
     if type(position) is not int or not 0 <= position <= 624 or key.shape != (624,) or key.dtype != np.uint32:
         raise ValueError("its random_state is none")
     generator = np.random.RandomState(0)
@@ -247,10 +261,10 @@ def _generator(state: Any) -> np.random.RandomState:
     return generator
 
 
-#: Version of the format; a file of another one is refused with the version of dualflow that wrote it.
+#: Version of the file format. Files of another one are refused, with the version of dualflow that wrote them.
 FORMAT = 2
 
-#: The classes a file can hold: nothing else is ever made from one.
+#: The classes that a file can hold; objects of other classes are never made from a file.
 CLASSES = {
     "SVC": "dualflow.estimators.svc:SVC",
     "SVDD": "dualflow.estimators.svdd:SVDD",
@@ -270,38 +284,38 @@ CLASSES = {
 
 
 class Persistent(BaseEstimator):
-    """What can be saved: an estimator that has `_pack` and `_unpack`, and a line in `CLASSES`."""
+    """Base class of estimators that can be saved: they have `_pack`, `_unpack` and a line in `CLASSES`."""
 
     n_features_in_: int
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file that `dualflow.load` reads; no pickle is in it.
+        """Write the fitted model to a file that `dualflow.load` reads. The file contains no pickle.
 
-        The file replaces ``path`` as a whole or not at all. It holds everything the model is made of: parameters,
-        the α of its `solutions_`, and with them the *training data* (precomputed kernels: the matrix); what says how
-        good it is (certificates, statuses) is computed when it is loaded. Equal models give equal bytes; two fits
-        differ in the seconds they took and, without a seed, in the one drawn. Parameters that were changed after the
-        fit are kept beside those of the fit.
+        The file replaces ``path`` as a whole or not at all. It holds the parameters, the α of `solutions_` and the
+        *training data* (for a precomputed kernel, the matrix). Certificates and statuses are not stored: they are
+        computed when the file is loaded. Equal models give equal bytes; two fits differ in the seconds they took and,
+        without a seed, in the seed drawn. Parameters changed after the fit are stored beside those of the fit.
 
         Parameters
         ----------
         path : str or Path
-            Any name; folders are made.
+            Name of the file, with any suffix. Missing folders are created.
 
         Raises
         ------
         NotFittedError
+            The model is not fitted.
         ProblemError
-            Something of the model cannot be stored without pickle (a callable kernel that is no quantum kernel with a
-            map by name, a callback, a device or solver that is not dualflow's own): the message names the parameter and
-            what to do. Or the model came out of a pickle, which does not hold the training data.
+            A part of the model cannot be stored without pickle: a callable kernel (other than a quantum kernel with a
+            named feature map), a callback, or a device or solver that is not dualflow's own. The message names the
+            parameter and what to do. The error is also raised for a model from a pickle without training data.
         OSError
-            The file cannot be written; one that was there is as it was.
+            The file cannot be written. An existing file is unchanged.
         """
         save_with(self, path, {})
 
     def _header(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Header and arrays of the file."""
+        """Return header and arrays of the file."""
         kind = type(self)
         if CLASSES.get(kind.__name__) != f"{kind.__module__}:{kind.__qualname__}":
             raise ProblemError(f"{kind.__name__} is not one of the classes that can be saved: {', '.join(CLASSES)}")
@@ -317,7 +331,7 @@ class Persistent(BaseEstimator):
             "parameters": fitted,
             "features": {"n": int(self.n_features_in_), "names": None if names is None else encode(names, "X.columns")},
             "facts": encode(facts, "the model"),
-            # Labels may be Python objects; as plain values they need no pickle.
+            # Labels may be Python objects; as plain JSON values they need no pickle.
             "objects": {name: encode(array, name) for name, array in arrays.items() if array.dtype.kind == "O"},
         }
         if changed:
@@ -325,101 +339,108 @@ class Persistent(BaseEstimator):
         return header, {name: a for name, a in arrays.items() if a.dtype.kind != "O"}
 
     def _content(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """`_pack`, and what a quantum kernel has measured."""
+        """Return `_pack` with the values that a quantum kernel has measured."""
         arrays, facts = self._pack()
         if is_quantum(kernel := self._as_fitted.kernel):
             arrays |= {f"kernel.{name}": array for name, array in kernel.known().items()}
         return arrays, facts
 
     def _keep_parameters(self) -> None:
-        """Keep the parameters as those of the fit."""
+        """Keep the current parameters as those of the fit."""
         raise NotImplementedError
 
     @property
     def _as_fitted(self) -> Any:
-        """The parameters of the fit, as far as a fitted model is read with them."""
+        """The parameters of the fit, as far as the fitted model uses them."""
         raise NotImplementedError
 
     def _changed(self) -> dict[str, Any]:
-        """Those that were set to other values since."""
+        """Return the parameters that were changed after the fit."""
         raise NotImplementedError
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """The fitted state, for `save`: what an estimator adds to be saved, with `_unpack` and a line in
-        `CLASSES`. The model is not changed.
+        """Return the fitted state for `save`, without changing the model.
+
+        An estimator that can be saved defines this method and `_unpack`, and has a line in `CLASSES`.
 
         Returns
         -------
         arrays : dict of arrays
-            Names of letters, digits, ``_`` and ``.``; dtypes bool, int, float (up to 8 bytes a number), text, bytes,
-            dates; object where the entries are plain values (labels). Everything the next bits depend on: a model
-            loaded between two calls of ``partial_fit`` goes on to the same bits, so inverses and caches that carry
-            round-off are packed, not made again. What says how good the model is is not packed, but computed. Bits
-            kept by nobody (times of clocks, counters of work) are better left out: they make files of equal models
-            differ.
+            Names consist of letters, digits, ``_`` and ``.``. The dtypes are bool, int, float (up to 8 bytes a number),
+            text, bytes, dates, and object if the entries are plain values (labels). The arrays must determine all later
+            results to the bit: a model loaded between two calls of ``partial_fit`` must continue with the same bits, so
+            inverses and caches that carry round-off are packed too. Certificates and statuses are not packed, but
+            computed. Values without later use (times, counters of work) should be left out, because they make files of
+            equal models differ.
         facts : dict
-            Plain values: None, bool, int, float, text, lists, tuples, dicts, numpy numbers.
+            Plain values: None, bool, int, float, text, lists, tuples, dicts, NumPy numbers.
 
-        Constructor parameters, ``n_features_in_`` and ``feature_names_in_`` are the base's. `_packing` has helpers for
-        solutions with their Gram, and for attributes by a table of dtypes and dimensions.
+        Notes
+        -----
+        The base class stores constructor parameters, ``n_features_in_`` and ``feature_names_in_``. `_packing` has
+        helpers for solutions with their Gram, and for attributes by a table of dtypes and dimensions.
         """
         raise NotImplementedError
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        """The inverse, on a fresh estimator that has its parameters, ``n_features_in_`` and ``feature_names_in_``.
+        """Set the fitted state that `_pack` returned, on a new estimator with parameters and feature names.
 
-        The arrays are the model's to keep. They come from a file anybody may have written: dtypes, shapes against each
-        other, ranges of indices and finiteness are checked here (`_verify.stored`), before compiled code sees them, and
-        so is that they do not contradict each other (`_verify.agree`): what the model predicts must be what a
-        certificate made of its points and its α speaks of. Any exception becomes a ProblemError that names the file.
-        Afterwards `_pack` must give exactly what was read, which `load` verifies, so no array and no fact can go
-        unread.
+        The estimator may keep the arrays. The file is untrusted: this method checks dtypes, shapes, ranges of indices
+        and finiteness (`_verify.stored`) before compiled code uses the arrays, and that the values agree with each
+        other (`_verify.agree`), so that the model predicts what the certificate of its points and its α certifies. Any
+        exception becomes a ProblemError that names the file. Afterwards `_pack` must return exactly what was read;
+        `load` verifies this, so that no array and no fact is ignored.
         """
         raise NotImplementedError
 
 
 def save_with(model: Persistent, path: str | os.PathLike[str], beside: dict[str, Any]) -> None:
-    """`Persistent.save`, with ``beside`` in the header, by names that the model has none of: what JSON can hold, which
-    `load` passes over and `read_with` hands back."""
+    """Save a model with additional values in the file's header.
+
+    ``beside`` holds values for JSON under names that the model does not use. `load` ignores them, `read_with` returns
+    them.
+    """
     header, arrays = model._header()
     container.write(Path(path), beside | header, arrays)
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: bool = False) -> Any:
-    """Read a model that its ``save`` wrote; nothing in the file is executed, whoever wrote it.
+    """Read a model from a file that its ``save`` wrote. The file may be untrusted: no code in it is executed.
 
-    Every checksum is verified before anything is looked at, and everything is checked before it becomes part of a
-    model. No certificate and no status is believed: they are computed from points and α, which takes as long as to
-    predict all training points, and what contradicts them is refused. Who can write the file can write another model
-    into it, but none that looks better than it is. What is told of the past (`Solution.cost`, ``Solution.provenance``,
-    how a run ended short of its tolerance, counts of points met) is hearsay.
+    All checksums are verified before anything else is read, and all values are checked before they become part of a
+    model. Certificates and statuses are computed from the points and α, which takes as long as predicting all training
+    points, and a file that contradicts them is refused. So a manipulated file may hold another model, but not one that
+    appears better than it is. Records of the fit cannot be verified: `Solution.cost`, ``Solution.provenance``, the
+    reason why a run ended above its tolerance, and counts of points.
 
-    Parameters that name code or files are kept as they were, but not acted upon: with a solver or a device that is
-    not dualflow's own ("backend:<module>:<factory>", say) or a journal, ``fit`` refuses until they are set by
-    `set_params`, to the same value even. That goes for clones of the model, too. Predictions need none of them, but for
-    the device of a quantum kernel, whose values at new points are refused until the file is read with ``trusted``.
+    Parameters that name code or files have no effect at first. With a solver or a device that is not dualflow's own
+    (such as "backend:<module>:<factory>"), or with a journal, ``fit`` raises an error until they are set by
+    `set_params`, to the same value or another. This also holds for clones of the model. Predictions do not need them,
+    except for the device of a quantum kernel: its values at new points need ``trusted=True``.
 
     Parameters
     ----------
     path : str or Path
+        Name of the file.
     max_bytes : int, default=2**32
         Larger files are refused. A file unpacks to no more than its own size.
     trusted : bool, default=False
-        Whether such parameters are as good as your own. Nothing else depends on it.
+        Whether parameters that name code or files may be used. Nothing else depends on it.
 
     Returns
     -------
     estimator
-        Of the class that was saved, in the state it was saved in: predictions, and what the next ``fit``
-        (``warm_start``) or ``partial_fit`` makes of it, are equal to the bit.
+        A model of the saved class in the saved state. Its predictions, and the results of the next ``fit`` (with
+        ``warm_start``) or ``partial_fit``, are equal to the bit.
 
     Raises
     ------
     ProblemError
-        The file is foreign (a pickle, an npz), damaged, truncated, larger than ``max_bytes``, of another format than
-        this version reads, or contradicts itself; the message says what was found, and which version to install.
+        The file is of another kind (a pickle, an npz), damaged, truncated, larger than ``max_bytes``, of a format that
+        this version does not read, or contradicts itself. The message says what was found, and which version to
+        install.
     OSError
-        It cannot be read.
+        The file cannot be read.
 
     Examples
     --------
@@ -440,19 +461,20 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: boo
 def read_with(
     path: str | os.PathLike[str], *, max_bytes: int = 1 << 32, trusted: bool = False
 ) -> tuple[Any, dict[str, Any]]:
-    """`load`, and the header as it is, in which `save_with` may have put more; nothing of that is checked."""
+    """Return a model and the file's header, unchecked, in which `save_with` may have stored additional values."""
     path = Path(path)
     header, arrays = container.read(path, max_bytes)
     _check_format(path, header)
     try:
-        return _made(header, arrays, trusted), header
-    except Exception as error:  # whatever a file that was tampered with leads to
+        return _model_of(header, arrays, trusted), header
+    except Exception as error:  # a manipulated file may lead to any kind of error
         raise ProblemError(f"{path} holds no sound model: {error or type(error).__name__}") from error
 
 
 def _check_format(path: Path, header: dict[str, Any]) -> None:
+    """Raise `ProblemError` for a file of another format, with the version of dualflow that reads it."""
     found, version = header.get("format"), str(header.get("dualflow"))
-    if not re.fullmatch(r"[0-9]+(\.[0-9a-z]+)*", version, re.ASCII):  # it goes into a command below
+    if not re.fullmatch(r"[0-9]+(\.[0-9a-z]+)*", version, re.ASCII):  # the message puts it into a command
         raise ProblemError(f"{path} is not a file of a dualflow model: its version is {version!r}")
     if type(found) is not int or found < 1:
         raise ProblemError(f"{path} is not a file of a dualflow model: its format is {found!r}")
@@ -464,26 +486,27 @@ def _check_format(path: Path, header: dict[str, Any]) -> None:
         )
     if found < FORMAT:
         raise ProblemError(
-            f"{path} has format {found}, written by dualflow {version}, whose certificates would have to be believed; "
-            f"this version reads format {FORMAT}, and computes them: fit and save the model again, or load it with "
-            f"dualflow {version}"
+            f"{path} has format {found}, written by dualflow {version}, which stores certificates that cannot be "
+            f"verified; this version reads format {FORMAT}, and computes them: fit and save the model again, or load "
+            f"it with dualflow {version}"
         )
 
 
-def _made(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> Any:
+def _model_of(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> Any:
+    """Return the model of a file's header and arrays, checked; any exception means that the file is not sound."""
     name = header["class"]
     if name not in CLASSES:
         raise ValueError(f"its class {name!r} is not one of {', '.join(CLASSES)}")
     module, _, attribute = CLASSES[name].partition(":")
     kind = getattr(importlib.import_module(module), attribute)
     parts = {"changed": {}} | {part: header[part] for part in ("parameters", "features", "objects", "facts")}
-    said = decode(parts | {part: header[part] for part in ("changed",) if part in header})  # one budget for all
-    parameters, changed, facts = said["parameters"], said["changed"], said["facts"]
+    values = decode(parts | {part: header[part] for part in ("changed",) if part in header})  # with one budget
+    parameters, changed, facts = values["parameters"], values["changed"], values["facts"]
     if unknown := set(parameters | changed) - set(kind().get_params(deep=False)):
         raise ValueError(f"{name} has no parameters {sorted(unknown)}")
     model = kind(**(parameters if trusted else unconfirmed(parameters)))
     model._keep_parameters()
-    n, names = said["features"]["n"], said["features"]["names"]
+    n, names = values["features"]["n"], values["features"]["names"]
     if type(n) is not int or n < 1:
         raise ValueError(f"its number of features is {n!r}")
     model.n_features_in_ = n
@@ -491,12 +514,12 @@ def _made(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> 
         model.feature_names_in_ = names
         if model.feature_names_in_.shape != (n,) or not all(type(text) is str for text in model.feature_names_in_):
             raise ValueError(f"its feature names are not {n} names")
-    arrays = arrays | said["objects"]
+    arrays = arrays | values["objects"]
     kernel = model._as_fitted.kernel
     if is_quantum(kernel):
         kernel.learn({name.removeprefix("kernel."): array for name, array in arrays.items()})
     model._unpack(arrays, facts)
-    # What the model would write now must be what was read: nothing was left out, ignored or turned into another type.
+    # The model must write exactly what was read: then no value was left out, ignored or converted.
     again, facts_again = model._content()
     if encode(facts_again, "") != header["facts"] or set(again) != set(arrays):
         raise ValueError("its contents are not those of the model they make")
@@ -510,4 +533,5 @@ def _made(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> 
 
 
 def _same(first: NDArray, second: NDArray) -> bool:
+    """Whether two arrays have equal dtypes, shapes and entries."""
     return first.dtype == second.dtype and first.shape == second.shape and bool(np.array_equal(first, second))

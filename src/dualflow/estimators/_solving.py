@@ -1,10 +1,9 @@
-"""The solves of one fit, one after another or side by side: what each may take, and what ends them.
+"""Run the solves of one fit.
 
-What ``verbose`` says of a fit: a line that is kept up to date on a terminal, and a line a second elsewhere.
-
-Arguments of scikit-learn's estimators: what they are here, and which of them mean nothing.
-
-Optima that more than one solve stands on: certified tightly, and whole or not at all.
+`Solving` runs the problems of a fit in order or in threads, within one time limit and with one rule for Ctrl-C.
+`solve_one` and `solve_batch` are its shortcuts for fits without limits or reports. `ProgressReporter` prints what
+``verbose`` promises. `check_arguments`, `step_limit` and `ignored_arguments` interpret the arguments that the
+estimators share with scikit-learn's, and `certified_optimum` is the reference solve behind leave-one-out models.
 """
 
 from __future__ import annotations
@@ -39,37 +38,39 @@ from ..solvers import Solver
 from ._base import LEAST_S
 
 __all__ = [
-    "TOL",
+    "LEFT_OUT_TOL",
+    "ProgressReporter",
     "Solving",
-    "Teller",
-    "at_once",
+    "certified_optimum",
     "check_arguments",
-    "ignored",
+    "ignored_arguments",
     "is_limited",
     "jobs_of",
-    "limits",
-    "optimum",
     "refines",
+    "solve_batch",
     "solve_one",
+    "step_limit",
     "warn_of_ignored",
 ]
 
 
-#: Seconds between two lines, and between two changes of the one on a terminal.
-EVERY, EVERY_LIVE = 1.0, 0.1
-#: Of the largest: what has less weight is no survivor.
-SURVIVES = 1e-8
+#: Seconds between two printed lines where standard output is not a terminal: a log stays short.
+LINE_INTERVAL_S = 1.0
+#: Seconds between two updates of the line on a terminal: fast enough to look continuous.
+LIVE_INTERVAL_S = 0.1
+#: Weight, relative to the largest, from which on a variable counts as a survivor in the printed line.
+MIN_SURVIVOR_WEIGHT = 1e-8
 
 
-class Teller:
-    """Tells how the solves of one fit go on, from any of their threads.
+class ProgressReporter:
+    """Print the progress of the solves of one fit; its methods may be called from any thread.
 
     Parameters
     ----------
     name : str
-        Of the model.
+        Class name of the model, with which each line begins.
     count : int
-        Of solves.
+        Number of solves.
     """
 
     def __init__(self, name: str, count: int) -> None:
@@ -79,10 +80,10 @@ class Teller:
         self.lock = threading.Lock()
         self.console = Console(highlight=False, soft_wrap=True)
         self.live = self.console.status(f"{name}: …") if self.console.is_terminal else None
-        self.begun = self.told = time.monotonic()
+        self.begun = self.printed = time.monotonic()
         self.done, self.worst = 0, 0.0
 
-    def __enter__(self) -> Teller:
+    def __enter__(self) -> ProgressReporter:
         if self.live is not None:
             self.live.start()
         return self
@@ -94,16 +95,16 @@ class Teller:
             self.console.print(self._line(f"{self.done} of {self.count} solved", self.worst, None), markup=False)
 
     def of(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Callable[[Progress], bool | None]:
-        """The callback of a solve, which calls the user's own, too."""
+        """Return a callback for solve ``k`` that prints its progress and then calls the user's ``callback``."""
 
-        def told(progress: Progress) -> bool | None:
-            self._say(k, progress)
+        def reported(progress: Progress) -> bool | None:
+            self._print(k, progress)
             return None if callback is None else callback(progress)
 
-        return told
+        return reported
 
     def finished(self, found: Solution | PairResult) -> None:
-        """A solve is done."""
+        """Count a solve as done, and print what its circuits found."""
         gap = found.certificate.relative_gap
         with self.lock:
             self.done += 1
@@ -111,15 +112,16 @@ class Teller:
         for line in raw_summaries([found]):
             self.console.print(f"{self.name}: {line}", markup=False)
 
-    def _say(self, k: int, progress: Progress) -> None:
+    def _print(self, k: int, progress: Progress) -> None:
+        """Print the progress of solve ``k``, unless the last line is too recent."""
         now = time.monotonic()
         with self.lock:
-            if now - self.told < (EVERY if self.live is None else EVERY_LIVE):
+            if now - self.printed < (LINE_INTERVAL_S if self.live is None else LIVE_INTERVAL_S):
                 return
-            self.told = now
+            self.printed = now
         where = f"solve {k + 1} of {self.count}, step {progress.step}" if self.count > 1 else f"step {progress.step}"
         size = np.abs(progress.alpha)
-        survivors = int((size > SURVIVES * size.max(initial=0.0)).sum())
+        survivors = int((size > MIN_SURVIVOR_WEIGHT * size.max(initial=0.0)).sum())
         text = self._line(where, progress.certificate.relative_gap, survivors)
         if self.live is None:
             self.console.print(text, markup=False)
@@ -127,6 +129,7 @@ class Teller:
             self.live.update(text)
 
     def _line(self, where: str, gap: float | None, survivors: int | None) -> str:
+        """Return a line of output: where the fit is, its gap, its survivors and the seconds since its start."""
         known = "no certified gap" if gap is None or gap == np.inf else f"certified relative gap {gap:.1e}"
         parts = [f"{self.name}: {where}", known]
         if survivors is not None:
@@ -134,8 +137,8 @@ class Teller:
         return ", ".join([*parts, f"{time.monotonic() - self.begun:.1f} s"])
 
 
-#: What LIBSVM has to be told and nothing here has, its default, and what to know instead.
-IGNORED = {
+#: Arguments of scikit-learn's SVMs without an effect here: name -> (default, what happens instead).
+IGNORED_ARGUMENTS = {
     "shrinking": (True, "solvers here decide for themselves which points they look at"),
     "cache_size": (200, "memory follows the problem, and dualflow.release_memory() gives it back"),
     "probability": (False, "for probabilities wrap the model, sklearn.calibration.CalibratedClassifierCV(SVC())"),
@@ -147,17 +150,17 @@ RULES: dict[str, Rule] = {
     "cache_size": Number(above=0, note="(in MB)"),
     "verbose": Number(at_least=0, whole=True, note="or a bool"),
 }
-#: "deprecated" is scikit-learn 1.9's default.
+#: "deprecated" is the default of scikit-learn 1.9.
 _PROBABILITY = OneOf(words=("deprecated",), note="or a bool")
 
 
 def is_limited(model: Any) -> bool:
-    """Whether a fit may end before its solver would."""
+    """Whether ``max_steps`` or ``max_iter`` limits the fit."""
     return model.max_steps is not None or model.max_iter != -1
 
 
 def check_arguments(model: Any) -> None:
-    """`ProblemError` for an argument that is out of range; those at their defaults are not looked at."""
+    """Raise `ProblemError` for an argument out of range. Arguments at their defaults are skipped, for speed."""
     if model.max_iter != -1:
         RULES["max_iter"].check("max_iter", model.max_iter)
         if model.max_iter == 0:
@@ -177,48 +180,55 @@ def check_arguments(model: Any) -> None:
         _PROBABILITY.check("probability", probability)
 
 
-def ignored(model: Any) -> list[str]:
-    """What is set and means nothing here, and why."""
+def ignored_arguments(model: Any) -> list[str]:
+    """Return the arguments that are set and have no effect here, each with the reason."""
     return [
         f"{name}={value!r} ({why})"
-        for name, (default, why) in IGNORED.items()
+        for name, (default, why) in IGNORED_ARGUMENTS.items()
         if (value := getattr(model, name, default)) != default and value != "deprecated"
     ]
 
 
 def warn_of_ignored(model: Any) -> None:
-    """One warning that names it."""
-    if said := ignored(model):
-        text = f"{type(model).__name__} takes these for scikit-learn's sake and ignores them: {'; '.join(said)}."
+    """Warn once, with all arguments that are set and have no effect."""
+    if found := ignored_arguments(model):
+        text = f"{type(model).__name__} takes these for scikit-learn's sake and ignores them: {'; '.join(found)}."
         warnings.warn(text, UserWarning, stacklevel=6)
 
 
-def limits(model: Any, engine: Solver[Any, Any]) -> tuple[Solver[Any, Any], int | None]:
-    """The solver and the driver's step limit that ``max_iter`` or ``max_steps`` ask for."""
+def step_limit(model: Any, engine: Solver[Any, Any]) -> tuple[Solver[Any, Any], int | None]:
+    """Return the solver, limited by ``max_iter`` if that is set, and the step limit for the driver."""
     return (engine, model.max_steps) if model.max_iter == -1 else engine.within(int(model.max_iter))
 
 
 def refines(model: Any, engine: Solver[Any, Any]) -> bool:
-    """Whether a fit follows the solver up with the classical refinement; "auto" does unless it runs circuits."""
+    """Whether a fit refines the solver's answer; ``refine="auto"`` does, unless the solver runs circuits."""
     return not engine.quantum if isinstance(model.refine, str) else bool(model.refine)
 
 
-#: A part of the time, in seconds, that a pause of the interpreter outlasts (it collects garbage), and what a solve may
-#: take instead, if there is so much left.
-BRIEF, PATIENCE = 0.01, 1.0
-#: Seconds between two looks whether Ctrl-C has come, where a wait for a thread cannot be interrupted.
-PATIENT = 0.2
+#: Shares of the time limit below this many seconds are replaced by `LONG_SHARE_S`: a garbage collection takes longer.
+MIN_SHARE_S = 0.01
+#: Seconds that a solve gets instead of a share below `MIN_SHARE_S`, if the fit has as many left.
+LONG_SHARE_S = 1.0
+#: Seconds between two checks for Ctrl-C while the main thread waits for workers: the wait itself is uninterruptible.
+POLL_S = 0.2
 
 
 def _is_plain(model: Any) -> bool:
-    """Whether a fit has no clock to look at, nothing to report, no interrupt to keep and no warning to give: a third of
-    the time of a small fit goes into all that `Solving` minds."""
-    return not (model.time_limit is not None or model.verbose or model.on_interrupt != "raise" or ignored(model))
+    """Whether a fit has no time limit, nothing to print, no interrupt to keep and no warning to give.
+
+    Such a fit skips `Solving`, which takes a third of the time of a small fit.
+    """
+    return not (
+        model.time_limit is not None or model.verbose or model.on_interrupt != "raise" or ignored_arguments(model)
+    )
 
 
-def at_once(model: Any, batch: PairBatch) -> list[PairResult] | None:
-    """What pairs of classes come to by compiled calls alone; None where they take more, a callback is to be told, or
-    other threads may help."""
+def solve_batch(model: Any, batch: PairBatch) -> list[PairResult] | None:
+    """Return the results of all pairs of classes from one batch of compiled calls.
+
+    None if the batch cannot solve them all, if there is a callback to call, or if several threads may share the work.
+    """
     if not _is_plain(model) or model.callback is not None:
         return None
     if len(batch.units) > 1 and jobs_of(getattr(model, "n_jobs", None)) > 1:
@@ -227,44 +237,45 @@ def at_once(model: Any, batch: PairBatch) -> list[PairResult] | None:
 
 
 def solve_one(model: Any, problem: DualProblem, engine: Solver[Any, Any], seed: int) -> Solution:
-    """The solution of the one problem of a fit."""
+    """Return the solution of a fit that has one problem."""
     if not _is_plain(model) or model.warm_start or engine.quantum:
         return Solving(model, lambda k: problem, [seed], engine).run()[0]  # type: ignore[return-value]
-    aimed, most = limits(model, engine)
+    limited_engine, max_steps = step_limit(model, engine)
     refine = "early" if refines(model, engine) else False
     solution = solve(
         problem,
-        aimed,
+        limited_engine,
         refine=refine,
         tol=model.tol,
-        max_steps=most,
+        max_steps=max_steps,
         random_state=seed,
         callback=model.callback,
     )
-    if result_of(solution) is None:  # which is optimal, and finite
+    if result_of(solution) is None:  # a direct result is optimal and finite
         model._check_solution(solution)
         model._warn_unless_optimal([solution], 1)
     return solution
 
 
 class Solving:
-    """Solve problems within one time limit, as many as there are seeds, but for those that a batch has solved.
+    """Solve the problems of one fit within one time limit, in order or in threads.
 
-    Ctrl-C stops all that are at work, and is raised, unless the model says to keep what there is: then the remaining
-    ones get one step each, and say that they were interrupted. A second Ctrl-C is raised.
+    Ctrl-C stops all running solves and is raised. With ``on_interrupt="keep"`` it is not: each remaining solve then
+    gets one step and the status INTERRUPTED, and a second Ctrl-C is raised.
 
     Parameters
     ----------
     model : BatchMachine
-        Whose parameters say how.
+        The estimator, whose parameters set limits, refinement, callback and threads.
     pose : callable
-        The problem of a number.
+        ``pose(k)`` returns problem k.
     seeds : sequence of int
+        One seed a problem; their number is the number of problems.
     engine : Solver
     batch : PairBatch, optional
-        What a number came to without a run, or None.
+        ``batch[k]`` returns the result of problem k by a direct method, or None where problem k takes a run.
     progress : callable, optional
-        What a callback is told of a number that the batch has solved.
+        ``progress(k, result)`` returns the `Progress` that a callback gets for a problem solved by the batch.
     """
 
     def __init__(
@@ -280,63 +291,64 @@ class Solving:
         warn_of_ignored(model)
         self.model, self.pose, self.seeds = model, pose, seeds
         self.batch, self.progress = batch, progress
-        self.engine, self.max_steps = limits(model, engine)
+        self.engine, self.max_steps = step_limit(model, engine)
         self.refines = refines(model, engine)
-        self.teller = Teller(type(model).__name__, len(seeds)) if model.verbose else None
-        again = model.warm_start and model.__sklearn_is_fitted__()
-        self.earlier: Sequence[Solution] = model.solutions_ if again else []
+        self.reporter = ProgressReporter(type(model).__name__, len(seeds)) if model.verbose else None
+        is_warm = model.warm_start and model.__sklearn_is_fitted__()
+        self.earlier: Sequence[Solution] = model.solutions_ if is_warm else []
         self.callback: Callable[[Progress], bool | None] | None = model.callback
-        # Circuits share a device, a budget and a journal, which has the order of the pairs.
-        # And asking takes a tenth of what a small fit does.
+        # Circuits share a device, a budget and a journal, whose entries follow the order of the pairs. A single
+        # problem does not ask joblib for its number of threads, which takes a tenth of a small fit.
         jobs = 1 if engine.quantum or len(seeds) == 1 else jobs_of(getattr(model, "n_jobs", None))
         self.units = [range(k, k + 1) for k in range(len(seeds))] if batch is None else batch.units
         self.jobs = min(jobs, len(self.units))
         self.found: dict[int, Solution | PairResult] = {}
         self.keeps, self.interrupted = model.on_interrupt == "keep", False
-        self.struck: int | None = None  # the number that Ctrl-C came in, if that was not in a run
-        # Side by side only.
+        self.interrupted_index: int | None = None  # the problem that the batch was solving when Ctrl-C came
+        # Used by threads only.
         self.lock, self.begun = threading.Lock(), 0
         self.interrupt = Interrupt()
         self.error: BaseException | None = None
 
     def run(self) -> list[Solution | PairResult]:
-        """What they came to, in order."""
-        with nullcontext() if self.teller is None else self.teller:
+        """Return the results of all problems, in order."""
+        with nullcontext() if self.reporter is None else self.reporter:
             if self.jobs > 1:
-                self.side_by_side()
+                self.run_threads()
             for k in range(len(self.seeds)):
                 if k not in self.found:
-                    self.found[k] = self.one(k)
+                    self.found[k] = self.solve_index(k)
         solutions = [self.found[k] for k in range(len(self.seeds))]
         runs = [solution for solution in solutions if isinstance(solution, Solution)]
         self.model._warn_unless_optimal(runs, len(solutions))
         return solutions
 
-    def share_of(self) -> tuple[float | None, float]:
-        """Seconds the next solve may take, and those left for all."""
+    def time_share(self) -> tuple[float | None, float]:
+        """Return the seconds that the next solve may take (None without a limit), and the seconds left for all."""
         left, waiting = self.model._time_left(), len(self.seeds) - len(self.found)
         if left is None:
             return None, 1.0
         share = left * min(self.jobs, waiting) / waiting
-        return (min(PATIENCE, left) if share < BRIEF else share), left
+        return (min(LONG_SHARE_S, left) if share < MIN_SHARE_S else share), left
 
-    def one(self, k: int) -> Solution | PairResult:
-        """What a number comes to."""
-        if self.teller is None:
-            return self.one_untold(k, self.callback)
-        found = self.one_untold(k, self.teller.of(k, self.callback))
-        self.teller.finished(found)
+    def solve_index(self, k: int) -> Solution | PairResult:
+        """Return the result of problem ``k``, and report it if the fit is verbose."""
+        if self.reporter is None:
+            return self.solve_unreported(k, self.callback)
+        found = self.solve_unreported(k, self.reporter.of(k, self.callback))
+        self.reporter.finished(found)
         return found
 
-    def one_untold(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | PairResult:
-        """The same, without progress reporting."""
-        model, (share, left) = self.model, self.share_of()
-        if left > LEAST_S and (found := self.batched(k)) is not None:
+    def solve_unreported(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | PairResult:
+        """Return the result of problem ``k`` without printing progress."""
+        model, (share, left) = self.model, self.time_share()
+        if left > LEAST_S and (found := self.batch_result(k)) is not None:
             if callback is not None and self.progress is not None:
                 callback(self.progress(k, found))
             return found
         interrupted = self.interrupted
-        # With a tolerance of its own the solver takes a run, of one step.
+        # `aim` sets a tolerance of the solver itself, which rules out its direct method: after an interrupt the solve
+        # is a run of one step.
         engine = self.engine.aim(model.tol) if interrupted else self.engine
         before = self.earlier[k] if len(self.earlier) == len(self.seeds) else None
         with part_of_a_fit(k):
@@ -354,21 +366,21 @@ class Solving:
                 on_interrupt="raise" if interrupted else model.on_interrupt,
             )
         if solution.certified is None:
-            price, why = float(solution.extras["certificate_s"]), solution.provenance.get("device_error")
+            cost_s, why = float(solution.extras["certificate_s"]), solution.provenance.get("device_error")
             raise FitError(
                 f"time_limit={model.time_limit!r} was over before what the solver had reached of {problem.n} variables "
-                f"could be certified, which alone takes about {price:.2g} s{f': {why}' if why else ''}; raise it, or "
+                f"could be certified, which alone takes about {cost_s:.2g} s{f': {why}' if why else ''}; raise it, or "
                 "give fewer points",
                 solution,
             )
         model._check_solution(solution)
         self.interrupted |= solution.ended is Status.INTERRUPTED
-        if interrupted and (solution.ended is Status.STEP_LIMIT or k == self.struck):
+        if interrupted and (solution.ended is Status.STEP_LIMIT or k == self.interrupted_index):
             solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
         return solution
 
-    def batched(self, k: int) -> PairResult | None:
-        """What a number came to without a run, if it did."""
+    def batch_result(self, k: int) -> PairResult | None:
+        """Return the batch's result of problem ``k``; None if it has none, or an interrupt ended it."""
         if self.interrupted or self.batch is None:
             return None
         try:
@@ -377,22 +389,25 @@ class Solving:
         except KeyboardInterrupt:
             if not self.keeps:
                 raise
-            self.interrupted, self.struck = True, k
+            self.interrupted, self.interrupted_index = True, k
             return None
 
-    # --- side by side ----------------------------------------------------------------------------
+    # --- threads ---------------------------------------------------------------------------------
 
-    def side_by_side(self) -> None:
-        """As many of them as come to an end, in threads; this one waits, for Ctrl-C comes to it."""
+    def run_threads(self) -> None:
+        """Solve the problems in threads until all are solved, or an error or interrupt stops them.
+
+        The main thread only waits, because Python delivers Ctrl-C to it.
+        """
         if self.callback is not None:
             self.callback = _one_at_a_time(self.callback)
         crew, handling, context = Crew(), np.geterr(), copy_context()
         with ONE_THREAD:
             try:
                 if not crew.start(lambda: context.copy().run(self.work, handling), self.jobs):
-                    self.work(handling)  # there may be no other thread
-                while not (self.is_done() and crew.rests(PATIENT)):
-                    crew.rests(PATIENT)
+                    self.work(handling)  # no thread could be started
+                while not (self.is_done() and crew.rests(POLL_S)):
+                    crew.rests(POLL_S)
             except BaseException as error:
                 self.fail(error)
             crew.finish()
@@ -401,16 +416,16 @@ class Solving:
         self.interrupted |= self.error is not None
 
     def is_done(self) -> bool:
-        """Whether there is nothing to begin."""
+        """Whether no further group may begin."""
         return self.error is not None or self.interrupted or self.begun == len(self.units)
 
     def work(self, handling: Any) -> None:
-        """Take the next unit and solve what is in it, until there is none, or an error."""
+        """Solve group after group of problems until `is_done`; each thread runs this."""
         with np.errstate(**handling), ONE_THREAD, interruptible(self.interrupt):
             try:
-                while (unit := self.next_unit()) is not None:
-                    for k in unit:
-                        self.found[k] = self.one(k)
+                while (group := self.next_group()) is not None:
+                    for k in group:
+                        self.found[k] = self.solve_index(k)
                         if self.interrupted:
                             self.interrupt.pending = True
                         if self.is_done():
@@ -418,8 +433,8 @@ class Solving:
             except BaseException as error:
                 self.fail(error)
 
-    def next_unit(self) -> range | None:
-        """The next unit, if there is one."""
+    def next_group(self) -> range | None:
+        """Return the indices of the next group of problems, or None if there is none."""
         with self.lock:
             if self.is_done():
                 return None
@@ -427,37 +442,38 @@ class Solving:
             return self.units[self.begun - 1]
 
     def fail(self, error: BaseException) -> None:
-        """What is to be raised when all threads have ended, which they do soon."""
+        """Keep the first error, to be raised when all threads have ended, and interrupt their solves."""
         with self.lock:
             self.error = self.error or error
             self.interrupt.pending = True
 
 
 def _one_at_a_time(callback: Callable[[Progress], bool | None]) -> Callable[[Progress], bool | None]:
+    """Return the callback behind a lock, for callers in several threads."""
     lock = threading.Lock()
 
-    def told(progress: Progress) -> bool | None:
+    def reported(progress: Progress) -> bool | None:
         with lock:
             return callback(progress)
 
-    return told
+    return reported
 
 
 def jobs_of(n_jobs: int | None) -> int:
-    """Threads, of what scikit-learn's ``n_jobs`` says; `ProblemError` if it is no such number."""
+    """Return the number of threads that scikit-learn's ``n_jobs`` means; `ProblemError` if it is not valid."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise ProblemError(f"n_jobs={n_jobs!r} must be a whole number other than 0, or None; -1 is all processors")
     if n_jobs is None:
-        return int(effective_n_jobs(None))  # what a context of joblib says
-    # `effective_n_jobs` is about processes, of which a worker of multiprocessing starts none.
+        return int(effective_n_jobs(None))  # set by a `joblib.parallel_config` context
+    # `effective_n_jobs(n)` counts processes and returns 1 inside a worker of multiprocessing, which may start threads.
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
 
 
-#: Certified relative gap of every model that is left when a point goes.
-TOL = 1e-9
+#: Certified relative gap of every leave-one-out model.
+LEFT_OUT_TOL = 1e-9
 
 
-def optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
-    """The certificate of the optimum, from a start nearby if one is known."""
-    solution = solve(problem, refine="early", tol=TOL, warm=start)
+def certified_optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
+    """Return the certificate of the optimum, solved to `LEFT_OUT_TOL` from ``start`` if that is given."""
+    solution = solve(problem, refine="early", tol=LEFT_OUT_TOL, warm=start)
     return solution.certificate

@@ -1,4 +1,4 @@
-"""What the estimators that learn from a stream share."""
+"""`StreamMachine`, the base class of the estimators that learn from a stream, and their certified state."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ._validation import checked_data
 
 __all__ = ["TOL", "StreamMachine", "optimum", "remembered", "warn_of_gap"]
 
-#: Relative gap from which on a state is said not to be the optimum.
+#: Relative gap above which a stream's state is not taken for the optimum, and warns.
 TOL = 1e-6
 
 
 def optimum(problem: DualProblem, alpha: NDArray) -> Certificate:
-    """The certificate of the best that is found of a problem: from a start, or where that leads nowhere from none."""
+    """Return the certificate of the best solution found from ``alpha``, or, if that misses `TOL`, without a start."""
     best: Certificate | None = None
     for start in (alpha, None) if np.isfinite(alpha).all() else (None,):
         solution = solve(problem, DEFAULT_SOLVER, refine="early", tol=TOL, warm=start)
@@ -37,11 +37,11 @@ def optimum(problem: DualProblem, alpha: NDArray) -> Certificate:
 
 
 def warn_of_gap(gap: float | None, tol: float, stacklevel: int) -> None:
-    """`ConvergenceWarning` if a state is further from its optimum than ``tol``, or that cannot be said."""
+    """Warn with `ConvergenceWarning` if a state's relative gap exceeds ``tol`` or is unknown (None)."""
     if gap is None:
         warnings.warn(
-            "kernel: it is not positive semidefinite on these points; the state is as it was reached, and certificates "
-            "are withheld",
+            "kernel: it is not positive semidefinite on these points; the state reached is used as it is, and "
+            "certificates are withheld",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )
@@ -55,7 +55,7 @@ def warn_of_gap(gap: float | None, tol: float, stacklevel: int) -> None:
 
 
 def remembered(problem: DualProblem, alpha: NDArray, engine: str, tol: float = TOL) -> Solution:
-    """The state of a stream as a `Solution` of the problem of the points it remembers; what it cost is not kept."""
+    """Return a stream's state as a certified `Solution` of the problem of the points it remembers, without its cost."""
     certificate = certify(problem, alpha)
     ended = Status.FINISHED if certificate.psd.is_psd else Status.STATIONARY
     return Solution(
@@ -74,18 +74,18 @@ def remembered(problem: DualProblem, alpha: NDArray, engine: str, tol: float = T
 
 
 class StreamMachine(KernelMachine):
-    """Base of the estimators with `partial_fit`, whose first batch fixes features and kernel width."""
+    """Base class of the estimators with `partial_fit`, whose first batch fixes the features and the kernel width."""
 
     reserve: Any
-    #: The kernel's width.
+    #: The kernel width γ of the stream.
     _gamma: float
 
     def _forget_everything(self) -> None:
-        """Before a `fit`, which begins a new stream."""
+        """Drop the fitted state before a `fit`, which begins a new stream."""
         for name in (self._fitted_by, "_parameters_kept", "classes_", "n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
 
     def _check_batch(self, X: ArrayLike, *y: ArrayLike, least: int = 1, numeric: bool = False) -> tuple[NDArray, ...]:
-        """Validated X of at least so many points, and y if it is given."""
+        """Return X, validated, and y if it is given; the first batch must have at least ``least`` points."""
         first = not self.__sklearn_is_fitted__()
         return checked_data(self, X, *y, first=first, least=least if first else 1, numeric=numeric)

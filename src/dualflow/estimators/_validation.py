@@ -1,6 +1,8 @@
-"""The one door for data: what scikit-learn's validation lets through or explains badly, and clean arrays past it.
+"""Validate data, labels and weights.
 
-Labels as numbers, what each class weighs, and which one wins.
+`checked_data` returns clean arrays: it refuses what scikit-learn's validation accepts or explains badly, and skips
+that validation for arrays that need none. Other functions encode labels, compute class and sample weights, and count
+the votes of pairs of classes.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from ..core.sparse_points import check_indices, is_sparse
 from ..exceptions import ProblemError
 
 __all__ = [
-    "are_things",
+    "are_objects",
     "are_words",
+    "check_same_classes",
     "checked_data",
     "checked_weight",
     "class_weights",
@@ -32,11 +35,10 @@ __all__ = [
     "codes_of",
     "encode",
     "exact_labels",
-    "kept_weight",
+    "label_text",
     "names_not_in",
-    "same",
+    "nonnegative_weight",
     "several",
-    "shown",
     "winners",
 ]
 
@@ -47,24 +49,24 @@ def are_words(labels: NDArray) -> bool:
 
 
 def encode(labels: NDArray) -> tuple[NDArray, NDArray]:
-    """The classes in their order, and which of them each label is; ValueError for what cannot be classes."""
-    if are_words(labels):  # to sort them all takes longer than a small fit
+    """Return the sorted classes and the index of each label's class; ValueError for labels that cannot be classes."""
+    if are_words(labels):  # sorting all labels as text takes longer than a small fit
         listed = labels.tolist()
         found = sorted(set(listed))
         place = {word: code for code, word in enumerate(found)}
         return np.array(found, dtype=labels.dtype), np.array([place[word] for word in listed], dtype=np.intp)
-    # scikit-learn's check costs as much as a small fit; what it would refuse are fractions and objects.
+    # scikit-learn's check takes as long as a small fit; only fractions and objects need it.
     if (known := _of_numbers(labels)) is not None:
         return known
-    whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
-    if not whole and labels.dtype.kind not in "biuUS":
+    is_whole = labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels))
+    if not is_whole and labels.dtype.kind not in "biuUS":
         check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     return classes, codes
 
 
 def _of_numbers(labels: NDArray) -> tuple[NDArray, NDArray] | None:
-    """What `encode` says of small whole numbers, and of two numbers, which need no sorting; None of others."""
+    """Return `encode` of small whole numbers, or of two whole numbers, without sorting; None for other labels."""
     kind = labels.dtype.kind
     if kind == "i" or (kind == "u" and labels.dtype.itemsize < 8):
         numbers = np.ascontiguousarray(labels, dtype=np.int64)
@@ -83,65 +85,67 @@ def _of_numbers(labels: NDArray) -> tuple[NDArray, NDArray] | None:
 
 
 def several(classes: NDArray, name: str) -> None:
-    """Refuse a single class."""
+    """Raise `ProblemError` for a single class."""
     if len(classes) < 2:
         raise ProblemError(
-            f"{name} holds a single class, {shown(classes[0])}; with only one class there is nothing to tell apart: "
-            "give at least two"
+            f"{name} holds a single class, {label_text(classes[0])}; with only one class there is nothing to tell "
+            "apart: give at least two"
         )
 
 
-def shown(label: Any) -> str:
-    """A label as its user wrote it: 1, not np.int64(1)."""
+def label_text(label: Any) -> str:
+    """Return a label as text in the user's form: 1, not np.int64(1)."""
     return repr(label.item() if isinstance(label, np.generic) else label)
 
 
 def classes_with_weight(counts: NDArray, classes: NDArray) -> NDArray:
-    """Indices of the classes that have points of positive weight, from how many each has; at least two, or an error."""
+    """Return the indices of the classes that have points of positive weight; `ProblemError` for fewer than two.
+
+    ``counts`` holds the number of such points of each class.
+    """
     present = np.flatnonzero(counts)
     if len(present) < 2:
+        absent = label_text(classes[int(np.argmin(counts))])
         raise ProblemError(
-            f"sample_weight, class_weight: no point of class {shown(classes[int(np.argmin(counts))])} has a positive "
-            "weight, and at least two classes need one (Invalid input - all samples with positive weights belong to "
-            "the same class)"
+            f"sample_weight, class_weight: no point of class {absent} has a positive weight, and at least two classes "
+            "need one (Invalid input - all samples with positive weights belong to the same class)"
         )
     return present
 
 
-def same(given: NDArray, classes: NDArray) -> None:
-    """Refuse other classes than those of the first call."""
-    if given.tolist() != classes.tolist():  # not of NumPy: integers and floats are compared as they are
+def check_same_classes(given: NDArray, classes: NDArray) -> None:
+    """Raise `ProblemError` for other classes than those of the first call."""
+    if given.tolist() != classes.tolist():  # Python compares large integers with floats exactly, NumPy does not
         raise ProblemError(f"classes={given.tolist()} differs from those of earlier calls, {classes.tolist()}")
 
 
 def codes_of(labels: NDArray, classes: NDArray) -> NDArray:
-    """Which of the known classes each label is."""
+    """Return the index of each label among the known classes; `ProblemError` for a label that is none of them."""
     if labels.dtype.kind != classes.dtype.kind and labels.dtype.kind in "iuf" and classes.dtype.kind in "iuf":
-        # NumPy would compare them as floats, in which large integers are equal; Python compares what they are.
+        # NumPy would compare them as floats, in which large integers may be equal; Python compares them exactly.
         known = {label: code for code, label in enumerate(classes.tolist())}
         codes = np.array([known.get(label, -1) for label in labels.tolist()], dtype=np.intp)
-        strange = codes < 0
+        is_unknown = codes < 0
     else:
         codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-        strange = classes[codes] != labels
-    if strange.any():
-        raise ProblemError(
-            f"y holds {np.unique(labels[strange]).tolist()}, none of the classes {classes.tolist()} of the first call"
-        )
+        is_unknown = classes[codes] != labels
+    if is_unknown.any():
+        unknown = np.unique(labels[is_unknown]).tolist()
+        raise ProblemError(f"y holds {unknown}, none of the classes {classes.tolist()} of the first call")
     return codes
 
 
 def names_not_in(class_weight: Any, classes: NDArray) -> list[Any]:
-    """Labels that a dict of class weights names and that are none of the classes."""
+    """Return the labels in a dict of class weights that are none of the classes."""
     known = set(classes.tolist())
     return [label for label in class_weight if label not in known] if isinstance(class_weight, dict) else []
 
 
 def class_weights(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:
-    """One weight a class, 1 for a class that a dict does not name.
+    """Return one weight a class, 1 for a class that a dict does not name.
 
-    A dict that names every class may name others too: a fold does not hold all classes of its data. One that names
-    others and leaves out classes of ``y`` is an error, for the names are probably misspelt.
+    A dict that names every class may also name others, because a fold may lack classes of its data. A dict that names
+    others and lacks classes of ``y`` is an error: its names are probably misspelt.
     """
     if isinstance(class_weight, dict):
         known = classes.tolist()
@@ -161,15 +165,16 @@ def class_weights(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:
 
 
 def winners(values: NDArray, classes: int, break_ties: bool = False) -> NDArray:
-    """The class each row of decision values is for, as an index.
+    """Return the predicted class of each row of decision values, as an index.
 
     Parameters
     ----------
     values : array of shape (n, n_pairs)
-        Two classes: positive for the second. More: positive for the first class of the pair (0, 1), (0, 2), …
+        With two classes positive for the second; with more positive for the first class of the pair (0, 1), (0, 2), …
     classes : int
+        Number of classes.
     break_ties : bool
-        Whether ties of votes are settled by the "ovr" decision values rather than by the order of the classes.
+        Whether the "ovr" decision values, instead of the order of the classes, break ties between votes.
     """
     if classes == 2:
         return (values[:, 0] >= 0).astype(int)
@@ -182,31 +187,42 @@ def winners(values: NDArray, classes: int, break_ties: bool = False) -> NDArray:
     return np.argmax(votes, axis=1)
 
 
-#: Columns that an error names.
-MOST_NAMED = 5
-#: Least and largest sample weight above 0: sums and squares of C times weights stay within float64.
-WEIGHT_RANGE = 1e-100, 1e100
+#: Columns that an error message names before it only counts the rest.
+MAX_NAMED_COLUMNS = 5
+#: Smallest sample weight above 0; with it, sums and squares of C times weights do not vanish in float64.
+MIN_WEIGHT = 1e-100
+#: Largest sample weight; with it, sums and squares of C times weights do not overflow float64.
+MAX_WEIGHT = 1e100
 
 
 def checked_data(
     model: Any, X: ArrayLike, *y: ArrayLike, first: bool, least: int = 1, numeric: bool = False
 ) -> tuple[NDArray, ...]:
-    """X of shape (n, n_features), float64 and finite, and y of shape (n,) if it is given; maybe the caller's own.
+    """Return X of shape (n, n_features), float64 and finite, and y of shape (n,) if it is given.
 
-    Sparse X, from models that take it, is CSR then, and may have duplicates. The ``first`` ones fix n_features_in_ and
-    feature_names_in_, others have to agree with them; there must be at ``least`` so many points; ``numeric`` is a y
-    that holds no labels.
+    The arrays may be the caller's own. Sparse X becomes CSR, possibly with duplicate entries, if the model accepts it.
+
+    Parameters
+    ----------
+    model : estimator
+    X, *y : array-likes
+    first : bool
+        Whether these data set n_features_in_ and feature_names_in_; otherwise they must agree with them.
+    least : int
+        Minimum number of points.
+    numeric : bool
+        Whether y holds numbers instead of labels.
     """
-    # scikit-learn's validation takes as long as a small fit, or as it takes to learn twenty points of a stream.
+    # The shortcut: scikit-learn's validation takes as long as a small fit, or as learning twenty points of a stream.
     plain, labels = _plain(X, 2), [_plain(array, 1, not numeric) for array in y]
     if plain is not None and len(plain) >= least:
-        agree = [array for array in labels if array is not None and len(array) == len(plain)]
-        known = first or (plain.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
-        if known and len(agree) == len(y):
+        matching = [array for array in labels if array is not None and len(array) == len(plain)]
+        has_features = first or (plain.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
+        if has_features and len(matching) == len(y):
             if first:
                 model.n_features_in_ = plain.shape[1]
                 model.__dict__.pop("feature_names_in_", None)
-            return plain, *agree
+            return plain, *matching
     if is_sparse(X):
         _reject_sparse(model)
         check_indices(X, "X")
@@ -216,15 +232,15 @@ def checked_data(
         _reject_mixed_labels(array)
     if not numeric:
         y = tuple(map(exact_labels, y))
-    wanted: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_min_samples": least, "reset": first}
-    if model._takes_sparse and not _is_precomputed(model):  # frames may hold sparse columns, too
-        wanted["accept_sparse"] = "csr"
-    found = validate_data(model, X, *y, **wanted, **({"y_numeric": True} if numeric else {}))
+    options: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_min_samples": least, "reset": first}
+    if model._takes_sparse and not _is_precomputed(model):  # data frames may hold sparse columns, too
+        options["accept_sparse"] = "csr"
+    found = validate_data(model, X, *y, **options, **({"y_numeric": True} if numeric else {}))
     return found if y else (found,)
 
 
 def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
-    """Finite weights ≥ 0, one a point, not all of them 0."""
+    """Return the sample weights: finite, ≥ 0, not all of them 0; 1 for each point if None is given."""
     if sample_weight is None:
         return filled(X.shape[0], 1.0)
     if not np.any(np.asarray(sample_weight)):
@@ -236,12 +252,12 @@ def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     return weight
 
 
-def kept_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
-    """Finite weights ≥ 0, not all of them 0; those below 0 take a point out as 0 does, for LIBSVM has it so."""
+def nonnegative_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
+    """Return the sample weights: finite, not all of them 0, and 0 for those below 0, as in LIBSVM."""
     if sample_weight is None:
         return filled(X.shape[0], 1.0)
     given = np.asarray(sample_weight)
-    if given.dtype.kind in "biuf" and (given <= 0).all():  # a NaN is not
+    if given.dtype.kind in "biuf" and (given <= 0).all():  # false if there is a NaN, which is refused below
         raise ProblemError(
             "sample_weight: Invalid input - all samples have zero or negative weights. Nothing is left to fit; give "
             "weights above 0"
@@ -253,38 +269,40 @@ def kept_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
 
 
 def _check_range(weight: NDArray) -> None:
-    """Refuse weights whose sums and squares overflow float64 or vanish."""
-    least, most = WEIGHT_RANGE
-    (wrong,) = np.nonzero((weight > 0) & ((weight < least) | (weight > most)))
+    """Raise `ProblemError` for weights whose sums and squares may overflow float64 or vanish."""
+    (wrong,) = np.nonzero((weight > 0) & ((weight < MIN_WEIGHT) | (weight > MAX_WEIGHT)))
     if len(wrong):
         raise ProblemError(
             f"sample_weight: row {wrong[0]} has the weight {weight[wrong[0]]:.6g}; weights above 0 must be between "
-            f"{least:.0e} and {most:.0e}: divide them all by one number and multiply C by it, or give 0 to leave a "
-            "point out"
+            f"{MIN_WEIGHT:.0e} and {MAX_WEIGHT:.0e}: divide them all by one number and multiply C by it, or give 0 to "
+            "leave a point out"
         )
 
 
-def are_things(X: Any) -> bool:
-    """Whether points are what only a kernel of one's own knows: text, sequences, graphs."""
+def are_objects(X: Any) -> bool:
+    """Whether X holds objects that only a callable kernel can compare: texts, sequences, graphs."""
     if is_sparse(X) or isinstance(X, np.ma.MaskedArray):
         return False
     try:
         array = np.asarray(X)
-    except ValueError:  # sequences of several lengths
+    except ValueError:  # sequences of different lengths
         return True
     return array.dtype.kind in "US" or (array.ndim == 1 and array.dtype.kind == "O") or _has_text(array)
 
 
 def _plain(array: Any, ndim: int, words: bool = False) -> NDArray | None:
-    """A float64 matrix, or a vector of numbers (or ``words``), all finite, contiguous; None if it is something else."""
+    """Return the array, contiguous, if it needs no validation, else None.
+
+    That is a finite float64 matrix, or a finite vector of numbers, or with ``words`` one of texts.
+    """
     if type(array) is not np.ndarray or array.ndim != ndim or not array.size:
         return None
     kind = array.dtype.kind
     if kind == "f":
-        fine = array.dtype == np.float64 and is_finite(array if ndim == 2 else np.ascontiguousarray(array))
+        is_plain = array.dtype == np.float64 and is_finite(array if ndim == 2 else np.ascontiguousarray(array))
     else:
-        fine = ndim == 1 and (kind in "iu" or (words and kind in "UO" and are_words(array)))
-    return np.ascontiguousarray(array) if fine else None
+        is_plain = ndim == 1 and (kind in "iu" or (words and kind in "UO" and are_words(array)))
+    return np.ascontiguousarray(array) if is_plain else None
 
 
 def _is_precomputed(model: Any) -> bool:
@@ -292,7 +310,7 @@ def _is_precomputed(model: Any) -> bool:
 
 
 def _reject_sparse(model: Any) -> None:
-    """From models that do not take sparse data, and where it is a matrix of kernel values."""
+    """Raise TypeError for sparse X if it is a kernel matrix or the model does not accept it."""
     if _is_precomputed(model):
         raise TypeError("Sparse precomputed kernels are not supported, and X is sparse; use X.toarray()")
     if not model._takes_sparse:
@@ -303,7 +321,7 @@ def _reject_sparse(model: Any) -> None:
 
 
 def _reject_unfit(X: Any) -> None:
-    """Masks, text, dates, ragged rows."""
+    """Raise `ProblemError` for X with masks, text, dates, or rows of different lengths."""
     if isinstance(X, np.ma.MaskedArray):
         raise ProblemError("X is a masked array; fill or drop the masked entries first")
     try:
@@ -330,7 +348,7 @@ def _has_text(array: NDArray) -> bool:
 
 
 def _has_dates(array: NDArray) -> bool:
-    """Whether there are dates, times, periods or durations, numpy's, pandas' or Python's."""
+    """Whether an array holds dates, times, periods or durations of NumPy, pandas or Python."""
     if array.dtype.kind in "Mm":
         return True
     return array.dtype.kind == "O" and any(
@@ -340,7 +358,7 @@ def _has_dates(array: NDArray) -> bool:
 
 
 def _in_which_columns(X: Any, array: NDArray, holds: Callable[[NDArray], bool]) -> str:
-    """Which columns of a table hold what is not wanted, if it is not all of them: by name where they have names."""
+    """Return text that names the columns for which ``holds`` is true; empty if X has no names and all columns do."""
     if array.ndim != 2 or array.dtype.kind != "O":
         return ""
     given = getattr(X, "columns", None)
@@ -348,12 +366,14 @@ def _in_which_columns(X: Any, array: NDArray, holds: Callable[[NDArray], bool]) 
     found = [name for k, name in enumerate(names) if holds(array[:, k])]
     if len(found) == len(names) and given is None:
         return ""
-    some = ", ".join(found[:MOST_NAMED]) + (f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else "")
+    some = ", ".join(found[:MAX_NAMED_COLUMNS]) + (
+        f" and {len(found) - MAX_NAMED_COLUMNS} more" if len(found) > MAX_NAMED_COLUMNS else ""
+    )
     return f" in column{'s' if len(found) > 1 else ''} {some}"
 
 
 def _reject_mixed_labels(y: Any) -> None:
-    """NumPy would turn [1, "a"] into ["1", "a"] without a word."""
+    """Raise `ProblemError` for labels that mix text and others: NumPy silently turns [1, "a"] into ["1", "a"]."""
     if isinstance(y, np.ma.MaskedArray):
         raise ProblemError("y is a masked array; fill or drop the masked entries first")
     if isinstance(y, (list, tuple)) or getattr(getattr(y, "dtype", None), "kind", "") == "O":
@@ -363,20 +383,22 @@ def _reject_mixed_labels(y: Any) -> None:
 
 
 def exact_labels(y: Any, name: str = "y") -> Any:
-    """The labels, nullable integers of pandas as plain ones; ProblemError where NumPy would make one label of two: it
-    turns integers that no integer dtype holds into floats, and drops NUL characters, without a word."""
+    """Return the labels, with pandas' nullable integers as plain ones; `ProblemError` if NumPy would merge two labels.
+
+    NumPy silently turns integers that no integer dtype holds into floats, and drops NUL characters at the end of text.
+    """
     dtype: Any = getattr(y, "dtype", None)
     if getattr(dtype, "kind", "") in "iu" and hasattr(dtype, "numpy_dtype") and not y.isna().any():
-        return y.to_numpy(dtype.numpy_dtype)  # scikit-learn would take floats
+        return y.to_numpy(dtype.numpy_dtype)  # scikit-learn would convert them to floats
     if isinstance(y, (list, tuple)):
         kind = np.asarray(y, dtype=None if _is_flat(y) else object).dtype.kind
         if kind == "U" and any(isinstance(label, str) and label.endswith("\0") for label in y):
             raise ProblemError(f"{name} holds text that ends in NUL characters, which NumPy drops; take them off")
-        whole = [int(label) for label in y if isinstance(label, (int, np.integer))] if kind == "f" else []
-        if any(float(label) != label for label in whole):
+        integers = [int(label) for label in y if isinstance(label, (int, np.integer))] if kind == "f" else []
+        if any(float(label) != label for label in integers):
             raise ProblemError(
-                f"{name} holds integers as large as {max(whole, key=abs)}, and no integer dtype holds all its labels; "
-                "as floats some would be equal: give text, [str(label) for label in y]"
+                f"{name} holds integers as large as {max(integers, key=abs)}, and no integer dtype holds all its "
+                "labels; as floats some would be equal: give text, [str(label) for label in y]"
             )
     return y
 

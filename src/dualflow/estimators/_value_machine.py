@@ -1,4 +1,4 @@
-"""What `SVR` and `LSSVR` share: one solution, read as a function whose values are numbers, and its file."""
+"""`ValueMachine`, the base class of the batch regressors: one solution, read as a function of X, and its file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sklearn.base import RegressorMixin
 from ..core.decision import feature_weights
 from ..core.gram import Gram
 from ..core.solution import Status
-from ._base import immutable, refused, set_by_fit
-from ._batch import BatchMachine, iterations_of, kept
+from ._base import immutable, set_by_fit, unavailable
+from ._batch import BatchMachine, iterations_of, without_round_off
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
 from ._verify import agree, round_off, stored
 
 __all__ = ["ValueMachine", "stored_values"]
 
-#: What a file holds beside the solution: dtype kinds and dimensions.
+#: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
 _STORED = {
     "support_": ("i", "support"),
     "n_support_": ("i", "one"),
@@ -29,7 +29,7 @@ _STORED = {
 
 
 def stored_values(arrays: Mapping[str, NDArray]) -> NDArray:
-    """The linear term of a file's problem, which holds the values that were fitted."""
+    """Return the linear term p of a file's problem, which contains the fitted y."""
     p = stored(dict(arrays), "p", "f", (None,))
     if not np.isfinite(p).all():
         raise ValueError("its array 'p' is not finite")
@@ -37,23 +37,23 @@ def stored_values(arrays: Mapping[str, NDArray]) -> NDArray:
 
 
 class ValueMachine(RegressorMixin, BatchMachine):
-    """Base of the batch estimators that regress."""
+    """Base class of the batch regressors."""
 
     intercept_: NDArray = set_by_fit()
-    offset_: ClassVar[Any] = refused("intercept_")
-    radius_: ClassVar[Any] = refused("intercept_")
-    #: What a centre of the support vectors' kernel takes from the expansion, which `intercept_` leaves to it.
+    offset_: ClassVar[Any] = unavailable("intercept_")
+    radius_: ClassVar[Any] = unavailable("intercept_")
+    #: The constant that the centre of the support vectors' kernel subtracts from the expansion; predictions add it.
     _constant: float = 0.0
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
-        """Set what the solution, over those rows of a Gram, is to the user."""
+        """Set the fitted attributes from the solution, whose points are these rows of the Gram."""
         (solution,) = self.solutions_
-        coefficients = kept(solution.coefficients)
-        (inside,) = coefficients.nonzero()
-        # Weights that sum to 0 do not see a centre, but for the digits it saves.
+        coefficients = without_round_off(solution.coefficients)
+        (support,) = coefficients.nonzero()
+        # A centre does not change an expansion whose weights sum to 0, except for the digits that it saves.
         moved = gram.is_translatable and solution.problem.reading.moves(solution.problem)
-        own = self._keep_support(gram, rows[inside], moved)
-        self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
+        own = self._keep_support(gram, rows[support], moved)
+        self.dual_coef_, self.n_support_ = coefficients[None, support], np.array([len(support)])
         self._keep_linear([feature_weights(solution.problem, solution.certificate)])
         self._constant = 0.0
         if own is not None and self._linear is not None:
@@ -65,7 +65,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
 
     def predict(self, X: ArrayLike) -> NDArray:
-        """Values, shape (n_new,)."""
+        """Return the predicted values of new points, shape (n_new,)."""
         return self._expanded(X)[:, 0] + (self.intercept_[0] + self._constant)
 
     @immutable
@@ -84,15 +84,15 @@ class ValueMachine(RegressorMixin, BatchMachine):
         return arrays | pack_attributes(self, _STORED) | {"p": problem.p}, facts
 
     def _unpack_values(self, arrays: dict[str, NDArray], facts: dict[str, Any], posed: Pose, per: int) -> None:
-        """`_unpack`, of ``per`` variables a point."""
+        """Set the fitted state from a file, as `_unpack`, for a dual with ``per`` variables a point."""
         gram, points = self._unpack_solutions(arrays, facts, posed, 1, per=per)
         self._read(gram, np.arange(gram.n))
         self.support_ = points[self.support_]
-        solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)
-        lost = 1e-9 * float(np.abs(self.dual_coef_).max(initial=0.0))
-        near = round_off(solution.problem, solution.alpha) + 1e-9 * float(np.abs(self.intercept_[0]))
-        tolerance = {"support_": 0.0, "n_support_": 0.0, "dual_coef_": lost, "intercept_": near}
-        for name, array in said.items():
+        solution, saved = self.solutions_[0], unpacked(_STORED, arrays, one=1)
+        tol_coef = 1e-9 * float(np.abs(self.dual_coef_).max(initial=0.0))
+        tol_bias = round_off(solution.problem, solution.alpha) + 1e-9 * float(np.abs(self.intercept_[0]))
+        tolerance = {"support_": 0.0, "n_support_": 0.0, "dual_coef_": tol_coef, "intercept_": tol_bias}
+        for name, array in saved.items():
             agree(name, array, getattr(self, name), tolerance[name])
             setattr(self, name, array)
         self._publish()

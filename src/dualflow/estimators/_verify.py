@@ -1,4 +1,4 @@
-"""What a file says, held against what it must be, and against what can be computed."""
+"""Checks of what a model file holds: dtypes and shapes of arrays, and agreement with what can be computed from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..online.remembering import Stream
 __all__ = [
     "agree",
     "check_center",
-    "check_one_world",
+    "check_point_identity",
     "check_stream",
     "known_classes",
     "round_off",
@@ -30,34 +30,39 @@ __all__ = [
 ]
 
 _EPS = float(np.finfo(float).eps)
-#: γ‖x − c‖² from which rounding of x − c shows in kernel values, and how many times that of the points' own mean.
-_FAR, _FARTHER = 1e18, 100.0
-#: What an engine may drift by, relatively: the relative gap that models are solved to.
+#: γ‖x − c‖² above which the rounding of x − c changes kernel values.
+_MAX_REACH = 1e18
+#: The largest γ‖x − c‖² that is accepted all the same, relative to that about the points' own mean.
+_MAX_REACH_RATIO = 100.0
+#: Relative drift allowed to the state of an online engine: the relative gap to which streams are solved.
 _DRIFT = 1e-6
 
 
 def stored(arrays: Mapping[str, NDArray], name: str, kinds: str, shape: tuple[int | None, ...]) -> NDArray:
-    """The array of a name, of one of the dtype ``kinds`` and of that shape (None: any), its numbers not NaN.
+    """Return the named array of a file; ValueError if it is missing, has another dtype or shape, or holds NaN.
 
-    "f" alone is float64, "i" alone int64.
+    ``kinds`` are the dtype kinds allowed, where "f" alone is float64 and "i" alone int64; None in ``shape`` allows any
+    length.
     """
     if name not in arrays:
         raise ValueError(f"it lacks the array {name!r}")
     array = arrays[name]
     fits = len(shape) == array.ndim and all(
-        want in (None, found) for want, found in zip(shape, array.shape, strict=False)
+        length in (None, found) for length, found in zip(shape, array.shape, strict=False)
     )
     if array.dtype.kind not in kinds or not fits or (kinds in ("f", "i") and array.dtype.itemsize != 8):
-        wanted = f"kind {kinds!r} and shape {shape}"
-        raise ValueError(f"its array {name!r} has dtype {array.dtype} and shape {array.shape}, not {wanted}")
+        expected = f"kind {kinds!r} and shape {shape}"
+        raise ValueError(f"its array {name!r} has dtype {array.dtype} and shape {array.shape}, not {expected}")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"its array {name!r} contains NaN")
     return array
 
 
 def sparse_points(arrays: Mapping[str, NDArray], n: int, width: Any) -> SparsePoints:
-    """The n points that ``gram.X.data``, ``.indices`` and ``.indptr`` hold; ValueError where they are none, or not in
-    the one form that points have."""
+    """Return the n sparse points in ``gram.X.data``, ``.indices`` and ``.indptr``; ValueError if these are not valid.
+
+    Sparse points have one form: no stored zeros, ascending indices in each row, and the smallest index dtype.
+    """
     data, indptr = stored(arrays, "gram.X.data", "f", (None,)), arrays["gram.X.indptr"]
     indices = arrays["gram.X.indices"]
     fits = indices.shape == data.shape and indptr.shape == (n + 1,) and {indices.dtype.kind, indptr.dtype.kind} == {"i"}
@@ -78,14 +83,14 @@ def sparse_points(arrays: Mapping[str, NDArray], n: int, width: Any) -> SparsePo
 
 
 def round_off(problem: DualProblem, alpha: NDArray) -> float:
-    """What two honest computations of a gradient may differ by, on different machines, say."""
+    """Return a bound on the difference of two correct computations of a gradient, for example on two machines."""
     weights = np.abs(alpha)
     size = float(np.abs(problem.p).max()) + float((problem.ridge * weights).max())
     return problem.n**0.5 * (1e3 * _EPS * size + entry_round_off(problem) * float(weights.sum()))
 
 
 def entry_round_off(problem: DualProblem) -> float:
-    """What they may differ by in an entry of Q."""
+    """Return a bound on the difference of two correct computations of an entry of Q."""
     gram = problem.gram
     if gram.kernel == "precomputed":
         largest = float(np.abs(gram.X).max())
@@ -94,38 +99,38 @@ def entry_round_off(problem: DualProblem) -> float:
     else:
         length = float(gram.squares.max())
         largest = length if gram.kernel == "linear" else (gram.gamma * length + abs(gram.coef0)) ** gram.degree
-    # The radial kernel is known to about ε·reach by its product form, which is not used beyond 1e9.
+    # The product form of the radial kernel has an error of about ε·reach; it is not used beyond a reach of 1e9.
     return 1e3 * _EPS * (1.0 + min(gram.reach, 1e9)) * problem.scale * (largest + problem.offset)
 
 
 def scale_loss(problem: DualProblem, certificate: Certificate) -> float:
-    """What they may differ by in αᵀQα, relatively: and so in all that is scaled by it."""
-    least = round_off(problem, certificate.alpha) * float(np.abs(certificate.alpha).sum())
-    return least / certificate.quadratic if certificate.quadratic > 0 else 0.0
+    """Return a bound on the relative difference of two computations of αᵀQα, and of all that is scaled by it."""
+    difference = round_off(problem, certificate.alpha) * float(np.abs(certificate.alpha).sum())
+    return difference / certificate.quadratic if certificate.quadratic > 0 else 0.0
 
 
-def agree(name: str, said: NDArray | float, computed: NDArray | float, tolerance: NDArray | float = 0.0) -> None:
-    """ValueError unless what a file says is what was computed, up to a tolerance that is absolute."""
-    if np.shape(said) != np.shape(computed) or not (np.abs(np.subtract(said, computed)) <= tolerance).all():
+def agree(name: str, saved: NDArray | float, computed: NDArray | float, tolerance: NDArray | float = 0.0) -> None:
+    """Raise ValueError unless a file's values equal the computed ones within an absolute tolerance."""
+    if np.shape(saved) != np.shape(computed) or not (np.abs(np.subtract(saved, computed)) <= tolerance).all():
         raise ValueError(f"its {name} contradicts what its points and its α say")
 
 
 def known_classes(classes: NDArray) -> NDArray:
-    """Two labels or more, in order; ValueError for others."""
+    """Return the classes of a file; ValueError unless they are two or more, ascending."""
     if len(classes) < 2 or not np.array_equal(np.unique(classes), classes):
         raise ValueError("its classes are not two or more, in order")
     return classes
 
 
 def check_center(X: NDArray, center: NDArray, gamma: float) -> None:
-    """ValueError where a centre is so far away that points would be rounded when it is subtracted from them."""
+    """Raise ValueError for a centre so far from the points that subtracting it would round them."""
     reach, own = (gamma * float(squared_lengths(X, c).max(initial=0.0)) for c in (center, mean_of(X)))
-    if not reach <= max(_FAR, _FARTHER * own):
+    if not reach <= max(_MAX_REACH, _MAX_REACH_RATIO * own):
         raise ValueError("its centre is too far from its points")
 
 
-def check_one_world(parts: Iterable[tuple[NDArray, NDArray, NDArray]]) -> None:
-    """ValueError unless points of one name, in whatever parts of a model, are one point and of one class."""
+def check_point_identity(parts: Iterable[tuple[NDArray, NDArray, NDArray]]) -> None:
+    """Raise ValueError unless points with the same id, in all parts of a model, are equal and of the same class."""
     ids, X, classes = (np.concatenate(some) for some in zip(*parts, strict=True))
     _, first, which = np.unique(ids, return_index=True, return_inverse=True)
     agree("points of one name", X, X[first][which])
@@ -133,8 +138,10 @@ def check_one_world(parts: Iterable[tuple[NDArray, NDArray, NDArray]]) -> None:
 
 
 def _check_multiplier(nu: float, problem: DualProblem, alpha: NDArray) -> None:
-    """ValueError where a model's own multiplier makes a worse dual bound of α than its certificate gives, by more than
-    a part of the objective: the model that was certified would be another than the one that predicts."""
+    """Raise ValueError if a stream's own multiplier ν gives a clearly worse dual bound of α than the certificate.
+
+    Then the bias by which the model predicts would belong to another model than the certified one.
+    """
     certificate = certify(problem, alpha)
     if (
         problem.e is None
@@ -146,38 +153,40 @@ def _check_multiplier(nu: float, problem: DualProblem, alpha: NDArray) -> None:
     h = problem.gradient(certificate.alpha)
     capped = float((problem.effective_upper * np.minimum(h - nu * problem.e, 0.0)).sum())
     bound = nu * problem.d + capped - 0.5 * float(certificate.alpha @ (h + problem.p))
-    # α that is optimal to a gap says where it is to the root of it.
+    # A gap determines α, and with it the multiplier, to the square root of the gap.
     part = (_DRIFT + min(1.0, certificate.relative_gap) ** 0.5) * abs(certificate.objective)
     slack = round_off(problem, alpha) * float(problem.effective_upper.sum())
     agree("multiplier", max(0.0, certificate.objective - certificate.gap - bound), 0.0, part + slack)
 
 
 def check_stream(stream: Stream) -> None:
-    """ValueError where what a stream knows of its points (coefficients, gradient, multiplier, columns, inverse) is not
-    so, beyond drift."""
+    """Raise ValueError if a stream's state contradicts its points by more than drift.
+
+    The state is its coefficients, gradient, multiplier, kernel columns and the inverse of its system.
+    """
     engine, matrix, unit, S = stream.engine, stream.matrix, stream.unit, stream.engine.margin
     if stream.n == 0:
         return
     gram, total = stream.gram, float(np.abs(engine.alpha).sum())
     if gram.center is not None:
         check_center(gram.X, gram.center, gram.gamma)
-    # With reserve, d may still be that of more points.
+    # With a reserve, d may still count points that were dropped.
     one, two = stream.model.total(1), stream.model.total(2)
     points = max(stream.n, round(engine.d / one)) if two > one else stream.n
     agree("d", engine.d, stream.model.total(points))
     bound = float(engine.u[np.isfinite(engine.u)].max(initial=0.0))
-    # Coefficients that went down to nothing leave the round-off of what they were.
+    # Coefficients that have become 0 leave round-off of their former size.
     agree("sum of coefficients", float(engine.e @ engine.alpha), engine.d, _DRIFT * total + 1e3 * _EPS * bound)
     problem = replace(stream.problem(), upper=np.full(len(engine.u), engine.u[0] / unit))
-    alpha, near = stream.alpha(), entry_round_off(problem)
+    alpha, entry_tol = stream.alpha(), entry_round_off(problem)
     price = float(np.abs(engine.p).max())
-    drift = (_DRIFT * float(engine.diag.max()) + near) * total + _DRIFT * (price + abs(engine.b))
+    drift = (_DRIFT * float(engine.diag.max()) + entry_tol) * total + _DRIFT * (price + abs(engine.b))
     agree("p", engine.p, stream.variables(stream.targets, gram.diag())[0], 1e3 * _EPS * price)
     agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, drift)
     _check_multiplier(-stream.bias / unit, problem, alpha)
     columns = engine.pool.rows[engine.member_slots[: len(S)], : engine.n]
-    agree("columns", columns, matrix.block(S, np.arange(engine.n)), near)
-    # The engine looks after one that was updated; one that was not it takes for right.
+    agree("columns", columns, matrix.block(S, np.arange(engine.n)), entry_tol)
+    # The engine checks an inverse that it has updated; one without updates is checked here.
     if len(S) and engine.updates == 0:
         A = np.zeros((len(S) + 1, len(S) + 1))
         A[0, 1:] = A[1:, 0] = engine.e[S]

@@ -1,6 +1,7 @@
-"""The support vector classifier of data in parts.
+"""`CascadeSVC`, the support vector classifier of data in parts.
 
-What `CascadeSVC` is given, as parts, and what is to be known of all of them together.
+`parts_given` splits or collects the parts, `DataSummary` holds what the fit must know of all parts together (classes,
+weights, kernel width), and `joint_support` joins the support vectors of the pairs of classes.
 """
 
 from __future__ import annotations
@@ -34,31 +35,39 @@ from ..driver.checkpoint import Checkpoint
 from ..driver.solve import ON_INTERRUPT, limited
 from ..exceptions import ProblemError
 from ..problems.classification import FINITE_COST
-from ._base import frozen, refused, set_by_fit
-from ._batch import kept, seeds_of
-from ._classifier import Joint, PairClassifier, constants_of, joined, pairs_of
+from ._base import frozen, set_by_fit, unavailable
+from ._batch import seeds_of, without_round_off
+from ._classifier import Joint, PairClassifier, constants_of, join_support, pairs_of
 from ._solving import jobs_of
-from ._validation import checked_data, class_weights, classes_with_weight, encode, exact_labels, kept_weight, several
+from ._validation import (
+    checked_data,
+    class_weights,
+    classes_with_weight,
+    encode,
+    exact_labels,
+    nonnegative_weight,
+    several,
+)
 
 __all__ = [
     "CascadeSVC",
-    "Whole",
+    "DataSummary",
     "cloned",
+    "joint_support",
     "parts_given",
-    "put_together",
     "state_without_client",
     "warn_unless_optimal",
 ]
 
 
 def cloned(model: Any) -> Any:
-    """What `sklearn.base.clone` is to return: with the same engine, for a client cannot be copied."""
+    """Return an unfitted copy for `sklearn.base.clone`, with the same engine, because a client cannot be copied."""
     given = model.get_params(deep=False)
     return type(model)(**{k: v if k == "engine" else clone(v, safe=False) for k, v in given.items()})
 
 
 def state_without_client(model: Any) -> dict[str, Any]:
-    """What is pickled: in the place of a client, which is of this process, the word for the one there is then."""
+    """Return the state for a pickle. A client belongs to this process; "dask" is stored instead, the current client."""
     state: dict[str, Any] = dict(PairClassifier.__getstate__(model))
     if not isinstance(state.get("engine"), (str, type(None))):
         state["engine"] = "dask"
@@ -66,7 +75,7 @@ def state_without_client(model: Any) -> dict[str, Any]:
 
 
 def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> list[Part]:
-    """X, y and weights as parts; features' names are set where there are any, their number later."""
+    """Return X, y and weights as parts, and set the model's feature names if X has them."""
     model.__dict__.pop("feature_names_in_", None)
     if is_parts(X):
         if y is not None or sample_weight is not None:
@@ -85,11 +94,12 @@ def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> li
         points: NDArray = X
     else:
         points, labels = checked_data(model, X, y, first=True, least=2)
-        weight = None if sample_weight is None else kept_weight(sample_weight, points)
+        weight = None if sample_weight is None else nonnegative_weight(sample_weight, points)
     return parts_of(points, labels, weight, int(model.partitions), model.partitioner, np.random.default_rng(seed))
 
 
 def _column(values: Any, n: int, name: str) -> NDArray:
+    """Return values of shape (n,) beside a memory map; `ProblemError` for another shape."""
     array = values if isinstance(values, np.memmap) else np.asarray(exact_labels(values, name))
     if array.shape != (n,):
         raise ProblemError(f"{name} has shape {array.shape}, X has {n} rows")
@@ -97,66 +107,74 @@ def _column(values: Any, n: int, name: str) -> NDArray:
 
 
 def signed(classes: int, i: int, j: int) -> tuple[int, int]:
-    """The classes of y = +1 and y = −1 of a pair."""
+    """Return the classes of y = +1 and y = −1 of a pair."""
     return (j, i) if classes == 2 else (i, j)
 
 
-def put_together(parts: list[Part], whole: Whole, found: list[Ended]) -> tuple[Joint, NDArray]:
-    """The support vectors of all pairs by class and then by row, with their coefficients; and the points themselves."""
+def joint_support(parts: list[Part], summary: DataSummary, found: list[Ended]) -> tuple[Joint, NDArray]:
+    """Return the support vectors of all pairs, by class and then by row, with their coefficients, and their points."""
     of_pairs, points = [], []
-    for (i, j), ended in zip(whole.pairs, found, strict=True):
-        weights, survivors = kept(ended.coefficients), ended.survivors
-        heavy = np.flatnonzero(weights)
-        numbers = numbered(parts, whole.sizes, survivors.part, survivors.row)[heavy]
-        positive, negative = signed(len(whole.classes), i, j)
-        codes = np.where(survivors.sign[heavy] > 0, positive, negative)
+    for (i, j), ended in zip(summary.pairs, found, strict=True):
+        weights, survivors = without_round_off(ended.coefficients), ended.survivors
+        support = np.flatnonzero(weights)
+        numbers = numbered(parts, summary.sizes, survivors.part, survivors.row)[support]
+        positive, negative = signed(len(summary.classes), i, j)
+        codes = np.where(survivors.sign[support] > 0, positive, negative)
         order = np.lexsort((numbers, codes))
-        of_pairs.append((numbers[order], codes[order], weights[heavy][order]))
-        points.append(survivors.X[heavy][order])
-    joint = joined(len(whole.classes), of_pairs, whole.columns)
+        of_pairs.append((numbers[order], codes[order], weights[support][order]))
+        points.append(survivors.X[support][order])
+    joint = join_support(len(summary.classes), of_pairs, summary.columns)
     return joint, np.concatenate(points)[joint.first]
 
 
 def warn_unless_optimal(found: list[Ended]) -> None:
-    """Say of the worst pair of classes that it ended above the tolerance."""
-    if short := [ended for ended in found if ended.status is not Status.OPTIMAL]:
-        worst = max(short, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
-        of = f" ({len(short)} of {len(found)} pairs of classes; the worst)" if len(found) > 1 else ""
-        gap = f"{worst.certificate.relative_gap:.3g}{of}"
+    """Warn of the worst pair of classes that ended above the tolerance, if any did."""
+    if above_tol := [ended for ended in found if ended.status is not Status.OPTIMAL]:
+        worst = max(above_tol, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
+        of_all = f" ({len(above_tol)} of {len(found)} pairs of classes; the worst)" if len(found) > 1 else ""
+        gap = f"{worst.certificate.relative_gap:.3g}{of_all}"
         warnings.warn(
             f"{worst.status.text} Certified relative gap over all parts {gap}.", ConvergenceWarning, stacklevel=3
         )
 
 
 def numbered(parts: list[Part], sizes: NDArray, part: NDArray, row: NDArray) -> NDArray:
-    """Rows of parts as rows of X; where there is no X, as if the parts followed one another."""
+    """Return the rows of X of some rows of parts; without an X, the parts count as concatenated."""
     numbers = (np.cumsum(sizes) - sizes)[part] + row
     for k, own in enumerate(parts):
         if isinstance(own, Rows):
-            mine = part == k
+            is_own = part == k
             rows = np.arange(own.rows.start, own.rows.stop) if isinstance(own.rows, slice) else own.rows
-            numbers[mine] = rows[row[mine]]
+            numbers[is_own] = rows[row[is_own]]
     return numbers
 
 
 @dataclass(frozen=True)
-class Whole:
-    """What all parts are together.
+class DataSummary:
+    """Statistics of all parts together.
 
     Attributes
     ----------
     n : int
-        Rows.
+        Number of rows.
     sizes : array of shape (n_parts,)
-    classes, class_weight, mass : array of shape (n_classes,)
-        Labels, what multiplies their C, and the sum of the weights of their rows.
+        Number of rows of each part.
+    classes : array of shape (n_classes,)
+        The class labels.
+    class_weight : array of shape (n_classes,)
+        The factor of C of each class.
+    mass : array of shape (n_classes,)
+        Sum of the weights of each class's rows.
     present : int array
         Indices of the classes that have rows of positive weight.
     gamma : float
+        The kernel width.
     center : array of shape (m,), or None
-        What is taken from all points.
-    mean, spread : array of shape (m,)
-        Of the features, and the sum of squared distances from it.
+        The point that is subtracted from all points.
+    mean : array of shape (m,)
+        Mean of the features.
+    spread : array of shape (m,)
+        Sum of squared differences from the mean.
     traces : list of array
         `Survey.trace` of each part.
     """
@@ -174,8 +192,8 @@ class Whole:
     traces: list[NDArray]
 
     @classmethod
-    def of(cls, model: Any, surveys: list[Survey]) -> Whole:
-        """From what was found in the parts, in their order; sets the model's number of features."""
+    def of(cls, model: Any, surveys: list[Survey]) -> DataSummary:
+        """Return the summary of the parts' surveys, in order; sets the model's number of features."""
         widths = {len(one.mean) for one in surveys}
         if len(widths) > 1:
             raise ProblemError(f"X: parts have {sorted(widths)} features; all must have the same")
@@ -187,7 +205,7 @@ class Whole:
         kinds = {one.classes.dtype.kind for one in filled}
         if len(kinds & set("biuf")) and len(kinds - set("biuf")):
             raise ProblemError("y: some parts hold numbers, others do not; give labels of one type")
-        # Three times each, lest scikit-learn takes many classes for a number of its own each.
+        # Each label three times: with as many classes as labels scikit-learn would take y for numbers of a regression.
         classes, code = encode(np.repeat(np.concatenate([one.classes for one in filled]), 3))
         several(classes, "y")
         counts, weighty, mass = (
@@ -216,23 +234,23 @@ class Whole:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The pairs of classes that are solved: of both there are rows of positive weight."""
-        there = set(self.present.tolist())
-        return [pair for pair in pairs_of(len(self.classes)) if there.issuperset(pair)]
+        """The pairs of classes that are solved: those of which both classes have rows of positive weight."""
+        present = set(self.present.tolist())
+        return [pair for pair in pairs_of(len(self.classes)) if present.issuperset(pair)]
 
     @property
     def columns(self) -> list[int]:
-        """Which of all pairs these are."""
+        """The indices of the solved pairs among all pairs."""
         number = {pair: k for k, pair in enumerate(pairs_of(len(self.classes)))}
         return [number[pair] for pair in self.pairs]
 
-    def among_all(self, values: Sequence[Any], rest: NDArray) -> NDArray:
-        """Numbers of the pairs that are solved, in the place of ``rest`` for all pairs."""
+    def spread_to_all_pairs(self, values: Sequence[Any], rest: NDArray) -> NDArray:
+        """Write the values of the solved pairs into ``rest``, which has an entry for each of all pairs; return it."""
         rest[self.columns] = values
         return rest
 
     def model(self, parameters: Any, i: int, j: int) -> Model:
-        """The problem of a pair; of two classes the second is y = +1, of more the first of the pair."""
+        """Return the model of a pair, in which y = +1 is the second of two classes, or the first class among more."""
         positive, negative = signed(len(self.classes), i, j)
         return Model(
             classes=self.classes,
@@ -250,13 +268,13 @@ class Whole:
         )
 
     def mass_of(self, model: Any, i: int, j: int) -> float:
-        """What the multipliers of a pair's rows sum to at most."""
+        """Return an upper bound on the sum of the multipliers of a pair's rows."""
         if model.loss == "squared_hinge":
             return 1.0
         return float(model.C * (self.class_weight[[i, j]] @ self.mass[[i, j]]))
 
     def digest(self) -> dict[str, Any]:
-        """What tells these data from others."""
+        """Return values that identify the data, for a checkpoint."""
         return {
             "sizes": self.sizes.tolist(),
             "classes": [str(label) for label in self.classes],
@@ -264,13 +282,13 @@ class Whole:
             "mass": self.mass.tolist(),
             "mean": self.mean.tolist(),
             "spread": self.spread.tolist(),
-            # To digits that no machine's BLAS decides.
+            # Rounded to digits that are the same with every BLAS.
             "traces": [(trace.round(6) + 0.0).tolist() for trace in self.traces],
         }
 
 
 def _moments(surveys: list[Survey]) -> tuple[NDArray, NDArray]:
-    """Mean of all rows, and the sum of their squared distances from it, each feature its own (Chan, Golub, LeVeque)."""
+    """Return mean and sum of squared differences from it of each feature over all parts (Chan, Golub, LeVeque)."""
     n, mean, spread = 0, np.zeros_like(surveys[0].mean), np.zeros_like(surveys[0].mean)
     for one in surveys:
         total = n + one.n
@@ -281,89 +299,93 @@ def _moments(surveys: list[Survey]) -> tuple[NDArray, NDArray]:
 
 
 def _gamma(model: Any, mean: NDArray, spread: NDArray, n: int) -> float:
-    """γ as `Gram` has it, "scale" by the variance of all entries."""
+    """Return γ by the rules of `Gram`; "scale" uses the variance of all entries of all parts."""
     if model.kernel == "linear":
         return 1.0
     if isinstance(model.gamma, str) and model.gamma == "scale":
-        # All entries together: the features' own variances, and that of their means.
+        # The variance of all entries is the mean of the features' variances plus the variance of their means.
         variance = float(np.mean(spread) / n + mean.var())
-        # Of ± its root the variance is this, and checks are made in one place.
+        # `check_gamma` takes points: two rows of ± the deviation have this variance.
         return check_gamma("scale", np.full((2, len(mean)), np.sqrt(variance)) * np.array([[-1.0], [1.0]]))
     return check_gamma(model.gamma, np.zeros((1, len(mean))))
 
 
 def _class_weights(given: Any, classes: NDArray, counts: NDArray) -> NDArray:
+    """Return the factor of C of each class; ``counts`` are the numbers of its rows, for "balanced"."""
     if isinstance(given, str) and given == "balanced":
         return counts.sum() / (len(classes) * counts)
     return class_weights(given, classes, classes)
 
 
 class CascadeSVC(PairClassifier):
-    """Support vector classifier of data in parts, which need not be in one place, with a certificate over all of them.
+    """Support vector classifier of data in parts, which may be on several machines, with a certificate over all parts.
 
-    Every part solves its own dual; its support vectors travel, and are solved together; every part holds its rows
-    against what came of it, and sends those that violate a condition, which join in the next round. What the rows add
-    to the dual bound is summed, so that the certified gap is that of all rows together, in float64, as `certify`
-    computes it where they are in one place. The rounds end when it is within ``tol``.
+    Each part solves its own dual, and sends its support vectors, which are solved together. Each part then checks its
+    rows against this solution, and sends rows that violate their KKT condition, which join in the next round. The rows'
+    contributions to the dual bound are summed, so the certified gap is that of all rows together, in float64, as
+    `certify` would compute it for data in one place. The rounds end when the gap is within ``tol``.
 
     Parameters
     ----------
     C, loss, gamma, degree, coef0, fit_intercept, decision_function_shape, break_ties, predict_dtype
-        As in `SVC`, with a finite C; ``gamma="scale"`` is that of all parts together.
+        As in `SVC`, with a finite C; ``gamma="scale"`` is computed from all parts together.
     kernel : {"rbf", "linear", "poly"}, default="rbf"
-        A kernel that is positive semidefinite whatever the data ("poly" with a whole degree and coef0 ≥ 0): of others
-        no bound is known.
+        Kernel function. It must be positive semidefinite for all data ("poly" needs a whole degree and coef0 ≥ 0);
+        other kernels have no known bound over parts.
     engine : None, "joblib", "dask" or distributed.Client, default=None
-        Who works on the parts: this process, one after another; the processes of joblib, as ``n_jobs`` and
-        `joblib.parallel_config` say; or the workers of a dask cluster (``pip install 'dualflow[dask]'``), "dask" being
-        the client there is, which searches can copy. At the same seed and parts all give the same bits.
+        What works on the parts. None is this process, part by part. "joblib" is joblib's processes, as ``n_jobs`` and
+        `joblib.parallel_config` say. A client, or "dask" for the current one, is the workers of a dask cluster
+        (``pip install 'dualflow[dask]'``); searches can copy "dask". With the same seed and parts all engines give the
+        same bits.
     partitions : int, default=8
-        Parts that arrays and memory maps are split into.
+        Number of parts into which arrays and memory maps are split.
     partitioner : {"random", "clusters", "given"}, default="random"
-        Which rows make a part: as many of each class as chance deals; rows near each other, by k-means (Hsieh, Si and
-        Dhillon 2014); or rows that follow one another.
+        Which rows form a part: random rows, with each class spread evenly; rows near each other, by k-means (Hsieh, Si
+        and Dhillon 2014); or consecutive rows.
     max_invaders : int, optional
-        Rows that a part sends in a round at most, the worst. All parts together never send more than half of the
-        survivors, but for 64 each.
+        Maximum number of rows, the worst violators, that a part sends in a round. All parts together send at most half
+        as many rows as there are survivors, or 64 each if that is more.
     tol : float > 0, default=1e-3
         Certified relative gap at which the rounds end.
     max_steps : int, default=100
-        Rounds at most, for each pair of classes.
+        Maximum number of rounds for each pair of classes.
     time_limit : float, optional
-        Seconds for the whole fit: the model is that of the last round that was certified by then. Without one of each
-        pair of classes there is no model: a `FitError`.
+        Seconds for the whole fit. The model is that of the last certified round. If a pair of classes has none by then,
+        the fit raises `FitError`.
     class_weight : dict or "balanced", optional
-        Multiplies C, class by class.
+        Factors of C for each class.
     checkpoint : str, Path or Checkpoint, optional
-        File to save the survivors' numbers and multipliers to after each round, and to resume from if it exists; their
-        rows are read from the parts again. ``interval_s`` is not looked at.
+        File to which the survivors' numbers and multipliers are saved after each round, and from which the fit resumes
+        if it exists. Their rows are read from the parts again. ``interval_s`` has no effect.
     callback : callable, optional
-        Called with a `dualflow.cascade.Round` after each; a true return value ends that pair of classes.
+        Called with a `dualflow.cascade.Round` after each round. A true return value ends that pair of classes.
     on_interrupt : {"raise", "keep"}, default="raise"
-        Ctrl-C raises KeyboardInterrupt, and the estimator is left as it was; or the best rounds that were certified
-        become the model, with a warning, if there is one of each pair.
+        What Ctrl-C does. "raise" raises KeyboardInterrupt and leaves the estimator as it was. "keep" makes the best
+        certified rounds the model, with a warning, if each pair has one.
     random_state : int, RandomState or None, default=None
         Seed of the partitioner.
     n_jobs : int, optional
-        Processes of ``engine="joblib"``.
+        Number of processes of ``engine="joblib"``.
 
     Attributes
     ----------
     classes_, class_weight_ : array of shape (n_classes,)
+        The class labels, and the factor of C of each class.
     support_ : array of shape (n_SV,)
-        Rows of X that are support vectors, by class and then ascending; of parts, counted through them in their order.
+        Rows of X that are support vectors, by class and then ascending. For a list of parts, rows are counted through
+        the parts in their order.
     support_vectors_, n_support_, dual_coef_, intercept_
         As in `SVC`.
     certificates_ : list of Certificate
-        One a pair of classes, over all its rows in all parts; ``alpha`` is that of the survivors, all others' is 0.
+        One for each pair of classes, over all its rows in all parts; ``alpha`` holds the survivors, all others are 0.
     certificate_ : Certificate
-        The worst.
+        The worst of `certificates_`.
     statuses_ : list of Status
-        How each pair's cascade ended.
+        How the rounds of each pair ended.
     rounds_ : list of Round
-        What each round came to.
+        The record of each round.
     n_iter_ : array of shape (n_pairs,)
-        Rounds.
+        Number of rounds of each pair.
     fit_status_ : int
         0 if every pair reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -371,8 +393,8 @@ class CascadeSVC(PairClassifier):
 
     Notes
     -----
-    There is no `save`: a model's certificate is computed anew when it is loaded, from all of its data, which are in no
-    one place here. Pickle the model.
+    `save` is not available: loading a file computes the certificate from all data, which are not in one place here.
+    Pickle the model instead.
 
     Examples
     --------
@@ -399,7 +421,7 @@ class CascadeSVC(PairClassifier):
     }
 
     __sklearn_clone__, __getstate__ = cloned, state_without_client
-    solutions_ = refused("certificates_")
+    solutions_ = unavailable("certificates_")
     certificates_: list[Certificate] = set_by_fit()
     statuses_: list[Status] = set_by_fit()
     rounds_: list[Round] = set_by_fit()
@@ -461,13 +483,14 @@ class CascadeSVC(PairClassifier):
         Parameters
         ----------
         X : array of shape (n, n_features), numpy.memmap, dask array or dataframe, or list of parts
-            Finite numbers. A memory map stays in its file, which workers must be able to open by the same name; a dask
-            collection stays where it is, and is computed anew in each round unless it was persisted; parts are objects
-            with a ``load`` (`dualflow.cascade.Part`).
+            Finite numbers. A memory map stays in its file, which workers must be able to open by the same name. A dask
+            collection stays where it is, and is computed again in each round unless it was persisted. Parts are objects
+            with a method ``load`` (`dualflow.cascade.Part`).
         y : array of shape (n,)
-            Labels of at least two classes: of dask if X is, in the same chunks; None if X is a list of parts.
+            Labels of at least two classes. A dask collection with the same chunks if X is one; None if X is a list of
+            parts.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; 0 or less takes a point out. Of dask if X is.
+            Multiplies C, point by point. Points with a weight of 0 or less are left out. A dask collection if X is one.
 
         Returns
         -------
@@ -479,14 +502,14 @@ class CascadeSVC(PairClassifier):
         ProblemError
             Data or parameters are out of range, or the checkpoint belongs to another run.
         EngineError
-            Processes or cluster are lost; with a checkpoint, the next fit goes on from the last round.
+            The processes or the cluster are lost. With a checkpoint, the next fit resumes after the last round.
         FitError
             ``time_limit`` was over before a round of each pair of classes was certified.
 
         Warns
         -----
         ConvergenceWarning
-            A pair's rounds ended above ``tol``.
+            The rounds of a pair ended above ``tol``.
         """
         started = time.monotonic()
         with self._transaction():
@@ -498,29 +521,29 @@ class CascadeSVC(PairClassifier):
             engine = engine_of(self.engine, parts, self.n_jobs)
             try:
                 with limited(self._time_left(), "a round of each pair of classes was certified", self.time_limit):
-                    whole = Whole.of(self, engine.run(survey, [None] * len(parts), None))
-                    keeping = Keeping.of(self.checkpoint, pool_key(self, whole.digest(), len(parts), seed))
+                    summary = DataSummary.of(self, engine.run(survey, [None] * len(parts), None))
+                    keeping = Keeping.of(self.checkpoint, pool_key(self, summary.digest(), len(parts), seed))
                     rounds: list[Round] = []
 
-                    def told(row: Round) -> bool | None:
+                    def report(row: Round) -> bool | None:
                         rounds.append(row)
                         return None if self.callback is None else self.callback(row)
 
                     found: list[Ended] = []
-                    for k, (i, j) in enumerate(pairs := whole.pairs):
+                    for k, (i, j) in enumerate(pairs := summary.pairs):
                         interrupted = any(ended.status is Status.INTERRUPTED for ended in found)
                         cascade = Cascade(
                             engine=engine,
-                            model=whole.model(self, i, j),
+                            model=summary.model(self, i, j),
                             pair=k,
                             parts=len(parts),
-                            mass=whole.mass_of(self, i, j),
+                            mass=summary.mass_of(self, i, j),
                             tol=self.tol,
                             most=self.max_invaders,
                             max_steps=1 if interrupted else self.max_steps,
                             started=started,
                             deadline=self._deadline(started, len(pairs) - k),
-                            told=told,
+                            told=report,
                             save=keeping.saver(k),
                             keeps=self.on_interrupt == "keep",
                         )
@@ -530,41 +553,43 @@ class CascadeSVC(PairClassifier):
                         found.append(ended)
             finally:
                 engine.close()
-            self._read(whole, parts, found)
+            self._read(summary, parts, found)
             self.rounds_ = rounds
         warn_unless_optimal(found)
         return self
 
     def _deadline(self, started: float, waiting: int) -> float | None:
-        """When the next pair's time is over, of so many that wait: each has its share of what is left."""
+        """Return the time at which the next of ``waiting`` pairs must end; they share the time left equally."""
         if self.time_limit is None:
             return None
         now = time.monotonic()
         return now + max(0.0, started + self.time_limit - now) / waiting
 
-    def _read(self, whole: Whole, parts: list[Part], found: list[Ended]) -> None:
-        """Set what the pairs came to is to the user."""
-        joint, points = put_together(parts, whole, found)
-        self.classes_, self.class_weight_ = whole.classes, whole.class_weight
+    def _read(self, summary: DataSummary, parts: list[Part], found: list[Ended]) -> None:
+        """Set the fitted attributes from the results of the pairs."""
+        joint, points = joint_support(parts, summary, found)
+        self.classes_, self.class_weight_ = summary.classes, summary.class_weight
         self.support_, self.n_support_, self.support_vectors_ = joint.support, joint.n_support, points
         self._pair_coef, self.dual_coef_ = joint.pair_coef, joint.dual_coef
         self.certificates_ = [ended.certificate for ended in found]
         self.statuses_ = [ended.status for ended in found]
-        constants = constants_of(len(whole.classes), whole.present)
-        self.intercept_ = whole.among_all([ended.certificate.bias for ended in found], constants)
-        self.n_iter_ = whole.among_all([ended.steps for ended in found], np.zeros(len(constants), dtype=int))
+        constants = constants_of(len(summary.classes), summary.present)
+        self.intercept_ = summary.spread_to_all_pairs([ended.certificate.bias for ended in found], constants)
+        self.n_iter_ = summary.spread_to_all_pairs(
+            [ended.steps for ended in found], np.zeros(len(constants), dtype=int)
+        )
         self.fit_status_ = int(any(status is not Status.OPTIMAL for status in self.statuses_))
         self._support_gram, self._constants = None, 0.0
         if len(points):
-            gram = whole.model(self, *whole.pairs[0]).gram(points)
+            gram = summary.model(self, *summary.pairs[0]).gram(points)
             self._support_gram = KeptGram(gram)
             self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
         for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
             frozen(getattr(self, name))
 
     def save(self, path: Any) -> None:
-        """Not there: see Notes."""
+        """Raise `ProblemError`: the model cannot be saved, see Notes."""
         raise ProblemError(
-            "CascadeSVC cannot be saved: a file's certificate is computed anew when it is loaded, from all data, which "
-            "are in no one place here. Pickle the model"
+            "CascadeSVC cannot be saved: loading a file computes its certificate from all data, which are not in one "
+            "place here. Pickle the model"
         )

@@ -1,6 +1,7 @@
-"""The classifier that learns from a stream by invasion.
+"""`EcoSVC`, the classifier that learns from a stream by invasion, and its updates by blocks of points.
 
-Newcomers to a community of the hinge, met a block at a time: who wants in makes all who are there be solved anew.
+A block of new points is checked in one product: if a new point violates its KKT condition, all remembered points are
+solved again together with it (`BatchUpdates`).
 """
 
 from __future__ import annotations
@@ -22,97 +23,112 @@ from ..online.invasion import best_multiplier
 from ..online.newcomers import Equilibrium, Standing, equilibrium_of
 from ..online.stream import BLOCK, Community, are_distinct, meet_at_once
 from ..problems.classification import COST, hinge
-from ._base import read_when_asked
-from ._classifier import PairClassifier, joined
+from ._base import read_lazily
+from ._classifier import PairClassifier, join_support
 from ._ecology import Ecology
-from ._validation import checked_weight, classes_with_weight, codes_of, encode, exact_labels, same, several
-from ._verify import check_one_world, known_classes, stored
+from ._validation import (
+    check_same_classes,
+    checked_weight,
+    classes_with_weight,
+    codes_of,
+    encode,
+    exact_labels,
+    several,
+)
+from ._verify import check_point_identity, known_classes, stored
 
-__all__ = ["EcoSVC", "MeetsAtOnce"]
+__all__ = ["BatchUpdates", "EcoSVC"]
 
 
-#: How many newcomers who want in are sooner led in one by one, where no compiled call goes on from where others are.
-LEAD = 8
+#: Up to this many violating new points are added one by one along the path of the optimum, where the problem has no
+#: intercept and so no compiled call that starts from the current α. With more, solving again is faster.
+MAX_PATH_CANDIDATES = 8
 
 
-class MeetsAtOnce(Ecology):
-    """Base of those whose newcomers leave the others' bounds alone: who stays out leaves an equilibrium one.
+class BatchUpdates(Ecology):
+    """Base class of the ecologies in which a new point leaves the bounds of the others as they are.
 
-    Where one wants in, all who are there are solved by the compiled call that solves two classes for `SVC`, from where
-    they are: sooner done than leading in a single one. Without an intercept there is none, and few are led in. What
-    neither finds is left to invasion.
+    A new point that satisfies its KKT condition at α = 0 therefore leaves the equilibrium as it is. If one violates it,
+    all remembered points are solved again, from their current α, by the compiled call that solves two classes for
+    `SVC`, which is faster than adding even one point along the path. A problem without intercept has no such call: up
+    to `MAX_PATH_CANDIDATES` violators are added along the path. `Ecology` handles what neither of them solves.
     """
 
-    #: The community that was met last as newcomers find it, and what it was made of: a function of these, for speed.
+    #: A cache of the community last updated: what it depends on, and its state as an update needs it.
     _standing: tuple[tuple[Any, ...], Standing]
-    #: What the kernel was in the last call, which made the gradients.
+    #: The kernel's parameters in the last call, with which the stored gradients were computed.
     _kernel_then: tuple[Any, ...]
 
     def _begin(self, X: NDArray, count: int) -> None:
         if not self.__sklearn_is_fitted__():
-            self.__dict__.pop("_standing", None)  # of another stream
+            self.__dict__.pop("_standing", None)  # it belongs to another stream
         super()._begin(X, count)
         if self.__dict__.get("_kernel_then", self._kernel_now()) != self._kernel_now():
-            self._communities = [self._under_this_kernel(c) if len(c.X) else c for c in self._communities]
+            self._communities = [self._with_current_kernel(c) if len(c.X) else c for c in self._communities]
         self._kernel_then = self._kernel_now()
 
     def _kernel_now(self) -> tuple[Any, ...]:
-        kept = self._as_fitted
-        return kept.kernel, kept.degree, kept.coef0, self._sum_is_fixed()
+        """Return the current parameters that the stored gradients depend on."""
+        params = self._as_fitted
+        return params.kernel, params.degree, params.coef0, self._sum_is_fixed()
 
-    def _under_this_kernel(self, c: Community) -> Community:
-        """A community whose equilibrium is another kernel's."""
+    def _with_current_kernel(self, c: Community) -> Community:
+        """Return a community at the equilibrium of the current kernel, if that changed since the last call."""
         c = replace(c, h=self._pose(c.X, c.sign, c.cap, c.seen).gradient(c.alpha))
         found = None
-        if self._meets_at_once():
-            found = self._meet_at_once(c, c.X[:0], c.sign[:0], c.cap[:0], c.ids[:0])
+        if self._takes_batch_updates():
+            found = self._batch_update(c, c.X[:0], c.sign[:0], c.cap[:0], c.ids[:0])
         return c if found is None else found
 
-    def _meet(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
-        if not self._meets_at_once():
-            return super()._meet(c, X, sign, cap, ids)
+    def _learn_block(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
+        if not self._takes_batch_updates():
+            return super()._learn_block(c, X, sign, cap, ids)
         for start in range(0, len(X), BLOCK):
             part = slice(start, start + BLOCK)
-            newcomers = X[part], sign[part], cap[part], ids[part]
-            found = self._meet_at_once(c, *newcomers)
-            c = super()._meet(c, *newcomers) if found is None else found
+            batch = X[part], sign[part], cap[part], ids[part]
+            found = self._batch_update(c, *batch)
+            c = super()._learn_block(c, *batch) if found is None else found
         return c
 
-    def _meets_at_once(self) -> bool:
+    def _takes_batch_updates(self) -> bool:
+        """Whether blocks are checked in one batch: for a named kernel and exact equilibria."""
         return not callable(self._as_fitted.kernel) and self.reequilibrate == "working-set"
 
-    def _meet_at_once(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community | None:
+    def _batch_update(self, c: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community | None:
+        """Return the community after a block of new points; None if it must be learned point by point."""
         return meet_at_once(
             c,
             X,
             sign,
             cap,
             ids,
-            standing=self._standing_of,
-            optimum=self._optimum,
-            lead=0 if self._sum_is_fixed() else LEAD,
-            reserve=self._room,
+            standing=self._standing_for,
+            optimum=self._solve_remembered,
+            lead=0 if self._sum_is_fixed() else MAX_PATH_CANDIDATES,
+            reserve=self._reserve_size,
             n_init=self._first_points(),
         )
 
-    def _standing_of(self, c: Community) -> Standing:
-        """A community as newcomers find it."""
+    def _standing_for(self, c: Community) -> Standing:
+        """Return the state of a community as an update needs it, from the cache if that is current."""
         facts = (*self._kernel_now(), self.tol)
-        known, at = self.__dict__.get("_standing", (None, None))
-        if at is None or known != facts or at.alpha is not c.alpha:
-            same = at is not None and known[:-1] == facts[:-1]  # what is known of a kernel need not be asked again
-            gram = KeptGram.of(at.gram, c.X) if same else self._kernel_of(c.X)
-            at = Standing(gram, c.sign, c.cap, c.alpha, c.h, **self._rests())
-            self._standing = facts, at
-        return at
+        known, state = self.__dict__.get("_standing", (None, None))
+        if state is None or known != facts or state.alpha is not c.alpha:
+            is_same_kernel = state is not None and known[:-1] == facts[:-1]
+            gram = KeptGram.of(state.gram, c.X) if is_same_kernel else self._kernel_of(c.X)
+            state = Standing(gram, c.sign, c.cap, c.alpha, c.h, **self._equilibrium_rule())
+            self._standing = facts, state
+        return state
 
-    def _rests(self) -> dict[str, Any]:
-        """What an equilibrium is."""
+    def _equilibrium_rule(self) -> dict[str, Any]:
+        """Return the arguments that say what counts as an equilibrium: the constraint on Σσα, and the tolerance."""
         return {"bordered": self._sum_is_fixed(), "enough": 0.1 * self.tol}
 
-    def _optimum(self, c: Community) -> Equilibrium | None:
-        """Of all who are there, by one compiled call or a run; None where many are the same, whose weights are found
-        together by invasion, or nobody can say that it is one."""
+    def _solve_remembered(self, c: Community) -> Equilibrium | None:
+        """Return the equilibrium of all remembered points, by one compiled call or a run.
+
+        None if it cannot be certified, or if points occur more than once: `Ecology` then distributes their weights.
+        """
         gram = self._kernel_of(c.X)
         negative, positive = np.flatnonzero(c.sign < 0), np.flatnonzero(c.sign > 0)
         if not (gram.is_psd_by_kernel and np.isfinite(c.cap).all() and len(negative) and len(positive)):
@@ -127,20 +143,20 @@ class MeetsAtOnce(Ecology):
                 alpha = np.empty(len(order))
                 alpha[order] = pair.point
                 sums = pair.sums
-        if alpha is None:  # from nothing: a run that begins elsewhere looks at all first, which takes what it saves
+        if alpha is None:  # from 0: a run from another start computes all gradients first, which costs what it saves
             alpha = self._equilibrate(self._pose(c.X, c.sign, c.cap, c.seen), np.zeros(len(c.X)))
         if sums is None:
             h = c.sign * gram.matvec(c.sign * alpha) - 1.0
         else:
             h = np.empty(len(order))
             h[order] = c.sign[order] * sums - 1.0
-        return equilibrium_of(alpha, h, c.sign, c.cap, float(gram.diag().max()), **self._rests())
+        return equilibrium_of(alpha, h, c.sign, c.cap, float(gram.diag().max()), **self._equilibrium_rule())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_standing"}  # as `_pack`
+        return {name: value for name, value in super().__getstate__().items() if name != "_standing"}  # only a cache
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        self.__dict__.pop("_standing", None)  # it is made again, to the same bits
+        self.__dict__.pop("_standing", None)  # only a cache, which is made again with the same bits
         return super()._pack()
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
@@ -148,54 +164,64 @@ class MeetsAtOnce(Ecology):
         self._kernel_then = self._kernel_now()
 
 
-#: What prediction needs of the communities; made when it is asked for, which takes as long as learning a point.
-SHOWN = ("support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_")
-READ = (*SHOWN, "_pair_coef", "_support_gram", "_constants")
+#: Public attributes that are computed from the communities on access: computing them takes as long as learning a point.
+PUBLIC_ATTRIBUTES = ("support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_")
+#: All attributes computed on access, in the order in which `EcoSVC._read_now` returns them.
+LAZY_ATTRIBUTES = (*PUBLIC_ATTRIBUTES, "_pair_coef", "_support_gram", "_constants")
 
 
-class EcoSVC(PairClassifier, MeetsAtOnce):
+class EcoSVC(PairClassifier, BatchUpdates):
     """Support vector classifier that learns from a stream and remembers its survivors (Howell's EcoSVM, 13-19).
 
-    A newcomer invades if t₀f(x₀) < 1 (17, 19; with the αᵢ that the published scripts leave out of the test); the
-    others then find a new equilibrium, and who loses its weight goes extinct. What is forgotten cannot come back:
-    unless ``reserve=np.inf`` the model depends on the order of the stream, and is the optimum over the points it
-    remembers, certified by `certificate_`. `certify` says how far it is from the optimum over all.
+    Survivors are the points with positive weight. A new point invades if t₀f(x₀) < 1 (17, 19; the test includes the
+    αᵢ, which the published scripts leave out). The other weights then move to a new equilibrium, and a point whose
+    weight becomes 0 is extinct. Forgotten points do not come back: unless ``reserve=np.inf`` the model depends on the
+    order of the stream. It is the optimum over the points it remembers, certified by `certificate_`; `certify` returns
+    its distance from the optimum over all points.
 
     Parameters
     ----------
     C : float > 0, default=1.0
-        As in `SVC`. ``np.inf`` is the hard margin (6-7): the first point that makes the remembered ones inseparable
-        raises `FitError`.
+        Weight of the loss, as in `SVC`. With ``np.inf``, the hard margin (6-7), the first point that makes the
+        remembered points inseparable raises `FitError`.
     kernel : {"linear", "poly", "rbf", "sigmoid"} or callable, default="rbf"
+        Kernel function, as in `SVC`.
     gamma : {"scale", "auto"} or float ≥ 0, default="scale"
-        "scale" is that of the first call of `partial_fit`, for good.
-    degree, coef0
-        As in `SVC`.
+        Kernel width, as in `SVC`. "scale" is computed from the points of the first call and stays fixed.
+    degree, coef0 : float, default=3, 0.0
+        Parameters of the kernels "poly" and "sigmoid", as in `SVC`.
     fit_intercept : bool, default=True
+        Whether the model has a bias.
     reequilibrate : {"working-set", "lotka-volterra"}, default="working-set"
-        How those present find their new equilibrium: exactly, or by the flow (16) to a relative gap of ``tol``.
+        How the remembered points reach their new equilibrium: exactly by the solver "working-set", or by the flow (16)
+        to a relative gap of ``tol``.
     n_init : int, optional
-        Nobody is forgotten before a pair of classes has met so many points: the first ones are solved as a batch
-        (Howell's N_s). By default 30, or one more than the features if that is more; less than the features warns.
+        Number of points of a pair of classes that are solved as a batch before any point is forgotten (Howell's N_s).
+        By default 30, or the number of features plus one if that is more. A value below the number of features warns.
     reserve : int or float ≥ 0, default=1.0
-        How many points nearest to the margin are remembered beside the survivors: an integer is a number, a float so
-        many times the survivors, for each pair. 0 is Howell's EcoSVM; ``np.inf`` forgets nobody and is exact.
+        How many points without weight a pair of classes remembers, those nearest to the margin: an integer is their
+        number, a float is relative to the number of survivors. 0 is Howell's EcoSVM; ``np.inf`` forgets no point and
+        makes the model exact.
     tol : float > 0, default=1e-6
-        Relative gap of an equilibrium by the flow, and above which an exact one warns.
+        Relative gap at which the flow ends, and above which an exact equilibrium warns.
     decision_function_shape, break_ties, predict_dtype
         As in `SVC`.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The class labels.
     survivors_, reserve_ : int arrays
-        Which points of the stream are remembered, counted from 0 over all calls: with weight, without.
-    n_seen_, n_invasions_, n_extinctions_ : int
-        Points met; points that got in, points that went (over all pairs). Invasions − extinctions = survivors.
+        Remembered points with weight, and without weight, as numbers in the stream from 0 over all calls.
+    n_seen_ : int
+        Number of points learned.
+    n_invasions_, n_extinctions_ : int
+        How often a point gained weight, and how often one lost it, over all pairs of classes. Their difference is the
+        number of survivors.
     solutions_, certificates_ : list of Solution, list of Certificate
-        Of the points remembered, one a pair of classes that met any; made when asked for.
+        One for each pair of classes that has points, over the points it remembers; made on access.
     solution_, certificate_ : Solution, Certificate
-        Two classes only.
+        The only solution of a model of two classes, and the worst certificate.
     support_ : array of shape (n_SV,)
         `survivors_`, by class and then ascending.
     support_vectors_, n_support_, dual_coef_, intercept_, n_features_in_, feature_names_in_
@@ -203,10 +229,10 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
 
     Notes
     -----
-    Memory: the survivors and the reserve of each pair, and while learning what a fit of these and of a block of 1024
-    new points takes. Parameters that are changed count from the next call on, ``gamma`` at the next `fit`, C for new
-    points.
-    While only one of a pair's classes has been met nobody has weight, and ``n_init`` points or the reserve stay.
+    Memory holds the survivors and the reserve of each pair; learning also needs what a fit of these and of a block of
+    1024 new points takes. Changed parameters count from the next call on, but ``gamma`` from the next `fit`, and C for
+    new points only. While a pair has points of one class only, no point has weight, and ``n_init`` points or the
+    reserve stay.
 
     Examples
     --------
@@ -217,9 +243,9 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
     """
 
     _rules = {"C": COST, "fit_intercept": Flag()}
-    _kept = (*MeetsAtOnce._kept, "C", "fit_intercept")
-    support_, support_vectors_, n_support_, dual_coef_, intercept_ = map(read_when_asked, SHOWN)
-    _pair_coef, _support_gram, _constants = map(read_when_asked, READ[5:])
+    _kept = (*BatchUpdates._kept, "C", "fit_intercept")
+    support_, support_vectors_, n_support_, dual_coef_, intercept_ = map(read_lazily, PUBLIC_ATTRIBUTES)
+    _pair_coef, _support_gram, _constants = map(read_lazily, LAZY_ATTRIBUTES[5:])
 
     def __init__(
         self,
@@ -253,10 +279,10 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
         self.predict_dtype = predict_dtype
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything and learn X as a stream, in its order; arguments and errors as in `partial_fit`."""
+        """Forget all points and learn X as a stream, in its order; arguments and errors are those of `partial_fit`."""
         with self._transaction():
             self._forget_everything()
-            self._learn(X, y, None, sample_weight, whole=True)
+            self._learn(X, y, None, sample_weight, is_fit=True)
         return self
 
     def partial_fit(
@@ -266,7 +292,7 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn more points, one or many.
+        """Learn one or more new points.
 
         Parameters
         ----------
@@ -275,9 +301,9 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
         y : array of shape (n,)
             Their labels, all among the classes.
         classes : array of shape (n_classes,), optional
-            All labels that will ever come; needed in the first call, the same or left out in later ones.
+            All labels that the stream will have. Required in the first call; in later ones the same, or left out.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; a point of weight 0 is counted and not looked at.
+            Multiplies C, point by point. A point of weight 0 is counted in ``n_seen_`` and otherwise ignored.
 
         Returns
         -------
@@ -287,8 +313,8 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
         Raises
         ------
         ProblemError
-            Data or parameters are out of range, or a label is not among the classes. Whatever is raised (Ctrl-C
-            included), the model stays as it was before the call.
+            Data or parameters are out of range, or a label is not among the classes. After any error, and after
+            Ctrl-C, the model is as it was before the call.
 
         Warns
         -----
@@ -298,23 +324,27 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
             An equilibrium was not reached to ``tol``.
         """
         with self._transaction():
-            self._learn(X, y, classes, sample_weight, whole=False)
+            self._learn(X, y, classes, sample_weight, is_fit=False)
         return self
 
     def certify(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Certificate | list[Certificate]:
-        """How far the model is from the optimum over all points it has met, which must be given again.
+        """Return how far the model is from the optimum over all points it has learned, which must be given again.
 
         Parameters
         ----------
-        X, y, sample_weight
-            Everything that was learned, in any order; kernel values are made a block at a time.
+        X : array of shape (n, n_features)
+            All points that were learned, in any order. Kernel values are computed block by block.
+        y : array of shape (n,)
+            Their labels.
+        sample_weight : array of shape (n,), optional
+            The weights with which they were learned.
 
         Returns
         -------
         Certificate, or list of Certificate
-            Of the whole problem; one a pair of classes if there are more than two.
+            The certificate of the problem of all points; with more than two classes, one for each pair.
 
         Raises
         ------
@@ -333,43 +363,46 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
     # --- learning --------------------------------------------------------------------------------
 
     def _learn(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None, whole: bool
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None, is_fit: bool
     ) -> None:
         self._take_parameters()
-        points, labels = self._check_batch(X, y, least=2 if whole else 1)
-        if whole:
+        points, labels = self._check_batch(X, y, least=2 if is_fit else 1)
+        if is_fit:
             self._set_classes(encode(labels)[0], "y")
         else:
             self._set_classes(classes, "classes")
         weight, codes = checked_weight(sample_weight, points), codes_of(labels, self.classes_)
-        if whole:
+        if is_fit:
             classes_with_weight(np.bincount(codes, weight > 0, minlength=len(self.classes_)), self.classes_)
         pairs = range(len(self._pairs))
         self._begin(points, len(pairs))
         ids, communities = self.n_seen_ + np.arange(len(points)), []
         for k in pairs:
             rows, sign = self._part_of_pair(codes, weight, k)
-            communities.append(self._meet(self._communities[k], points[rows], sign, self.C * weight[rows], ids[rows]))
+            communities.append(
+                self._learn_block(self._communities[k], points[rows], sign, self.C * weight[rows], ids[rows])
+            )
         self._communities, self.n_seen_ = communities, self.n_seen_ + len(points)
         self._read()
 
     def _set_classes(self, classes: ArrayLike | None, name: str) -> None:
+        """Set the classes in the first call, and check them in later ones; ``name`` is the argument in errors."""
         first = not self.__sklearn_is_fitted__()
         if classes is None:
             if first:
                 raise ProblemError("classes must be given in the first call of partial_fit: all labels that will come")
             return
         if not first and isinstance(classes, (list, tuple)) and list(classes) == self.classes_.tolist():
-            return  # the same labels, as Python has them: without a sort a call
+            return  # equal Python lists need no sort, which saves time in each call
         given = encode(np.asarray(exact_labels(classes, "classes")))[0]
         if first:
             several(given, name)
             self.classes_ = given
         else:
-            same(given, self.classes_)
+            check_same_classes(given, self.classes_)
 
     def _part_of_pair(self, codes: NDArray, weight: NDArray, k: int) -> tuple[NDArray | slice, NDArray]:
-        """Rows of a pair of classes, and their signs."""
+        """Return the rows of a pair of classes with positive weight, and their signs."""
         positive, negative = self._sides(k)
         rows: NDArray | slice = slice(None)
         if len(self.classes_) > 2 or not weight.all():
@@ -383,25 +416,26 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
         self._reading: dict[str, Any] = {}
 
     def _read_now(self) -> dict[str, Any]:
+        """Return all lazy attributes, computed from the communities."""
         parts, points = [], []
         for k, c in enumerate(self._communities):
             J, (positive, negative) = c.survivors, self._sides(k)
             parts.append((c.ids[J], np.where(c.sign[J] > 0, positive, negative), c.sign[J] * c.alpha[J]))
             points.append(c.X[J])
-        joint, X = joined(len(self.classes_), parts), np.concatenate(points)
+        joint, X = join_support(len(self.classes_), parts), np.concatenate(points)
         X = X[joint.first]
         gram, constants = KeptGram(self._kernel_of(X)) if len(X) else None, np.zeros(len(parts))
         if gram is not None:
             constants = np.array([gram.constant(weights) for weights in joint.pair_coef.T])
         intercept = np.array([self._bias(c) for c in self._communities]) - constants
         found = (joint.support, X, joint.n_support, joint.dual_coef, intercept, joint.pair_coef, gram, constants)
-        return dict(zip(READ, found, strict=True))
+        return dict(zip(LAZY_ATTRIBUTES, found, strict=True))
 
     def _sum_is_fixed(self) -> bool:
         return bool(self._as_fitted.fit_intercept)
 
     def _bias(self, c: Community) -> float:
-        """b = −ν of a community's equilibrium."""
+        """Return the bias b = −ν of a community's equilibrium."""
         return -best_multiplier(c.h, c.sign, c.cap, 0.0) if self._as_fitted.fit_intercept else 0.0
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
@@ -414,6 +448,6 @@ class EcoSVC(PairClassifier, MeetsAtOnce):
             raise ValueError(f"it has {len(facts['communities'])} pairs of its {len(self.classes_)} classes")
         super()._unpack(arrays, facts)
         positive = [(j, i) if len(self._pairs) == 1 else (i, j) for i, j in self._pairs]
-        check_one_world(
+        check_point_identity(
             (c.ids, c.X, np.where(c.sign > 0, *classes)) for c, classes in zip(self._communities, positive, strict=True)
         )

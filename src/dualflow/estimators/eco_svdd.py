@@ -1,4 +1,4 @@
-"""The data description that learns from a stream by invasion."""
+"""`EcoSVDD`, the data description that learns from a stream by invasion."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["EcoSVDD"]
 class EcoSVDD(Ball, Ecology):
     """Support vector data description of a stream that remembers its survivors (Howell's EcoSVDD, 23-31).
 
-    A newcomer invades if it lies outside the sphere, K₀₀ − K_kk − 2Σαᵢ(K₀ᵢ − K_kᵢ) > 0 with k a free survivor (28; the
+    A new point invades if it lies outside the sphere, K₀₀ − K_kk − 2Σαᵢ(K₀ᵢ − K_kᵢ) > 0 with k a free survivor (28; the
     published script lacks the factor 2). Where k(x, x) is constant that is FISVDD's rule, (30).
 
     Parameters
     ----------
     nu : float in (0, 1] or None, default=0.1
-        As in `SVDD`: bounds are 1/(νn) with n the points met so far. None is the hard ball, Howell's. A ν that is
-        raised beyond the share m/n of the points that are remembered is grown into: until then it is m/n.
+        As in `SVDD`: the bounds are 1/(νn), where n is the number of points learned so far. None is the hard ball,
+        Howell's. If ν is raised above m/n, where m points are remembered, m/n is used until enough points are learned.
     kernel, gamma, degree, coef0, reequilibrate, n_init, reserve, tol, predict_dtype
-        As in `EcoSVC`; the reserve holds the points farthest from the centre among those inside.
+        As in `EcoSVC`. The reserve holds the points inside the ball that are farthest from its centre.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class EcoSVDD(Ball, Ecology):
 
     Notes
     -----
-    Parameters that are changed count from the next call on, for the whole ball; ``gamma`` at the next `fit`.
+    Changed parameters count from the next call on, for all points; ``gamma`` from the next `fit`.
 
     Examples
     --------
@@ -80,20 +80,21 @@ class EcoSVDD(Ball, Ecology):
         self.predict_dtype = predict_dtype
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Forget everything and learn X as a stream, in its order; arguments and errors as in `partial_fit`."""
+        """Forget all points and learn X as a stream, in its order; arguments and errors are those of `partial_fit`."""
         with self._transaction():
             self._forget_everything()
             self._learn(X, least=2)
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Learn more points, one or many.
+        """Learn one or more new points.
 
         Parameters
         ----------
         X : array of shape (n, n_features)
             n ≥ 1 points.
         y : ignored
+            Present for scikit-learn's conventions.
 
         Returns
         -------
@@ -103,31 +104,48 @@ class EcoSVDD(Ball, Ecology):
         Raises
         ------
         ProblemError
-            Data or parameters are out of range. Whatever is raised (Ctrl-C included), the model stays as it was.
+            Data or parameters are out of range. After any error, and after Ctrl-C, the model is as it was.
         """
         with self._transaction():
             self._learn(X)
         return self
 
     def certify(self, X: ArrayLike) -> Certificate:
-        """How far the ball is from the optimum over all points it has met, given again; as in `EcoSVC`."""
+        """Return how far the ball is from the optimum over all points it has learned.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+            All points that were learned, in any order.
+
+        Returns
+        -------
+        Certificate
+            The certificate of the problem of all points.
+
+        Raises
+        ------
+        ProblemError
+            A survivor is not among the rows of X.
+        """
         self._check_fitted()
         (points,) = self._check_batch(X)
         return self._certify_all(0, points, np.ones(len(points)), np.ones(len(points)))
 
     def _learn(self, X: ArrayLike, least: int = 1) -> None:
+        """Learn a batch; the first one must have ``least`` points."""
         self._take_parameters()
         (points,) = self._check_batch(X, least=least)
         self._begin(points, 1)
         ones = np.ones(len(points))
         ids = self.n_seen_ + np.arange(len(points))
-        self._communities = [self._meet(self._communities[0], points, ones, ones, ids)]
+        self._communities = [self._learn_block(self._communities[0], points, ones, ones, ids)]
         self.n_seen_ += len(points)
         self._read()
 
     def _pose(self, X: NDArray, sign: NDArray, cap: NDArray, seen: int) -> DualProblem:
         nu = self._as_fitted.nu
-        if nu is not None and len(X):  # where it was raised beyond what is remembered, it is grown into
+        if nu is not None and len(X):  # a ν above the share of remembered points is not feasible yet
             nu = min(nu, float(cap.sum()) / seen)
         return problems.svdd(self._kernel_of(X), nu, sample_weight=cap, points=seen)
 

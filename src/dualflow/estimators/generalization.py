@@ -1,8 +1,9 @@
-"""What a support vector classifier's own geometry says of its error on new data.
+"""Estimate a support vector classifier's error on new data from its training data.
 
-What the geometry of one pair of classes says of the error on new data.
-
-How far a support vector is from what the margin vectors span (CP section 4).
+`generalization_report` computes the exact leave-one-out error, its bound by the number of support vectors, and an
+estimate by the span rule. `pair_report` does this for one pair of classes, with the norm, margin and radius of its
+model; `response_and_distance` computes the distances of support vectors from the span of the margin vectors (CP
+section 4).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from ..core.problem import DualProblem
 from ..driver.solve import limited
 from ..exceptions import ProblemError
 from ..online.leave_one_out import each_without
-from ._batch import kept
+from ._batch import without_round_off
 from ._classifier import constants_of
 from ._packing import joint_gram
-from ._solving import TOL, optimum
+from ._solving import LEFT_OUT_TOL, certified_optimum
 from ._validation import winners
 from .nu_svm import NuSVC
 from .svc import SVC
@@ -41,15 +42,16 @@ __all__ = [
 
 
 def balances(problem: DualProblem) -> bool:
-    """Whether the classes' weights must be equal, yᵀα = 0: what responds then is an affine hull, not a span."""
+    """Whether the problem has the constraint yᵀα = 0. The span of the margin vectors is then an affine hull."""
     return problem.e is not None and problem.d == 0
 
 
 def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> tuple[NDArray, NDArray]:
-    """γ_c by linear response and 2W_c by the distance, for c in ``which``, which holds S; both ascend.
+    """Return γ_c by linear response and 2W_c by the distance, for the variables c in ``which``.
 
-    Labels cancel: with θⱼ = −y_c yⱼβⱼ all is said in the kernel without signs. The affine hull is a span about the mean
-    of S; eigenvalues are kept from falling below round-off, so that duplicates are at distance 0 from each other.
+    ``which`` and the margin vectors S, a part of it, are ascending. Labels cancel: with θⱼ = −y_c yⱼβⱼ both quantities
+    are functions of the kernel matrix without signs. The affine hull is computed as a span about the mean of S.
+    Eigenvalues are raised to the level of round-off, so that equal points are at distance 0 from each other.
     """
     affine = balances(problem)
     diag, s = problem.diag()[which], len(S)
@@ -65,15 +67,15 @@ def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> t
         lengths = diag - 2.0 * B.mean(axis=0) + mean
         ones = np.full(s, 1.0 / s)
     size = float(np.trace(centred)) or 1.0
-    # The mean itself is no direction: it gets an eigenvalue of its own, which is taken out again.
+    # Centring makes `ones` a null vector: it gets the eigenvalue `size` here, whose part is subtracted from R again.
     eigenvalues, U = scipy.linalg.eigh(centred + size * np.outer(ones, ones) * s)
     floored = np.maximum(eigenvalues, 4 * s * np.finfo(float).eps * eigenvalues[-1])
     R = (U / floored) @ U.T - np.outer(ones, ones) * s / size
-    # Not by R: its entries are as large as the inverse of round-off.
+    # Computed without R, whose entries may be as large as the inverse of round-off.
     along = U.T @ columns
     gamma = lengths - np.einsum("ij,ij->j", along, along / floored[:, None])
     theta = U @ (along / floored[:, None]) + ones[:, None]
-    # A margin vector responds to the others alone: their weights are a column of R, and γ_c = 1/R_cc (CP eq. 11).
+    # For a margin vector, S is without it: the weights of the others are its column of R, and γ_c = 1/R_cc (CP eq. 11).
     inside = np.searchsorted(which, S)
     own = np.diag(R) if s > 1 or not affine else np.zeros(1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -83,22 +85,25 @@ def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> t
     return np.maximum(gamma, 0.0), np.where(np.isinf(gamma), np.inf, np.maximum(distance, 0.0))
 
 
-#: Most points for which the smallest ball is computed: it is quick up to here.
-CHEAP = 4096
+#: Number of points up to which the smallest ball is computed; beyond, its solve would dominate the report.
+MAX_POINTS_BALL = 4096
 
 
 @dataclass(frozen=True)
 class PairReport:
-    """One pair of classes: s support vectors of n points, in the order of ``support``.
+    """Report on one pair of classes with n points and s support vectors.
+
+    Arrays of shape (s,) are in the order of ``support``.
 
     Attributes
     ----------
     classes : tuple
         The classes of y = −1 and y = +1.
     n, n_margin, n_bounded : int
-        Points, and support vectors on the margin (0 < αᵢ < Cᵢ, CP's set S) and at their bound (E).
+        Number of points, of support vectors on the margin (0 < αᵢ < Cᵢ, CP's set S), and of support vectors at their
+        bound (E).
     support : array of shape (s,)
-        Their indices in the training data.
+        Indices of the support vectors in the training data.
     alpha : array of shape (s,)
         Dual variables αᵢ > 0 (squared hinge: aᵢ = μᵢ/(μᵀHμ)).
     squared_norm, alpha_sum, slack_sum : float
@@ -108,20 +113,20 @@ class PairReport:
     squared_radius, radius_margin : float or None
         R² of the smallest ball around the points in feature space, and R²‖w‖²/n; None for more than 4096 points.
     gamma : array of shape (s,)
-        γ_c, by linear response (CP eq. 13); ∞ where no other margin vector is left to respond.
+        γ_c, computed by linear response (CP eq. 13); ∞ if there is no other margin vector.
     twice_energy : array of shape (s,)
-        2W_c = ‖φ_c − Σ θⱼφⱼ‖², by the distance itself (CP eq. 21).
+        2W_c = ‖φ_c − Σ θⱼφⱼ‖², computed as a distance (CP eq. 21).
     first_segment : array of shape (s,)
         y_c f(x_c) − α_cγ_c, the margin of c after its removal if no other vector changes its set.
     loo_margin : array of shape (s,) or None
-        y_c f^{∖c}(x_c), exact: by a model trained without c. −∞ where c is its class's last point.
+        y_c f^{∖c}(x_c), the exact margin of c by the model trained without c; −∞ if c is the only point of its class.
     loo_relative_gap : array of shape (s,) or None
-        The certified relative gap of each of these models; 0 where there is none, as c is its class's last point.
+        The certified relative gap of each of these models; 0 if c is the only point of its class, which has no model.
     refits : int
-        How many of them took a solve of their own; the others are what the model's linear response says, certified by
-        a product from scratch.
+        Number of these models that were solved for. The others follow from the model by linear response, and are
+        certified by a product from scratch.
     relative_gap : float
-        The largest certified relative gap of all models behind this.
+        The largest certified relative gap of all models of this report.
     """
 
     classes: tuple[Any, Any]
@@ -149,7 +154,7 @@ class PairReport:
             "" if self.squared_radius is None else f", R² {self.squared_radius:.6g}, R²‖w‖²/n {self.radius_margin:.4g}"
         )
         finite = np.isfinite(self.gamma)
-        far = float(np.abs(self.gamma[finite] - self.twice_energy[finite]).max(initial=0.0))
+        difference = float(np.abs(self.gamma[finite] - self.twice_energy[finite]).max(initial=0.0))
         left_out = ""
         if self.loo_relative_gap is not None and len(self.loo_relative_gap):
             worst = f"{self.loo_relative_gap.max():.1e}"
@@ -160,7 +165,7 @@ class PairReport:
             f"  margin 1/‖w‖ {self.margin:.6g}{ball}\n"
             f"  ‖w‖² {self.squared_norm:.10g} = Σα {self.alpha_sum:.10g} − Σαξ {self.slack_sum:.10g} "
             f"(differs by {abs(self.squared_norm - self.alpha_sum + self.slack_sum):.1e})\n"
-            f"  γ_c = 2W_c to {far:.1e}; median γ_c {np.median(self.gamma) if len(self.gamma) else np.nan:.4g}"
+            f"  γ_c = 2W_c to {difference:.1e}; median γ_c {np.median(self.gamma) if len(self.gamma) else np.nan:.4g}"
             f"{left_out}"
         )
 
@@ -172,8 +177,21 @@ def pair_report(
     rows: NDArray,
     leave_one_out: bool,
 ) -> PairReport:
-    """The report of a problem and its optimum; ``rows`` are its points in the training data."""
-    weights = kept(coefficients(problem, certificate))
+    """Return the report of one problem and its optimum.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    certificate : Certificate
+        The certificate of its optimum.
+    classes : tuple
+        The labels of y = −1 and y = +1.
+    rows : int array of shape (n,)
+        Indices of the problem's points in the training data.
+    leave_one_out : bool
+        Whether to compute the exact leave-one-out margins.
+    """
+    weights = without_round_off(coefficients(problem, certificate))
     alpha = problem.sigma * weights
     support = np.flatnonzero(alpha)
     a, ridge = alpha[support], problem.ridge[support]
@@ -190,10 +208,10 @@ def pair_report(
         loo, loo_gap, refits = _left_out(problem, certificate, support)
         worst = max(worst, float(loo_gap.max(initial=0.0)))
     squared_radius = None
-    if problem.gram.n <= CHEAP:
-        # The ridge is one more dimension a point (squared hinge).
+    if problem.gram.n <= MAX_POINTS_BALL:
+        # The ridge of the squared hinge adds one dimension a point.
         ball = problems.svdd(problem.gram, sample_weight=problem.upper > 0, ridge=problem.ridge)
-        squared_radius = float(optimum(ball, None).radius or 0.0) ** 2
+        squared_radius = float(certified_optimum(ball, None).radius or 0.0) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         first_segment = np.where(np.isinf(gamma), -np.inf, margin_with_ridge - a * gamma)
         margin = float(1.0 / np.sqrt(np.float64(squared_norm)))
@@ -221,17 +239,20 @@ def pair_report(
 
 
 def _left_out(problem: DualProblem, certificate: Certificate, support: NDArray) -> tuple[NDArray, NDArray, int]:
-    """The margin y_c f(x_c) of each support vector by the model without it, the relative gap of that model, and how
-    many took a solve of their own."""
+    """Return each support vector's margin y_c f(x_c) by the model without it, that model's relative gap, and refits."""
     margins, gaps = np.full(len(support), -np.inf), np.zeros(len(support))
     others = np.ones(len(support), dtype=bool)
     if balances(problem):
         for sign in (-1.0, 1.0):
             (side,) = np.nonzero((problem.sigma == sign) & (problem.upper > 0))
             if len(side) == 1:
-                others &= support != side[0]  # its class's last point
-    asked, refits = np.flatnonzero(others), 0
-    for k, left in zip(asked, each_without(problem, certificate.alpha, support[asked], optimum, TOL), strict=True):
+                others &= support != side[0]  # without the only point of a class there is no model
+    computed, refits = np.flatnonzero(others), 0
+    for k, left in zip(
+        computed,
+        each_without(problem, certificate.alpha, support[computed], certified_optimum, LEFT_OUT_TOL),
+        strict=True,
+    ):
         value = left.expansion(left.weights()) + left.certificate.bias
         margins[k], gaps[k] = problem.sigma[left.point] * value, left.certificate.relative_gap
         refits += left.refitted
@@ -240,29 +261,29 @@ def _left_out(problem: DualProblem, certificate: Certificate, support: NDArray) 
 
 @dataclass(frozen=True)
 class GeneralizationReport:
-    """What `generalization_report` returns; ``print`` it.
+    """The result of `generalization_report`; ``print`` shows it as text.
 
     Attributes
     ----------
     n, n_support : int
-        Training points of positive weight, and those of them that are support vectors of any pair.
+        Number of training points of positive weight, and of those that are support vectors of any pair.
     loo_bound : float
-        n_support/n, an upper bound on `loo_error`.
+        n_support/n, an upper bound on ``loo_error``.
     loo_error : float or None
-        The part of the points misclassified by the model trained without them: exact.
+        The exact leave-one-out error: the share of points that the model trained without them misclassifies.
     first_segment_error : float
-        The same from each pair's `first_segment` margins: an estimate, at no refit.
+        An estimate of the same from each pair's ``first_segment`` margins, without any refit.
     pairs : tuple of PairReport
-        One a pair of classes, in the order of ``solutions_``.
+        One for each pair of classes, in the order of ``solutions_``.
     circuits : tuple of str
-        What the model's circuits themselves found (`Solution.raw_summary`); the report is of the optimum.
+        What the model's circuits found (`Solution.raw_summary`). The report itself is about the optimum.
 
     Examples
     --------
     >>> from dualflow import SVC, generalization_report
     >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]
     >>> report = generalization_report(SVC(kernel="linear", C=10).fit(X, y))
-    >>> report.loo_bound, report.loo_error  # what the support vectors say, and the exact one
+    >>> report.loo_bound, report.loo_error  # the bound by the support vectors, and the exact error
     (0.5, 0.0)
     """
 
@@ -288,15 +309,15 @@ class GeneralizationReport:
 def generalization_report(
     model: Any, X: ArrayLike | None = None, y: ArrayLike | None = None, *, leave_one_out: bool = True
 ) -> GeneralizationReport:
-    """Estimates of a classifier's error on new data, from its training data alone.
+    """Estimate a classifier's error on new data from its training data alone.
 
     Parameters
     ----------
     model : SVC, or an estimator with its parameters
-        Fitted; its ``solutions_`` hold the training points.
+        A fitted `SVC`, whose ``solutions_`` hold the training points; with X and y, any estimator with its parameters.
     X, y : arrays of shape (n, n_features) and (n,), optional
-        Training data for a model that keeps none, or other data: the report is then of an `SVC` with the model's
-        parameters fitted to them (unweighted). The model itself is left as it is.
+        Training data for a model that keeps none, or other data. The report is then about an `SVC` with the model's
+        parameters that is fitted to X and y without weights; the model itself is not changed.
     leave_one_out : bool, default=True
         Whether to compute the exact leave-one-out error, by unlearning each support vector.
 
@@ -307,36 +328,39 @@ def generalization_report(
     Raises
     ------
     ProblemError
-        The model is no support vector classifier, or its kernel is indefinite: then nothing can be certified.
+        The model is not a support vector classifier, or its kernel is indefinite, so that nothing can be certified.
 
     Notes
     -----
-    **Bound.** Taking out a point with α = 0 changes nothing, and it was classified right; so the leave-one-out error
-    is at most NSV/n, and the expected error of training on n − 1 points at most E[NSV]/n (Vapnik; blog section 2).
+    **Bound.** Leaving out a point with α = 0 does not change the model, which classifies that point correctly. So the
+    leave-one-out error is at most NSV/n, and the expected error of training on n − 1 points at most E[NSV]/n (Vapnik;
+    blog section 2).
 
-    **Exact.** Each support vector's margin by the model trained without it (same C, same kernel width). That model is
-    unlearned from the one there is, by linear response with its exchanges of sets (CP section 3), and certified by a
-    product of its own from scratch; what were not within 1e-9 would be solved for anew. The gap of each is in the
-    report. A point that was the last one of its class counts as an error. n = 1000 take about half a second, and
-    above 4000 points in a pair each model is a warm refit, which takes its time.
+    **Exact.** The margin of each support vector is computed by the model trained without it, with the same C and
+    kernel width. That model is unlearned from the fitted one, along the path of linear responses with its changes of
+    the sets (CP section 3), and certified by a product from scratch; a model whose certified relative gap exceeds 1e-9
+    is solved for instead. The report holds the gap of each model. The only point of a class counts as an error.
+    1000 points take about half a second. Above 4000 points in a pair each model is a warm refit, which takes longer.
 
     **Geometry.** With the margin vectors S, let β and β₀ minimise, and make stationary, over Δα_S and Δb
 
         2W_c = Q_cc + 2Σ_S Q_cjβⱼ + Σ_S βᵢQᵢⱼβⱼ + 2β₀(y_c + Σ_S yⱼβⱼ).
 
-    At the minimum y_c + Σ yⱼβⱼ = 0 and Q_jc + Σ Qⱼᵢβᵢ + yⱼβ₀ = 0; put in, what is left is Q_cc + Σ Q_cjβⱼ + y_cβ₀, and
-    that is γ_c (CP eq. 13). So γ_c = 2W_c, always, if W_c is CP's quadratic form at α_c = 1 without its linear term.
-    With θⱼ = −y_c yⱼβⱼ it is min ‖φ_c − Σθⱼφⱼ‖² over Σθⱼ = 1 (CP eq. 21): the squared distance to the *affine* hull of
-    the margin vectors; to their linear span only without intercept. For a margin vector c, S is without c, and
-    γ_c = 1/R_cc. Squared hinge: Q with its 1/(2C) and the bias in the kernel, every support vector a margin vector.
+    At the minimum y_c + Σ yⱼβⱼ = 0 and Q_jc + Σ Qⱼᵢβᵢ + yⱼβ₀ = 0. Substituting these leaves Q_cc + Σ Q_cjβⱼ + y_cβ₀,
+    which is γ_c (CP eq. 13). So γ_c = 2W_c, where W_c is CP's quadratic form at α_c = 1 without its linear term.
+    With θⱼ = −y_c yⱼβⱼ it is min ‖φ_c − Σθⱼφⱼ‖² over Σθⱼ = 1 (CP eq. 21): the squared distance from the *affine* hull
+    of the margin vectors, or, without intercept, from their linear span. For a margin vector c, S is without c, and
+    γ_c = 1/R_cc. For the squared hinge, Q includes 1/(2C) and the bias in the kernel, and every support vector is a
+    margin vector.
 
-    While no other vector leaves its set, unlearning c takes its margin from y_c f(x_c) to y_c f(x_c) − α_cγ_c, and
-    unlearning a margin vector raises the minimum of the dual f by ½γ_cα_c² (W_c α_c²): the first segment of CP's path,
-    the span rule of Vapnik and Chapelle. The sets do change, so it is an estimate.
+    While no other vector leaves its set, unlearning c changes its margin from y_c f(x_c) to y_c f(x_c) − α_cγ_c, and
+    unlearning a margin vector raises the minimum of the dual f by ½γ_cα_c² (W_c α_c²). This is the first segment of
+    CP's path, the span rule of Vapnik and Chapelle. It is an estimate, because the sets do change.
 
     **Norm.** Every support vector has yᵢf(xᵢ) = 1 − ξᵢ, and Σαᵢyᵢf(xᵢ) = ‖w‖² + bΣyᵢαᵢ with Σyᵢαᵢ = 0. Hence
-    ‖w‖² = Σαᵢ − Σαᵢξᵢ. The blog's ‖w‖² = Σα is the separable (hard-margin) case; with slacks it fails by Σαξ = ΣCξ. The
-    margin is then (Σα)^(−½), not (Σα)^(½). Squared hinge: ‖w‖² + b² on the left, ξᵢ = aᵢ/(2Cᵢ).
+    ‖w‖² = Σαᵢ − Σαᵢξᵢ. The blog's ‖w‖² = Σα is the separable (hard-margin) case; with slacks it is wrong by
+    Σαξ = ΣCξ. The margin is then (Σα)^(−½), not (Σα)^(½). For the squared hinge, the left side is ‖w‖² + b², and
+    ξᵢ = aᵢ/(2Cᵢ).
 
     **Radius and margin.** R²‖w‖²/n is Vapnik's criterion; it bounds expectations for hard margins only.
 
@@ -352,7 +376,7 @@ def generalization_report(
         raise ProblemError("X and y go together; give both, or neither for the model's own training data")
     if isinstance(model, NuSVC):
         raise ProblemError(
-            "model: the report is of a classifier with a C, which leaving points out does not change; a NuSVC with two "
+            "model: the report needs a classifier with a C, which leaving points out does not change; a NuSVC with two "
             "classes has the decision function of SVC(C=1/model.certificate_.level), give that one"
         )
     if X is not None and y is not None:
@@ -365,11 +389,11 @@ def generalization_report(
             "give an SVC, or X and y"
         )
     with limited(model.time_limit, "every model without a support vector was found"):
-        return _reported(model, leave_one_out)
+        return _report_fitted(model, leave_one_out)
 
 
-def _reported(model: SVC, leave_one_out: bool) -> GeneralizationReport:
-    """The report of a fitted model."""
+def _report_fitted(model: SVC, leave_one_out: bool) -> GeneralizationReport:
+    """Return the report of a fitted model."""
     solutions, rows = model.solutions_, model._rows
     if any(solution.certificate.gap is None for solution in solutions):
         raise ProblemError("model: its kernel is indefinite, so that nothing of it can be certified")
@@ -377,26 +401,27 @@ def _reported(model: SVC, leave_one_out: bool) -> GeneralizationReport:
     codes = np.zeros(len(points), dtype=np.intp)
     classes, present = len(model.classes_), model._present
     constants = constants_of(classes, np.arange(classes) if present is None else present)
-    first = np.tile(constants, (len(points), 1))
-    exact, pairs = first.copy(), []
+    first_segment = np.tile(constants, (len(points), 1))
+    exact, pairs = first_segment.copy(), []
     for k, (solution, column) in enumerate(zip(solutions, model._columns(), strict=True)):
         high, low = model._sides(k)
-        # Of several classes a vote is for the first of its pair; two alone have y = +1 for the second.
-        turn = -1.0 if classes > 2 and high > low else 1.0
+        # Votes of several classes take values positive for the first class of a pair; a model of the two classes that
+        # alone have weight has y = +1 for the second, so its values change sign.
+        sign = -1.0 if classes > 2 and high > low else 1.0
         place = np.searchsorted(points, rows[k])
-        problem, certificate = solution.problem, optimum(solution.problem, solution.alpha)
+        problem, certificate = solution.problem, certified_optimum(solution.problem, solution.alpha)
         codes[place] = np.where(problem.sigma > 0, high, low)
         names = model.classes_[low], model.classes_[high]
         pair = pair_report(problem, certificate, names, rows[k], leave_one_out)
         weights = np.zeros(len(points))
-        weights[place] = kept(coefficients(problem, certificate))
+        weights[place] = without_round_off(coefficients(problem, certificate))
         values = gram.matvec(weights) + certificate.bias
-        hit = np.searchsorted(points, pair.support)
+        support_rows = np.searchsorted(points, pair.support)
         signs = problem.sigma[np.searchsorted(rows[k], pair.support)]
-        first[:, column] = exact[:, column] = turn * values
-        first[hit, column] = turn * signs * pair.first_segment
+        first_segment[:, column] = exact[:, column] = sign * values
+        first_segment[support_rows, column] = sign * signs * pair.first_segment
         if pair.loo_margin is not None:
-            exact[hit, column] = turn * signs * pair.loo_margin
+            exact[support_rows, column] = sign * signs * pair.loo_margin
         pairs.append(pair)
     voting = len(model.classes_), model.break_ties
     n_support = len(np.unique(np.concatenate([pair.support for pair in pairs])))
@@ -405,7 +430,7 @@ def _reported(model: SVC, leave_one_out: bool) -> GeneralizationReport:
         n_support=n_support,
         loo_bound=n_support / len(points),
         loo_error=float(np.mean(winners(exact, *voting) != codes)) if leave_one_out else None,
-        first_segment_error=float(np.mean(winners(first, *voting) != codes)),
+        first_segment_error=float(np.mean(winners(first_segment, *voting) != codes)),
         pairs=tuple(pairs),
         circuits=model.raw_summaries_,
     )

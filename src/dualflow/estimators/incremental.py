@@ -1,8 +1,6 @@
-"""The classifier that learns and forgets a point at a time, exactly (Cauwenberghs & Poggio 2001).
+"""`IncrementalSVC`, `IncrementalSVDD` and `IncrementalSVR`, which learn and forget one point at a time, exactly.
 
-The data description that learns and forgets a point at a time, exactly.
-
-Regression that learns and forgets a point at a time, exactly.
+They follow the path of the optimum while a point is added or removed (Cauwenberghs & Poggio 2001, CP below).
 """
 
 from __future__ import annotations
@@ -20,35 +18,35 @@ from ..online.leave_one_out import LeaveOneOut, left_out
 from ..problems import Growing, GrowingBall, GrowingHinge, GrowingTube
 from ..problems.classification import FINITE_COST
 from ..problems.regression import TUBE
-from ._base import fitted, nearest, refused
-from ._classifier import Joint, PairClassifier, joined
+from ._base import fitted, nearest, unavailable
+from ._classifier import Joint, PairClassifier, join_support
 from ._incremental import IncrementalMachine
 from ._one_class import Ball, sphere
-from ._validation import codes_of, encode, exact_labels, same, several, shown
-from ._verify import check_one_world, known_classes, stored
+from ._validation import check_same_classes, codes_of, encode, exact_labels, label_text, several
+from ._verify import check_point_identity, known_classes, stored
 
 __all__ = ["IncrementalSVC", "IncrementalSVDD", "IncrementalSVR"]
 
 
 class IncrementalSVC(PairClassifier, IncrementalMachine):
-    """Support vector classifier that learns and forgets exactly, a point at a time.
+    """Support vector classifier that learns and forgets one point at a time, exactly.
 
-    After every `partial_fit` and every `forget` the model is the optimum of the C-SVM over the points it remembers,
-    whatever the order in which they came: what `SVC` with the same kernel width finds in one batch.
+    After each `partial_fit` and each `forget` the model is the optimum of the C-SVM over the points it remembers,
+    independent of their order: the same model that `SVC` with the same kernel width finds in one batch.
 
     Parameters
     ----------
     C : float > 0, default=1.0
-        As in `SVC`; finite.
+        Weight of the loss, as in `SVC`; it must be finite.
     kernel : {"linear", "poly", "rbf"} or callable, default="rbf"
-        Positive semidefinite. A callable is ``kernel(A, B) -> array of shape (len(A), len(B))``.
+        A positive semidefinite kernel. A callable ``kernel(A, B)`` returns an array of shape (len(A), len(B)).
     gamma : {"scale", "auto"} or float ≥ 0, default="scale"
-        "scale" is computed from the points of `fit`, or of the first `partial_fit`, and stays.
+        Kernel width. "scale" is computed from the points of `fit`, or of the first `partial_fit`, and stays fixed.
     degree, coef0 : float, default=3, 0.0
-        Of the kernel "poly".
+        Parameters of the kernel "poly".
     reserve : float > 0, optional
-        Of the points without weight remember only those with a margin yf − 1 below this (CP section 2.3). Less memory,
-        and no longer exact once a point that was let go would have come back. None remembers all.
+        Remember points without weight only if their margin yf − 1 is below this value (CP section 2.3). That saves
+        memory; the model is no longer exact once a dropped point would have gained weight. None remembers all points.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         As in `SVC`, for more than two classes.
     predict_dtype : {"float64", "float32"}, default="float64"
@@ -57,33 +55,36 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The class labels.
     ids_ : array of shape (n,)
-        Names of the points that are remembered.
+        Ids of the remembered points.
     next_id_ : int
-        The name that the next point gets by default.
+        The id that the next point gets by default.
     support_ : array of shape (n_SV,)
-        Names of the support vectors, by class and then ascending; `support_ids_` is another name for it.
+        Ids of the support vectors, by class and then ascending; `support_ids_` is another name for it.
     support_vectors_, n_support_, dual_coef_, intercept_, coef_
         As in `SVC`.
     solutions_, certificates_ : list of Solution, list of Certificate
-        Over all points that are remembered, one a pair of classes that has any; made when asked for.
+        One for each pair of classes that has points, over all remembered points; made on access.
     solution_, certificate_ : Solution, Certificate
-        Two classes only.
-    drift_, n_pivots_
-        How far the inverse ever was off where it was used, and how many breakpoints were passed.
+        The only solution of a model of two classes, and the worst certificate.
+    drift_ : float
+        Largest relative residual of the stored inverse where it was used.
+    n_pivots_ : int
+        Number of breakpoints of the path.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    Where α itself is unique (positive definite kernel, distinct points), forgetting gives the α of a model that never
-    saw the points, up to round-off. Where it is not (duplicates, linear kernels of low rank) decision function,
-    objective and margins are those, and α is one of the optimal ones.
+    Where α is unique (positive definite kernel, distinct points), forgetting points gives the α of a model that never
+    saw them, up to round-off. Where it is not (equal points, linear kernels of low rank), the decision function, the
+    objective and the margins are those of such a model, and α is one of several optimal ones.
 
-    Memory is that of the points, and one column of the kernel matrix for each point on the margin.
+    Memory holds the points, and one column of the kernel matrix for each point on the margin.
 
-    Of parameters that are changed ``reserve`` counts at the next `partial_fit`. With another C or kernel the points so
-    far would have another optimum: `partial_fit` raises ProblemError then, and `fit` begins anew.
+    A changed ``reserve`` counts from the next `partial_fit`. With another C or kernel the points learned so far would
+    have another optimum: `partial_fit` then raises ProblemError, and `fit` starts again.
 
     Examples
     --------
@@ -125,18 +126,24 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         return GrowingHinge(self._as_fitted.C)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Forget everything, and learn these points; their ids are 0, 1, 2, …
+        """Forget all points, and learn new ones, whose ids are 0, 1, 2, …
 
         Parameters
         ----------
         X : array of shape (n, n_features)
+            Finite numbers.
         y : array of shape (n,)
             Labels of at least two classes.
+
+        Returns
+        -------
+        IncrementalSVC
+            The estimator itself.
 
         Raises
         ------
         ProblemError
-            Data or parameters are out of range; the model is what it was.
+            Data or parameters are out of range. The model is then as it was.
         """
         with self._transaction():
             self._forget_everything()
@@ -150,21 +157,28 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, ids: ArrayLike | None = None
     ) -> Self:
-        """Learn more points, one after the other.
+        """Learn new points, one after the other.
 
         Parameters
         ----------
         X : array of shape (k, n_features)
+            Finite numbers.
         y : array of shape (k,)
+            Labels of the points.
         classes : array of shape (n_classes,), optional
-            All classes there will ever be; needed in the first call unless its y holds them all.
+            All labels that the stream will have. Required in the first call, unless its y holds them all.
         ids : integer array of shape (k,), optional
-            Names to forget the points by; `next_id_`, `next_id_` + 1, … by default.
+            Ids by which `forget` names the points; by default `next_id_`, `next_id_` + 1, …
+
+        Returns
+        -------
+        IncrementalSVC
+            The estimator itself.
 
         Raises
         ------
         ProblemError
-            Data, labels or ids are out of range; the model is what it was.
+            Data, labels or ids are out of range. The model is then as it was.
         """
         first = not self.__sklearn_is_fitted__()
         with self._transaction():
@@ -174,11 +188,11 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
                 self.classes_, self._declared = encode(labels)[0] if given is None else given, given is not None
                 if len(self.classes_) < 2:
                     raise ProblemError(
-                        f"the first y holds a single class, {shown(self.classes_[0])}: give all there will be as "
-                        "classes"
+                        f"the first y holds a single class, {label_text(self.classes_[0])}: give all labels that will "
+                        "come as classes"
                     )
             elif given is not None:
-                same(given, self.classes_)
+                check_same_classes(given, self.classes_)
             self._learn(points, codes_of(labels, self.classes_), ids, first)
         return self
 
@@ -191,27 +205,27 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             dealt.append((rows, np.where(targets[rows] == positive, 1.0, -1.0)))
         return dealt
 
-    def _owners(self, k: int) -> NDArray:
-        """The classes of the points of pair k."""
+    def _codes_of_pair(self, k: int) -> NDArray:
+        """Return the classes of the points of pair k."""
         return np.where(self._streams[k].targets > 0, *self._sides(k))
 
     def _collect(self) -> tuple[NDArray, NDArray, NDArray]:
-        parts = [(stream.ids, stream.gram.X, self._owners(k)) for k, stream in enumerate(self._streams)]
+        parts = [(stream.ids, stream.gram.X, self._codes_of_pair(k)) for k, stream in enumerate(self._streams)]
         ids, X, codes = (np.concatenate([part[k] for part in parts]) for k in range(3))
         ids, where = np.unique(ids, return_index=True)
         return ids, X[where], codes[where]
 
-    # --- reading -------------------------------------------------------------------------------
+    # --- fitted attributes ---------------------------------------------------------------------
 
     def _joint(self) -> tuple[Joint, NDArray]:
-        """The support vectors of all pairs, and their points."""
+        """Return the joint support vectors of all pairs, and their points."""
         parts, points = [], []
         for k, stream in enumerate(self._streams):
             weights = stream.coefficients
             (J,) = np.nonzero(weights)
-            parts.append((stream.ids[J], self._owners(k)[J], weights[J]))
+            parts.append((stream.ids[J], self._codes_of_pair(k)[J], weights[J]))
             points.append(stream.gram.X[J])
-        joint = joined(len(self.classes_), parts)
+        joint = join_support(len(self.classes_), parts)
         return joint, np.concatenate(points)[joint.first]
 
     def _support(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
@@ -224,7 +238,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
 
     @fitted
     def intercept_(self) -> NDArray:
-        """b of each pair of classes."""
+        """Bias of each pair of classes, shape (n_pairs,)."""
         return np.array([stream.bias - stream.moved for stream in self._streams])
 
     @fitted
@@ -233,7 +247,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         if self._as_fitted.kernel != "linear" or self._kernel_center is None:
             return super().coef_
         joint, X = self._joint()
-        weights: NDArray = joint.pair_coef.T @ (X - self._kernel_center)  # they sum to 0, but for their last digits
+        weights: NDArray = joint.pair_coef.T @ (X - self._kernel_center)  # Σ pair_coef = 0, so this saves digits only
         return weights
 
     @property
@@ -241,28 +255,35 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         return np.array([stream.moved for stream in self._streams])
 
     def suggest(self, X_pool: ArrayLike, k: int = 1) -> NDArray:
-        """Which k of some points to have labelled next: those nearest to the decision boundary (CP section 5).
+        """Return the k points of a pool to label next: those nearest to the decision boundary (CP section 5).
 
         Parameters
         ----------
         X_pool : array of shape (n_pool, n_features)
-        k : int
+            Points without labels.
+        k : int, default=1
+            Number of points to suggest.
 
         Returns
         -------
         integer array of shape (k,)
-            Rows of ``X_pool``, the nearest first, by |f(x)|; with several classes by the least of the pairs.
+            Rows of ``X_pool`` with the smallest |f(x)|, the smallest first; with several classes by the smallest of
+            all pairs.
         """
         return nearest(np.abs(self._pair_values(X_pool)).min(axis=1), k)
 
     def leave_one_out(self, method: str = "exact") -> LeaveOneOut:
-        """What the model without it says of every point that is remembered (CP section 3).
+        """Return the decision value of every remembered point by the model without it (CP section 3).
 
         Parameters
         ----------
-        method : {"exact", "first_segment"}
-            "exact" unlearns every support vector in turn (other points change nothing). "first_segment" takes all
-            other margin points to stay where they are: hardly any work, and an approximation.
+        method : {"exact", "first_segment"}, default="exact"
+            "exact" unlearns each support vector in turn (leaving out other points changes nothing). "first_segment"
+            assumes that all other points stay in their sets: a fast approximation.
+
+        Returns
+        -------
+        LeaveOneOut
 
         Raises
         ------
@@ -283,21 +304,21 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         self._declared = facts["declared"]
         super()._unpack(arrays, facts)
         positive = [(j, i) if len(self._pairs) == 1 else (i, j) for i, j in self._pairs]
-        check_one_world(
+        check_point_identity(
             (s.ids, s.gram.X, np.where(s.targets > 0, *classes))
             for s, classes in zip(self._streams, positive, strict=True)
         )
 
 
 class IncrementalSVDD(Ball, IncrementalMachine):
-    """Support vector data description that learns and forgets exactly, a point at a time (Howell eq. 21-24, CP).
+    """Support vector data description that learns and forgets one point at a time, exactly (Howell eq. 21-24, CP).
 
     Parameters
     ----------
     nu : float in (0, 1] or None, default=0.1
-        As in `SVDD`: at most this fraction of the points that are remembered lies outside. None is the hard ball.
+        Upper bound on the share of remembered points outside the ball, as in `SVDD`. None is the hard ball.
     kernel, gamma, degree, coef0, reserve, predict_dtype
-        As in `IncrementalSVC`; ``reserve`` counts in units of the squared distance to the sphere.
+        As in `IncrementalSVC`; ``reserve`` is in units of the squared distance to the sphere.
 
     Attributes
     ----------
@@ -310,8 +331,8 @@ class IncrementalSVDD(Ball, IncrementalMachine):
 
     Notes
     -----
-    With ν all bounds 1/(νn) shrink when a point comes. Followed is the same problem in α' = νnα: bounds stay at 1, and
-    the sum νn grows. Changed parameters are refused by `partial_fit` as in `IncrementalSVC`.
+    With a ν, each new point lowers all bounds 1/(νn). The path is therefore followed in α' = νnα, whose bounds stay 1
+    and whose sum νn grows. `partial_fit` refuses changed parameters, as in `IncrementalSVC`.
 
     Examples
     --------
@@ -346,14 +367,14 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         return GrowingBall(self._as_fitted.nu)
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Forget everything, and learn these points, shape (n, n_features); errors as `partial_fit`."""
+        """Forget all points, and learn the points X, shape (n, n_features); errors are those of `partial_fit`."""
         with self._transaction():
             self._forget_everything()
             self._absorb(X, None)
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None, ids: ArrayLike | None = None) -> Self:
-        """Learn more points, shape (k, n_features); ``ids`` and errors as in `IncrementalSVC.partial_fit`."""
+        """Learn new points X, shape (k, n_features); ``ids`` and errors are those of `IncrementalSVC.partial_fit`."""
         with self._transaction():
             self._absorb(X, ids)
         return self
@@ -362,16 +383,16 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         (points,) = self._check_batch(X)
         self._learn(points, np.ones(len(points)), ids, not self.__sklearn_is_fitted__())
 
-    # --- reading -------------------------------------------------------------------------------
+    # --- fitted attributes ---------------------------------------------------------------------
 
     def _ball(self) -> tuple[float, float]:
-        """αᵀKα and R²; no kernel value is needed for them."""
+        """Return αᵀKα and R², from the gradient and without kernel values."""
         (stream,) = self._streams
         alpha, engine = stream.coefficients, stream.engine
         if not alpha.any():
             raise ProblemError("all points are forgotten; there is no ball: learn some")
         (J,) = np.nonzero(alpha)
-        # g = 2Kα − k + b, in units.
+        # The engine's gradient is unit·(2Kα − diag K) + b.
         fields = (engine.g - engine.b) / stream.unit
         quadratic = float(alpha[J] @ (fields[J] + stream.gram.diag()[J])) / 2.0
         squared = (
@@ -385,14 +406,14 @@ class IncrementalSVDD(Ball, IncrementalMachine):
 
     @fitted
     def radius_(self) -> float:
-        """R, in feature space; no attribute once all points are forgotten."""
-        self._there_is("radius_")
+        """R, in feature space; `AttributeError` once all points are forgotten."""
+        self._check_has_points("radius_")
         return float(np.sqrt(self._ball()[1]))
 
     @fitted
     def offset_(self) -> float:
-        """−R² (less round-off, so that the sphere counts as inside): decision_function = score_samples − offset_."""
-        self._there_is("offset_")
+        """−R² less a slack for round-off: decision_function = score_samples − offset_; the sphere counts as inside."""
+        self._check_has_points("offset_")
         quadratic, squared = self._ball()
         return sphere(squared, self._streams[0].gram.diag(), quadratic)[1]
 
@@ -401,18 +422,19 @@ class IncrementalSVDD(Ball, IncrementalMachine):
             return self._streams[0].gram.self_kernel(X)
 
     def suggest(self, X_pool: ArrayLike, k: int = 1) -> NDArray:
-        """Rows of the k points of a pool that lie nearest to the sphere, the nearest first; as `IncrementalSVC`'s."""
+        """Return the rows of the k points of a pool nearest to the sphere, the nearest first."""
         return nearest(np.abs(self.decision_function(X_pool)), k)
 
 
 class IncrementalSVR(RegressorMixin, IncrementalMachine):
-    """ε-insensitive support vector regression that learns and forgets exactly, a point at a time.
+    """ε-insensitive support vector regression that learns and forgets one point at a time, exactly.
 
     Parameters
     ----------
     C : float > 0, default=1.0
+        Weight of the loss; it must be finite.
     epsilon : float ≥ 0, default=0.1
-        Half the width of the tube within which no loss is paid.
+        Half the width of the tube within which residuals have no loss, in units of y.
     kernel, gamma, degree, coef0, reserve, predict_dtype
         As in `IncrementalSVC`.
 
@@ -421,7 +443,7 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
     support_, support_vectors_, n_support_, dual_coef_, intercept_
         As in `IncrementalSVC`; dual_coef_ holds α − α*, in one row.
     solution_, solutions_, certificate_, certificates_
-        As in `IncrementalSVC`, of the dual in (α, α*).
+        As in `IncrementalSVC`, for the dual in (α, α*).
     ids_, next_id_, support_ids_, drift_, n_pivots_, n_features_in_, feature_names_in_
         As in `IncrementalSVC`.
 
@@ -435,8 +457,8 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
 
     _rules = {"C": FINITE_COST, "epsilon": TUBE}
 
-    offset_: ClassVar[Any] = refused("intercept_")
-    radius_: ClassVar[Any] = refused("intercept_")
+    offset_: ClassVar[Any] = unavailable("intercept_")
+    radius_: ClassVar[Any] = unavailable("intercept_")
 
     _kept = (*IncrementalMachine._kept, "C", "epsilon")
 
@@ -465,14 +487,14 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
         return GrowingTube(self._as_fitted.C, self._as_fitted.epsilon)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Forget everything, and learn these points; errors as `partial_fit`."""
+        """Forget all points, and learn X, shape (n, n_features), with values y, shape (n,); errors as `partial_fit`."""
         with self._transaction():
             self._forget_everything()
             self._absorb(X, y, None)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, ids: ArrayLike | None = None) -> Self:
-        """Learn more points; parameters and errors as in `IncrementalSVC.partial_fit`, y being numbers."""
+        """Learn new points with numbers y; parameters and errors are those of `IncrementalSVC.partial_fit`."""
         with self._transaction():
             self._absorb(X, y, ids)
         return self
@@ -482,10 +504,10 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
         self._learn(points, values.astype(float), ids, not self.__sklearn_is_fitted__())
 
     def predict(self, X: ArrayLike) -> NDArray:
-        """Values, shape (n_new,)."""
+        """Return the predicted values of new points, shape (n_new,)."""
         return self._expanded(X)[:, 0] + self._streams[0].bias
 
     @fitted
     def intercept_(self) -> NDArray:
-        """b, shape (1,)."""
+        """The bias, shape (1,)."""
         return np.array([self._streams[0].bias - self._streams[0].moved])

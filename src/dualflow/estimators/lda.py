@@ -1,6 +1,7 @@
-"""Linear discriminant analysis, as the rest state of a flow of the features' weights.
+"""`LDA`, linear discriminant analysis as a quadratic problem in the features' weights.
 
-What linear discriminant analysis knows of its data: how points vary within classes, and their means.
+`Scatter` computes the means of the classes and the covariance within them, in coordinates in which each discriminant
+is an unconstrained problem that a solver can solve and certify.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from ..driver.solve import Progress
 from ..exceptions import ProblemError
 from ..solvers import Solver
 from ..solvers.registry import make_solver
-from ._base import refused, set_by_fit
+from ._base import set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, seeds_of
 from ._packing import pack_attributes, pack_solutions, unpack_solutions, unpacked
 from ._solving import Solving
 from ._validation import checked_data, encode, several
 from ._verify import agree, known_classes, stored
-from .least_squares import DEFAULT
+from .least_squares import DEFAULT_SOLVER
 
 __all__ = ["LDA", "RANK_TOL", "Scatter", "differences"]
 
 
-#: Directions that vary by less, in units of the features' deviations, count as none.
+#: Directions with a smaller deviation, in units of the features' deviations, are left out; scikit-learn's default.
 RANK_TOL = 1e-4
 
 _SHARE = Number(at_least=0, at_most=1, note="or 'auto'")
@@ -44,19 +45,22 @@ _SHARE = Number(at_least=0, at_most=1, note="or 'auto'")
 
 @dataclass(frozen=True)
 class Scatter:
-    """Coordinates in which the covariance within classes is that of a few vectors.
+    """The covariance S within classes, in scaled coordinates of the directions in which points vary.
 
     Attributes
     ----------
     priors : array of shape (n_classes,)
+        Prior probabilities of the classes.
     means : array of shape (n_classes, m)
+        Means of the classes.
     unit : array of shape (m,)
-        The features' deviations within classes, shrinkage included; 1 for one that has none.
+        Deviation of each feature within classes, with shrinkage; 1 for a feature that does not vary.
     basis : array of shape (r, m)
         Orthonormal rows: the directions, in those units, in which points vary.
     root : array of shape (r, k)
         S = root·rootᵀ + diag(ridge) in these coordinates.
     ridge : array of shape (r,)
+        The part of S that shrinkage adds to the diagonal.
     """
 
     priors: NDArray
@@ -68,12 +72,12 @@ class Scatter:
 
     @classmethod
     def of(cls, X: NDArray, codes: NDArray, priors: NDArray, shrinkage: Any, rank_tol: float) -> Scatter:
-        """Of points of shape (n, m), each of the class that its code says.
+        """Return the scatter of points of shape (n, m), whose classes are given by ``codes``.
 
         Raises
         ------
         ProblemError
-            Shrinkage is out of range, there are no more points than classes, or nothing varies within them.
+            Shrinkage is out of range, there are not more points than classes, or no feature varies within the classes.
         """
         share = _share_of(shrinkage)
         n, m, classes = *X.shape, len(priors)
@@ -84,7 +88,7 @@ class Scatter:
         means, rows, ridge = np.empty((classes, m)), np.empty((n, m)), np.zeros(m)
         for k in range(classes):
             own = np.flatnonzero(codes == k)
-            # The mean of what is left is the rounding of the first one, which counts far from the origin.
+            # The mean of the centred points corrects the rounding of the first mean, which matters far from the origin.
             centre = X[own].mean(axis=0)
             centre += (X[own] - centre).mean(axis=0)
             within = X[own] - centre
@@ -99,10 +103,10 @@ class Scatter:
         unit = np.sqrt(variance)
         varies = unit > np.finfo(float).eps * np.abs(X).max(axis=0, initial=0.0)
         if not varies.any():
-            raise ProblemError("X: no feature varies within a class, and so no direction is better than another")
+            raise ProblemError("X: no feature varies within a class, so no direction is better than another")
         unit = np.where(varies, unit, 1.0)
         rows, ridge = np.where(varies, rows / unit, 0.0), np.where(varies, ridge / unit**2, 0.0)
-        if n > m:  # the same scatter, of m rows
+        if n > m:  # m rows with the same scatter
             rows = scipy.linalg.qr(rows, mode="r", check_finite=False)[0][:m]
         if (ridge > 0).all():
             return cls(priors, means, unit, np.eye(m), rows.T.copy(), ridge)
@@ -110,38 +114,38 @@ class Scatter:
             basis = np.eye(m)[varies]
             return cls(priors, means, unit, basis, (rows @ basis.T).T.copy(), ridge[varies])
         _, sizes, directions = scipy.linalg.svd(rows, full_matrices=False, check_finite=False)
-        kept = sizes > rank_tol
-        if not kept.any():
+        is_kept = sizes > rank_tol
+        if not is_kept.any():
             raise ProblemError(f"X: no direction varies within classes by more than rank_tol={rank_tol!r}; lower it")
-        basis = np.eye(m) if kept.sum() == m else directions[kept]
+        basis = np.eye(m) if is_kept.sum() == m else directions[is_kept]
         return cls(priors, means, unit, basis, (rows @ basis.T).T.copy(), np.zeros(len(basis)))
 
     def differences(self) -> NDArray:
-        """Of two classes what their means differ by, shape (1, r); of more what each differs from their mean by."""
+        """Return the difference of two classes' means, (1, r), or of each class's mean from the mean of all."""
         return differences(self.means, self.priors, self.unit, self.basis)
 
     def problems(self) -> list[DualProblem]:
-        """One for two classes, else one a class."""
+        """Return the problems of the discriminants: one for two classes, else one for each class."""
         gram = Gram(self.root, "linear")
-        return [problems.discriminant(gram, wanted, ridge=self.ridge) for wanted in self.differences()]
+        return [problems.discriminant(gram, difference, ridge=self.ridge) for difference in self.differences()]
 
 
 def differences(means: NDArray, priors: NDArray, unit: NDArray, basis: NDArray) -> NDArray:
-    """`Scatter.differences`, of what of it a file holds."""
+    """Return `Scatter.differences` from the attributes that a file holds."""
     found = means[1:] - means[:1] if len(means) == 2 else means - priors @ means
-    wanted: NDArray = (found / unit) @ basis.T
-    return wanted
+    scaled: NDArray = (found / unit) @ basis.T
+    return scaled
 
 
 def _share_of(shrinkage: Any) -> float | None:
-    """Between 0 and 1; None is to be found class by class."""
+    """Return the shrinkage λ in [0, 1]; None if "auto" computes it for each class."""
     if isinstance(shrinkage, str) and shrinkage == "auto":
         return None
     return 0.0 if shrinkage is None else float(_SHARE.check("shrinkage", shrinkage))
 
 
 def _shrunk(within: NDArray, share: float | None) -> tuple[float, NDArray]:
-    """λ, and what it adds to the variances, of the points of a class less their mean."""
+    """Return the shrinkage λ of a class and what it adds to the variances, from its points less their mean."""
     count, m = within.shape
     if share is not None:
         return share, np.full(m, share * float(np.einsum("ij,ij->", within, within)) / (count * m))
@@ -152,7 +156,7 @@ def _shrunk(within: NDArray, share: float | None) -> tuple[float, NDArray]:
     return part, unit**2 * (part * float(np.mean(standard**2)))
 
 
-#: What a file holds beside the solutions: dtype kinds and dimensions.
+#: Attributes that a file holds beside the solutions: name -> (dtype kinds, names of the dimensions …).
 _STORED = {
     "classes_": ("biufUSmMO", "classes"),
     "priors_": ("f", "classes"),
@@ -163,25 +167,28 @@ _STORED = {
 
 
 class LDA(ClassifierMixin, BatchMachine):
-    """Linear discriminant analysis, each discriminant the certified rest state of a flow of the features' weights.
+    """Linear discriminant analysis. Each discriminant is the certified optimum of a problem in the features' weights.
 
-    Two classes: min ½wᵀSw − (μ₊ − μ₋)ᵀw, S the covariance within classes, whose optimum is Fisher's S⁻¹(μ₊ − μ₋). It is
-    least squares with the targets n/n₊ and −n/n₋ up to scale, without a ridge, posed where no C = ∞ is needed
-    (`problems.discriminant`); scale and bias are those of two normal densities with one covariance. More classes have a
-    problem each, for S⁻¹(μₖ − μ). Equal to `sklearn.discriminant_analysis.LinearDiscriminantAnalysis`.
+    With two classes the problem is min ½wᵀSw − (μ₊ − μ₋)ᵀw, where S is the covariance within classes; its optimum is
+    Fisher's S⁻¹(μ₊ − μ₋). Up to scale this is least squares with the targets n/n₊ and −n/n₋ and no ridge, in a form
+    that needs no C = ∞ (`problems.discriminant`). Scale and bias are those of two normal densities with one covariance.
+    With more classes there is one problem for each, whose optimum is S⁻¹(μₖ − μ). The model equals
+    `sklearn.discriminant_analysis.LinearDiscriminantAnalysis`.
 
     Parameters
     ----------
     priors : array of shape (n_classes,), optional
-        Of the classes; by default their shares of the points.
+        Prior probabilities of the classes; by default their shares of the points.
     shrinkage : float in [0, 1], or "auto", optional
-        S becomes (1 − λ)S + λ·tr(S)/m, class by class, "auto" by Ledoit and Wolf: scikit-learn's solvers "lsqr" and
-        "eigen". None is its "svd": as 0, but for ``priors``, by which S is then not weighted.
+        λ, by which S becomes (1 − λ)S + λ·tr(S)/m in each class; "auto" computes λ by Ledoit and Wolf. These are
+        scikit-learn's solvers "lsqr" and "eigen". None is its solver "svd": no shrinkage, and S is not weighted by
+        ``priors``.
     rank_tol : float > 0, default=1e-4
-        Directions in which the points, each feature in units of its deviation within classes, vary by less within
-        classes are left out: features that are constant or collinear. Nothing is where ``shrinkage`` is above 0.
+        Directions with a smaller deviation within classes are left out, after each feature was divided by its deviation
+        within classes; this removes constant and collinear features. With ``shrinkage`` above 0 none are left out.
     solver : str or Solver, default="gradient-flow"
-        One for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or a study, for up to 16 features.
+        A solver for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or, for up to 16 features, one of
+        the studies.
     solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
     n_jobs, max_iter, verbose
         As in `SVC`.
@@ -189,21 +196,25 @@ class LDA(ClassifierMixin, BatchMachine):
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The class labels.
     coef_ : array of shape (1, n_features), or (n_classes, n_features) of more than two
-        Of more than two S⁻¹(μₖ − μ), as scikit-learn's solver "svd" has them; those of "lsqr" are larger by one S⁻¹μ
-        for all classes, which tells none of them apart.
+        Weights of the features. With more than two classes they are S⁻¹(μₖ − μ), as of scikit-learn's solver "svd";
+        its "lsqr" adds the same S⁻¹μ to all classes, which changes no prediction.
     intercept_ : array of shape (1,), or (n_classes,)
+        The biases.
     priors_ : array of shape (n_classes,)
+        Prior probabilities of the classes.
     means_ : array of shape (n_classes, n_features)
+        Means of the classes.
     xbar_ : array of shape (n_features,)
-        μ, the mean of the classes' means by their priors.
+        μ, the mean of the classes' means, weighted by their priors.
     rank_ : int
-        Directions that were not left out.
+        Number of directions that were not left out.
     solutions_, certificates_ : list of Solution, list of Certificate
-        Of one problem for two classes (then also `solution_`), else one a class; their variables are the weights of the
-        features, in units of their deviations. `certificate_` is the worst one's.
+        One for two classes (then also `solution_`), else one for each class. The variables are the weights of the
+        features in units of their deviations. `certificate_` is the worst certificate.
     n_iter_ : array of shape (n_problems,)
-        Steps.
+        Number of steps of each solve.
     fit_status_ : int
         0 if every solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -222,17 +233,17 @@ class LDA(ClassifierMixin, BatchMachine):
 
     _fitted_by = "classes_"
     _takes_sparse: ClassVar[bool] = False
-    _takes_things: ClassVar[bool] = False
+    _takes_objects: ClassVar[bool] = False
     _rules = {"rank_tol": Number(above=0)}
 
-    # What the family's kernel machines are asked for, and a discriminant has not.
+    # The base class of kernel machines needs these; they are constants here, or refused.
     kernel, gamma, degree, coef0, predict_dtype = "linear", 1.0, 3, 0.0, "float64"
-    support_: NDArray = refused("coef_")
-    support_vectors_: NDArray = refused("coef_")
-    n_support_: NDArray = refused("coef_")
-    dual_coef_: NDArray = refused("coef_")
-    offset_: ClassVar[Any] = refused("intercept_")
-    radius_: ClassVar[Any] = refused("intercept_")
+    support_: NDArray = unavailable("coef_")
+    support_vectors_: NDArray = unavailable("coef_")
+    n_support_: NDArray = unavailable("coef_")
+    dual_coef_: NDArray = unavailable("coef_")
+    offset_: ClassVar[Any] = unavailable("intercept_")
+    radius_: ClassVar[Any] = unavailable("intercept_")
 
     classes_: NDArray = set_by_fit()
     coef_: NDArray = set_by_fit()
@@ -244,7 +255,7 @@ class LDA(ClassifierMixin, BatchMachine):
         shrinkage: float | str | None = None,
         *,
         rank_tol: float = RANK_TOL,
-        solver: str | Solver = DEFAULT,
+        solver: str | Solver = DEFAULT_SOLVER,
         solver_options: dict[str, Any] | None = None,
         refine: bool | str = "auto",
         tol: float = 1e-6,
@@ -293,7 +304,7 @@ class LDA(ClassifierMixin, BatchMachine):
         Raises
         ------
         ProblemError
-            Data or parameters are out of range, or nothing varies within the classes.
+            Data or parameters are out of range, or no feature varies within the classes.
         SolverMismatch, SolverUnavailable, TypeError
             The solver cannot solve this problem, needs a package, or does not have an option.
 
@@ -323,6 +334,7 @@ class LDA(ClassifierMixin, BatchMachine):
         return self
 
     def _priors(self, codes: NDArray, classes: int) -> NDArray:
+        """Return the prior probabilities of the classes, given or from the points."""
         shares: NDArray = np.bincount(codes, minlength=classes) / len(codes)
         if self.priors is None:
             return shares
@@ -332,13 +344,13 @@ class LDA(ClassifierMixin, BatchMachine):
         return priors / priors.sum()
 
     def _read(self) -> None:
-        """Set what the solutions are to the user."""
+        """Set the fitted attributes from the solutions."""
         solutions: list[Solution] = self.solutions_
         weights = np.array([solution.coefficients for solution in solutions])
         self.xbar_, self.rank_ = self.priors_ @ self.means_, len(self._basis)
         coef = (weights @ self._basis) / self._unit
         if len(self.classes_) == 2:
-            # Half way between the means, not twice a product of each: no digits are lost far from the origin.
+            # The midpoint of the means, instead of two products, loses no digits far from the origin.
             middle = 0.5 * (self.means_[0] + self.means_[1])
             self.intercept_ = np.log(self.priors_[1] / self.priors_[0]) - coef @ middle
         else:
@@ -354,33 +366,34 @@ class LDA(ClassifierMixin, BatchMachine):
     # --- prediction ----------------------------------------------------------------------------
 
     def decision_function(self, X: ArrayLike) -> NDArray:
-        """Log-ratios of the classes' densities times their priors.
+        """Return the logarithms of the classes' densities times their priors, relative to each other.
 
         Parameters
         ----------
         X : array of shape (n_new, n_features)
+            New points.
 
         Returns
         -------
         array
-            Two classes: shape (n_new,), positive for ``classes_[1]``. More: shape (n_new, n_classes), up to a constant
-            a point.
+            With two classes, shape (n_new,): the log-ratio, positive for ``classes_[1]``. With more, shape
+            (n_new, n_classes), up to a constant for each point.
         """
         values = self._finite(self._check_new_data(X) @ self.coef_.T + self.intercept_)
         return values[:, 0] if len(self.classes_) == 2 else values
 
     def predict(self, X: ArrayLike) -> NDArray:
-        """The likeliest labels, shape (n_new,)."""
+        """Return the most probable labels, shape (n_new,)."""
         values = self.decision_function(X)
         return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
-        """Probabilities of the classes, shape (n_new, n_classes), if their densities are normal."""
+        """Return the probabilities of the classes, shape (n_new, n_classes), for normal densities."""
         values = self.decision_function(X)
         return np.column_stack([expit(-values), expit(values)]) if values.ndim == 1 else softmax(values, axis=1)
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray:
-        """Their logarithms, shape (n_new, n_classes)."""
+        """Return the logarithms of `predict_proba`, shape (n_new, n_classes)."""
         values = self.decision_function(X)
         if values.ndim == 1:
             return -np.logaddexp(0.0, np.column_stack([values, -values]))
@@ -396,19 +409,19 @@ class LDA(ClassifierMixin, BatchMachine):
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         classes = known_classes(stored(arrays, "classes_", "biufUSmMO", (None,)))
-        said = unpacked(_STORED, arrays, classes=len(classes), features=self.n_features_in_)
-        for name, array in said.items():
+        saved = unpacked(_STORED, arrays, classes=len(classes), features=self.n_features_in_)
+        for name, array in saved.items():
             setattr(self, name, array)
         if not ((self.priors_ > 0).all() and (self._unit > 0).all()):
             raise ValueError("its priors or units are not above 0")
         agree("priors", self.priors_.sum(), 1.0, 1e-9)
         agree("basis", self._basis @ self._basis.T, np.eye(len(self._basis)), 1e-9)
         count = 1 if len(classes) == 2 else len(classes)
-        wanted = iter(differences(self.means_, self.priors_, self._unit, self._basis))
+        rows = iter(differences(self.means_, self.priors_, self._unit, self._basis))
 
-        def posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-            """The problem again: points and ridge are the file's, the differences those of its means."""
-            return problems.discriminant(gram, next(wanted), ridge=column["ridge"])
+        def posed(gram: Gram, solve_facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+            """Return the next problem: points and ridge are the file's, the differences those of its means."""
+            return problems.discriminant(gram, next(rows), ridge=column["ridge"])
 
         if len(facts["solves"]) != count:
             raise ValueError(f"{len(facts['solves'])} solves and {len(classes)} classes do not go together")

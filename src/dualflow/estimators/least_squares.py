@@ -1,8 +1,6 @@
-"""What `LSSVC`, `LSSVR` and `LDA` share: which solver they take; of the first two, what a file says of a problem.
+"""`LSSVC` and `LSSVR`, the least-squares support vector machines: ridge regression in feature space.
 
-The least-squares support vector classifier.
-
-Least-squares support vector regression: ridge regression in feature space.
+Their dual has no bounds and is one linear system; it is posed and solved like the other duals.
 """
 
 from __future__ import annotations
@@ -26,53 +24,56 @@ from ._batch import seeds_of
 from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, SavedPairs
 from ._solving import Solving
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._value_machine import ValueMachine, stored_values
 
-__all__ = ["DEFAULT", "LSSVC", "LSSVR", "intercept_of", "posed_again"]
+__all__ = ["DEFAULT_SOLVER", "LSSVC", "LSSVR", "intercept_of", "posed_again"]
 
 
-#: The working set's blocks want bounds. Where there are none the flow is linear, and one step of it exact.
-DEFAULT = "gradient-flow"
+#: Solver of problems without bounds, of `LDA` too: the flow is linear there, so that one implicit step is exact. The
+#: working-set solver needs bounds.
+DEFAULT_SOLVER = "gradient-flow"
 
 
-def intercept_of(told: Mapping[str, Any]) -> bool | str:
-    """What a file says of the intercept."""
-    return "penalised" if told["offset"] else bool(told["equality"])
+def intercept_of(solve_facts: Mapping[str, Any]) -> bool | str:
+    """Return ``fit_intercept`` of a problem from a file."""
+    return "penalised" if solve_facts["offset"] else bool(solve_facts["equality"])
 
 
 def posed_again(problem: DualProblem, column: Mapping[str, NDArray]) -> DualProblem:
-    """The problem of a file, which leaves the ridge open, and no bound."""
+    """Return the problem with the ridge of a file; ValueError if the file's bounds are not those of least squares."""
     if not np.isposinf(column["upper"]).all() or not (column["ridge"] > 0).all():
         raise ValueError("its bounds or ridges are not those of least squares")
     return replace(problem, ridge=column["ridge"])
 
 
-def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-    """A pair's problem again; a file leaves open its labels and intercept, and C times the weights."""
-    problem = problems.least_squares(gram, column["sigma"], fit_intercept=intercept_of(told))
+def _posed(gram: Gram, facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+    """Return a pair's problem from a file, which holds its labels, its intercept, and C times the weights."""
+    problem = problems.least_squares(gram, column["sigma"], fit_intercept=intercept_of(facts))
     return posed_again(problem, column)
 
 
 class LSSVC(SavedPairs, PairClassifier):
-    """Least-squares support vector classifier, whose dual has no bounds; solved by a solver of one's choice, certified.
+    """Least-squares support vector classifier. Every solution has a certificate.
 
-    Minimises ½‖w‖² + ½C Σ (yᵢ − f(xᵢ))² with y = ±1 (Suykens, Vandewalle 1999), one pair of classes after another. Its
-    dual is one linear system, at rest after one implicit step of the gradient flow. With ``kernel="linear"`` and two
-    classes it is ``sklearn.linear_model.RidgeClassifier(alpha=1/C)``, and its direction goes to that of `LDA` as C
-    grows. Every point has weight: for few support vectors take `SVC`.
+    Minimises ½‖w‖² + ½C Σ (yᵢ − f(xᵢ))² with y = ±1 for each pair of classes (Suykens, Vandewalle 1999). The dual has
+    no bounds: it is one linear system, which one implicit step of the gradient flow solves. With ``kernel="linear"``
+    and two classes the model is ``sklearn.linear_model.RidgeClassifier(alpha=1/C)``, and its direction approaches that
+    of `LDA` as C grows. Nearly every point is a support vector; for few of them use `SVC`.
 
     Parameters
     ----------
     C : float > 0, default=1.0
-        Weight of the squared residuals: 1/C is the ridge.
+        Weight of the squared residuals; 1/C is the ridge.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function, as in `SVC`.
     gamma, degree, coef0
         As in `SVC`.
     fit_intercept : bool or "penalised", default=True
-        "penalised" puts the bias inside the kernel, K + 1.
+        Whether the model has a bias. "penalised" puts it inside the kernel, K + 1.
     solver : str or Solver, default="gradient-flow"
-        One for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or a study, for pairs of ≤ 16 points.
+        A solver for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or, for pairs of at most 16
+        points, one of the studies.
     solver_options, refine, tol, max_steps, time_limit, class_weight, decision_function_shape, break_ties
         As in `SVC`.
     warm_start, callback, on_interrupt, random_state, predict_dtype, n_jobs, max_iter, verbose
@@ -81,21 +82,26 @@ class LSSVC(SavedPairs, PairClassifier):
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The class labels.
     class_weight_ : array of shape (n_classes,)
+        The factor of each class's weights.
     support_ : array of shape (n_SV,)
         Rows of X, by class and then ascending: nearly all.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
+        are the coefficients.
     n_support_ : array of shape (n_classes,)
+        Number of support vectors of each class.
     dual_coef_ : array of shape (n_classes − 1, n_SV)
-        yᵢαᵢ = C · weightᵢ · (yᵢ − f(xᵢ)), of either sign, in LIBSVM's layout as `SVC` has it.
+        yᵢαᵢ = C · weightᵢ · (yᵢ − f(xᵢ)), of either sign, in LIBSVM's layout as in `SVC`.
     intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
+        Bias of each pair of classes.
     coef_ : array of shape (n_pairs, n_features)
-        Linear kernel only.
+        Weights of the features, for a linear kernel only.
     solutions_, certificates_ : list of Solution, list of Certificate
-        One a pair of classes; with two classes also `solution_`. `certificate_` is the worst pair's.
+        One for each pair of classes; with two classes also `solution_`. `certificate_` is the worst of them.
     n_iter_ : array of shape (n_pairs,)
-        Steps.
+        Number of steps of each solve.
     fit_status_ : int
         0 if every solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -103,7 +109,8 @@ class LSSVC(SavedPairs, PairClassifier):
 
     Notes
     -----
-    Signs are `SVC`'s: with two classes y = +1 is ``classes_[1]``; with more, the pair (i, j) has y = +1 for class i.
+    Signs are those of `SVC`: with two classes y = +1 is ``classes_[1]``; with more, the pair (i, j) has y = +1 for
+    class i.
 
     Examples
     --------
@@ -126,7 +133,7 @@ class LSSVC(SavedPairs, PairClassifier):
         degree: float = 3,
         coef0: float = 0.0,
         fit_intercept: bool | str = True,
-        solver: str | Solver = DEFAULT,
+        solver: str | Solver = DEFAULT_SOLVER,
         solver_options: dict[str, Any] | None = None,
         refine: bool | str = "auto",
         tol: float = 1e-6,
@@ -178,7 +185,7 @@ class LSSVC(SavedPairs, PairClassifier):
         y : array of shape (n,)
             Labels of at least two classes.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; 0 or less takes a point out.
+            Multiplies C, point by point. Points with a weight of 0 or less are left out.
 
         Returns
         -------
@@ -220,45 +227,50 @@ class LSSVC(SavedPairs, PairClassifier):
 
 
 class LSSVR(ValueMachine):
-    """Least-squares support vector regression, whose dual has no bounds; solved by a solver of one's choice, certified.
+    """Least-squares support vector regression. Every solution has a certificate.
 
-    Minimises ½‖w‖² + ½C Σ (zᵢ − f(xᵢ))² (Suykens, Vandewalle 1999; Saunders, Gammerman, Vovk 1998). Its dual is one
-    linear system, at rest after one implicit step of the gradient flow. With ``kernel="linear"`` it is
-    ``sklearn.linear_model.Ridge(alpha=1/C)``, without an intercept ``sklearn.kernel_ridge.KernelRidge(alpha=1/C)``.
-    Every point has weight: for few support vectors take `SVR`.
+    Minimises ½‖w‖² + ½C Σ (zᵢ − f(xᵢ))² (Suykens, Vandewalle 1999; Saunders, Gammerman, Vovk 1998). The dual has no
+    bounds: it is one linear system, which one implicit step of the gradient flow solves. With ``kernel="linear"`` the
+    model is ``sklearn.linear_model.Ridge(alpha=1/C)``, without an intercept
+    ``sklearn.kernel_ridge.KernelRidge(alpha=1/C)``. Nearly every point is a support vector; for few of them use `SVR`.
 
     Parameters
     ----------
     C : float > 0, default=1.0
-        Weight of the squared residuals: 1/C is the ridge.
+        Weight of the squared residuals; 1/C is the ridge.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function, as in `SVC`.
     gamma, degree, coef0
         As in `SVC`.
     fit_intercept : bool or "penalised", default=True
-        "penalised" puts the bias inside the kernel, K + 1.
+        Whether the model has a bias. "penalised" puts it inside the kernel, K + 1.
     solver : str or Solver, default="gradient-flow"
-        One for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or a study, for up to 16 points.
+        A solver for problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", or, for up to 16 points, one of
+        the studies.
     solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state, predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose
-        As in `SVC`; threads are for predictions.
+        As in `SVC`; ``n_jobs`` is the number of threads for predictions.
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
         Rows of X, ascending: nearly all.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
+        are the coefficients.
     n_support_ : array of shape (1,)
+        Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
         αᵢ = C · weightᵢ · (zᵢ − f(xᵢ)).
     intercept_ : array of shape (1,)
+        The bias.
     coef_ : array of shape (1, n_features)
-        Linear kernel only.
+        Weights of the features, for a linear kernel only.
     solution_, certificate_ : Solution, Certificate
-        Over the points of positive weight, in their order; in lists of one, too: solutions_, certificates_.
+        Over the points of positive weight, in their order; also as lists of one, solutions_ and certificates_.
     n_iter_ : int
-        Steps.
+        Number of steps of the solve.
     fit_status_ : int
         0 if the solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -266,8 +278,8 @@ class LSSVR(ValueMachine):
 
     Notes
     -----
-    Values are sums of αᵢk(x, xᵢ) with αᵢ as large as C times a residual, so that digits are lost in proportion to C:
-    with a linear kernel of standardised features the coefficients are `Ridge`'s to 1e-8 up to about C = 1e5.
+    Predictions are sums of αᵢk(x, xᵢ), where αᵢ is as large as C times a residual, so round-off grows with C. With a
+    linear kernel and standardised features the coefficients equal those of `Ridge` to 1e-8 up to about C = 1e5.
 
     Examples
     --------
@@ -288,7 +300,7 @@ class LSSVR(ValueMachine):
         degree: float = 3,
         coef0: float = 0.0,
         fit_intercept: bool | str = True,
-        solver: str | Solver = DEFAULT,
+        solver: str | Solver = DEFAULT_SOLVER,
         solver_options: dict[str, Any] | None = None,
         refine: bool | str = "auto",
         tol: float = 1e-6,
@@ -332,9 +344,9 @@ class LSSVR(ValueMachine):
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
             Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
         y : array of shape (n,)
-            Finite numbers; one column, not several.
+            Finite numbers, in one column.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; 0 or less takes a point out.
+            Multiplies C, point by point. Points with a weight of 0 or less are left out.
 
         Returns
         -------
@@ -355,8 +367,8 @@ class LSSVR(ValueMachine):
         """
         with self._transaction():
             self._take_parameters()
-            points, values = checked_data(self, self._met(X), y, first=True, numeric=True)
-            weight = kept_weight(sample_weight, points)
+            points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
+            weight = nonnegative_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
             problem = problems.least_squares(
                 self._part(gram, rows),
@@ -376,11 +388,12 @@ class LSSVR(ValueMachine):
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         p = stored_values(arrays)
 
-        def posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-            """The problem again, of which a file leaves open the values, and C times the weights."""
+        def posed(gram: Gram, solve_facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+            """Return the problem from a file, which holds C times the weights, and y in the array 'p'."""
             if p.shape != (gram.n,) or not (column["sigma"] == 1).all():
                 raise ValueError("its arrays 'p' and 'sigma' are those of no regression")
-            made = problems.least_squares(gram, np.zeros(gram.n), fit_intercept=intercept_of(told), regression=True)
-            return posed_again(replace(made, p=p), column)
+            intercept = intercept_of(solve_facts)
+            problem = problems.least_squares(gram, np.zeros(gram.n), fit_intercept=intercept, regression=True)
+            return posed_again(replace(problem, p=p), column)
 
         self._unpack_values(arrays, facts, posed, per=1)

@@ -1,7 +1,4 @@
-"""The ν-support vector classifier.
-
-ν-support vector regression: a tube whose width is found.
-"""
+"""`NuSVC` and `NuSVR`, the ν-support vector machines: ν takes the place of C, or of the tube's width ε."""
 
 from __future__ import annotations
 
@@ -28,50 +25,52 @@ from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, SavedPairs
 from ._solving import Solving
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._value_machine import ValueMachine, stored_values
 
 __all__ = ["NuSVC", "NuSVR"]
 
 
-#: A ν that is feasible whatever the classes are.
-LEAST = 1e-12
+#: A ν that is feasible for any sizes of the classes; a problem from a file is posed with it before its own ν is set.
+FEASIBLE_NU = 1e-12
 
 
-def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-    """A pair's problem again; a file leaves open its labels, the weights of the points, and ν."""
-    problem = problems.nu_svc(gram, column["sigma"], nu=LEAST)
-    return replace(problem, upper=column["upper"], total=told["total"])
+def _posed(gram: Gram, facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+    """Return a pair's problem from a file, which holds its labels, the weights of the points, and ν."""
+    problem = problems.nu_svc(gram, column["sigma"], nu=FEASIBLE_NU)
+    return replace(problem, upper=column["upper"], total=facts["total"])
 
 
 class NuSVC(SavedPairs, PairClassifier, BatchMachine):
-    """Support vector classifier with ν in the place of C: a bound of the shares of margin errors and support vectors.
+    """Support vector classifier with ν in the place of C; ν bounds the shares of margin errors and support vectors.
 
-    Minimises ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ subject to yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ω the weights of the points, by its dual,
-    which has two equalities (Schölkopf and others 2000), and divides w and b by the margin ρ. Parameters, attributes
-    and signs are those of `sklearn.svm.NuSVC` wherever both have them; what differs is in docs/from-sklearn.md. Its
-    decision function is that of ``SVC(C=1/ρ)``, ρ the ``certificate_.level``.
+    Minimises ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ subject to yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, where ω are the weights of the points. It
+    solves the dual, which has two equalities (Schölkopf and others 2000), and divides w and b by the margin ρ.
+    Parameters, attributes and signs are those of `sklearn.svm.NuSVC` wherever both have them;
+    docs/how-to/from-sklearn.md lists the differences.
+    The decision function is that of ``SVC(C=1/ρ)``, where ρ is ``certificate_.level``.
 
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
-        Of each pair of classes, at most this share of the points is on the wrong side of its margin, and at least this
-        share are support vectors. It can be twice the smaller class's share of the pair's points at most (of their
-        weight); ``class_weight="balanced"`` makes every ν feasible.
+        Upper bound on the share of a pair's points on the wrong side of their margin, and lower bound on the share of
+        support vectors. It must not exceed twice the share of the smaller class in the weight of the pair's points;
+        with ``class_weight="balanced"`` every ν is feasible.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function, as in `SVC`.
     gamma, degree, coef0
         As in `SVC`.
     solver : str or Solver, default="auto"
-        A solver of problems with two equalities: "auto" is "interior-point" where few columns make the kernel matrix
-        (linear, polynomials of few features), and "level-search" for all others.
+        A solver for problems with two equalities. "auto" is "interior-point" for kernel matrices of low rank (linear,
+        or polynomials of few features), else "level-search".
     solver_options : dict, optional
         Options of a solver given by name.
     refine : bool or "auto", default="auto"
-        Without a meaning: the solvers of these problems end at bounds that are met exactly.
+        Without effect: the solvers of these problems put variables exactly on their bounds, so nothing is refined.
     tol, max_steps, time_limit
         As in `SVC`.
     class_weight : dict or "balanced", optional
-        Multiplies the weights of the points, class by class. (`sklearn.svm.NuSVC` ignores it.)
+        Factors of the points' weights for each class. (`sklearn.svm.NuSVC` ignores it.)
     decision_function_shape, break_ties, warm_start, callback, on_interrupt, random_state, predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose, shrinking, cache_size, probability
@@ -80,22 +79,27 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The class labels.
     class_weight_ : array of shape (n_classes,)
+        The factor of each class's weights.
     support_ : array of shape (n_SV,)
         Rows of X that are support vectors, by class and then ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
+        are the coefficients.
     n_support_ : array of shape (n_classes,)
+        Number of support vectors of each class.
     dual_coef_ : array of shape (n_classes − 1, n_SV)
-        yᵢαᵢ/ρ in LIBSVM's layout as `SVC` has it.
+        yᵢαᵢ/ρ in LIBSVM's layout, as in `SVC`.
     intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
+        Bias of each pair of classes.
     coef_ : array of shape (n_pairs, n_features)
-        Linear kernel only.
+        Weights of the features, for a linear kernel only.
     solutions_, certificates_ : list of Solution, list of Certificate
-        One a pair of classes; with two classes also `solution_`. `certificate_` is the worst pair's, and the ``level``
-        of each is the margin ρ.
+        One for each pair of classes; with two classes also `solution_`. `certificate_` is the worst of them. The
+        ``level`` of each is the margin ρ.
     n_iter_ : array of shape (n_pairs,)
-        Steps.
+        Number of steps of each solve.
     fit_status_ : int
         0 if every solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -103,7 +107,8 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
 
     Notes
     -----
-    Signs are `SVC`'s: with two classes y = +1 is ``classes_[1]``; with more, the pair (i, j) has y = +1 for class i.
+    Signs are those of `SVC`: with two classes y = +1 is ``classes_[1]``; with more, the pair (i, j) has y = +1 for
+    class i.
 
     Examples
     --------
@@ -182,7 +187,7 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         y : array of shape (n,)
             Labels of at least two classes.
         sample_weight : array of shape (n,), optional
-            Weights of the points: ν is a share of their sum. 0 or less takes a point out.
+            Weights of the points: ν is a share of their sum. Points with a weight of 0 or less are left out.
 
         Returns
         -------
@@ -192,9 +197,10 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         Raises
         ------
         ProblemError
-            Data or parameters are out of range, or ν is infeasible: the message names the largest one that is not.
+            Data or parameters are out of range, or ν is infeasible. The message names the largest feasible ν.
         FitError
-            ν is so small that the classes overlap whatever the plane: the margin ρ is 0, and there is no model.
+            ν is too small for this kernel: the classes overlap for every plane, the margin ρ is 0, and there is no
+            model.
         SolverMismatch, SolverUnavailable, TypeError
             The solver cannot solve this problem, needs a package, or does not have an option.
 
@@ -232,20 +238,22 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
 
 
 class NuSVR(ValueMachine):
-    """Support vector regression with ν in the place of ε: the share of points outside the tube at most.
+    """Support vector regression with ν in the place of ε; ν bounds the share of points outside the tube.
 
-    Minimises ½‖w‖² + C(νεΣωᵢ + Σωᵢ max(0, |zᵢ − f(xᵢ)| − ε)) over f and ε, ω the weights of the points, by its dual,
-    which has two equalities (Schölkopf and others 2000). Parameters, attributes and signs are those of
-    `sklearn.svm.NuSVR` wherever both have them. Its function is that of ``SVR`` with the same C at the ε that it found,
+    Minimises ½‖w‖² + C(νεΣωᵢ + Σωᵢ max(0, |zᵢ − f(xᵢ)| − ε)) over f and ε, where ω are the weights of the points, by
+    its dual, which has two equalities (Schölkopf and others 2000). Parameters, attributes and signs are those of
+    `sklearn.svm.NuSVR` wherever both have them. The function is that of ``SVR`` with the same C and the ε found,
     `epsilon_`.
 
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
-        At most this share of the points (of their weight) is outside the tube, and at least this share are support
+        Upper bound on the share of points (of their weight) outside the tube, and lower bound on the share of support
         vectors.
     C : float > 0, default=1.0
+        Weight of the loss.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function, as in `SVC`.
     gamma, degree, coef0
         As in `SVC`.
     solver, solver_options, refine
@@ -253,7 +261,7 @@ class NuSVR(ValueMachine):
     tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state, predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose, shrinking, cache_size
-        As in `SVC`; threads are for predictions.
+        As in `SVC`; ``n_jobs`` is the number of threads for predictions.
 
     Attributes
     ----------
@@ -262,18 +270,21 @@ class NuSVR(ValueMachine):
     support_ : array of shape (n_SV,)
         Rows of X, ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
+        are the coefficients.
     n_support_ : array of shape (1,)
+        Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
         αᵢ − αᵢ*, within ±C.
     intercept_ : array of shape (1,)
+        The bias.
     coef_ : array of shape (1, n_features)
-        Linear kernel only.
+        Weights of the features, for a linear kernel only.
     solution_, certificate_ : Solution, Certificate
-        Of the dual in (α, α*), over the points of positive weight, in their order; in lists of one, too: solutions_,
-        certificates_.
+        The solution of the dual in (α, α*), over the points of positive weight, in their order; also as lists of one,
+        solutions_ and certificates_.
     n_iter_ : int
-        Steps.
+        Number of steps of the solve.
     fit_status_ : int
         0 if the solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -348,7 +359,7 @@ class NuSVR(ValueMachine):
         y : array of shape (n,)
             Finite numbers.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; ν is a share of their sum. 0 or less takes a point out.
+            Multiplies C, point by point; ν is a share of their sum. Points with a weight of 0 or less are left out.
 
         Returns
         -------
@@ -369,8 +380,8 @@ class NuSVR(ValueMachine):
         """
         with self._transaction():
             self._take_parameters()
-            points, values = checked_data(self, self._met(X), y, first=True, numeric=True)
-            weight = kept_weight(sample_weight, points)
+            points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
+            weight = nonnegative_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
             part, values = self._part(gram, rows), values.astype(float)[rows]
             given = None if sample_weight is None else weight[rows]
@@ -393,13 +404,13 @@ class NuSVR(ValueMachine):
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         p = stored_values(arrays)
 
-        def posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-            """The problem again, of which a file leaves open the bounds, the values and ν."""
+        def posed(gram: Gram, solve_facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+            """Return the problem from a file, which holds its bounds, ν, and y in the array 'p'."""
             if p.shape != (2 * gram.n,) or not np.array_equal(p[: gram.n], -p[gram.n :]):
                 raise ValueError("its array 'p' is that of no tube")
             upper = column["upper"]
             if not np.array_equal(upper[: gram.n], upper[gram.n :]):
                 raise ValueError("its bounds are not those of a tube")
-            return replace(problems.nu_svr(gram, np.zeros(gram.n)), p=p, upper=upper, total=told["total"])
+            return replace(problems.nu_svr(gram, np.zeros(gram.n)), p=p, upper=upper, total=solve_facts["total"])
 
         self._unpack_values(arrays, facts, posed, per=2)

@@ -1,4 +1,4 @@
-"""The one-class ν-SVM: novelty detection by the plane farthest from the origin."""
+"""`OneClassSVM`, the one-class ν-SVM: novelty detection by the plane farthest from the origin."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..core.problem import DualProblem
 from ..core.solution import Status
 from ..driver.solve import AUTO, Progress
 from ..solvers import Solver
-from ._base import immutable, refused, set_by_fit
-from ._batch import BatchMachine, iterations_of, kept
-from ._one_class import NU, ShareOfNew
+from ._base import immutable, set_by_fit, unavailable
+from ._batch import BatchMachine, iterations_of, without_round_off
+from ._one_class import NU_RULE, ShareOfNew
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off
 
 __all__ = ["OneClassSVM"]
 
-#: What a file holds beside the solution: dtype kinds and dimensions.
+#: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
 _STORED = {
     "support_": ("i", "support"),
     "n_support_": ("i", "one"),
@@ -34,57 +34,60 @@ _STORED = {
 }
 
 
-def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-    """The problem again, of which a file leaves open the bounds."""
+def _posed(gram: Gram, solve_facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+    """Return the problem from a file, which holds its bounds."""
     return replace(problems.one_class(gram), upper=column["upper"])
 
 
 class OneClassSVM(ShareOfNew, BatchMachine):
-    """Plane that separates the data from the origin in feature space; what lies on the origin's side is an outlier.
+    """Plane that separates the data from the origin in feature space; points on the origin's side are outliers.
 
     Minimises ½‖w‖² + Σ ξᵢ − νnρ subject to ⟨w, φ(xᵢ)⟩ ≥ ρ − ξᵢ, by its dual (Schölkopf et al. 2001). Parameters,
-    attributes and signs are those of `sklearn.svm.OneClassSVM`; what differs is in docs/from-sklearn.md. Where k(x, x)
-    is constant (RBF) its predictions are those of `SVDD` with the same ν.
+    attributes and signs are those of `sklearn.svm.OneClassSVM`; docs/how-to/from-sklearn.md lists the differences.
+    Where k(x, x) is constant (RBF) its predictions are those of `SVDD` with the same ν.
 
     Parameters
     ----------
     nu : float in (0, 1] or "auto", default=0.5
-        At most a fraction ν of the training points lies outside, and at least that is support vectors. "auto" is
-        ``contamination``, or 0.05 for both.
+        Upper bound on the share of training points outside, and lower bound on the share of support vectors. "auto"
+        takes the value of ``contamination``, or 0.05 for both if that is None.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function, as in `SVC`.
     gamma, degree, coef0
         As in `SVC`.
     contamination : float in (0, 0.5], optional
-        The share of *new* points, drawn as the training points were, that is to be rejected: the plane is moved there
-        by exact leave-one-out, as the sphere of `SVDD` is (see its Notes).
+        Share of *new* points, drawn as the training points were, that the model rejects. The plane is moved for this by
+        exact leave-one-out, as the sphere of `SVDD` (see its Notes).
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
     predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose, shrinking, cache_size
-        As in `SVC`; threads are for predictions.
+        As in `SVC`; ``n_jobs`` is the number of threads for predictions.
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
         Rows of X, ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
+        are the coefficients.
     n_support_ : array of shape (1,)
+        Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
-        0 < coefficients ≤ 1 (≤ a point's weight), with the sum νn (ν times the sum of weights): νn times the α of
-        `solution_`.
+        Coefficients in (0, 1], or up to a point's weight, whose sum is νn, or ν times the sum of weights. They are νn
+        times the α of `solution_`.
     intercept_, offset_ : array of shape (1,)
-        −ρ and ρ: ``decision_function = score_samples − offset_``. Points on the plane are inside.
+        −ρ and ρ: ``decision_function = score_samples − offset_``. Points on the plane count as inside.
     coef_ : array of shape (1, n_features)
-        Linear kernel only.
+        Weights of the features, for a linear kernel only.
     nu_ : float
-        ν of the plane.
+        The value of ν that was used.
     loo_scores_, loo_rejection_rate_, loo_relative_gap_
-        As in `SVDD`; scores are divided by νn.
+        As in `SVDD`; the scores are divided by νn.
     solution_, certificate_ : Solution, Certificate
-        Over the points of positive weight, in their order; in lists of one, too: solutions_, certificates_.
+        Over the points of positive weight, in their order; also as lists of one, solutions_ and certificates_.
     n_iter_ : int
-        Steps, or what ``max_iter`` counts where it is given.
+        Steps of the solve, or iterations as ``max_iter`` counts them if it is set.
     fit_status_ : int
         0 if the solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -98,9 +101,9 @@ class OneClassSVM(ShareOfNew, BatchMachine):
     array([ 1, -1])
     """
 
-    _rules = {"nu": NU}
+    _rules = {"nu": NU_RULE}
 
-    radius_: ClassVar[Any] = refused("intercept_")
+    radius_: ClassVar[Any] = unavailable("intercept_")
     intercept_: NDArray = set_by_fit()
 
     def __init__(
@@ -160,8 +163,9 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
             As in `SVC.fit`.
         y : ignored
+            Present for scikit-learn's conventions.
         sample_weight : array of shape (n,), optional
-            Multiplies each point's bound; 0 or less takes a point out.
+            Multiplies each point's bound. Points with a weight of 0 or less are left out.
 
         Returns
         -------
@@ -182,13 +186,13 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         """
         with self._transaction():
             self._take_parameters()
-            (points,) = checked_data(self, self._met(X), first=True)
+            (points,) = checked_data(self, self._kernel_input(X), first=True)
             gram, rows, given, total = self._gram(points), np.arange(points.shape[0]), None, float(points.shape[0])
             if sample_weight is not None:
-                weight = kept_weight(sample_weight, points)
+                weight = nonnegative_weight(sample_weight, points)
                 (rows,) = (weight > 0).nonzero()
                 given, total = weight[rows], float(weight.sum())
-            self._settle_share(len(rows))
+            self._set_share(len(rows))
             nu: Any = self.nu_
             problem = problems.one_class(self._part(gram, rows), nu, sample_weight=given)
             self.solutions_, self._rows = [self._solve(problem)], [rows]
@@ -197,45 +201,51 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         return self
 
     def _read(self, gram: Gram, rows: NDArray, total: float) -> None:
-        """Set what the solution, over those rows of a Gram, is to the user; coefficients have that sum."""
+        """Set the fitted attributes from the solution, whose points are these rows of the Gram.
+
+        ``total`` is the sum of the coefficients.
+        """
         (solution,) = self.solutions_
-        coefficients = total * kept(solution.coefficients)
-        (inside,) = coefficients.nonzero()
-        self._keep_support(gram, rows[inside])
-        self.dual_coef_, self.n_support_ = coefficients[None, inside], np.array([len(inside)])
+        coefficients = total * without_round_off(solution.coefficients)
+        (support,) = coefficients.nonzero()
+        self._keep_support(gram, rows[support])
+        self.dual_coef_, self.n_support_ = coefficients[None, support], np.array([len(support)])
         w = feature_weights(solution.problem, solution.certificate)
         self._keep_linear([None if w is None else total * w])
         self._total = total
-        # Points on the plane are inside, where without this round-off would decide for each.
+        # The slack for round-off makes points on the plane count as inside.
         largest = float(np.abs(gram.diag()).max())
         slack = 64 * np.finfo(float).eps * largest * total
-        least = self._threshold()
-        self.intercept_ = np.array([total * (solution.bias if least is None else -least) + slack])
+        threshold = self._threshold()
+        self.intercept_ = np.array([total * (solution.bias if threshold is None else -threshold) + slack])
         self.n_iter_ = iterations_of(solution)
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
 
     @immutable
     def offset_(self) -> NDArray:
-        """ρ, shape (1,)."""
+        """The distance term ρ, shape (1,): decision_function = score_samples − offset_."""
         return -self.intercept_
 
     def score_samples(self, X: ArrayLike) -> NDArray:
-        """⟨w, φ(x)⟩, shape (n_new,): the larger, the more like the training data. Errors as `decision_function`."""
+        """Return ⟨w, φ(x)⟩, shape (n_new,): larger for points more like the training data.
+
+        X is that of `decision_function`.
+        """
         found: NDArray = self._expanded(X)[:, 0]
         return found
 
     def decision_function(self, X: ArrayLike) -> NDArray:
-        """⟨w, φ(x)⟩ − ρ, shape (n_new,): positive inside, negative outside.
+        """Return ⟨w, φ(x)⟩ − ρ, shape (n_new,): positive inside, negative outside.
 
         Parameters
         ----------
         X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
-            Sparse or not.
+            New points, dense or sparse.
         """
         return self.score_samples(X) + self.intercept_[0]
 
     def predict(self, X: ArrayLike) -> NDArray:
-        """+1 inside or on the plane, −1 outside; shape (n_new,)."""
+        """Return +1 for points inside or on the plane, −1 for points outside, shape (n_new,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
     @immutable
@@ -263,8 +273,8 @@ class OneClassSVM(ShareOfNew, BatchMachine):
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)
-        more, told = self._pack_share()
-        return arrays | pack_attributes(self, _STORED) | more, facts | told | {"total": self._total}
+        share_arrays, share_facts = self._pack_share()
+        return arrays | pack_attributes(self, _STORED) | share_arrays, facts | share_facts | {"total": self._total}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         total = facts["total"]
@@ -274,11 +284,11 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         self._unpack_share(arrays, facts, self.solutions_[0])
         self._read(gram, np.arange(gram.n), total)
         self.support_ = points[self.support_]
-        solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)
-        lost = 1e-9 * float(self.dual_coef_.max(initial=0.0))
-        near = total * round_off(solution.problem, solution.alpha) + 1e-9 * float(np.abs(self.intercept_[0]))
-        tolerance = {"support_": 0.0, "n_support_": 0.0, "dual_coef_": lost, "intercept_": near}
-        for name, array in said.items():
+        solution, saved = self.solutions_[0], unpacked(_STORED, arrays, one=1)
+        tol_coef = 1e-9 * float(self.dual_coef_.max(initial=0.0))
+        tol_bias = total * round_off(solution.problem, solution.alpha) + 1e-9 * float(np.abs(self.intercept_[0]))
+        tolerance = {"support_": 0.0, "n_support_": 0.0, "dual_coef_": tol_coef, "intercept_": tol_bias}
+        for name, array in saved.items():
             agree(name, array, getattr(self, name), tolerance[name])
             setattr(self, name, array)
         self._publish()

@@ -1,4 +1,4 @@
-"""The support vector classifier."""
+"""`SVC`, the support vector classifier."""
 
 from __future__ import annotations
 
@@ -22,111 +22,120 @@ from ..problems.classification import COST, hinge
 from ..solvers import Solver
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
-from ._one_vs_one import Pairs, PairSolutions, SavedPairs, takes_batch
-from ._solving import Solving, at_once, solve_one
+from ._one_vs_one import Pairs, PairSolutions, SavedPairs, can_use_batch
+from ._solving import Solving, solve_batch, solve_one
 
 __all__ = ["SVC"]
 
 
 class SVC(SavedPairs, PairClassifier, BatchMachine):
-    """Support vector classifier whose dual is solved by a solver of one's choice, and certified.
+    """Support vector classifier. Any solver can solve its dual, and every solution has a certificate.
 
-    Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them; what differs is in
-    docs/from-sklearn.md.
+    Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them;
+    docs/how-to/from-sklearn.md lists the differences.
 
     Parameters
     ----------
     C : float > 0, default=1.0
-        Weight of the loss, scikit-learn's for each loss (Bauckhage's C is twice it). ``np.inf`` is the hard
+        Weight of the loss, as in scikit-learn for each loss (Bauckhage's C is twice as large). ``np.inf`` is the hard
         margin (Howell eq. 6-7).
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        "hinge": C-SVM (Howell eq. 13, Cauwenberghs & Poggio eq. 1). "squared_hinge": L2-SVM on the simplex
-        (Bauckhage eq. 1-2), whose bias is penalised; with a linear kernel it is
+        "hinge" is the C-SVM (Howell eq. 13, Cauwenberghs & Poggio eq. 1). "squared_hinge" is the L2-SVM on the simplex
+        (Bauckhage eq. 1-2), whose bias is penalised; with a linear kernel it equals
         ``LinearSVC(loss="squared_hinge", intercept_scaling=1)``.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        A callable is ``kernel(A, B) -> array of shape (len(A), len(B))``.
+        Kernel function. A callable ``kernel(A, B)`` returns an array of shape (len(A), len(B)).
     gamma : {"scale", "auto"} or float ≥ 0, default="scale"
-        As in scikit-learn: "scale" is 1/(n_features · X.var()), whatever the weights.
+        Kernel width, as in scikit-learn. "scale" is 1/(n_features · X.var()), independent of weights.
     degree, coef0 : float, default=3, 0.0
-        Of the kernels "poly" and "sigmoid".
+        Parameters of the kernels "poly" and "sigmoid".
     fit_intercept : bool or "penalised", default=True
-        False is the box dual without bias (Mierswa 4.1). "penalised" is a box dual too, with the bias inside the
-        kernel, K + 1, as the squared hinge always has it.
+        Whether the model has a bias. False is the box dual without bias (Mierswa 4.1). "penalised" is also a box dual,
+        with the bias inside the kernel, K + 1, as the squared hinge always has it.
     solver : str or Solver, default="auto"
-        A name of `dualflow.list_solvers`, or an instance.
+        A name from `dualflow.list_solvers`, or an instance. "auto" chooses by the problem.
     solver_options : dict, optional
-        Options of a solver given by name; an unknown one is a TypeError.
+        Options of a solver given by name. An unknown option raises TypeError.
     refine : bool or "auto", default="auto"
-        Follow the solver up with the classical active-set refinement: "auto" does, but for solvers that run circuits,
-        whose own answer is the model. The solver's own answer stays in ``solution_.raw_alpha``. Without refinement
-        `support_` is every point it gives weight to (all of them, for interior methods). Beyond 16 384 points nothing
-        is refined that is certified within ``tol`` already.
+        Whether a classical active-set refinement follows the solver. "auto" refines, unless the solver runs circuits:
+        then the solver's own answer is the model. The solver's answer stays in ``solution_.raw_alpha``. Without
+        refinement, `support_` is every point to which the solver gives weight (all points, for interior methods).
+        Beyond 16 384 points a solution that is certified within ``tol`` is not refined.
     tol : float > 0, default=1e-6
         Certified relative gap at which a solve ends.
     max_steps : int, optional
-        Step limit of each solve.
+        Maximum number of steps of each solve.
     time_limit : float, optional
-        Seconds for the whole fit, shared out among the pairs of classes: what there is then is the model, with its
-        certificates, for which time is set aside. Where a certificate takes longer, there is no model: a `FitError`.
+        Seconds for the whole fit, divided among the pairs of classes. When the time is over, the state reached becomes
+        the model, with certificates, for which time is reserved. If a certificate takes longer than that, the fit
+        raises `FitError`.
     class_weight : dict or "balanced", optional
-        Multiplies C, class by class.
+        Factors of C for each class.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=False
-        Whether `predict` settles ties of votes by the "ovr" decision values.
+        Whether `predict` breaks ties between votes by the "ovr" decision values.
     warm_start : bool, default=False
-        Start from the previous fit's α where the number of points agrees.
+        Whether a fit starts from the α of the previous fit, if the number of points is the same.
     callback : callable, optional
-        Called with a `dualflow.Progress` after each step; a true return value ends that solve. What it raises ends the
-        fit, with the state that was reached as ``error.solution``.
+        Called with a `dualflow.Progress` after each step. A true return value ends that solve. An exception ends the
+        fit, and carries the state reached as ``error.solution``.
     on_interrupt : {"raise", "keep"}, default="raise"
-        Ctrl-C raises KeyboardInterrupt and leaves the estimator as it was, with what the solve had reached as
-        ``error.solution``; or what there is becomes the model, with a warning.
+        What Ctrl-C does. "raise" raises KeyboardInterrupt with the state reached as ``error.solution``, and leaves the
+        estimator as it was. "keep" makes the state reached the model, with a warning.
     random_state : int, RandomState or None, default=None
-        Seed of stochastic solvers. The one that was used is in ``solution_.provenance["seed"]``.
+        Seed of stochastic solvers. ``solution_.provenance["seed"]`` holds the seed that was used.
     predict_dtype : {"float64", "float32"}, default="float64"
-        Precision of kernel values in prediction, not in training. "float32" is faster and good to about 1e-4 of
-        the largest decision value; where a few points in both precisions say that it is not (terms that cancel:
-        polynomials away from the origin), of less than 64 points, and of linear kernels over dense points, which
-        predict by `coef_`, it is "float64".
+        Precision of kernel values in prediction; training is not affected. "float32" is faster, with an error of about
+        1e-4 of the largest decision value. float64 is used all the same if a test on a few points shows a larger error
+        (as for polynomials away from the origin, whose terms cancel), for fewer than 64 points, and for a linear kernel
+        over dense points, which predicts by `coef_`.
     n_jobs : int, optional
-        Threads for the pairs of classes, whatever BLAS has, and for predictions; -1 is all processors. None is 1 for
-        pairs, or what `joblib.parallel_backend` says, and for predictions what BLAS has. Answers do not depend on it,
-        but for last digits where BLAS has several threads.
+        Number of threads for the pairs of classes, independent of the threads of BLAS, and for predictions; -1 is all
+        processors. None is 1 for pairs, or the number set by `joblib.parallel_config`, and the number of BLAS for
+        predictions. Results do not depend on it, except in the last digits where BLAS has several threads.
     max_iter : int, default=-1
-        Iterations of each solve at most; -1 is no limit. Pair updates of the default solver, as scikit-learn counts
-        them, steps of all others. What was reached is refined all the same, unless ``refine=False``.
+        Maximum number of iterations of each solve; -1 is no limit. For the default solver these are pair updates, as
+        scikit-learn counts them, for other solvers steps. The state reached is refined, unless ``refine=False``.
     verbose : bool, default=False
-        Say how the fit goes on: certified gap, survivors, seconds; on a terminal in one line, else a line a second.
+        Whether to print the progress of the fit: certified gap, survivors and seconds, in one line on a terminal, else
+        in one line a second.
     shrinking, cache_size, probability
-        scikit-learn's, without a meaning here: other values than its defaults are ignored with a warning.
+        Present for scikit-learn's interface. Values other than the defaults are ignored with a warning.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The class labels.
     class_weight_ : array of shape (n_classes,)
+        The factor of C of each class.
     support_ : array of shape (n_SV,)
         Rows of X that are support vectors, by class and then ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
+        are the coefficients.
     n_support_ : array of shape (n_classes,)
+        Number of support vectors of each class.
     dual_coef_ : array of shape (n_classes − 1, n_SV)
         yᵢαᵢ (squared hinge: yᵢaᵢ, a = μ/(μᵀHμ)) in LIBSVM's layout: a support vector of class i has its
         coefficient against class j in row j if j < i, else in row j − 1.
     intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
-        Of a pair with a class without weight ±1, which decides for the other class; 0 if both have none.
+        Bias of each pair. For a pair in which one class has no weight it is ±1, which decides for the other class; if
+        neither has weight it is 0.
     coef_ : array of shape (n_pairs, n_features)
-        Linear kernel only; read-only, as are `dual_coef_` and `intercept_`.
+        Weights of the features, for a linear kernel only; read-only, as are `dual_coef_` and `intercept_`.
     solutions_ : list of Solution
-        One a pair of classes (0, 1), (0, 2), …, over the pair's points of positive weight, in their order. A pair
-        with a class without weight is left out, here and in `certificates_`.
+        One for each pair of classes (0, 1), (0, 2), …, over the pair's points of positive weight, in their order.
+        Pairs with a class without weight are left out, here and in `certificates_`.
     certificates_ : list of Certificate
+        The certificate of each of `solutions_`.
     solution_ : Solution
-        Two classes only.
+        The only solution, with two classes.
     certificate_ : Certificate
-        The worst pair's: how far from the optimum the model is.
+        The worst of `certificates_`: how far from the optimum the model is.
     n_iter_ : array of shape (n_pairs,)
-        Steps, or what ``max_iter`` counts where it is given; 0 of a pair with a class without weight.
+        Steps of each solve, or iterations as ``max_iter`` counts them if it is set; 0 for a pair with a class without
+        weight.
     fit_status_ : int
         0 if every solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -134,8 +143,9 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
 
     Notes
     -----
-    Signs: with two classes y = +1 is ``classes_[1]``, and so is decision_function > 0. With more, the pair (i, j)
-    has y = +1 for class i, as LIBSVM has it. Probabilities: wrap in `sklearn.calibration.CalibratedClassifierCV`.
+    Signs: with two classes y = +1 is ``classes_[1]``, for which decision_function > 0. With more, the pair (i, j)
+    has y = +1 for class i, as in LIBSVM. For probabilities, wrap the model in
+    `sklearn.calibration.CalibratedClassifierCV`.
 
     Examples
     --------
@@ -212,12 +222,12 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         Parameters
         ----------
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed. Whatever a kernel
-            of one's own takes: a list of text, say.
+            Finite numbers, dense or, unless the kernel is precomputed, in any sparse format of scipy. With a callable
+            kernel, X may be whatever the kernel takes, for example a list of texts.
         y : array of shape (n,)
             Labels of at least two classes.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; 0 or less takes a point out.
+            Multiplies C, point by point. Points with a weight of 0 or less are left out.
 
         Returns
         -------
@@ -227,10 +237,14 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         Raises
         ------
         ProblemError
-            Data or parameters are out of range. With ``C=np.inf`` and classes that cannot be separated it is a
+            Data or parameters are out of range. If ``C=np.inf`` and the classes cannot be separated, the error is a
             `FitError`, whose ``solution`` has the status NOT_SEPARABLE and a witness.
-        SolverMismatch, SolverUnavailable, TypeError
-            The solver cannot solve this problem, needs a package, or does not have an option.
+        SolverMismatch
+            The solver cannot solve this problem.
+        SolverUnavailable
+            The solver needs a package that is not installed.
+        TypeError
+            The solver does not have an option.
 
         Warns
         -----
@@ -241,13 +255,13 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         return self
 
     def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | PairResult]:
-        """Solve the pairs of classes, and keep the solutions."""
+        """Solve the pairs of classes, keep their solutions, and return the results."""
         seeds = seeds_of(self.random_state, len(pairs))
 
         def pose(k: int) -> DualProblem:
-            whole = len(pairs) == 1 and len(pairs.order) == gram.n
-            points: Any = slice(None) if whole else pairs[k]
-            own, signs, C = gram if whole else self._part(gram, points), pairs.signs(k), COST.check("C", self.C)
+            all_points = len(pairs) == 1 and len(pairs.order) == gram.n
+            points: Any = slice(None) if all_points else pairs[k]
+            own, signs, C = gram if all_points else self._part(gram, points), pairs.signs(k), COST.check("C", self.C)
             if self.loss == "hinge" and self.fit_intercept is True and np.inf > C:
                 return hinge(own, signs, C * weight[points])
             problem = problems.svc(
@@ -260,11 +274,11 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             )
             if problem.is_hard_margin and problem.psd.kind == "indefinite":
                 raise ProblemError(
-                    f"C=inf: the kernel is {problem.psd}; without bounds the dual falls for ever. Give a finite C"
+                    f"C=inf: the kernel is {problem.psd}; without bounds the dual has no minimum. Give a finite C"
                 )
             return problem
 
-        size = 2 * gram.n // len(pairs.groups)  # of a pair, in the mean
+        size = 2 * gram.n // len(pairs.groups)  # mean number of points of a pair
         engine = self._engine(gram, size, math.isfinite(COST.check("C", self.C)))
         if len(pairs) == 1:
             solutions: list[Solution | PairResult] = [solve_one(self, pose(0), engine, seeds[0])]
@@ -277,10 +291,10 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         def progress(k: int, pair: PairResult) -> Progress:
             return Progress(1, 1.0, pair.alpha[pairs.places(k)], pair.certificate, pair.wall_time_s)
 
-        if takes_batch(self, engine, gram):
+        if can_use_batch(self, engine, gram):
             check_limits(self.tol, self.max_steps, self.time_limit)
             batch = PairBatch(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
-            found = at_once(self, batch)
+            found = solve_batch(self, batch)
         if found is None:
             found = Solving(self, pose, seeds, engine, batch, progress).run()
         self.__dict__.pop("solutions_", None)

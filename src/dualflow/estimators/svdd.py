@@ -1,4 +1,4 @@
-"""Support vector data description: novelty detection by the smallest ball."""
+"""`SVDD`, the support vector data description: novelty detection by the smallest ball."""
 
 from __future__ import annotations
 
@@ -17,70 +17,77 @@ from ..core.solution import Status
 from ..driver.solve import AUTO, Progress
 from ..exceptions import FitError
 from ..solvers import Solver
-from ._batch import BatchMachine, iterations_of, kept
-from ._one_class import NU_OR_NONE, Ball, ShareOfNew, sphere
+from ._batch import BatchMachine, iterations_of, without_round_off
+from ._one_class import NU_RULE_OR_NONE, Ball, ShareOfNew, sphere
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off, stored
 
 __all__ = ["SVDD"]
 
-#: What a file holds beside the solution: dtype kinds and dimensions.
+#: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
 _STORED = {"support_": ("i", "support"), "n_support_": ("i", "one"), "dual_coef_": ("f", "one", "support")}
 _NUMBERS = ("radius_", "offset_", "_center_square", "_constant_diag")
 
 
-def _posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-    """The problem again, of which a file leaves open the bounds."""
+def _posed(gram: Gram, solve_facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+    """Return the problem from a file, which holds its bounds."""
     return replace(problems.svdd(gram), upper=column["upper"])
 
 
 class SVDD(Ball, ShareOfNew, BatchMachine):
-    """Smallest ball around the data in feature space; what lies outside is an outlier (Howell eq. 21-24).
+    """Smallest ball around the data in feature space; points outside it are outliers (Howell eq. 21-24).
 
     Minimises R² + (1/(νn)) Σ ξᵢ subject to ‖φ(xᵢ) − a‖² ≤ R² + ξᵢ, by its dual.
 
     Parameters
     ----------
     nu : float in (0, 1], None or "auto", default=0.1
-        At most a fraction ν of the training points lies outside the ball. None is the hard
-        ball around all points. "auto" is ``contamination``, or 0.05 for both.
+        Upper bound on the share of training points outside the ball. None is the hard ball, which contains all points.
+        "auto" takes the value of ``contamination``, or 0.05 for both if that is None.
     contamination : float in (0, 0.5], optional
-        The share of *new* points, drawn as the training points were, that is to be rejected: ``offset_`` is then set by
-        exact leave-one-out, see Notes. None leaves it to the ball.
+        Share of *new* points, drawn as the training points were, that the model rejects. ``offset_`` is then set by
+        exact leave-one-out, see Notes. With None the ball itself sets it.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        With "precomputed", k(z, z) of new points is not in the matrix: see `decision_function`.
+        Kernel function, as in `SVC`. With "precomputed", k(z, z) of new points is not in the matrix: see
+        `decision_function`.
     gamma, degree, coef0
         As in `SVC`.
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
     predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose, shrinking, cache_size
-        As in `SVC`; threads are for predictions.
+        As in `SVC`; ``n_jobs`` is the number of threads for predictions.
 
     Attributes
     ----------
     radius_ : float
-        R, in feature space. The hard ball's is the distance of its farthest point; with a ``contamination`` it is that
-        of the sphere around the same centre which rejects this share.
+        R, in feature space. For the hard ball it is the distance of the farthest point. With a ``contamination`` it is
+        the radius of the sphere around the same centre that rejects this share.
     nu_ : float or None
-        ν of the ball.
-    loo_scores_, loo_rejection_rate_, loo_relative_gap_ : array of shape (n,), float, float
-        What each training point of positive weight scores by the ball without it, the part of these scores outside of
-        ``radius_``, and the largest certified relative gap of the balls without a point. Computed when asked for.
+        The value of ν that was used.
+    loo_scores_ : array of shape (n,)
+        The score of each training point of positive weight by the ball without it. Computed on access.
+    loo_rejection_rate_ : float
+        The share of ``loo_scores_`` outside the sphere. Computed on access.
+    loo_relative_gap_ : float
+        The largest certified relative gap of the balls without a point. Computed on access.
     offset_ : float
-        −R², so that ``decision_function = score_samples − offset_``. The sphere itself counts as inside.
+        −R², so that ``decision_function = score_samples − offset_``. Points on the sphere count as inside.
     support_ : array of shape (n_SV,)
         Rows of X, ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
+        are the coefficients.
     n_support_ : array of shape (1,)
+        Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
-        αᵢ ≥ 0 with Σαᵢ = 1, the centre a = Σ αᵢφ(xᵢ). `sklearn.svm.OneClassSVM` has νn times this.
+        αᵢ ≥ 0 with Σαᵢ = 1; the centre is a = Σ αᵢφ(xᵢ). The ``dual_coef_`` of `sklearn.svm.OneClassSVM` is νn times
+        this.
     solution_, certificate_ : Solution, Certificate
-        Over the points of positive weight, in their order; in lists of one, too: solutions_, certificates_.
+        Over the points of positive weight, in their order; also as lists of one, solutions_ and certificates_.
     n_iter_ : int
-        Steps, or what ``max_iter`` counts where it is given.
+        Steps of the solve, or iterations as ``max_iter`` counts them if it is set.
     fit_status_ : int
         0 if the solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -91,17 +98,21 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
     Where k(x, x) is constant (RBF), the decision values are 2/(νn) times those of
     ``OneClassSVM(nu=nu)``, and the predictions are the same.
 
-    **ν and contamination.** ν is about the points trained on: at most that share is outside. Of new points more are: a
-    point that supports the ball would be outside of the ball without it, so that about the share of support vectors is
-    rejected, which can be several times ν. ``contamination=c`` sets the threshold instead: with k = ⌊c(n + 1)⌋, below
-    the k-th smallest of `loo_scores_`; what is rejected are the points whose ``p_values(Z, "jackknife")`` are ≤ c. Of
-    new points that is a share of c in the mean, as far as a point more or less hardly moves the ball, give or take
-    √(c(1 − c)/n) by the luck of the training data; nothing is guaranteed beyond. ``nu`` then says only what the ball
-    leaves out to find its centre, and the two never contradict each other. Weights do not count in the share.
-    Up to 8000 points the models without each point come from one matrix of all of them (seconds); beyond, every support
-    vector costs a solve of its own. ``time_limit`` is for these, too: a fit, `p_values` and `loo_scores_` that it does
-    not suffice for are a `FitError`.
-    Of the *training* points `fit_predict` marks that share, each judged by the ball without it, and `predict` fewer.
+    **ν and contamination.** ν bounds the share of *training* points outside the ball. The share of new points outside
+    is larger: each point that supports the ball would be outside the ball fitted without it, so about the share of
+    support vectors is rejected, which can be several times ν. ``contamination=c`` sets the threshold instead to the
+    k-th smallest of `loo_scores_` with k = ⌊c(n + 1)⌋: it rejects the points whose ``p_values(Z, "jackknife")`` are at
+    most c. That is a share c of new points in the mean, if leaving out one point hardly changes the ball, with a
+    standard deviation of √(c(1 − c)/n) over training data; it is not a guarantee. ``nu`` then only sets which points
+    the ball leaves out to find its centre, so the two parameters never contradict each other. Weights do not count in
+    the share.
+
+    Up to 8000 points the models without each point are found from one kernel matrix, within seconds; beyond, each
+    support vector needs a separate solve. ``time_limit`` includes these: a fit, `p_values` or `loo_scores_` that
+    exceeds it raises `FitError`.
+
+    Of the *training* points `fit_predict` marks the share c, each point judged by the ball without it; `predict` marks
+    fewer.
 
     Examples
     --------
@@ -111,9 +122,9 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
     (1.0, [1, -1])
     """
 
-    _rules = {"nu": NU_OR_NONE}
+    _rules = {"nu": NU_RULE_OR_NONE}
 
-    _takes_things = False  # distances to the centre need k(z, z) of each
+    _takes_objects = False  # distances to the centre need k(z, z), which the kernel matrix to the fit's points lacks
 
     def __init__(
         self,
@@ -172,8 +183,9 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
             Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
         y : ignored
+            Present for scikit-learn's conventions.
         sample_weight : array of shape (n,), optional
-            Multiplies each point's bound 1/(νn), normalised to mean 1; 0 or less takes a point out.
+            Multiplies each point's bound 1/(νn), normalised to mean 1. Points with a weight of 0 or less are left out.
 
         Returns
         -------
@@ -197,10 +209,10 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
             (points,) = checked_data(self, X, first=True, least=2)
             gram, rows, given = self._gram(points), np.arange(points.shape[0]), None
             if sample_weight is not None:
-                weight = kept_weight(sample_weight, points)
+                weight = nonnegative_weight(sample_weight, points)
                 (rows,) = (weight > 0).nonzero()
                 given = weight[rows]
-            self._settle_share(len(rows))
+            self._set_share(len(rows))
             problem = problems.svdd(self._part(gram, rows), self.nu_, sample_weight=given)
             self.solutions_, self._rows = [self._solve(problem)], [rows]
             self._training_kernel = self._constant_diag = None
@@ -214,15 +226,15 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         return self
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
-        """Set what the solution, over those rows of a Gram, is to the user."""
+        """Set the fitted attributes from the solution, whose points are these rows of the Gram."""
         (solution,) = self.solutions_
-        coefficients = kept(solution.coefficients)
-        (inside,) = coefficients.nonzero()
-        own = solution.problem.centred().gram  # a ball moves with its points, which are known best about their mean
-        self._keep_support(own, inside)
-        self.support_ = rows[inside]
-        self.dual_coef_ = coefficients[None, inside]
-        self.n_support_ = np.array([len(inside)])
+        coefficients = without_round_off(solution.coefficients)
+        (support,) = coefficients.nonzero()
+        own = solution.problem.centred().gram  # translation does not change the ball, and centring saves digits
+        self._keep_support(own, support)
+        self.support_ = rows[support]
+        self.dual_coef_ = coefficients[None, support]
+        self.n_support_ = np.array([len(support)])
         w = feature_weights(solution.problem, solution.certificate)
         self._keep_linear([w])
         if w is not None:
@@ -238,8 +250,8 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
             squared_radius = float(solution.certificate.radius or 0.0) ** 2
         if not np.isfinite(squared_radius):
             raise FitError("the solve ended in a radius that is not finite; scale the features", solution)
-        if (least := self._threshold()) is not None:
-            squared_radius = -least
+        if (threshold := self._threshold()) is not None:
+            squared_radius = -threshold
         self.radius_, self.offset_ = sphere(squared_radius, diag, self._center_square)
         self.n_iter_ = iterations_of(solution)
         self.fit_status_ = int(solution.status is not Status.OPTIMAL)
@@ -261,8 +273,8 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         arrays |= pack_attributes(self, _STORED)
         if self._training_kernel is not None:
             arrays["training_kernel"] = self._training_kernel
-        more, told = self._pack_share()
-        return arrays | more, facts | told | {name: getattr(self, name) for name in _NUMBERS}
+        share_arrays, share_facts = self._pack_share()
+        return arrays | share_arrays, facts | share_facts | {name: getattr(self, name) for name in _NUMBERS}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         gram, points = self._unpack_solutions(arrays, facts, _posed, 1)
@@ -270,22 +282,22 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         self._unpack_share(arrays, facts, self.solutions_[0])
         self._read(gram, np.arange(gram.n))
         self.support_ = points[self.support_]
-        solution, said = self.solutions_[0], unpacked(_STORED, arrays, one=1)
-        for name, array in said.items():
+        solution, saved = self.solutions_[0], unpacked(_STORED, arrays, one=1)
+        for name, array in saved.items():
             agree(name, array, getattr(self, name), 1e-9 * float(self.dual_coef_.max()))
-        # αᵀKα and R² are no better known than a gradient of αᵀKα.
-        near = 4.0 * round_off(solution.problem, solution.alpha)
+        # αᵀKα and R² are as accurate as a gradient of αᵀKα.
+        tolerance = 4.0 * round_off(solution.problem, solution.alpha)
         for name in ("_center_square", "offset_"):
-            agree(name, facts[name], getattr(self, name), near)
-        agree("radius_", facts["radius_"], self.radius_, near / max(self.radius_, near**0.5))
+            agree(name, facts[name], getattr(self, name), tolerance)
+        agree("radius_", facts["radius_"], self.radius_, tolerance / max(self.radius_, tolerance**0.5))
         if gram.kernel == "precomputed":
             self._constant_diag = facts["_constant_diag"]
-        for name, value in (said | {name: facts[name] for name in _NUMBERS[:3]}).items():
+        for name, value in (saved | {name: facts[name] for name in _NUMBERS[:3]}).items():
             setattr(self, name, value)
         self._publish()
 
     def _unpack_diagonal(self, arrays: dict[str, NDArray], constant: Any, gram: Gram, points: NDArray) -> None:
-        """What is known of k(x, x) where the kernel is a matrix."""
+        """Set what a file holds of k(x, x) for a precomputed kernel: a constant diagonal, or the training matrix."""
         self._training_kernel = self._constant_diag = None
         if gram.kernel != "precomputed":
             return

@@ -1,4 +1,4 @@
-"""Support vector regression: an ε-insensitive tube around a function in feature space."""
+"""`SVR`, support vector regression: an ε-insensitive tube around a function in feature space."""
 
 from __future__ import annotations
 
@@ -21,28 +21,31 @@ from ..problems.classification import COST
 from ..problems.regression import TUBE
 from ..solvers import Solver
 from ._base import LEAST_S
-from ._validation import checked_data, kept_weight
+from ._validation import checked_data, nonnegative_weight
 from ._value_machine import ValueMachine, stored_values
 
 __all__ = ["SVR"]
 
-#: How ill-conditioned a kernel is taken to be, one after another, until a hard tube is found.
+#: Condition numbers of the kernel matrix that are assumed in turn, to choose a finite C for the hard tube.
 CONDITIONS = (1e2, 1e4, 1e6, 1e8, 1e10)
 
 
-#: Endings after which no other C is tried.
-_CUT = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.STOPPED)
+#: Statuses of a solve that was stopped early, after which no larger C is tried.
+_STOPPED_EARLY = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.STOPPED)
 
 
-def _beyond(gram: Gram, values: NDArray) -> list[float]:
-    """What C may be for C = ∞: where no coefficient comes near it, the optimum is that of ∞, whose other conditions it
-    meets. Coefficients are residuals by kernel values, times what the kernel is ill-conditioned by."""
+def _hard_tube_costs(gram: Gram, values: NDArray) -> list[float]:
+    """Return finite values of C to try for C = ∞, ascending.
+
+    If no coefficient of the optimum comes near C, it is also the optimum for C = ∞. Coefficients are about as large as
+    the range of y divided by a kernel value, times the condition number of the kernel matrix.
+    """
     size = float(np.ptp(values)) / (abs(float(np.mean(gram.diag()))) or 1.0)
     return [condition * (size or 1.0) for condition in CONDITIONS]
 
 
 class SVR(ValueMachine):
-    """ε-insensitive support vector regression whose dual is solved by a solver of one's choice, and certified.
+    """ε-insensitive support vector regression. Any solver can solve its dual, and every solution has a certificate.
 
     Minimises ½‖w‖² + C Σ max(0, |zᵢ − f(xᵢ)| − ε) (Smola, Schölkopf 2004, eq. 3). Parameters, attributes and signs are
     those of `sklearn.svm.SVR` wherever both have them.
@@ -50,35 +53,39 @@ class SVR(ValueMachine):
     Parameters
     ----------
     C : float > 0, default=1.0
-        ``np.inf`` is the hard tube: no residual is above ε.
+        Weight of the loss. ``np.inf`` is the hard tube, in which no residual is above ε.
     epsilon : float ≥ 0, default=0.1
-        Half the width of the tube within which no loss is paid, in units of y.
+        Half the width of the tube within which residuals have no loss, in units of y.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function, as in `SVC`.
     gamma, degree, coef0
         As in `SVC`.
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
     predict_dtype
         As in `SVC`.
     n_jobs, max_iter, verbose, shrinking, cache_size
-        As in `SVC`; threads are for predictions.
+        As in `SVC`; ``n_jobs`` is the number of threads for predictions.
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
         Rows of X, ascending.
     support_vectors_ : array of shape (n_SV, n_features)
-        Callable kernels included; empty if the kernel is precomputed. CSR, as are coefficients, if X was sparse.
+        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
+        are the coefficients.
     n_support_ : array of shape (1,)
+        Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
         αᵢ − αᵢ*, within ±C.
     intercept_ : array of shape (1,)
+        The bias.
     coef_ : array of shape (1, n_features)
-        Linear kernel only.
+        Weights of the features, for a linear kernel only.
     solution_, certificate_ : Solution, Certificate
-        Of the dual in (α, α*), over the points of positive weight, in their order; in lists of one, too: solutions_,
-        certificates_.
+        The solution of the dual in (α, α*), over the points of positive weight, in their order; also as lists of one,
+        solutions_ and certificates_.
     n_iter_ : int
-        Steps, or what ``max_iter`` counts where it is given.
+        Steps of the solve, or iterations as ``max_iter`` counts them if it is set.
     fit_status_ : int
         0 if the solve reached ``tol``, else 1.
     n_features_in_, feature_names_in_
@@ -153,7 +160,7 @@ class SVR(ValueMachine):
         y : array of shape (n,)
             Finite numbers.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; 0 or less takes a point out.
+            Multiplies C, point by point. Points with a weight of 0 or less are left out.
 
         Returns
         -------
@@ -163,7 +170,8 @@ class SVR(ValueMachine):
         Raises
         ------
         ProblemError
-            Data or parameters are out of range. With ``C=np.inf`` and no function within the tube, a `FitError`.
+            Data or parameters are out of range. If ``C=np.inf`` and no function lies within the tube, it is a
+            `FitError`.
         SolverMismatch, SolverUnavailable, TypeError
             The solver cannot solve this problem, needs a package, or does not have an option.
 
@@ -174,8 +182,8 @@ class SVR(ValueMachine):
         """
         with self._transaction():
             self._take_parameters()
-            points, values = checked_data(self, self._met(X), y, first=True, numeric=True)
-            weight = kept_weight(sample_weight, points)
+            points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
+            weight = nonnegative_weight(sample_weight, points)
             gram, rows = self._gram(points), np.flatnonzero(weight > 0)
             part, values = self._part(gram, rows), values.astype(float)[rows]
             given = None if sample_weight is None else weight[rows]
@@ -183,20 +191,23 @@ class SVR(ValueMachine):
             def posed(C: float) -> DualProblem:
                 return problems.svr(part, values, C, epsilon=self.epsilon, sample_weight=given)
 
-            solution = self._solve(posed(self.C)) if np.inf > self.C else self._hard_tube(posed, _beyond(gram, values))
+            if np.inf > self.C:
+                solution = self._solve(posed(self.C))
+            else:
+                solution = self._hard_tube(posed, _hard_tube_costs(gram, values))
             self.solutions_, self._rows = [solution], [rows]
             self._read(gram, rows)
             self._publish()
         return self
 
     def _hard_tube(self, posed: Callable[[float], DualProblem], costs: list[float]) -> Solution:
-        """The solution for the first C that no coefficient comes near."""
+        """Return the solution for the first C that no coefficient comes near."""
         for C in costs:
-            with warnings.catch_warnings():  # of those that are not the answer
+            with warnings.catch_warnings():  # the solution that is returned warns below
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 solution = self._solve(posed(C))
-            cut = solution.ended in _CUT or self._time_left() == LEAST_S
-            if cut or (solution.alpha < 0.5 * solution.problem.upper).all():
+            stopped_early = solution.ended in _STOPPED_EARLY or self._time_left() == LEAST_S
+            if stopped_early or (solution.alpha < 0.5 * solution.problem.upper).all():
                 self._warn_unless_optimal([solution], 1)
                 return solution
         raise FitError(
@@ -210,8 +221,8 @@ class SVR(ValueMachine):
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         p = stored_values(arrays)
 
-        def posed(gram: Gram, told: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
-            """The problem again, of which a file leaves open the bounds, the values and the width of the tube."""
+        def posed(gram: Gram, solve_facts: Mapping[str, Any], column: Mapping[str, NDArray]) -> DualProblem:
+            """Return the problem from a file, which holds its bounds, and y and ε in the array 'p'."""
             if p.shape != (2 * gram.n,) or not (p[: gram.n] + p[gram.n :] <= 0).all():
                 raise ValueError("its array 'p' is that of no tube")
             upper = column["upper"]

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What a generation does to every gene: crossover, the mutations that turn few genes, and f from what has changed.
+"""Crossover, the mutations that change few genes, and the values of the children from the genes that changed.
 
-Populations lie in buffers of 2k rows, parents above, children below. Compiled because in numpy it is some twenty calls a
-generation, each of which takes longer than its arithmetic.
+Populations are buffers of 2k rows with the parents above and the children below. In numpy a generation would take some
+twenty calls, each of which takes longer than its arithmetic.
 """
 
 from libc.string cimport memcpy
@@ -18,18 +18,18 @@ ctypedef Py_ssize_t Index
 
 
 def mate(double[:, ::1] alphas, const long long[::1] order, const long long[::1] partners,
-         const unsigned char[:, ::1] swapped, const long long[::1] who, const double[::1] above,
+         const unsigned char[:, ::1] swapped, const long long[::1] mutated, const double[::1] above,
          const double[::1] target):
     """Write the children into the lower half of ``alphas``, shape (2k, n).
 
-    Child c has the genes of parent ``order[c]``, and of parent ``partners[c]`` where ``swapped[c]``. Then gene ``who``
-    of all children in one row becomes 0 if it is larger than ``above``, else ``target``.
+    Child c has the genes of parent ``order[c]``, and of parent ``partners[c]`` where ``swapped[c]``. Then each gene
+    ``mutated``, an index into all children in one row, becomes 0 if it is larger than ``above``, else ``target``.
     """
     cdef Index k = order.shape[0], n = alphas.shape[1], c, hit
     if alphas.shape[0] != 2 * k or partners.shape[0] != k or swapped.shape[0] != k or swapped.shape[1] != n:
         raise ValueError("alphas must have two rows an entry of order, and swapped their columns")
-    if above.shape[0] != who.shape[0] or target.shape[0] != who.shape[0]:
-        raise ValueError("who, above and target must be of one length")
+    if above.shape[0] != mutated.shape[0] or target.shape[0] != mutated.shape[0]:
+        raise ValueError("mutated, above and target must have equal lengths")
     if n == 0:
         return
     for c in range(k):
@@ -38,18 +38,18 @@ def mate(double[:, ::1] alphas, const long long[::1] order, const long long[::1]
     cdef double *genes = &alphas[k, 0]
     for c in range(k):
         cross(n, &alphas[order[c], 0], &alphas[partners[c], 0], &swapped[c, 0], genes + c * n)
-    for c in range(who.shape[0]):
-        hit = who[c]
+    for c in range(mutated.shape[0]):
+        hit = mutated[c]
         if not 0 <= hit < k * n:
-            raise ValueError("who are genes of the children")
+            raise ValueError("mutated must be indices of genes of the children")
         genes[hit] = 0.0 if genes[hit] > above[c] else target[c]
 
 
 def evaluate(const double[:, ::1] Q, const double[::1] p, const double[:, ::1] alphas, double[:, ::1] products,
              double[::1] values, const long long[::1] order):
-    """αᵀQ and f = ½ αᵀQα − pᵀα of the children into the lower halves of ``products`` and ``values``.
+    """Write αᵀQ and f = ½ αᵀQα − pᵀα of the children into the lower halves of ``products`` and ``values``.
 
-    Child c is compared with parent ``order[c]``, whose product must be in the upper half.
+    They are updated from parent ``order[c]`` of child c, whose product must be in the upper half.
     """
     cdef Index k = order.shape[0], n = p.shape[0], c
     if Q.shape[0] != n or Q.shape[1] != n or alphas.shape[1] != n or products.shape[1] != n:

@@ -1,11 +1,11 @@
-/* Products with Q and values of f of children, out of those of their parents. */
+/* Products with Q and values of f of children, computed from those of their parents. */
 #ifndef DUALFLOW_MATING_H
 #define DUALFLOW_MATING_H
 
 #include "clones.h"
 
-/* products[c] += sum over j of (children[c][j] - parents[order[c]][j]) Q[j]. Few genes differ once a population has come
- * together; and a row of Q is read once for all children. */
+/* products[c] += sum over j of (children[c][j] - parents[order[c]][j]) Q[j]. Few genes differ once a population has
+ * converged, and a row of Q is read once for all children. */
 CLONES static void add_changes(Index k, Index n, const double *parents, const long long *order, const double *children,
                                const double *Q, double *restrict products)
 {
@@ -20,7 +20,7 @@ CLONES static void add_changes(Index k, Index n, const double *parents, const lo
     }
 }
 
-/* Genes of the first parent, or where swapped of the second. */
+/* The child has the genes of the first parent, or of the second where swapped. */
 CLONES static void cross(Index n, const double *restrict first, const double *restrict second,
                          const unsigned char *restrict swapped, double *restrict child)
 {

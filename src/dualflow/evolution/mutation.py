@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "adapted", "bernoulli", "gaussian", "turns"]
+__all__ = ["NO_MUTATION", "adapted", "bernoulli", "gaussian", "mutated_genes"]
 
 #: Schwefel's factor of the 1/5 rule.
-FACTOR = 0.85
-#: No gene is turned.
-NOTHING = (np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+SIGMA_FACTOR = 0.85
+#: Genes, thresholds and new values of no mutation.
+NO_MUTATION = (np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
 
 
 def gaussian(children: NDArray, step: NDArray, upper: NDArray, rng: np.random.Generator) -> None:
@@ -22,17 +22,17 @@ def gaussian(children: NDArray, step: NDArray, upper: NDArray, rng: np.random.Ge
     np.minimum(children, upper, out=children)
 
 
-def turns(
+def mutated_genes(
     kind: str, generations: int, population: int, upper: NDArray, rng: np.random.Generator
 ) -> list[tuple[NDArray, NDArray, NDArray]]:
-    """The genes that mutations of a ``kind`` turn, each with probability 1/n, in each of so many generations.
+    """Return for each generation the mutated genes, each with probability 1/n, their thresholds and new values.
 
-    Genes of (population, n) children in one row; the value above which each becomes 0; and what it becomes otherwise.
-    "switching": to 0 from the upper half of its interval, else to uᵢ. "hybrid", Mierswa's Fig. 4: αᵢ > 0 becomes 0,
-    and αᵢ = 0 uniform on [0, uᵢ]. "switching-gaussian" begins as "switching"; "gaussian" turns none.
+    Genes are indices into the flattened children of shape (population, n). A gene above its threshold becomes 0, else
+    its new value. "switching": to 0 from the upper half of the interval, else to uᵢ. "hybrid", Mierswa's Fig. 4: αᵢ > 0
+    becomes 0, and αᵢ = 0 uniform on [0, uᵢ]. "switching-gaussian" starts as "switching"; "gaussian" mutates none here.
     """
     if kind == "gaussian":
-        return [NOTHING] * generations
+        return [NO_MUTATION] * generations
     n, size = len(upper), population * len(upper)
     found = bernoulli(generations * size, n, rng)
     bound = upper[found % n]
@@ -44,9 +44,9 @@ def turns(
 
 
 def bernoulli(trials: int, n: int, rng: np.random.Generator) -> NDArray:
-    """Which of so many independent trials with probability 1/n succeed: increasing indices.
+    """Return the increasing indices of the successes in independent trials with probability 1/n.
 
-    Drawn by the geometric gaps between them: one number a success instead of one a trial.
+    The geometric gaps between successes are drawn, which takes one number a success instead of one a trial.
     """
     mean = trials / n
     found = np.cumsum(rng.geometric(1.0 / n, int(mean + 6 * np.sqrt(mean)) + 10)) - 1
@@ -56,7 +56,7 @@ def bernoulli(trials: int, n: int, rng: np.random.Generator) -> NDArray:
 
 
 def adapted(sigma: float, successes: int, trials: int) -> float:
-    """σ by Rechenberg's 1/5 rule: larger if more than a fifth of the trials succeeded, smaller if fewer did."""
+    """Return σ by Rechenberg's 1/5 rule: larger if more than a fifth of the trials succeeded, smaller if fewer did."""
     if 5 * successes == trials:
         return sigma
-    return sigma / FACTOR if 5 * successes > trials else sigma * FACTOR
+    return sigma / SIGMA_FACTOR if 5 * successes > trials else sigma * SIGMA_FACTOR

@@ -16,7 +16,7 @@ __all__ = ["Swarm", "SwarmRules", "fly", "moved"]
 
 @dataclass(frozen=True)
 class SwarmRules:
-    """How a swarm flies: first inertia, pulls to a particle's own best place and the swarm's, and as in `Rules`."""
+    """The rules of a swarm: first inertia, weights of the own and the common best place, and limits as in `Rules`."""
 
     inertia: float
     own: float
@@ -34,13 +34,13 @@ class Swarm:
     ----------
     places, velocities : arrays of shape (k, n)
     best_places : array of shape (k, n)
-        Of each particle so far.
+        Best place of each particle.
     best_values : array of shape (k,)
-        f there.
+        f at these places.
     leader : array of shape (n,)
-        The best place of all, and ``leader_value`` its f.
+        The best place of all; ``leader_value`` is its f.
     generation, stale, evaluations, rng
-        As for `Evolution`.
+        As in `Evolution`.
     """
 
     places: NDArray
@@ -58,10 +58,10 @@ class Swarm:
 def moved(
     state: Swarm, inertia: float, own: float, common: float, upper: NDArray, rng: np.random.Generator
 ) -> tuple[NDArray, NDArray]:
-    """Places and velocities after one move, each of shape (k, n).
+    """Return places and velocities after one move, each of shape (k, n).
 
-    v ← inertia·v + own·r₁∘(own best − α) + common·r₂∘(leader − α), r₁ and r₂ uniform on [0, 1] for every gene; then
-    α + v, clipped to the box.
+    v ← inertia·v + own·r₁∘(own best − α) + common·r₂∘(leader − α), with r₁ and r₂ uniform on [0, 1] for every gene; the
+    place is α + v, clipped to the box.
     """
     pulls = rng.random((2, *state.places.shape))
     velocities = inertia * state.velocities
@@ -79,21 +79,21 @@ def fly(
     generations: int,
     rng: np.random.Generator,
 ) -> Swarm:
-    """The swarm so many generations later, or fewer if it comes to rest before.
+    """Return the swarm after ``generations`` generations, or fewer if it ends before.
 
     The inertia falls linearly to 0 at the last generation allowed. All particles are evaluated by one product with Q.
-    With sweeps the particles, and the leader, learn where they are.
+    With sweeps the particles and the leader are improved by coordinate descent.
     """
     for _ in range(generations):
         inertia = rules.inertia * (1.0 - state.generation / rules.limit)
         places, velocities = moved(state, inertia, rules.own, rules.common, upper, rng)
-        everyone = np.vstack([places, state.leader]) if rules.sweeps else places
-        values, products = evaluated(Q, p, everyone)
+        individuals = np.vstack([places, state.leader]) if rules.sweeps else places
+        values, products = evaluated(Q, p, individuals)
         if rules.sweeps:
             for _ in range(rules.sweeps):
-                sweep(Q, p, upper, everyone, products, rng.permutation(len(p)))
-            values = 0.5 * np.einsum("ij,ij->i", products, everyone) - everyone @ p
-            places = everyone[:-1]
+                sweep(Q, p, upper, individuals, products, rng.permutation(len(p)))
+            values = 0.5 * np.einsum("ij,ij->i", products, individuals) - individuals @ p
+            places = individuals[:-1]
         better = values[: len(places)] < state.best_values
         best = int(values.argmin())
         leads = values[best] < state.leader_value
@@ -104,7 +104,7 @@ def fly(
             velocities=velocities,
             best_places=np.where(better[:, None], places, state.best_places),
             best_values=np.where(better, values[: len(places)], state.best_values),
-            leader=everyone[best].copy() if leads else state.leader,
+            leader=individuals[best].copy() if leads else state.leader,
             leader_value=float(values[best]) if leads else state.leader_value,
             generation=state.generation + 1,
             stale=0 if fell else state.stale + 1,

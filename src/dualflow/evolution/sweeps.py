@@ -1,4 +1,4 @@
-"""Box coordinate descent on many α at once: the learning of an individual's life (memetic evolution)."""
+"""Box coordinate descent on many α in one batch, by which individuals learn (memetic evolution)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 __all__ = ["sweep"]
 
 #: Coordinates between two updates of the whole gradient.
-WIDTH = 32
+BLOCK_SIZE = 32
 
 
 def sweep(Q: NDArray, p: NDArray, upper: NDArray, alphas: NDArray, products: NDArray, order: NDArray) -> None:
-    """One sweep of exact coordinate minimisation of f = ½ αᵀQα − pᵀα over the box, on every row, in place.
+    """Make one sweep of exact coordinate minimisation of f = ½ αᵀQα − pᵀα over the box, on every row, in place.
 
     Parameters
     ----------
@@ -20,12 +20,12 @@ def sweep(Q: NDArray, p: NDArray, upper: NDArray, alphas: NDArray, products: NDA
         Symmetric; where Qᵢᵢ ≤ 0 (indefinite kernels) the better end of the interval is the minimum.
     p, upper : arrays of shape (n,)
     alphas, products : arrays of shape (k, n)
-        α and αᵀQ, a row an individual; both are updated.
+        α and αᵀQ, one row for each individual; both are updated.
     order : integer array
-        Coordinates in the order in which they are visited.
+        Coordinates in the order of their updates.
     """
-    for start in range(0, len(order), WIDTH):
-        J = order[start : start + WIDTH]
+    for start in range(0, len(order), BLOCK_SIZE):
+        J = order[start : start + BLOCK_SIZE]
         block = Q[np.ix_(J, J)]
         # Transposed, a coordinate of all individuals is a contiguous row.
         slopes, genes = products.T[J] - p[J, None], alphas.T[J]

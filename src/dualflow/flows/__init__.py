@@ -1,1 +1,1 @@
-"""Floor 1: what moves. Vector fields on the dual variables, apart from how they are integrated."""
+"""Vector fields on the dual variables; `dualflow.integrate` has the methods that integrate them."""

@@ -2,11 +2,11 @@
 
     α̇ᵢ = wᵢ (gᵢ + νeᵢ),   g = p − Qα,   wᵢ = αᵢ if uᵢ = ∞, else αᵢ(uᵢ − αᵢ)/uᵢ;   wᵢ = 1 if αᵢ is free
 
-ν = −Σew g/Σe²w keeps eᵀα where it is, and df/dt = −Σ w(g + νe)² ≤ 0. On the simplex this is the replicator
+ν = −Σew g/Σe²w keeps eᵀα constant, and df/dt = −Σ w(g + νe)² ≤ 0. On the simplex this is the replicator
 equation, and with ψᵢ = √μᵢ it is imaginary-time evolution, ψ̇ = −½(F − ⟨F⟩)ψ with F = diag(∇f).
 
-Bauckhage's (3) integrated literally, μ̇ = −μ∘(Hμ) + μ(μᵀHμ), drifts off the simplex: s = 1ᵀμ obeys
-ṡ = (s − 1)μᵀHμ, which grows. With ν as above, Σα̇e = 0 everywhere, not on the simplex only.
+Bauckhage's (3) integrated as printed, μ̇ = −μ∘(Hμ) + μ(μᵀHμ), drifts off the simplex: s = 1ᵀμ obeys
+ṡ = (s − 1)μᵀHμ, so that a deviation grows. With ν as above Σα̇e = 0 holds everywhere, not only on the simplex.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ __all__ = ["GradientField", "balance", "both_balances", "interior_point", "weigh
 
 
 def weights(problem: DualProblem, alpha: NDArray) -> NDArray:
-    """The metric w of the flow, shape (n,); zero at every bound, which is why the flow never leaves. 1 where there are
-    no bounds."""
+    """Return the metric w of the flow, shape (n,).
+
+    It is 0 at every bound, so that the flow stays within the bounds, and 1 for problems without bounds.
+    """
     if problem.kind is Kind.AFFINE:
         return np.ones(problem.n)
     finite = np.isfinite(problem.upper)
@@ -32,15 +34,17 @@ def weights(problem: DualProblem, alpha: NDArray) -> NDArray:
 
 
 def interior_point(problem: DualProblem) -> NDArray:
-    """A feasible α of shape (n,) as far from the bounds as the equality lets it: 1/n on the simplex. Without bounds it
-    is the one nearest to 0."""
+    """Return a feasible α of shape (n,) as far from the bounds as the equality allows, such as 1/n on the simplex.
+
+    Without bounds it is the feasible point nearest to 0.
+    """
     if problem.kind is Kind.AFFINE:
         return problem.project(np.zeros(problem.n))
     unit = np.where(np.isfinite(problem.upper), problem.upper, 1.0)
     if problem.e is None:
         return 0.5 * unit
     if problem.groups:
-        shares = [wanted / float(unit[J].sum() or 1.0) for J, wanted in problem.groups]
+        shares = [target / float(unit[J].sum() or 1.0) for J, target in problem.groups]
         return np.where(problem.e > 0, *shares) * unit
     plus, minus = problem.e > 0, problem.e < 0
     U_plus, U_minus = float(unit[plus].sum()), float(unit[minus].sum())
@@ -53,7 +57,7 @@ def interior_point(problem: DualProblem) -> NDArray:
 
 
 def balance(problem: DualProblem, w: NDArray, drive: NDArray) -> float:
-    """The ν with Σ eᵢwᵢ(driveᵢ + νeᵢ) = 0, so that eᵀα stays; 0 without an equality."""
+    """Return the ν with Σ eᵢwᵢ(driveᵢ + νeᵢ) = 0, which keeps eᵀα constant; 0 without an equality."""
     if problem.e is None:
         return 0.0
     total = float(w.sum())
@@ -61,8 +65,11 @@ def balance(problem: DualProblem, w: NDArray, drive: NDArray) -> float:
 
 
 def both_balances(problem: DualProblem, w: NDArray, drive: NDArray) -> tuple[float, float]:
-    """The ν and μ with Σ wᵢ(driveᵢ + νeᵢ + μ) = 0 over the variables of either sign of e, so that eᵀα and 1ᵀα stay; of
-    one equality or none, ν as of `balance` and 0."""
+    """Return the ν and μ that keep eᵀα and 1ᵀα constant.
+
+    Σ wᵢ(driveᵢ + νeᵢ + μ) is then 0 over the variables of either sign of e. With one equality or none it is the ν of
+    `balance`, and μ = 0.
+    """
     if not problem.groups:
         return balance(problem, w, drive), 0.0
     plus, minus = (-float(w[J] @ drive[J]) / (float(w[J].sum()) or 1.0) for J, _ in problem.groups)
@@ -76,27 +83,27 @@ class GradientField:
         self.problem = problem
 
     def start(self, warm: NDArray | None = None) -> NDArray:
-        """y at t = 0: the interior point, or ``warm`` mixed with 1 % of it (the flow cannot leave a bound)."""
+        """Return y at t = 0: the interior point, or ``warm`` with 1 % of it, since the flow cannot leave a bound."""
         centre = interior_point(self.problem)
         if warm is not None and self.problem.kind is Kind.AFFINE:
             return warm
         return centre if warm is None else 0.99 * warm + 0.01 * centre
 
     def rate(self, t: float, y: NDArray) -> NDArray:
-        """ẏ, shape (n,)."""
+        """Return ẏ, shape (n,)."""
         w = weights(self.problem, y)
         g = -self.problem.gradient(y)
         nu = balance(self.problem, w, g)
         return w * (g if self.problem.e is None else g + nu * self.problem.e)
 
     def alpha(self, y: NDArray) -> NDArray:
-        """y read as α."""
+        """Return α at y."""
         return y
 
     def multiplier(self, y: NDArray) -> float:
-        """ν at y, in the sign of ρ = Qα − p − νe."""
+        """Return ν at y, in the sign of ρ = Qα − p − νe."""
         return balance(self.problem, weights(self.problem, y), -self.problem.gradient(y))
 
     def lyapunov(self, y: NDArray) -> float:
-        """f: what must never increase along the flow."""
+        """Return f, which never increases along the flow."""
         return self.problem.objective(y)

@@ -1,8 +1,10 @@
 """Lotka-Volterra competition with the multiplier as a dynamic variable (Howell eq. 7, 16, 27).
 
+`LotkaVolterraField` is the flow
+
     α̇ᵢ = wᵢ (gᵢ − ϱeᵢ(eᵀα − d) + λeᵢ),   λ̇ = −(eᵀα − d)/τ
 
-Species are data points, α their abundances, Q how they compete, and λ the resource that holds eᵀα at d.
+Species are data points, α their abundances, Q their competition, and λ the resource that keeps eᵀα at d.
 Howell's (7) has w = α and τ = 1; her (16) has w = a(C − a), this flow C times faster; her (27) has Kᵢᵢ = 1 and
 K for 2K, so that our ν = 2λ − 1 and our time is half of hers. Howell's (6) and (13) print Σaᵢtᵢ = 1 where
 (7) has, and the SVM needs, Σaᵢtᵢ = 0.
@@ -10,13 +12,12 @@ K for 2K, so that our ν = 2λ − 1 and our time is half of hers. Howell's (6) 
 As τ → 0 this is the gradient flow: the path differs by O(√τ), by O(τ) when eᵀα₀ = d and λ(0) = ν(α₀).
 A fast λ oscillates; ϱ > 0 (the augmented Lagrangian) damps it.
 
-Lotka-Volterra in the coordinates in which growth rates are per head: no rest point at the bounds.
+`LogitLotkaVolterra` is the same flow in coordinates whose rates are growth rates per head:
 
     zᵢ = log(αᵢ/(uᵢ − αᵢ))  (log αᵢ where uᵢ = ∞),   żᵢ = α̇ᵢ/wᵢ = gᵢ − ϱeᵢ(eᵀα − d) + λeᵢ,   λ̇ = −(eᵀα − d)/τ
 
-is the field of `dualflow.flows.lotka_volterra` exactly. There αᵢ = 0 and αᵢ = uᵢ are rest points whatever the
-fitness, and a method that minimises residuals finds them (spurious solutions); here they lie at infinity, and a
-variable on its way to a bound is a straight line.
+In α, the points αᵢ = 0 and αᵢ = uᵢ are fixed points at any fitness, and a method that minimises residuals finds these
+spurious solutions. In z they are at infinity, and a variable on its way to a bound follows a straight line.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = ["LogitLotkaVolterra", "LotkaVolterraField"]
 
 
 class LotkaVolterraField:
-    """The field above; its state y is (α, λ), shape (n + 1,). Without an equality λ stays 0.
+    """The flow in α and λ; its state y is (α, λ), shape (n + 1,). Without an equality λ stays 0.
 
     Parameters
     ----------
@@ -49,14 +50,14 @@ class LotkaVolterraField:
         self.problem, self.tau, self.damping = problem, tau, damping
 
     def start(self, warm: NDArray | None = None) -> NDArray:
-        """(α₀, λ₀) on the slow manifold: eᵀα₀ = d and λ₀ = ν(α₀), so that λ does not ring."""
+        """Return (α₀, λ₀) with eᵀα₀ = d and λ₀ = ν(α₀), from which λ does not oscillate."""
         centre = interior_point(self.problem)
         alpha = centre if warm is None else 0.99 * warm + 0.01 * centre
         nu = balance(self.problem, weights(self.problem, alpha), -self.problem.gradient(alpha))
         return np.append(alpha, nu)
 
     def rate(self, t: float, y: NDArray) -> NDArray:
-        """ẏ, shape (n + 1,)."""
+        """Return ẏ, shape (n + 1,)."""
         alpha, lam, problem = y[:-1], y[-1], self.problem
         g = -problem.gradient(alpha)
         out = np.zeros_like(y)
@@ -68,23 +69,29 @@ class LotkaVolterraField:
         return out
 
     def alpha(self, y: NDArray) -> NDArray:
-        """The abundances in y."""
+        """Return α at y."""
         return y[:-1]
 
     def multiplier(self, y: NDArray) -> float:
-        """λ, in the sign of ρ = Qα − p − λe."""
+        """Return λ at y, in the sign of ρ = Qα − p − λe."""
         return float(y[-1])
 
 
-#: Starts nearer than this to a bound, relative to u, are moved off it: z is infinite there.
-MARGIN = 1e-12
+#: Smallest distance of a start from its bounds, relative to u: z is infinite at a bound.
+MIN_BOUND_DISTANCE = 1e-12
 
 
 class LogitLotkaVolterra:
-    """The field above, for many states at once; a state y is (z, λ/Λ), or z without an equality.
+    """The flow in logit coordinates, for many states in one call; a state y is (z, λ/Λ), or z without an equality.
 
-    Variables with uᵢ = 0 are left out of z. Λ, the largest |g + λe| at the start, gives λ the size of the z; it is the
-    attribute ``unit``, and y0 the start.
+    Variables with uᵢ = 0 are left out of z. Λ is the largest |g + λe| at the start, so that λ/Λ has the size of the z.
+
+    Attributes
+    ----------
+    unit : float
+        Λ.
+    y0 : array of shape (size,)
+        The start.
 
     Parameters
     ----------
@@ -99,26 +106,26 @@ class LogitLotkaVolterra:
         self, problem: DualProblem, tau: float = 1.0, damping: float = 0.0, warm: NDArray | None = None
     ) -> None:
         self.problem, self.tau, self.damping = problem, tau, damping
-        self.live = np.flatnonzero(problem.upper > 0)
-        u = problem.upper[self.live]
+        self.positive = np.flatnonzero(problem.upper > 0)
+        u = problem.upper[self.positive]
         self.capped = np.isfinite(u)
         self.u = np.where(self.capped, u, 1.0)
-        self.Q = problem.dense()[np.ix_(self.live, self.live)]
-        self.p = problem.p[self.live]
-        self.e = None if problem.e is None else problem.e[self.live]
+        self.Q = problem.dense()[np.ix_(self.positive, self.positive)]
+        self.p = problem.p[self.positive]
+        self.e = None if problem.e is None else problem.e[self.positive]
         original = LotkaVolterraField(problem, tau, damping).start(warm)
-        alpha, lam = original[:-1][self.live], float(original[-1])
-        share = np.clip(alpha / self.u, MARGIN, np.where(self.capped, 1 - MARGIN, np.inf))
-        z = np.where(self.capped, logit(np.minimum(share, 1 - MARGIN)), np.log(share))
+        alpha, lam = original[:-1][self.positive], float(original[-1])
+        share = np.clip(alpha / self.u, MIN_BOUND_DISTANCE, np.where(self.capped, 1 - MIN_BOUND_DISTANCE, np.inf))
+        z = np.where(self.capped, logit(np.minimum(share, 1 - MIN_BOUND_DISTANCE)), np.log(share))
         growth = self.p - self.Q @ (share * self.u) + (0.0 if self.e is None else lam * self.e)
         self.unit = float(np.abs(growth).max(initial=0.0)) or 1.0
         self.y0 = z if self.e is None else np.append(z, lam / self.unit)
 
     def in_unit(self, unit: float) -> LogitLotkaVolterra:
-        """The same field with another Λ: that of another start."""
-        twin = copy(self)
-        twin.unit = unit
-        return twin
+        """Return the same field with another Λ, that of another start."""
+        other = copy(self)
+        other.unit = unit
+        return other
 
     @property
     def size(self) -> int:
@@ -126,17 +133,17 @@ class LogitLotkaVolterra:
         return len(self.y0)
 
     def alpha(self, y: NDArray) -> NDArray:
-        """α of shape (…, n) from y of shape (…, size); strictly inside the bounds up to round-off."""
+        """Return α of shape (…, n) from y of shape (…, size), strictly inside the bounds up to round-off."""
         alpha = np.zeros((*y.shape[:-1], self.problem.n))
-        alpha[..., self.live] = self._abundances(y)
+        alpha[..., self.positive] = self._abundances(y)
         return alpha
 
     def multiplier(self, y: NDArray) -> float:
-        """λ of a state y, in the sign of ρ = Qα − p − λe; 0 without an equality."""
+        """Return λ of a state y, in the sign of ρ = Qα − p − λe; 0 without an equality."""
         return 0.0 if self.e is None else float(y[-1]) * self.unit
 
     def rate(self, y: NDArray) -> NDArray:
-        """ẏ, shape (k, size), for states of shape (k, size)."""
+        """Return ẏ, shape (k, size), for states of shape (k, size)."""
         alpha = self._abundances(y)
         g = self.p - alpha @ self.Q
         if self.e is None:
@@ -146,8 +153,8 @@ class LogitLotkaVolterra:
         return np.hstack([g, -excess[:, None] / (self.tau * self.unit)])
 
     def jacobian(self, y: NDArray) -> NDArray:
-        """∂ẏ/∂y, shape (k, size, size)."""
-        alpha, n = self._abundances(y), len(self.live)
+        """Return ∂ẏ/∂y, shape (k, size, size)."""
+        alpha, n = self._abundances(y), len(self.positive)
         w = np.where(self.capped, alpha * (1.0 - alpha / self.u), alpha)
         J = np.zeros((len(y), self.size, self.size))
         Q = self.Q if self.e is None else self.Q + self.damping * np.outer(self.e, self.e)
@@ -158,6 +165,7 @@ class LogitLotkaVolterra:
         return J
 
     def _abundances(self, y: NDArray) -> NDArray:
-        z = y[..., : len(self.live)]
+        """Return α of the variables with u > 0, shape (…, m)."""
+        z = y[..., : len(self.positive)]
         with np.errstate(over="ignore"):  # a trial step may overflow; it is rejected by its residual
             return np.where(self.capped, self.u * expit(z), np.exp(np.where(self.capped, 0.0, z)))

@@ -1,9 +1,9 @@
-"""The replicator-mutator flow: the gradient flow with a mutation that keeps every species alive.
+"""The replicator-mutator flow: the gradient flow with a mutation that keeps every variable inside its bounds.
 
     α̇ᵢ = wᵢ(gᵢ + νeᵢ) + ε(1 − 2αᵢ/uᵢ)        (uᵢ = ∞: + ε; on the simplex, through ν, + ε(1 − nμᵢ))
 
-Divided by w, mutation is the force ε/α − ε/(u − α): the rest points g + νe + ε/α − ε/(u − α) = 0 are the
-central path of the interior-point method, and what never increases is f − ε Σ(log αᵢ + log(uᵢ − αᵢ)).
+Divided by w, mutation is the force ε/α − ε/(u − α): the fixed points g + νe + ε/α − ε/(u − α) = 0 are the
+central path of the interior-point method. The function that never increases is f − ε Σ(log αᵢ + log(uᵢ − αᵢ)).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["ReplicatorMutatorField"]
 
 
 class ReplicatorMutatorField(GradientField):
-    """The field above; its state y is α, shape (n,), strictly inside the bounds.
+    """The replicator-mutator flow; its state y is α, shape (n,), strictly inside the bounds.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class ReplicatorMutatorField(GradientField):
         self.mutation = mutation
 
     def _drive(self, y: NDArray) -> tuple[NDArray, NDArray, float]:
-        """w, the mutation rate and ν at y."""
+        """Return w, the rate of α without the multiplier, and ν at y."""
         problem = self.problem
         w = weights(problem, y)
         u = np.where(problem.upper > 0, problem.upper, np.inf)
@@ -44,17 +44,17 @@ class ReplicatorMutatorField(GradientField):
         return w, w * g + rate, nu
 
     def rate(self, t: float, y: NDArray) -> NDArray:
-        """ẏ, shape (n,)."""
+        """Return ẏ, shape (n,)."""
         w, drive, nu = self._drive(y)
         return drive if self.problem.e is None else drive + nu * w * self.problem.e
 
     def multiplier(self, y: NDArray) -> float:
-        """ν at y, in the sign of ρ = Qα − p − νe."""
+        """Return ν at y, in the sign of ρ = Qα − p − νe."""
         return self._drive(y)[2]
 
     def lyapunov(self, y: NDArray) -> float:
-        """f − ε Σ(log αᵢ + log(uᵢ − αᵢ)): what must never increase along the flow."""
-        live, finite = self.problem.upper > 0, np.isfinite(self.problem.upper)
-        entropy = float(np.log(y[live]).sum())
-        entropy += float(np.log((self.problem.upper - y)[live & finite]).sum())
+        """Return f − ε Σ(log αᵢ + log(uᵢ − αᵢ)), which never increases along the flow."""
+        positive, finite = self.problem.upper > 0, np.isfinite(self.problem.upper)
+        entropy = float(np.log(y[positive]).sum())
+        entropy += float(np.log((self.problem.upper - y)[positive & finite]).sum())
         return super().lyapunov(y) - self.mutation * entropy

@@ -1,1 +1,1 @@
-"""Floor 2: how it moves. Steppers for the flows."""
+"""Numerical methods that integrate the flows of `dualflow.flows`."""

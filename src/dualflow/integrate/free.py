@@ -1,13 +1,14 @@
-"""The implicit step where nothing bounds α: the flow is linear, and a step of any length is one linear system.
+"""The implicit step of the gradient flow without bounds: the flow is linear, and a step is one linear system.
 
     (α⁺ − α)/h = p − Qα⁺ + ν⁺e,   eᵀα⁺ = d
 
-f never rises, for any h, and as h → ∞ the step is the state at rest. So training takes one step, as long as float64
-allows: 1/h is then round-off beside Q, which makes a singular Q a proximal step. What rounding leaves
-of the system is solved for again.
+f never rises, for any h, and as h → ∞ the step ends at the optimum. Training therefore takes one step, as long as
+float64 allows: 1/h is then round-off compared with Q, and for a singular Q the step is a proximal one. The residual
+that rounding leaves is corrected by further solves.
 
-The system is solved by Cholesky; where Q = LLᵀ + diag(ridge) is of low rank by Woodbury's formula, for a linear kernel
-without Q; and beyond `DENSE_UP_TO` variables by projected conjugate gradients, which need products alone.
+The system is solved by Cholesky factorisation; by Woodbury's formula if Q = LLᵀ + diag(ridge) is of low rank, for a
+linear kernel without forming Q; and beyond `MAX_N_DENSE` variables by projected conjugate gradients, which only need
+products.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ from .stiff_system import low_rank
 __all__ = ["ROUND_OFF", "FreeFlow"]
 
 _EPS = float(np.finfo(float).eps)
-#: Variables up to which Q is formed and factorised.
-DENSE_UP_TO = 8000
-#: What a residual may be of its terms and still be their round-off, and how often a step is solved again at most.
-ROUND_OFF, POLISH = 8 * _EPS, 6
+#: Largest number of variables for which Q is formed and factorised.
+MAX_N_DENSE = 8000
+#: A residual up to this share of its terms is their round-off.
+ROUND_OFF = 8 * _EPS
+#: Largest number of solves of one step.
+MAX_SOLVES = 6
 
 
 class FreeFlow:
-    """Implicit steps of the gradient flow of a problem of kind AFFINE; a factor is kept while the length stays.
+    """Implicit steps of the gradient flow of a problem of kind AFFINE; a factor is kept while h stays the same.
 
     Parameters
     ----------
@@ -44,77 +47,79 @@ class FreeFlow:
 
     def __init__(self, problem: Workspace) -> None:
         self.problem = problem
-        # What there is of Q: L, or the whole of it, or neither.
+        # Q is represented by L, or by the dense matrix, or only by products.
         self.L = thin_factor(problem)
-        small = self.L is None and problem.n <= DENSE_UP_TO
+        small = self.L is None and problem.n <= MAX_N_DENSE
         self.L = low_rank(problem) if small else self.L
         self.Q = problem.dense() if small and self.L is None else None
         diag = problem.diag()
         self.kernel_max, self.p_max = float((diag - problem.ridge).max()), float(np.abs(problem.p).max())
-        #: The longest step: 1/h is the round-off of a ridge, or, where there is none, of Q.
-        least = float(problem.ridge.min())
-        self.longest = min(1.0 / (_EPS * (least or problem.n * float(diag.max()) or 1.0)), 1e300)
-        self._h = 0.0  # of the system at hand
+        #: The longest step: 1/h is the round-off of the ridge, or of Q if there is no ridge.
+        ridge = float(problem.ridge.min())
+        self.longest = min(1.0 / (_EPS * (ridge or problem.n * float(diag.max()) or 1.0)), 1e300)
+        self._h = 0.0  # step length of the factorised system
 
     def start(self, warm: NDArray | None, h: float | None) -> ImplicitState:
-        """State at t = 0: the origin, or ``warm``, on the equality. There are no slacks: they are empty."""
+        """Return the state at t = 0: the origin or ``warm``, projected onto the equality, without slacks."""
         alpha = self.problem.project(np.zeros(self.problem.n) if warm is None else warm)
         none = np.empty(0)
         return ImplicitState(0.0, min(h or self.longest, self.longest), alpha, 0.0, none, none)
 
-    @np.errstate(over="ignore", invalid="ignore")  # what overflows ends the run: it is finite no more
+    @np.errstate(over="ignore", invalid="ignore")  # an overflow gives a value that is not finite, which ends the run
     def step(self, at: ImplicitState, growth: float) -> tuple[ImplicitState, float]:
-        """The state after a step of length ``at.h``, and its residual ‖∇f − νe‖∞, as a part of its terms.
+        """Return the state after a step of length ``at.h``, and its residual ‖∇f − νe‖∞ relative to its terms.
 
-        ``moved`` is 0 where the state was at rest already, up to round-off, or no step brings it nearer.
+        ``moved`` is 0 if the state was optimal up to round-off, or the longest step no longer halves the residual.
         """
         problem, h = self.problem, at.h
         before = self._residual(at.alpha)[0]
         self._make(h)
-        alpha, best, least = at.alpha, at.alpha, np.inf
-        for _ in range(POLISH):
+        alpha, best, smallest = at.alpha, at.alpha, np.inf
+        for _ in range(MAX_SOLVES):
             g = self._centred(self._drive(alpha) - (alpha - at.alpha) / h)
-            left = self._relative(g, alpha)
-            helped = left < least / 3
-            if left < least:
-                best, least = alpha, left
-            if not helped or left <= ROUND_OFF:
+            residual = self._relative(g, alpha)
+            improved = residual < smallest / 3
+            if residual < smallest:
+                best, smallest = alpha, residual
+            if not improved or residual <= ROUND_OFF:
                 break
             missing = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
             alpha = alpha + self._solve(g, missing)
         after, nu = self._residual(best)
-        rests = before <= ROUND_OFF or (h >= self.longest and not after < 0.5 * before)
-        kept = at.alpha if rests and before <= after else best
-        state = replace(at, t=at.t + h, h=min(h * growth, self.longest), alpha=kept, nu=nu, moved=0.0 if rests else 1.0)
-        return state, min(before, after) if rests else after
+        is_optimal = before <= ROUND_OFF or (h >= self.longest and not after < 0.5 * before)
+        kept = at.alpha if is_optimal and before <= after else best
+        state = replace(
+            at, t=at.t + h, h=min(h * growth, self.longest), alpha=kept, nu=nu, moved=0.0 if is_optimal else 1.0
+        )
+        return state, min(before, after) if is_optimal else after
 
     # --- the residual ----------------------------------------------------------------------------
 
     def product(self, v: NDArray) -> NDArray:
-        """Qv."""
+        """Return Qv."""
         if self.L is not None:
             thin: NDArray = self.L @ (self.L.T @ v) + self.problem.ridge * v
             return thin
         return self.problem.product(v) if self.Q is None else self.Q @ v
 
     def _drive(self, alpha: NDArray) -> NDArray:
-        """p − Qα."""
+        """Return p − Qα."""
         drive: NDArray = self.problem.p - self.product(alpha)
         return drive
 
     def _centred(self, g: NDArray) -> NDArray:
-        """g less its multiple of e, which moves the multiplier alone."""
+        """Return g without its component along e, which only changes the multiplier."""
         e = self.problem.e
         return g if e is None else g - float(e @ g) / len(g) * e
 
     def _relative(self, g: NDArray, alpha: NDArray) -> float:
-        """The largest entry of a residual, as a part of what it is the sum of."""
+        """Return the largest entry of a residual, relative to the size of its terms."""
         weights = np.abs(alpha)
         size = self.kernel_max * float(weights.sum()) + float((self.problem.ridge * weights).max()) + self.p_max
         return float(np.abs(g).max()) / size if size else 0.0
 
     def _residual(self, alpha: NDArray) -> tuple[float, float]:
-        """How far α is from rest, and the multiplier that makes it least."""
+        """Return the relative residual of the optimality condition at α, and the least-squares multiplier."""
         g, e = self._drive(alpha), self.problem.e
         nu = 0.0 if e is None else -float(e @ g) / len(g)
         return self._relative(self._centred(g), alpha), nu
@@ -122,7 +127,7 @@ class FreeFlow:
     # --- the system ------------------------------------------------------------------------------
 
     def _make(self, h: float) -> None:
-        """The factor of Q + 1/h."""
+        """Factorise Q + 1/h."""
         if h == self._h:
             return
         problem, shift = self.problem, 1.0 / h
@@ -133,28 +138,29 @@ class FreeFlow:
         elif self.Q is not None:
             self._factor = _cholesky(self.Q, shift)
         else:
-            self._products = _ByProducts(problem, shift)
+            self._products = _ProductSystem(problem, shift)
             return
-        self._column = None if e is None else self._plain(e)
+        self._column = None if e is None else self._solve_factored(e)
 
-    def _plain(self, right: NDArray) -> NDArray:
+    def _solve_factored(self, right: NDArray) -> NDArray:
+        """Return (Q + 1/h)⁻¹ right by the factor."""
         if self._thin is not None:
             return self._thin.solve(right)
         solved: NDArray = scipy.linalg.lapack.dpotrs(self._factor, right, lower=1)[0]
         return solved
 
     def _solve(self, right: NDArray, missing: float) -> NDArray:
-        """The step s with (Q + 1/h)s = right + νe and eᵀs = missing, for some ν."""
+        """Return the step s with (Q + 1/h)s = right + νe and eᵀs = missing, for some ν."""
         if self._products is not None:
             return self._products.step(-right, missing)
-        s, e = self._plain(right), self.problem.e
+        s, e = self._solve_factored(right), self.problem.e
         if e is not None and self._column is not None:
             s = s + (missing - float(e @ s)) / float(e @ self._column) * self._column
         return s
 
 
-class _ByProducts(ConjugateSystem):
-    """Conjugate gradients for all variables, by products of the problem."""
+class _ProductSystem(ConjugateSystem):
+    """The system Q + shift of all variables, solved by conjugate gradients with the problem's products."""
 
     def __init__(self, problem: Workspace, shift: float) -> None:
         self.problem, self.members = problem, np.arange(problem.n)
@@ -168,7 +174,7 @@ class _ByProducts(ConjugateSystem):
 
 
 def _cholesky(Q: NDArray, shift: float) -> NDArray:
-    """The factor of Q + shift, lifted by round-off if need be."""
+    """Return the Cholesky factor of Q + shift, with a larger shift if round-off makes that indefinite."""
     lift = shift
     for _ in range(12):
         A = Q.copy()

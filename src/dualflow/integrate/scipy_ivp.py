@@ -1,7 +1,7 @@
-"""SciPy's ODE methods as steppers: faithful to the trajectory, and slow to come to rest.
+"""SciPy's ODE methods as steppers: they follow the trajectory to a tolerance, and reach the optimum slowly.
 
-RK45, LSODA and BDF to t = 12 leave relative distances of 0.06-1.4 on moons and digits: they are for
-trajectories and pictures.
+RK45, LSODA and BDF up to t = 12 leave relative distances of 0.06-1.4 to the optimum on moons and digits. They are meant
+for trajectories and figures.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def ivp_step(
     rtol: float = 1e-8,
     atol: float = 1e-10,
 ) -> NDArray:
-    """y(t + h) from y(t), with the method's own step control inside.
+    """Return y(t + h) from y(t), integrated with the method's step control.
 
     Raises
     ------
     DualflowError
-        The method gave up.
+        The method failed.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         result = solve_ivp(rate, (t, t + h), y, method=method, rtol=rtol, atol=atol)

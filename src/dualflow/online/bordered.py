@@ -1,4 +1,4 @@
-"""The inverse of the margin points' system, made anew."""
+"""The inverse of the margin points' system, computed from scratch."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ _SINGULAR = "the margin points' kernel block is singular: is the kernel positive
 
 
 def bordered_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
-    """Inverse of [0 eᵀ; e Q], shape (m + 1, m + 1), both its triangles; arguments and errors as in `lower_inverse`."""
+    """Return the inverse of [0 eᵀ; e Q], both triangles, shape (m + 1, m + 1); the rest as in `lower_inverse`."""
     lower = lower_inverse(Q, e)
     return lower + np.tril(lower, -1).T
 
 
 def lower_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
-    """Lower triangle of the inverse of [0 eᵀ; e Q], zeros above it; without ``e`` of that of Q, bordered by zeros.
+    """Return the lower triangle of the inverse of [0 eᵀ; e Q], shape (m + 1, m + 1), with zeros above it.
 
-    By the Cholesky factor of Q + κeeᵀ, which moves nothing but the multiplier (its first diagonal entry, by κ), and
-    which is better conditioned than the indefinite system. Of Q the lower triangle is read.
+    Without ``e`` it is the inverse of Q, bordered by zeros. Only the lower triangle of Q is read. The inverse is
+    computed from the Cholesky factor of Q + κeeᵀ, which is better conditioned than the indefinite system; the shift
+    changes only the first diagonal entry of the inverse, by κ.
 
     Raises
     ------
@@ -32,8 +33,8 @@ def lower_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
         Q is not positive definite on the margin points.
     """
     m = len(Q)
-    kappa = float(np.trace(Q)) / m or 1.0  # Q = [0]: a point at the centre, alone
-    # What is the lower triangle here is the upper one where matrices go by columns; all is done in one memory.
+    kappa = float(np.trace(Q)) / m or 1.0  # Q = [0] if the only point lies at the centre
+    # The lower triangle of the row-major A is the upper one of the column-major A.T; all steps work in A's memory.
     A = np.array(Q, order="C").T
     if e is not None:
         A = dsyr(kappa, e, lower=0, a=A, overwrite_a=1)
@@ -46,7 +47,7 @@ def lower_inverse(Q: NDArray, e: NDArray | None) -> NDArray:
     if e is not None:
         Pe = dsymv(1.0, A, e, lower=0)
         s = float(e @ Pe)
-        if not 0 < s < np.inf:  # of a matrix that is positive definite only by its rounding
+        if not 0 < s < np.inf:  # A is positive definite by its rounding only
             raise PathError(_SINGULAR)
         out[0, 0] = kappa - 1.0 / s
         out[1:, 0] = Pe / s

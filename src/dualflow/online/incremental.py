@@ -1,9 +1,9 @@
 """Exact incremental and decremental learning: the optimum is followed while one variable enters or leaves.
 
-Cauwenberghs & Poggio (2001; CP), for the canonical problem min ½ αᵀQα − pᵀα, 0 ≤ α ≤ u, eᵀα = d (or no equality), so
-that classifier, data description and regression are one engine. Signs: g = Qα − p + b e, which is CP's g (yf − 1 in
-the C-SVM) and −(fitness + νe) with b = −ν; at the optimum g ≥ 0 where α = 0 (their R), g = 0 on the margin (S) and
-g ≤ 0 where α = u (E).
+After Cauwenberghs & Poggio (2001; CP), for the canonical problem min ½ αᵀQα − pᵀα, 0 ≤ α ≤ u, eᵀα = d (or no
+equality), so that one engine serves classification, data description and regression. Signs: g = Qα − p + b e, which is
+CP's g (yf − 1 in the C-SVM) and −(fitness + νe) with b = −ν. At the optimum g ≥ 0 where α = 0 (CP's set R), g = 0 on
+the margin (S) and g ≤ 0 where α = u (E).
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._path import (
-    BOUND,
+    AT_LOWER,
+    AT_UPPER,
     COUNT,
-    DRIVEN,
     FLOOR,
     FREE,
+    MOVING,
     MULTIPLIER,
     PENDING,
     PIVOTS,
     REFRESHED,
-    REST,
     TRAVELLED,
-    combined,
+    combine_rows,
     inverse_times,
-    take_out,
+    remove_margin_point,
 )
 from .near import Near
 from .snapshot import Snapshot
@@ -38,78 +38,82 @@ from .walking import Walker
 
 __all__ = ["Engine"]
 
-#: All g are computed anew where that takes no more kernel values than this, ...
-CHEAP = 1 << 14
-#: ... or this many times fewer operations than the breakpoints since.
-SHARE = 100
-#: Margin points × variables from which a path is followed among the near variables first, ...
-NEAR_FROM = 1 << 17
-#: ... of which there are so many, or this part of all.
-NEAR_LEAST, NEAR_PART = 128, 16
-#: The part of the variables from which, and the number in addition, who is not optimal is too many to be led there.
-MANY = 8
-#: Paths between two looks at those who are not near, where somebody looks in the end.
-SELDOM = 64
+#: All g are computed from scratch if this takes no more kernel values than this, ...
+MAX_VALUES_RECOMPUTE = 1 << 14
+#: ... or if it takes this many times fewer operations than the breakpoints since the last time.
+RECOMPUTE_COST_RATIO = 100
+#: Product of margin points and variables from which a path is followed among the near variables first.
+MIN_WORK_NEAR = 1 << 17
+#: Near variables besides the margin points, at least, ...
+MIN_NEAR = 128
+#: ... or the number of variables divided by this.
+NEAR_DIVISOR = 16
+#: D, where more than n / D + D violators are left to the caller's fallback instead of being corrected one at a time.
+VIOLATORS_DIVISOR = 8
+#: Paths between two updates of all g while several variables are learned.
+MAX_PATHS_PER_UPDATE = 64
+MAX_PATHS_PER_UPDATE = 64
 
 
 class Engine(Walker):
-    """The optimum over the variables learned so far, moved by learning, unlearning and changes of d.
+    """The optimum over the variables learned so far, changed by learning, unlearning and moves of d.
 
-    Parameters and attributes are those of `State`. ``on_pivot`` is called with the engine and the variable that is on
-    its way (−1: none) at every breakpoint; then a compiled call goes no further than one. ``has_rescue`` says that
-    somebody solves anew where a path breaks off, so that it is not to go on for long without coming nearer.
+    Parameters and attributes are those of `State`, and two more. If ``on_pivot`` is set, it is called with the engine
+    and the variable that moves (−1: none) at every breakpoint. ``has_fallback`` says that the caller solves the problem
+    anew if a path breaks off; the engine then gives up early where violators do not become fewer.
     """
 
     near: Near | None = None
-    near_from: int = NEAR_FROM
-    has_rescue: bool = False
-    #: Paths between two looks at those who are not near, and those since the last one.
-    patience: int = 1
+    min_work_near: int = MIN_WORK_NEAR
+    has_fallback: bool = False
+    #: Paths between two updates of all g.
+    paths_per_update: int = 1
+    #: Paths since the last update of all g.
     paths: int = 0
 
     @contextlib.contextmanager
-    def looking_seldom(self) -> Iterator[None]:
-        """Learn several variables: who is not near may be behind on the way, and not optimal, but not in the end."""
-        self.patience = SELDOM
+    def updating_rarely(self) -> Iterator[None]:
+        """Return a context for learning several variables: far variables may be violators within it, not after it."""
+        self.paths_per_update = MAX_PATHS_PER_UPDATE
         try:
             yield
         finally:
-            self.patience = 1
+            self.paths_per_update = 1
         if self.near is not None:
-            self._mend(-1)
+            self._correct_violators(-1)
 
     def learn(self, k: int) -> None:
-        """Bring variable k to its optimum (CP Algorithm 1); also if it is there, but not optimal."""
-        self.measure()
+        """Bring variable k to its optimum (CP Algorithm 1), whether it is new or a violator."""
+        self.update_floor()
         g = self._gradient_of(k)
         room, floor = self.u[k] - self.alpha[k], self.figures[FLOOR]
         if self.where[k] == FREE:
             return
         if g < -floor and room > 0:
-            self._drive(k, 1.0, True)
+            self._move(k, 1.0, True)
         elif g > floor and self.alpha[k] > 0:
-            self._drive(k, -1.0, True)
+            self._move(k, -1.0, True)
         elif room > 0 and self.alpha[k] > 0:
-            self._drive(k, 1.0 if g < 0 else -1.0, True)
+            self._move(k, 1.0 if g < 0 else -1.0, True)
         else:
-            self._mark(k, BOUND if self.alpha[k] > 0 else REST)
+            self._mark(k, AT_UPPER if self.alpha[k] > 0 else AT_LOWER)
 
     def unlearn(self, k: int) -> None:
-        """Take variable k out (CP Algorithm 2): its coefficient goes to 0, and it no longer counts."""
+        """Remove variable k (CP Algorithm 2): its coefficient moves to 0 and it no longer counts."""
         if self.where[k] == FREE:
-            self._take_out(int(np.flatnonzero(self.margin == k)[0]))
+            self._remove_margin_point(int(np.flatnonzero(self.margin == k)[0]))
         if self.alpha[k] > 0:
-            self.measure()
-            self._drive(k, -1.0, False)
+            self.update_floor()
+            self._move(k, -1.0, False)
             self.alpha[k] = 0.0
         self._mark(k, PENDING)
 
     def move_d(self, d: float, p_rate: NDArray | None = None) -> None:
-        """Follow the optimum to another right-hand side of eᵀα = d; p moves with it at ``p_rate`` a unit of d."""
+        """Follow the optimum to another right-hand side d of eᵀα = d; p changes by ``p_rate`` per unit of d."""
         change = d - self.d
         if change == 0.0:
             return
-        self.measure()
+        self.update_floor()
         self.figures[TRAVELLED] = 0.0
         sign = 1.0 if change > 0 else -1.0
         rate = None if p_rate is None else np.ascontiguousarray(sign * p_rate)
@@ -120,51 +124,53 @@ class Engine(Walker):
             self.p += change * p_rate
         self.d = d
 
-    def _take_out(self, j: int) -> None:
-        """The j-th margin point is none any more; its coefficient and the others' stay as they are."""
-        take_out(self, j)
+    def _remove_margin_point(self, j: int) -> None:
+        """Remove the j-th margin point from the margin; its coefficient and the others' are unchanged."""
+        remove_margin_point(self, j)
         if self.near is not None:
-            last = int(self.counters[COUNT])  # which has taken its place
+            last = int(self.counters[COUNT])  # the margin point that has taken place j
             for array in (self.near.members, self.near.member_slots):
                 array[j] = array[last]
 
     def _gradient_of(self, k: int) -> float:
-        """g of one variable, also while those who are not near are behind."""
+        """Return the current g of one variable, also while those of the far variables are out of date."""
         return float(self.g[k]) if self.near is None else self.near.gradient_of(k)
 
-    def _look(self) -> None:
-        """Bring all g up to date."""
+    def _update_gradients(self) -> None:
+        """Update all g."""
         self.paths = 0
         if self.near is not None:
-            self.near.look()
+            self.near.update_gradients()
 
     def _leave_near(self) -> None:
         """Follow all variables from here on."""
-        self._look()
+        self._update_gradients()
         self.near = None
 
     def _mark(self, k: int, code: int) -> None:
+        """Set the set that variable k belongs to, here and among the near variables."""
         self.where[k] = code
         if self.near is not None:
             self.near.mark(k, code)
 
-    def _drive(self, k: int, v: float, to_margin: bool) -> None:
-        self._mark(k, DRIVEN)
-        if self.on_pivot or len(self.margin) * self.n < self.near_from:
+    def _move(self, k: int, v: float, to_margin: bool) -> None:
+        """Follow the path of variable k from its bound, v = 1 upwards or −1 downwards, to the margin or to a bound."""
+        self._mark(k, MOVING)
+        if self.on_pivot or len(self.margin) * self.n < self.min_work_near:
             self._leave_near()
             if not self._run(self, k, v, to_margin):
                 raise PathError(PathError.UNBOUNDED)
         else:
-            self._drive_near(k, v, to_margin)
+            self._move_near(k, v, to_margin)
             self.paths += 1
-            if self.paths >= self.patience:
-                self._mend(-1)
+            if self.paths >= self.paths_per_update:
+                self._correct_violators(-1)
 
-    def _drive_near(self, k: int, v: float, to_margin: bool) -> None:
+    def _move_near(self, k: int, v: float, to_margin: bool) -> None:
         """Follow the path of k among the near variables; far ones may be `violators` afterwards."""
-        near = self.near or Near(self, max(NEAR_LEAST, self.n // NEAR_PART))
+        near = self.near or Near(self, max(MIN_NEAR, self.n // NEAR_DIVISOR))
         if (here := near.include(k)) < 0:
-            near.look()
+            near.update_gradients()
             near = Near(self, near.count)
             here = near.include(k)
         self.near = near
@@ -173,27 +179,27 @@ class Engine(Walker):
             near.where[here], near.alpha[here] = PENDING, 0.0
         near.write_back()
         if not arrived:
-            # Nobody near could take up the change: look at all.
+            # No near variable can take up the change: make all variables near.
             if near.count >= self.n:
                 raise PathError(PathError.UNBOUNDED)
-            near.look()
+            near.update_gradients()
             self.near = Near(self, self.n)
-            self._mend(k)
-            self._drive_near(k, (1.0 if self._gradient_of(k) < 0 else -1.0) if to_margin else v, to_margin)
+            self._correct_violators(k)
+            self._move_near(k, (1.0 if self._gradient_of(k) < 0 else -1.0) if to_margin else v, to_margin)
 
-    def _mend(self, but: int) -> None:
-        """Drive what is not optimal to where it is, but for one that is on its way."""
-        least, waited = self.n, 0
+    def _correct_violators(self, but: int) -> None:
+        """Move every violator except ``but`` to its optimum."""
+        fewest, stalled = self.n, 0
         for _ in range(10 * self.n + 100):
-            self._look()
+            self._update_gradients()
             if len(wrong := np.setdiff1d(self.violators(), [but])) == 0:
                 return
-            least, waited = (len(wrong), 0) if len(wrong) < least else (least, waited + 1)
-            if self.has_rescue and waited > self.n // (4 * MANY) + 2 * MANY:
+            fewest, stalled = (len(wrong), 0) if len(wrong) < fewest else (fewest, stalled + 1)
+            if self.has_fallback and stalled > self.n // (4 * VIOLATORS_DIVISOR) + 2 * VIOLATORS_DIVISOR:
                 break
             worst = int(wrong[np.argmax(np.abs(self.g[wrong]))])
-            self._mark(worst, DRIVEN)
-            self._drive_near(worst, 1.0 if self.g[worst] < 0 else -1.0, True)
+            self._mark(worst, MOVING)
+            self._move_near(worst, 1.0 if self.g[worst] < 0 else -1.0, True)
         raise PathError(PathError.NOT_PSD)
 
     def restore(self, kept: Snapshot) -> None:
@@ -205,33 +211,36 @@ class Engine(Walker):
         self.near = None
 
     def pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        self.near = None  # the engine that is made of this starts without, and is to give the same bits
+        """Return all that later bits depend on; see `State.pack`."""
+        self.near = None  # the unpacked engine starts without near variables, and both must give the same bits
         return super().pack()
 
-    # --- the inverse, and what it has lost -----------------------------------------------------
+    # --- round-off ------------------------------------------------------------------------------
 
-    def polish(self, least: float = 0.0) -> None:
-        """Take α and b on the margin to the solution of their system, if that is off by more than ``least``."""
+    def polish(self, min_residual: float = 0.0) -> None:
+        """Set α and b on the margin to the solution of their system if its residual exceeds ``min_residual``."""
         S = self.margin
         if len(S) == 0:
             return
         right = np.concatenate([[self.d - float(self.e @ self.alpha) if self.bordered else 0.0], -self.g[S]])
-        if float(np.abs(right).max()) <= least:
+        if float(np.abs(right).max()) <= min_residual:
             return
         self.near = None
         change, before = inverse_times(self, right), self.alpha[S]
         self.alpha[S] = np.clip(before + change[1:], 0.0, self.u[S])
-        change[1:] = self.alpha[S] - before  # what a bound has cut off moves no g
+        change[1:] = self.alpha[S] - before  # what the bounds have cut off must not change g
         self.figures[MULTIPLIER] += change[0]
-        combined(self.pool.rows, self.member_slots[: len(S)], change[1:], self.gamma[: self.n])
+        combine_rows(self.pool.rows, self.member_slots[: len(S)], change[1:], self.gamma[: self.n])
         self.g += self.gamma[: self.n]
         self.g += change[0] * self.e
         left = self.g[S]
         self.g[S] = np.where(np.abs(left) <= self.figures[FLOOR], 0.0, left)
 
-    def refresh(self, patient: bool = True) -> None:
-        """Compute g anew, take α and b to the solution of their system, and mend what is not optimal: where that is too
-        many, only if ``patient``, for nobody else will."""
+    def refresh(self, complete: bool = True) -> None:
+        """Compute all g from scratch, solve the margin's system anew, and correct the violators.
+
+        Unless ``complete``, many violators are left to the caller, which can solve the problem anew.
+        """
         self.counters[REFRESHED] = self.pivots
         for _ in range(3):
             self.recompute()
@@ -239,30 +248,32 @@ class Engine(Walker):
             wrong = self.violators()
             if len(wrong) == 0:
                 return
-            if not patient and len(wrong) > self.n // MANY + MANY:
+            if not complete and len(wrong) > self.n // VIOLATORS_DIVISOR + VIOLATORS_DIVISOR:
                 break
             for k in wrong:
                 self.learn(int(k))
-        # What the last of them moved is not trusted: whether all is well is for whoever asks to see.
+        # The last corrections have changed g by updates; the caller judges the state by exact ones.
         self.recompute()
 
     def recompute(self) -> None:
-        """All g from scratch, with what round-off makes of those on the margin."""
+        """Compute all g from scratch; those of margin points are then round-off, not exactly 0."""
         self.near = None
         self.g[:] = self.matrix.product(self.alpha) - self.p + self.b * self.e
 
     def tidy(self, exact: bool = False) -> None:
-        """After a while of learning: mend what round-off has done, and let go of columns that have left the margin.
+        """Reduce accumulated round-off after a series of paths, and drop cached columns that have left the margin.
 
-        All g are computed anew if ``exact`` is asked for, or where that costs little beside what was done since.
+        All g are computed from scratch if ``exact``, or if that is cheap compared with the work since the last time.
         """
         since = int(self.counters[PIVOTS] - self.counters[REFRESHED])
         if since == 0 or self.n == 0:
             return
         self.pool.evict(self.margin)
         weighty = int(np.count_nonzero(self.alpha))
-        worth = weighty * self.n <= CHEAP or since * (len(self.margin) + 1) >= SHARE * weighty
+        worth = (
+            weighty * self.n <= MAX_VALUES_RECOMPUTE or since * (len(self.margin) + 1) >= RECOMPUTE_COST_RATIO * weighty
+        )
         if exact or worth:
-            self.refresh(patient=False)
+            self.refresh(complete=False)
         else:
             self.polish(float(self.figures[FLOOR]))

@@ -1,16 +1,15 @@
-"""Each point judged by the model that never saw it, and the path along which a model came about (CP sections 3, 5).
+"""Models without one of their points: leave-one-out predictions, and the record of a learning path (CP sections 3, 5).
 
-The certified models of a problem without each of its points in turn.
+`left_out` unlearns each point of an incremental classifier in turn, and `recorded` learns its points again and stores
+every breakpoint. `each_without` returns certified optima of a batch problem without each of its points, which two
+classes propose:
 
-What is left of an optimum without some of its variables: its linear response, followed until nothing is violated.
-
-At the optimum the free variables S and the multiplier b answer linearly to all else (CP eq. 3 to 7). The matrix of that
-answer, the principal pivot of [0 eᵀ; e Q] on S, is made once. A problem without a point differs from the one with it in
-a few sets only: who changed sets is a system of so few equations, whose entries stand in that matrix. Violations are
-exchanged all at once (block principal pivoting: Portugal, Júdice and Vicente 1994); where that does not lessen them,
-as with kernels of low rank, there is no answer here, and the path (`Unlearning`) has to be followed.
-
-The optimum without one of its variables, for one after the other: exact unlearning from where all are at rest.
+- `Response` uses the linear response of an optimum to the removal of variables. At the optimum the free variables S and
+  the multiplier b depend linearly on all others (CP eq. 3 to 7). The matrix of this map, the principal pivot of
+  [0 eᵀ; e Q] on S, is computed once. A problem without a point differs in few sets, so that a small system with entries
+  of this matrix gives its solution. All violators change sets in one step (block principal pivoting: Portugal, Júdice
+  and Vicente 1994); if that does not reduce their number, as with kernels of low rank, there is no answer.
+- `Unlearning` follows the path from the optimum of all variables.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from ..core.gram import KernelMatrix
 from ..core.problem import DualProblem
 from .bordered import bordered_inverse
 from .incremental import Engine
-from .newcomers import Dense, seat
+from .newcomers import DenseMatrix, start_at_optimum
 from .remembering import Stream
 from .state import PathError
 
 __all__ = [
-    "LARGEST",
+    "MAX_VARIABLES_RESPONSE",
     "LeaveOneOut",
     "Optimum",
     "Path",
@@ -46,8 +45,7 @@ __all__ = [
     "recorded",
 ]
 
-
-#: The certificate of the optimum of a problem, from a start nearby if one is known.
+#: Function of a problem and a start (or None) that returns the certificate of the problem's optimum.
 Optimum = Callable[[DualProblem, NDArray | None], Certificate]
 
 
@@ -62,7 +60,7 @@ class LeaveOneOut:
         g_c of the model without point c (CP section 3): y f(x) − 1; below −1 is an error.
     method : {"exact", "first_segment"}
     unlearned : int
-        Points that were in fact taken out; of the others the answer is known without.
+        Number of points that were unlearned; the margins of the others follow without it.
     """
 
     ids: NDArray
@@ -72,31 +70,31 @@ class LeaveOneOut:
 
     @property
     def errors(self) -> NDArray:
-        """Whether each point is misclassified by the model without it, shape (n,)."""
+        """Whether the model without a point misclassifies it, for each point, shape (n,)."""
         return self.margins < -1.0
 
     @property
     def error_rate(self) -> float:
-        """The leave-one-out estimate of the generalisation error."""
+        """Leave-one-out estimate of the generalisation error."""
         return float(self.errors.mean())
 
 
 @dataclass(frozen=True)
 class Path:
-    """Trajectories while points are learned one after the other (CP Figures 3 to 5), one row a breakpoint.
+    """Trajectories while points are learned one after another (CP Figures 3 to 5), one row for each breakpoint.
 
     Attributes
     ----------
     ids : array of shape (n,)
-        In the order in which the points were learned.
+        The points in the order in which they were learned.
     learning : array of shape (k,)
-        The id of the point that was on its way.
+        The id of the point that was being learned.
     coefficients : array of shape (k, n)
         α (classifier, data description) or α − α* (regression).
     margins : array of shape (k, n), or (k, n, 2) for the two variables of a regression point
-        g; NaN before a point was seen.
+        g; NaN before a point was added.
     bias : array of shape (k,)
-        The multiplier b along the way.
+        The multiplier b.
     """
 
     ids: NDArray
@@ -107,30 +105,32 @@ class Path:
 
 
 def left_out(stream: Stream, method: str) -> LeaveOneOut:
-    """The margin of every point in the model without it; a classifier's stream only."""
-    stream = stream.twin()  # predictions may be asked of the other meanwhile
+    """Return the margin of every point in the model without it; the stream must be a classifier's."""
+    stream = stream.isolated_copy()  # the caller's stream may be read meanwhile
     engine = stream.engine
     shift = stream.bias - engine.b
     margins = engine.g + shift * engine.e
-    weighty = np.flatnonzero(engine.alpha > 0)
+    with_weight = np.flatnonzero(engine.alpha > 0)
     if method == "first_segment":
         slopes = _slopes(engine)
         known = np.isfinite(slopes)
         margins[known] -= slopes[known] * engine.alpha[known]
-        weighty = weighty[~known[weighty]]
+        with_weight = with_weight[~known[with_weight]]
     kept = engine.snapshot()
-    # One path from each snapshot: choosing the near variables anew seldom pays.
-    engine.near_from = 16 * engine.near_from
-    for k in weighty:
+    # One path follows each snapshot, so that choosing the near variables anew costs more than it saves.
+    engine.min_work_near = 16 * engine.min_work_near
+    for k in with_weight:
         engine.unlearn(int(k))
         margins[k] = engine.g[k] + (stream.bias - engine.b) * engine.e[k]
         engine.restore(kept)
-    return LeaveOneOut(stream.ids.copy(), margins, method, len(weighty))
+    return LeaveOneOut(stream.ids.copy(), margins, method, len(with_weight))
 
 
 def _slopes(engine: Engine) -> NDArray:
-    """γ_c of every point with weight, with all other margin points staying: g_c falls by γ_c for each unit of α_c that
-    goes (CP 12, 21). NaN where none stays."""
+    """Return γ_c of every point with weight, for fixed margin points; NaN if no margin point remains.
+
+    g_c falls by γ_c per unit that α_c falls (CP 12, 21).
+    """
     slopes = np.full(engine.n, np.nan)
     slopes[engine.alpha <= 0] = 0.0
     S = engine.margin
@@ -146,7 +146,7 @@ def _slopes(engine: Engine) -> NDArray:
 
 
 def recorded(stream: Stream) -> Path:
-    """Learn the points of a stream anew, in the order of their ids, and write down every breakpoint."""
+    """Learn the points of a stream again, in the order of their ids, and return every breakpoint."""
     order = np.argsort(stream.ids, kind="stable")
     copy = stream.empty_copy()
     per, n = stream.model.per, stream.n
@@ -174,43 +174,45 @@ def recorded(stream: Stream) -> Path:
     )
 
 
-#: Variables up to which there is a response: two matrices of so many rows (512 MB each). Beyond, each model without a
-#: support vector is a solve of its own, which takes about a hundred times as long.
-LARGEST = 8000
-#: What is at its bound, as a part of it, and what has no weight, as a part of the largest.
-NEAR = 1e-12
-#: Exchanges in a row that may leave no fewer violations, and variables that may change sets.
-PATIENT, MOST = 3, 128
+#: Variables up to which `Response` is used: it holds two matrices of this order (512 MB each). Above, each model
+#: without a support vector is solved for, which takes about a hundred times as long.
+MAX_VARIABLES_RESPONSE = 8000
+#: Distance from a bound, relative to it, and weight, relative to the largest, that count as round-off.
+ROUND_OFF_RATIO = 1e-12
+#: Exchanges in a row that may fail to reduce the number of violators.
+MAX_STALLED_EXCHANGES = 3
+#: Number of variables that may differ in their set from the optimum of all.
+MAX_CHANGED = 128
 
 _EPS = float(np.finfo(float).eps)
 _LOW, _FREE, _UP = -1, 0, 1
 
 
 class Response:
-    """The optimum of a problem, and what becomes of it when a variable goes and bounds stretch.
+    """The optimum of a problem, and its linear response when variables are removed and bounds grow.
 
-    What it says is a proposal: whoever asks certifies it by a product from scratch.
+    An answer is not certified; the caller must check it by a product from scratch.
 
     Parameters
     ----------
     problem : DualProblem
         Positive semidefinite, with the lower bound 0.
     Q : array of shape (n, n)
-        The problem's, whole; only read.
+        The problem's dense matrix; it is not changed.
     alpha : array of shape (n,)
         Its optimum.
 
     Raises
     ------
     PathError
-        There is no free variable to answer an equality, or their block is singular.
+        An equality has no free variable, or the block of the free variables is singular.
     """
 
     def __init__(self, problem: DualProblem, Q: NDArray, alpha: NDArray) -> None:
         e, upper = problem.e, problem.upper
         self.upper = upper
-        low = (alpha <= NEAR * float(alpha.max(initial=0.0))) | (upper <= 0)
-        up = ~low & (alpha >= upper * (1 - NEAR))
+        low = (alpha <= ROUND_OFF_RATIO * float(alpha.max(initial=0.0))) | (upper <= 0)
+        up = ~low & (alpha >= upper * (1 - ROUND_OFF_RATIO))
         self.free = ~(low | up)
         S, N = np.flatnonzero(self.free), np.flatnonzero(~self.free)
         m = len(S)
@@ -219,90 +221,96 @@ class Response:
         inverse = bordered_inverse(Q[np.ix_(S, S)], None if e is None else e[S]) if m else np.zeros((1, 1))
         signs = np.zeros(problem.n) if e is None else e
         border = np.vstack([signs[N], Q[np.ix_(S, N)]])
-        answer = inverse @ border
-        # Row j: what α of S and ρ of all others become for a unit of α_j, or of ρ_j where j is in S.
+        response = inverse @ border
+        # Row j: change of α of S and of ρ of all others per unit of α_j, or per unit of ρ_j if j is in S.
         self.rows = rows = np.empty((problem.n, problem.n))
-        rows[np.ix_(S, S)], rows[np.ix_(S, N)] = inverse[1:, 1:], answer[1:]
-        rows[np.ix_(N, S)] = -answer[1:].T
-        rows[np.ix_(N, N)] = Q[np.ix_(N, N)] - border.T @ answer
+        rows[np.ix_(S, S)], rows[np.ix_(S, N)] = inverse[1:, 1:], response[1:]
+        rows[np.ix_(N, S)] = -response[1:].T
+        rows[np.ix_(N, N)] = Q[np.ix_(N, N)] - border.T @ response
         self.held = np.where(up, upper, 0.0)
         right = np.concatenate([[problem.d if e is not None else 0.0], problem.p[S]])
         self.base = np.empty(problem.n)
         inside = inverse @ (right - border @ self.held[N])
         self.base[S] = inside[1:]
         self.base[N] = Q[np.ix_(N, N)] @ self.held[N] + border.T @ inside - problem.p[N]
-        #: What bounds that stretch by a unit do.
+        #: Change of ``base`` if all bounds grow by a factor of 2.
         self.stretch = self.held @ rows
         self.where = np.where(up, _UP, np.where(low, _LOW, _FREE)).astype(np.int8)
-        self.dead = upper <= 0
+        self.is_fixed_at_0 = upper <= 0
         #: Round-off of ρ and α.
-        self.floor = 64 * _EPS * (float(Q.diagonal().max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
-        self.little = NEAR * float(alpha.max(initial=0.0))
+        self.rho_tolerance = (
+            64 * _EPS * (float(Q.diagonal().max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
+        )
+        self.alpha_tolerance = ROUND_OFF_RATIO * float(alpha.max(initial=0.0))
 
-    def without(self, gone: int | NDArray, stretch: float = 1.0) -> NDArray | None:
-        """The optimum without a variable, or some, shape (n,), all bounds ``stretch`` times as large; None if none is
-        found.
+    def without(self, removed: int | NDArray, stretch: float = 1.0) -> NDArray | None:
+        """Return the optimum without one or several variables, shape (n,), or None if it is not found.
 
-        Where the free variables are nearly dependent it is no better than their system is known; the certificate says.
+        All bounds are multiplied by ``stretch``. If the free variables are nearly dependent, the answer is only as
+        exact as their system; the certificate shows it.
         """
         upper, held, base = self.upper, self.held, self.base
         if stretch != 1.0:
             upper, held, base = stretch * upper, stretch * held, base + (stretch - 1.0) * self.stretch
-        # What α of S and ρ of all others may be where they are.
-        low = np.where(self.free, -self.little, np.where(self.where == _LOW, -self.floor, -np.inf))
-        high = np.where(self.free, upper + self.little, np.where(self.where == _UP, self.floor, np.inf))
-        low[self.dead], high[self.dead] = -np.inf, np.inf
-        away: list[int] = np.atleast_1d(gone).tolist()
-        low[away], high[away] = -np.inf, np.inf
-        over = dict.fromkeys(away, _LOW)  # who is elsewhere than in the optimum of all, and where
-        least, waited = MOST + 1, 0
-        while waited <= PATIENT:
-            changed, where = np.fromiter(over, np.intp), np.fromiter(over.values(), np.int8)
+        # Allowed ranges: of α for free variables, of ρ for the others.
+        low = np.where(self.free, -self.alpha_tolerance, np.where(self.where == _LOW, -self.rho_tolerance, -np.inf))
+        high = np.where(
+            self.free, upper + self.alpha_tolerance, np.where(self.where == _UP, self.rho_tolerance, np.inf)
+        )
+        low[self.is_fixed_at_0], high[self.is_fixed_at_0] = -np.inf, np.inf
+        removed_variables: list[int] = np.atleast_1d(removed).tolist()
+        low[removed_variables], high[removed_variables] = -np.inf, np.inf
+        sets = dict.fromkeys(
+            removed_variables, _LOW
+        )  # the variables whose set differs from the optimum of all, with that set
+        fewest, stalled = MAX_CHANGED + 1, 0
+        while stalled <= MAX_STALLED_EXCHANGES:
+            changed, where = np.fromiter(sets, np.intp), np.fromiter(sets.values(), np.int8)
             at = np.where(where == _UP, upper[changed], 0.0)
             known = ~self.free[changed] & (where != _FREE)
             here, open_ = base, changed[~known]
             if known.any():
                 here = base + (at - held[changed])[known] @ self.rows[changed[known]]
-            by = _solved(self.rows, open_, at[~known], here)
-            if by is None:
+            inputs = _solved(self.rows, open_, at[~known], here)
+            if inputs is None:
                 return None
-            found = here + by @ self.rows[open_] if len(open_) else here
-            # Those who changed: the free ones' α and the others' ρ.
-            moved = np.zeros(len(changed))
-            moved[known], moved[~known] = found[changed[known]], by
+            found = here + inputs @ self.rows[open_] if len(open_) else here
+            # The variables with another set: α of the free ones and ρ of the others.
+            values = np.zeros(len(changed))
+            values[known], values[~known] = found[changed[known]], inputs
             entered = ~self.free[changed] & (where == _FREE)
-            moved[entered] += held[changed[entered]]
+            values[entered] += held[changed[entered]]
             outside = (found < low) | (found > high)
             outside[changed] = False
-            if np.count_nonzero(outside) > MOST:
+            if np.count_nonzero(outside) > MAX_CHANGED:
                 return None
-            bad = {int(i): self._exchanged(int(i), found[i] > 0) for i in np.flatnonzero(outside)}
-            for i, is_at, value in zip(changed.tolist(), where.tolist(), moved.tolist(), strict=True):
-                if i in away:
+            exchanges = {int(i): self._exchanged(int(i), found[i] > 0) for i in np.flatnonzero(outside)}
+            for i, current, value in zip(changed.tolist(), where.tolist(), values.tolist(), strict=True):
+                if i in removed_variables:
                     continue
-                if is_at == _FREE and not -self.little <= value <= upper[i] + self.little:
-                    bad[i] = _LOW if value < 0 else _UP
-                elif is_at != _FREE and is_at * value > self.floor:
-                    bad[i] = _FREE
-            if not bad:
+                if current == _FREE and not -self.alpha_tolerance <= value <= upper[i] + self.alpha_tolerance:
+                    exchanges[i] = _LOW if value < 0 else _UP
+                elif current != _FREE and current * value > self.rho_tolerance:
+                    exchanges[i] = _FREE
+            if not exchanges:
                 alpha = np.where(self.free, found, held)
-                alpha[changed] = np.where(where == _FREE, moved, at)
+                alpha[changed] = np.where(where == _FREE, values, at)
                 return np.clip(alpha, 0.0, upper)
-            least, waited = (len(bad), 0) if len(bad) < least else (least, waited + 1)
-            for i, place in bad.items():
-                over.pop(i, None)
+            fewest, stalled = (len(exchanges), 0) if len(exchanges) < fewest else (fewest, stalled + 1)
+            for i, place in exchanges.items():
+                sets.pop(i, None)
                 if place != self.where[i]:
-                    over[i] = place
+                    sets[i] = place
         return None
 
     def _exchanged(self, i: int, above: bool) -> int:
-        """Where a variable goes that is outside of what it may be."""
+        """Return the new set of a variable that is outside its allowed range."""
         return (_UP if above else _LOW) if self.free[i] else _FREE
 
 
 def _solved(rows: NDArray, J: NDArray, at: NDArray, here: NDArray) -> NDArray | None:
-    """What must be given to J for their own answers to be ``at``; None where that is singular to float64."""
-    if len(J) > MOST:
+    """Return the inputs to J for which their responses equal ``at``; None if the system is singular in float64."""
+    if len(J) > MAX_CHANGED:
         return None
     A = rows[np.ix_(J, J)]
     if len(J) <= 1:
@@ -316,48 +324,50 @@ def _solved(rows: NDArray, J: NDArray, at: NDArray, here: NDArray) -> NDArray | 
 
 
 class Unlearning:
-    """The path of the optimum from that of all variables (Cauwenberghs and Poggio, NIPS 13, section 3).
+    """Optima without one variable, each by the path from the optimum of all (Cauwenberghs and Poggio, section 3).
 
-    What it says is a start or a proposal: whoever asks judges it by a gradient from scratch.
+    An answer is not certified; the caller must check it by a gradient from scratch.
 
     Parameters
     ----------
     Q : array of shape (n, n)
-        Only read.
+        The dense matrix; it is not changed.
     p, upper : arrays of shape (n,)
-        Of the dual problem, whose lower bound is 0.
+        Of the dual problem with lower bounds 0.
     e : array of shape (n,), or None
     d : float
-        Its right-hand side.
+        Right-hand side of eᵀα = d.
     alpha : array of shape (n,)
         The optimum.
     nu : float
-        Its multiplier.
+        Its multiplier ν.
 
     Raises
     ------
     PathError
-        The free variables' block is singular.
+        The block of the free variables is singular.
     """
 
     def __init__(
         self, Q: NDArray, p: NDArray, e: NDArray | None, d: float, upper: NDArray, alpha: NDArray, nu: float
     ) -> None:
         self.upper, self.price = upper, p / d if d else p
-        self.engine = engine = Engine(Dense(Q), e is not None)
-        engine.has_rescue = True
+        self.engine = engine = Engine(DenseMatrix(Q), e is not None)
+        engine.has_fallback = True
         engine.append(p, upper, np.zeros(len(Q)) if e is None else e, Q.diagonal())
         engine.d = d
-        seat(engine, Q, alpha, upper, nu, whole=False)
+        start_at_optimum(engine, Q, alpha, upper, nu, all_rows=False)
         self.kept = engine.snapshot()
-        engine.near_from = 16 * engine.near_from  # one path from each snapshot: choosing near variables seldom pays
+        # One path follows each snapshot, so that choosing the near variables anew costs more than it saves.
+        engine.min_work_near = 16 * engine.min_work_near
 
     def without(self, k: int, stretch: float = 1.0) -> NDArray | None:
-        """α without variable k, shape (n,), all bounds ``stretch`` times as large; None where the path breaks off."""
+        """Return α without variable k, shape (n,), all bounds times ``stretch``; None if the path breaks off."""
         engine = self.engine
         try:
             engine.unlearn(k)
-            if stretch != 1.0:  # the same as less to hand out, and at a lower price, within the same bounds
+            # Larger bounds are equivalent to a smaller d and a smaller p within the same bounds.
+            if stretch != 1.0:
                 engine.move_d(engine.d / stretch, self.price)
             found: NDArray = stretch * np.clip(engine.alpha, 0.0, self.upper)
         except PathError:
@@ -368,10 +378,10 @@ class Unlearning:
             engine.restore(self.kept)
 
 
-#: Models whose products are made together.
-AT_ONCE = 128
-#: Failures of the response, more than half of what it was asked, after which it is no longer asked.
-GIVES_UP = 8
+#: Models whose products with Q are computed in one batch.
+MAX_MODELS_PER_PRODUCT = 128
+#: Failures of the response above which it is no longer used, if they are also more than half of its calls.
+MAX_RESPONSE_FAILURES = 8
 
 
 @dataclass(frozen=True)
@@ -382,13 +392,13 @@ class Without:
     ----------
     point : int
     problem : DualProblem
-        `centred`, with the upper bound 0 for c.
+        The problem with a centred kernel and the upper bound 0 for c.
     certificate : Certificate
-        Of its α, by a product from scratch; biases are those over points as ``problem`` has them.
+        Of its α, by a product from scratch; biases belong to the points as ``problem`` has them.
     refitted : bool
-        Whether it took a solve of its own.
+        Whether the problem had to be solved.
     gram : KernelMatrix
-        The problem's, with what is known of it.
+        Gives the problem's kernel values, including those already cached.
     """
 
     point: int
@@ -398,11 +408,11 @@ class Without:
     gram: KernelMatrix
 
     def weights(self) -> NDArray:
-        """Weight of every point in the expansion, shape (n,)."""
+        """Return the weight of every point in the expansion, shape (n,)."""
         return coefficients(self.problem, self.certificate)
 
     def expansion(self, weights: NDArray) -> float:
-        """That at point c, without bias."""
+        """Return the expansion at point c, without bias."""
         (J,) = np.nonzero(weights)
         return float(self.gram.block([self.point], J)[0] @ weights[J])
 
@@ -415,15 +425,15 @@ def each_without(
     tol: float,
     stretches: NDArray | None = None,
 ) -> Iterator[Without]:
-    """Take points out one at a time, of a problem with one variable a point, and certify what is left.
+    """Remove points one at a time from a problem with one variable per point, and certify the remaining optimum.
 
-    Each is asked of the `Response` first and then of the path (`Unlearning`). Every answer is certified, by one product
-    for many; what is not within the tolerance is solved for, from the optimum of all.
+    `Response` proposes an optimum, or else `Unlearning`. All proposals are certified, with one matrix product for many;
+    a problem whose gap exceeds the tolerance is solved from the optimum of all points.
 
     Parameters
     ----------
     problem : DualProblem
-        Positive semidefinite, with the lower bound 0; without any of the points something must be feasible.
+        Positive semidefinite, with lower bounds 0, and feasible without any one of the points.
     alpha : array of shape (n,)
         Its optimum.
     points : int array of shape (k,)
@@ -432,18 +442,18 @@ def each_without(
     tol : float
         Relative gap.
     stretches : array of shape (k,), optional
-        How many times as large all bounds are without each point.
+        Factor of all bounds without each point.
     """
-    whole = Certifier(problem)
-    posed, gram = whole.problem, whole.workspace.gram
+    certifier = Certifier(problem)
+    posed, gram = certifier.problem, certifier.workspace.gram
     factors = np.ones(len(points)) if stretches is None else stretches
-    Q = whole.workspace.dense() if posed.n <= LARGEST and len(points) > 1 else None
+    Q = certifier.workspace.dense() if posed.n <= MAX_VARIABLES_RESPONSE and len(points) > 1 else None
     proposer = None
     if Q is not None:
-        known = whole.certify(alpha)
-        proposer = _Proposer(posed, Q, known.alpha, (known.multiplier or 0.0) - whole.shift(known.alpha))
-    for start in range(0, len(points), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
+        known = certifier.certify(alpha)
+        proposer = _Proposer(posed, Q, known.alpha, (known.multiplier or 0.0) - certifier.shift(known.alpha))
+    for start in range(0, len(points), MAX_MODELS_PER_PRODUCT):
+        part = slice(start, start + MAX_MODELS_PER_PRODUCT)
         problems, proposals = [], []
         for c, factor in zip(points[part].tolist(), factors[part].tolist(), strict=True):
             upper = factor * posed.upper
@@ -451,30 +461,31 @@ def each_without(
             problems.append(rest := posed.within(upper))
             found = None if proposer is None else proposer.without(c, factor)
             proposals.append(None if found is None else rest.project(found))
-        asked = [found for found in proposals if found is not None]
-        products = iter(np.stack(asked) @ Q) if asked and Q is not None else iter(())  # Q is symmetric
+        answered = [found for found in proposals if found is not None]
+        products = iter(np.stack(answered) @ Q) if answered and Q is not None else iter(())  # Q is symmetric
         for c, rest, found in zip(points[part].tolist(), problems, proposals, strict=True):
-            certificate = None if found is None else whole.certify_product(found, next(products), rest)
+            certificate = None if found is None else certifier.certify_product(found, next(products), rest)
             if refitted := certificate is None or not certificate.reaches(tol):
                 certificate = optimum(rest, rest.project(alpha))
             yield Without(c, rest, certificate, refitted, gram)
 
 
 class _Proposer:
-    """What the linear response says of the optimum without a point, or else the path, if it has no answer either."""
+    """Proposes optima without a point: by the linear response, or by unlearning if the response has no answer."""
 
     def __init__(self, problem: DualProblem, Q: NDArray, alpha: NDArray, nu: float) -> None:
         self.given = Q, problem.p, problem.e, problem.d, problem.upper, alpha, nu
         self.response: Response | None = None
         self.paths: Unlearning | None = None
-        self.has_paths, self.asked, self.failed = True, 0, 0
+        self.has_paths, self.calls, self.failed = True, 0, 0
         with suppress(PathError):
             self.response = Response(problem, Q, alpha)
 
     def without(self, c: int, stretch: float) -> NDArray | None:
+        """Return α without variable c, all bounds multiplied by ``stretch``; None if neither method finds it."""
         found = None if self.response is None else self.response.without(c, stretch)
-        self.asked, self.failed = self.asked + 1, self.failed + (found is None)
-        if self.failed > GIVES_UP and 2 * self.failed > self.asked:
+        self.calls, self.failed = self.calls + 1, self.failed + (found is None)
+        if self.failed > MAX_RESPONSE_FAILURES and 2 * self.failed > self.calls:
             self.response = None
         if found is None and self.paths is None and self.has_paths:
             try:

@@ -1,8 +1,8 @@
-"""The variables that may come to the margin soon, in arrays of their own: a path looks at them only.
+"""The near variables, those that may reach the margin soon, in arrays of their own.
 
-Most points lie far from the margin, and following all their g at every breakpoint is most of the work. So a path is
-followed among the near ones; after one path or a few all g are brought up to date at once (`Near.look`), and a far one
-that has passed 0 meanwhile is a variable to be learned like any other. The optimum that is reached is the same.
+Most points lie far from the margin, and updating all their g at every breakpoint is most of the work. A path is
+therefore followed among the near variables only. After one or several paths `Near.update_gradients` updates all g; a
+far variable whose g has passed 0 meanwhile is then learned like any other. The optimum is the same.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from numpy.typing import NDArray
 
 from ..core.kernel_cache import RowCache, grown
 from ..core.runtime.memory import borrowed, picked
-from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combined
+from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combine_rows
 from .state import State
 
 __all__ = ["Near"]
 
 _VECTORS = ("alpha", "g", "e", "u", "diag", "where")
-#: Variables that may join before all is chosen anew, and columns kept of others than margin points.
-SPARE = 128
+#: Variables that may join before the near ones are chosen anew; also columns cached besides those of the margin points.
+N_SPARE = 128
 
 
 class Near:
-    """The margin and what lies next to it, with the attributes of an engine that `follow` asks for.
+    """The margin points and the variables nearest to the margin, with the attributes of an engine that `follow` reads.
 
     Parameters
     ----------
     state : State
     count : int
-        Variables beside those on the margin: the ones with the smallest |g|.
+        Number of variables besides the margin points: those with the smallest |g|.
 
     Attributes
     ----------
-    quiet : int
-        The first variables here, which were on the margin in the beginning: while they are, their g stay 0, and are not
-        followed.
-    lags : bool
-        Whether the state's g are those of the last look: only `gradient_of` tells them then.
+    n_initial_margin : int
+        Number of margin points at the start. They are the first variables; while they stay on the margin their g are 0
+        and are not updated.
+    is_stale : bool
+        Whether the state's g are older than the last path; `gradient_of` then returns the current value.
     """
 
     def __init__(self, state: State, count: int) -> None:
@@ -51,8 +51,8 @@ class Near:
         count = min(len(margin) + count, int(np.isfinite(distance).sum()))
         closest = np.sort(np.argpartition(distance, count - 1)[:count])
         index = np.concatenate([margin, closest[distance[closest] >= 0]])
-        self.quiet = len(margin)
-        self.room = count + SPARE
+        self.n_initial_margin = len(margin)
+        self.room = count + N_SPARE
         self.index = np.zeros(self.room, dtype=np.intp)
         self.index[:count] = index
         self.place = np.full(state.n, -1, dtype=np.intp)
@@ -65,11 +65,12 @@ class Near:
         self.members[:m] = self.member_slots[:m] = np.arange(m)
         self.pool = RowCache(empty=borrowed)
         columns = picked(state.pool.rows, state.member_slots[:m], index)
-        self.pool.take(self.members[:m], columns, count, self.room, 2 * SPARE)
+        self.pool.take(self.members[:m], columns, count, self.room, 2 * N_SPARE)
         self._bind(count)
-        self.before, self.b, self.lags = self._vectors["alpha"].copy(), state.b, False
+        self.before, self.b, self.is_stale = self._vectors["alpha"].copy(), state.b, False
 
     def _bind(self, n: int) -> None:
+        """Make the vectors views of their first n entries."""
         self.n = n
         self.alpha, self.g, self.e, self.u, self.diag, self.where = (self._vectors[name][:n] for name in _VECTORS)
 
@@ -79,12 +80,12 @@ class Near:
         raise AttributeError(name)
 
     def mark(self, k: int, code: int) -> None:
-        """Variable k is elsewhere now; of no account if it is not here."""
+        """Set the set that variable k belongs to, if k is a near variable."""
         if k < len(self.place) and (here := self.place[k]) >= 0:
             self.where[here] = code
 
     def include(self, k: int) -> int:
-        """The number here of variable k, which joins if it is not here; −1 if there is no room."""
+        """Return the index of variable k among the near ones, adding it if necessary; −1 if there is no room."""
         state = self.state
         if k >= len(self.place):
             more = np.full(state.n - len(self.place), -1, dtype=np.intp)
@@ -96,7 +97,7 @@ class Near:
             here, m = self.n, int(self.counters[COUNT])
             own = self.gradient_of(k)
             self.index[here], self.place[k] = k, here
-            self.pool.evict(self.members[:m], SPARE)
+            self.pool.evict(self.members[:m], N_SPARE)
             self.pool.lengthen(here + 1, self.members[:m], state.pool.rows[state.member_slots[:m], k][None])
             self._bind(here + 1)
             for name, values in self._vectors.items():
@@ -105,66 +106,68 @@ class Near:
         return here
 
     def gradient_of(self, k: int) -> float:
-        """g of variable k, which the state may not have yet."""
+        """Return the current g of variable k, which the state may not hold yet."""
         state = self.state
         if k < len(self.place) and (here := self.place[k]) >= 0:
             return float(self.g[here])
         own = float(state.g[k])
-        if self.lags:
-            variables, change = self._moved()
+        if self.is_stale:
+            variables, change = self._changes()
             own += float(change @ state.pool.rows[state.pool.slot[variables], k])
             own += (float(self.figures[MULTIPLIER]) - self.b) * float(state.e[k])
         return own
 
-    def _moved(self) -> tuple[NDArray, NDArray]:
-        """The variables, as the state numbers them, that have moved since the last look, whose columns are there then,
-        and how far."""
+    def _changes(self) -> tuple[NDArray, NDArray]:
+        """Return the state's indices of the variables that moved since the last `update_gradients`, and by how much.
+
+        Their columns are cached afterwards.
+        """
         state, index = self.state, self.index[: self.n]
         change: NDArray = self.alpha - self.before[: self.n]
         moved = np.flatnonzero(change)
         variables = index[moved]
         for k in variables[state.pool.slot[variables] < 0]:
-            state.bring(int(k))
+            state.cache_column(int(k))
         return variables, change[moved]
 
-    def fetch(self) -> None:
-        """Bring the column that a path wants."""
+    def fetch_column(self) -> None:
+        """Cache the column that `follow` needs."""
         here = int(self.counters[WANTED])
 
         def evaluate(J: NDArray, start: int, out: NDArray) -> None:
-            theirs = self.state.bring(int(self.index[here]))
-            out[0] = self.state.pool.rows[theirs, self.index[start : self.n]]
+            slot = self.state.cache_column(int(self.index[here]))
+            out[0] = self.state.pool.rows[slot, self.index[start : self.n]]
 
         self.pool.one(here, evaluate)
 
     def make_room(self) -> None:
-        """As many places for members as the state has."""
+        """Make ``members`` as long as the state's."""
         self.state.make_room()
         if len(self.members) < len(self.state.members):
             self.members = grown(self.members, self.state.members.shape)
             self.member_slots = grown(self.member_slots, self.state.members.shape)
 
     def write_back(self) -> None:
-        """Tell the state what has come of its variables; its g are brought up to date by `look`."""
+        """Copy α, the sets and the margin to the state; its g are updated by `update_gradients`."""
         state, index, m = self.state, self.index[: self.n], int(self.counters[COUNT])
         state.alpha[index], state.where[index] = self.alpha, self.where
         variables = index[self.members[:m]]
         for k in variables[state.pool.slot[variables] < 0]:
-            state.bring(int(k))
+            state.cache_column(int(k))
         state.members[:m] = variables
         state.member_slots[:m] = state.pool.slot[variables]
-        self.lags = True
+        self.is_stale = True
 
-    def look(self) -> None:
-        """Bring all g up to date."""
-        if not self.lags:
+    def update_gradients(self) -> None:
+        """Update all g of the state."""
+        if not self.is_stale:
             return
         state, index = self.state, self.index[: self.n]
-        variables, change = self._moved()
-        combined(state.pool.rows, state.pool.slot[variables], change, state.gamma[: state.n])
+        variables, change = self._changes()
+        combine_rows(state.pool.rows, state.pool.slot[variables], change, state.gamma[: state.n])
         state.g += state.gamma[: state.n]
         state.g += (float(self.figures[MULTIPLIER]) - self.b) * state.e
         followed = self.where != FREE
-        followed[self.quiet :] = True
+        followed[self.n_initial_margin :] = True
         state.g[index[followed]] = self.g[followed]
-        self.before[: self.n], self.b, self.lags = self.alpha, state.b, False
+        self.before[: self.n], self.b, self.is_stale = self.alpha, state.b, False

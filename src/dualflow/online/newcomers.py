@@ -1,9 +1,9 @@
-"""Newcomers who meet a community at rest: nearly all that would be looked at is known, and stays.
+"""The effect of new points on a hinge model that is at its optimum (`EcoSVC`).
 
-Who does not want to grow at the community's ν changes neither the equilibrium nor its certificate, whose value at that
-ν has a term max(νe₀ − h₀, 0) u₀ for each point, and this one is 0. Few who do may be led in along the path of the
-optimum (`Engine`), from the kernel matrix of those present. What comes of it is judged from scratch, by a product with
-the whole matrix, and left to others if it is not an equilibrium.
+A new point with a positive KKT slack at the model's ν changes neither the optimum nor its certificate: in the lower
+bound at ν its term max(νe₀ − h₀, 0) u₀ is 0. A few violating points can be added along the path of the optimum
+(`Engine`), from the kernel matrix of all retained points. The result is checked by a product with the whole matrix;
+if it is not an optimum, None is returned and the caller uses another method.
 """
 
 from __future__ import annotations
@@ -16,24 +16,33 @@ from numpy.typing import NDArray
 
 from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
-from ._path import BOUND, COUNT, FLOOR, FREE, MULTIPLIER, REST
+from ._path import AT_LOWER, AT_UPPER, COUNT, FLOOR, FREE, MULTIPLIER
 from .incremental import Engine
-from .invasion import INFEASIBLE, best_multiplier
+from .invasion import MAX_EQUALITY_ERROR, best_multiplier
 from .state import PathError
 
-__all__ = ["LITTLE", "POINTS", "Dense", "Equilibrium", "Standing", "equilibrium_of", "led_in", "seat"]
+__all__ = [
+    "MAX_POINTS_PATH",
+    "ROUND_OFF_RATIO",
+    "DenseMatrix",
+    "Equilibrium",
+    "Standing",
+    "add_along_path",
+    "equilibrium_of",
+    "start_at_optimum",
+]
 
-#: Points in all up to which whoever wants in is led in along a path, which keeps their whole matrix.
-POINTS = 1500
-#: The part of a weight that is round-off.
-LITTLE = 1e-14
+#: Retained and new points in total up to which violating points are added along a path, which needs their dense matrix.
+MAX_POINTS_PATH = 1500
+#: Distance of a weight from a bound, relative to the largest weight or the bound, below which it is set to the bound.
+ROUND_OFF_RATIO = 1e-14
 
 _EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """Weights at rest and the gradient h = Qα − p of all, with their multiplier ν."""
+    """An optimum: the weights α, the gradient h = Qα − p of all points, and the multiplier ν."""
 
     alpha: NDArray
     h: NDArray
@@ -43,64 +52,73 @@ class Equilibrium:
 def equilibrium_of(
     alpha: NDArray, h: NDArray, sign: NDArray, cap: NDArray, largest: float, *, bordered: bool, enough: float
 ) -> Equilibrium | None:
-    """Weights and their gradient, if they are at rest to a relative gap of ``enough``: by the bound at ν, and by what a
-    gradient may be wrong by, where kernel values are up to ``largest``."""
+    """Return the weights and their gradient as an optimum, or None if their relative gap exceeds ``enough``.
+
+    The gap is that of the lower bound at the best ν, plus the effect of the gradient's round-off error. Kernel values
+    are at most ``largest``.
+    """
     if not np.isfinite(cap).all():
         return None
     nu = best_multiplier(h, sign, cap, 0.0) if bordered else 0.0
     rho = h - nu * sign if bordered else h
-    surplus = float(sign @ alpha) if bordered else 0.0
+    residual = float(sign @ alpha) if bordered else 0.0
     total = float(alpha.sum())
     objective = 0.5 * (total - float(alpha @ h))
-    if not objective > 0 or abs(surplus) > INFEASIBLE * total:
+    if not objective > 0 or abs(residual) > MAX_EQUALITY_ERROR * total:
         return None
-    gap = float(np.maximum(rho, 0.0) @ alpha) + float(np.maximum(-rho, 0.0) @ (cap - alpha)) + abs(nu * surplus)
-    fine = gap + _round_off(largest, total) * float(cap.sum()) <= enough * objective
-    return Equilibrium(alpha, h, nu) if fine else None
+    gap = float(np.maximum(rho, 0.0) @ alpha) + float(np.maximum(-rho, 0.0) @ (cap - alpha)) + abs(nu * residual)
+    is_optimal = gap + _round_off(largest, total) * float(cap.sum()) <= enough * objective
+    return Equilibrium(alpha, h, nu) if is_optimal else None
 
 
 def _round_off(largest: float, total: float) -> float:
-    """What a gradient at weights of this sum may be wrong by."""
+    """Return the round-off error of a gradient at weights with the sum ``total``."""
     return 8 * _EPS * (largest * total + 1.0)
 
 
 @dataclass(frozen=True)
-class Dense:
-    """Q as `Engine` asks for it."""
+class DenseMatrix:
+    """A dense Q with the methods that `Engine` needs."""
 
     Q: NDArray
 
     def column(self, k: int, start: int, stop: int) -> NDArray:
+        """Return Q[start:stop, k]."""
         return self.Q[start:stop, k]
 
     def block(self, rows: NDArray, J: NDArray) -> NDArray:
+        """Return Q[rows, J]."""
         values: NDArray = self.Q[rows[:, None], J]
         return values
 
     def product(self, alpha: NDArray) -> NDArray:
+        """Return Q α."""
         return self.Q @ alpha
 
 
 class Standing:
-    """A community of the hinge as newcomers find it; a function of the community and its kernel, and of nothing else.
+    """A hinge model at its optimum, as new points are compared with it.
+
+    It depends on the retained points and the kernel only.
 
     Parameters
     ----------
     gram : Gram or KeptGram
-        Of the points that are remembered; positive semidefinite.
+        Of the retained points; positive semidefinite.
     sign, cap, alpha, h : arrays of shape (n,)
         As in `Community`.
     bordered : bool
-        Whether Σ signᵢαᵢ = 0 is asked for.
+        Whether the model has the equality Σ signᵢαᵢ = 0.
     enough : float
-        Relative gap up to which weights are an equilibrium.
+        Relative gap up to which weights count as an optimum.
 
     Attributes
     ----------
     at_rest : bool
-        Whether this is an equilibrium, with weight on both sides and some of it free; only then may others be asked.
+        Whether this is an optimum with weight in both classes and at least one free variable. New points can be
+        compared with the model only if it is.
     nu : float
-        Its multiplier then.
+        The multiplier, if ``at_rest``; else 0.
     """
 
     def __init__(
@@ -125,7 +143,7 @@ class Standing:
         self.at_rest = found is not None and bool(is_free.any()) and gram.is_psd_by_kernel
 
     def rows_of(self, X: NDArray) -> NDArray | None:
-        """Kernel rows of newcomers, shape (len(X), n); None if they are numbers that a batch refuses."""
+        """Return kernel rows of new points, shape (len(X), n); None if their values are too large or not finite."""
         if not self.at_rest or not math.isfinite(np.vdot(X, X)):
             return None
         with np.errstate(over="ignore", invalid="ignore"):
@@ -133,62 +151,68 @@ class Standing:
         return rows if np.isfinite(rows).all() else None
 
     def gradient_at(self, rows: NDArray, sign: NDArray) -> NDArray:
-        """h of newcomers, from their rows."""
+        """Return h of new points from their kernel rows."""
         values: NDArray = sign * (rows @ self.weights) - 1.0
         return values
 
-    def keeps_out(self, h: NDArray, sign: NDArray) -> NDArray:
-        """Which newcomers do not grow, by more than what h is known to."""
-        keeps: NDArray = h - self.nu * sign > _round_off(self.largest, self.total)
-        return keeps
+    def satisfies_kkt(self, h: NDArray, sign: NDArray) -> NDArray:
+        """Return for each new point whether it satisfies its KKT condition at α = 0 by more than round-off."""
+        satisfied: NDArray = h - self.nu * sign > _round_off(self.largest, self.total)
+        return satisfied
 
 
-def led_in(at: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray) -> Equilibrium | None:
-    """The equilibrium of a community and newcomers; None if it is to be looked for in another way.
+def add_along_path(model: Standing, X: NDArray, rows: NDArray, sign: NDArray, cap: NDArray) -> Equilibrium | None:
+    """Return the optimum over the retained and the new points, or None if the path does not reach it.
 
     Parameters
     ----------
     at : Standing
-    X, sign, cap : arrays with a row for each newcomer
+    X, sign, cap : arrays with one row for each new point
     rows : array of shape (len(X), n)
-        `Standing.rows_of` them.
+        `Standing.rows_of` X.
     """
-    old, new = len(at.alpha), len(X)
-    n = old + new
-    own = Gram.of(at.gram, X).full() if new > 1 else at.gram.self_kernel(X)
-    if not np.isfinite(own).all():
+    n_old, n_new = len(model.alpha), len(X)
+    n = n_old + n_new
+    new_block = Gram.of(model.gram, X).full() if n_new > 1 else model.gram.self_kernel(X)
+    if not np.isfinite(new_block).all():
         return None
-    sign, cap = np.concatenate([at.sign, sign]), np.concatenate([at.cap, cap])
+    sign, cap = np.concatenate([model.sign, sign]), np.concatenate([model.cap, cap])
     Q = np.empty((n, n))
-    np.multiply(at.gram.full(), at.sign, out=Q[:old, :old])
-    np.multiply(rows, at.sign, out=Q[old:, :old])
-    np.multiply(own, sign[old:], out=Q[old:, old:])
-    Q[:old, :old] *= at.sign[:, None]
-    Q[old:] *= sign[old:, None]
-    Q[:old, old:] = Q[old:, :old].T
-    engine = Engine(Dense(Q), at.bordered, room=n)
-    engine.has_rescue = True
+    np.multiply(model.gram.full(), model.sign, out=Q[:n_old, :n_old])
+    np.multiply(rows, model.sign, out=Q[n_old:, :n_old])
+    np.multiply(new_block, sign[n_old:], out=Q[n_old:, n_old:])
+    Q[:n_old, :n_old] *= model.sign[:, None]
+    Q[n_old:] *= sign[n_old:, None]
+    Q[:n_old, n_old:] = Q[n_old:, :n_old].T
+    engine = Engine(DenseMatrix(Q), model.bordered, room=n)
+    engine.has_fallback = True
     try:
-        engine.append(np.ones(n), cap, sign if at.bordered else np.zeros(n), Q.diagonal())
-        seat(engine, Q, at.alpha, at.cap, at.nu, whole=True)
-        for k in range(old, n):
+        engine.append(np.ones(n), cap, sign if model.bordered else np.zeros(n), Q.diagonal())
+        start_at_optimum(engine, Q, model.alpha, model.cap, model.nu, all_rows=True)
+        for k in range(n_old, n):
             engine.learn(k)
         engine.polish(0.25 * float(engine.figures[FLOOR]))
     except PathError:
         return None
     alpha = np.clip(engine.alpha, 0.0, cap)
-    alpha[alpha <= LITTLE * float(alpha.max())] = 0.0
-    alpha = np.where(cap - alpha <= LITTLE * cap, cap, alpha)
-    return equilibrium_of(alpha, Q @ alpha - 1.0, sign, cap, at.largest, bordered=at.bordered, enough=at.enough)
+    alpha[alpha <= ROUND_OFF_RATIO * float(alpha.max())] = 0.0
+    alpha = np.where(cap - alpha <= ROUND_OFF_RATIO * cap, cap, alpha)
+    return equilibrium_of(
+        alpha, Q @ alpha - 1.0, sign, cap, model.largest, bordered=model.bordered, enough=model.enough
+    )
 
 
-def seat(engine: Engine, Q: NDArray | None, alpha: NDArray, cap: NDArray, nu: float, *, whole: bool) -> None:
-    """Put an engine that knows all variables, of a matrix Q, where the first of them are at rest with a multiplier ν;
-    newcomers wait to be learned. Rows of Q are copied: all if ``whole``, else those of
-    the margin, which the engine's own matrix gives if Q is None."""
-    old = len(alpha)
-    engine.alpha[:old] = alpha
-    engine.where[:old] = np.where(alpha <= 0, REST, np.where(alpha >= cap, BOUND, FREE))
+def start_at_optimum(
+    engine: Engine, Q: NDArray | None, alpha: NDArray, cap: NDArray, nu: float, *, all_rows: bool
+) -> None:
+    """Set an engine to an optimum of its first ``len(alpha)`` variables with multiplier ν; the others are not learned.
+
+    If ``all_rows``, all rows of Q are copied to the cache, else those of the margin. If Q is None, the engine's own
+    matrix is used.
+    """
+    n_old = len(alpha)
+    engine.alpha[:n_old] = alpha
+    engine.where[:n_old] = np.where(alpha <= 0, AT_LOWER, np.where(alpha >= cap, AT_UPPER, FREE))
     S = np.flatnonzero(engine.where == FREE)
     m = len(S)
     engine.counters[COUNT] = m
@@ -196,11 +220,11 @@ def seat(engine: Engine, Q: NDArray | None, alpha: NDArray, cap: NDArray, nu: fl
     if Q is None:
         rows, product = engine.matrix.block(S, np.arange(engine.n)), engine.matrix.product(engine.alpha)
     else:
-        rows, product = Q if whole else Q[S], Q @ engine.alpha
-    engine.pool.take(np.arange(engine.n) if whole else S, rows, engine.n)
-    engine.members[:m], engine.member_slots[:m] = S, S if whole else np.arange(m)
+        rows, product = Q if all_rows else Q[S], Q @ engine.alpha
+    engine.pool.take(np.arange(engine.n) if all_rows else S, rows, engine.n)
+    engine.members[:m], engine.member_slots[:m] = S, S if all_rows else np.arange(m)
     engine.figures[MULTIPLIER] = -nu
     engine.refactorise(engine)
     engine.g[:] = product - engine.p - nu * engine.e
-    engine.measure()
+    engine.update_floor()
     engine.polish(float(engine.figures[FLOOR]))

@@ -1,11 +1,11 @@
-/* Dense kernels of the margin path: strict arithmetic, whatever the widest vectors are. */
+/* Dense kernels for following the path of the optimum. Arithmetic is strict: the width of the vectors does not change a bit. */
 #ifndef DUALFLOW_PATH_H
 #define DUALFLOW_PATH_H
 
 #include "clones.h"
 
-/* out[k] = sum over r of weights[r] row_r[k]; rows are given by their slots in a pool. A stretch of columns at a time
- * stays in cache, and four rows share one pass over it. */
+/* out[k] = sum over r of weights[r] row_r[k], where slots[r] is the place of row r in a pool. Columns are taken 1024 at a
+ * time, which stay in the processor cache, and four rows share one pass over them. */
 CLONES static void combine(Index n, Index stride, Index count, const double *rows, const long long *slots,
                            const double *weights, double *restrict out)
 {
@@ -28,7 +28,7 @@ CLONES static void combine(Index n, Index stride, Index count, const double *row
     }
 }
 
-/* y = A x for symmetric A of order m, of which only the lower triangle (row-major, leading dimension ld) is read: once. */
+/* y = A x for symmetric A of order m. Only the lower triangle (row-major, leading dimension ld) is read, once. */
 CLONES static void symmetric_product(Index m, Index ld, const double *A, const double *restrict x, double *restrict y)
 {
     Index i = 0;
@@ -75,7 +75,7 @@ CLONES static void symmetric_product(Index m, Index ld, const double *A, const d
     }
 }
 
-/* y += V^T W V x: what `count` delayed updates, rows of V at a distance of `stride`, are to a product. */
+/* y += V^T diag(W) V x: the contribution of `count` delayed updates to a product. V is row-major with row length `stride`. */
 CLONES static void delayed_product(Index m, Index stride, Index count, const double *V, const double *W, const double *x,
                                    double *restrict y)
 {
@@ -108,15 +108,15 @@ CLONES static void delayed_product(Index m, Index stride, Index count, const dou
     }
 }
 
-/* A += V^T W V, lower triangle: blocks of 4 rows by 16 columns are summed up over all updates before they are written,
- * so that A is read and written once. What a block has above the diagonal is left out. */
+/* A += V^T diag(W) V, lower triangle. Blocks of 4 rows by 16 columns are summed over all updates before they are written,
+ * so that A is read and written once. Entries of a block above the diagonal are not written. */
 CLONES static void delayed_updates(Index m, Index ld, double *A, Index stride, Index count, const double *V, const double *W)
 {
     for (Index i = 0; i < m; i += 4) {
         const Index high = m - i < 4 ? m - i : 4;
         for (Index k = 0; k < i + high; k += 16) {
             double sum[4][16] = {{0}};
-            if (high == 4) /* whoever reads V beyond m reads what is not used */
+            if (high == 4) /* V is read beyond column m, into its padding; these sums are not written */
                 for (Index r = 0; r < count; r++) {
                     const double *v = V + r * stride, *row = v + k;
                     const double w0 = W[r] * v[i], w1 = W[r] * v[i + 1], w2 = W[r] * v[i + 2], w3 = W[r] * v[i + 3];

@@ -1,4 +1,4 @@
-"""One growing problem: its points, their names, and the engine that keeps it at its optimum."""
+"""A problem whose points are added and removed, and the engine that keeps it at its optimum."""
 
 from __future__ import annotations
 
@@ -19,35 +19,38 @@ from .state import PathError
 
 __all__ = ["Stream"]
 
-#: Points made known to the engine at a time; more of them share kernel blocks, fewer are carried along unlearned.
-AT_ONCE = 64
+#: Points added to the engine in one batch: more share kernel blocks, fewer wait unlearned.
+MAX_POINTS_PER_BATCH = 64
 
 
 class _SignedKernel:
-    """Q = s σσᵀ∘K[idx, idx] as an engine asks for it; point i has the variables per·i … per·i + per − 1."""
+    """Q = s σσᵀ∘K[idx, idx] with the methods that `Engine` needs; point i has variables per·i to per·i + per − 1."""
 
     def __init__(self, gram: GrowingGram, per: int, scale: float) -> None:
         self.gram, self.per, self.scale = gram, per, scale
         self.sigma = np.zeros(0)
 
     def column(self, k: int, start: int, stop: int) -> NDArray:
+        """Return Q[start:stop, k]."""
         values = self.gram.part_of_row(k // self.per, start // self.per, stop // self.per)
         values = values if self.per == 1 else np.repeat(values, self.per)
         return (self.scale * self.sigma[k]) * values * self.sigma[start:stop]
 
     def block(self, rows: NDArray, J: NDArray) -> NDArray:
+        """Return Q[rows, J]."""
         values = self.gram.block(rows // self.per, J // self.per)
         values *= self.scale * self.sigma[J]
         values *= self.sigma[rows][:, None]
         return values
 
     def product(self, alpha: NDArray) -> NDArray:
+        """Return Q α."""
         weights = (self.sigma * alpha).reshape(-1, self.per).sum(axis=1)
         return self.scale * self.sigma * np.repeat(self.gram.matvec(weights), self.per)
 
 
 class Stream:
-    """A problem whose points come and go.
+    """A problem whose points are added and removed, at its optimum.
 
     Parameters
     ----------
@@ -57,8 +60,8 @@ class Stream:
 
     Attributes
     ----------
-    lost : PathError or None
-        Why the path of the optimum broke off; `settle` finds it again.
+    path_error : PathError or None
+        Why the path of the optimum broke off; `settle` restores the optimum.
     """
 
     def __init__(self, model: Growing, gram: GrowingGram) -> None:
@@ -67,31 +70,31 @@ class Stream:
         self.targets = np.zeros(0)
         self.matrix = _SignedKernel(gram, model.per, model.scale)
         self.engine = Engine(self.matrix, bordered=True)
-        self.engine.has_rescue = True
-        self.lost: PathError | None = None
+        self.engine.has_fallback = True
+        self.path_error: PathError | None = None
 
     @property
     def n(self) -> int:
-        """Points that are remembered."""
+        """Number of points."""
         return len(self.ids)
 
-    # --- learning and forgetting ---------------------------------------------------------------
+    # --- learning and unlearning ---------------------------------------------------------------
 
     def learn(self, X: NDArray, targets: NDArray, ids: NDArray) -> None:
-        """Learn points one at a time; ``targets`` are ±1, or the numbers to be regressed on."""
-        for start in range(0, len(X), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
+        """Learn points one at a time; ``targets`` are ±1, or the numbers of a regression."""
+        for start in range(0, len(X), MAX_POINTS_PER_BATCH):
+            part = slice(start, start + MAX_POINTS_PER_BATCH)
             self._append(X[part], targets[part], ids[part])
-            if not self.lost:
-                with self.on_the_path():
+            if not self.path_error:
+                with self.catching_path_errors():
                     self._follow(self.n - len(ids[part]))
-        if len(X) >= AT_ONCE and not self.lost:
-            with self.on_the_path():
+        if len(X) >= MAX_POINTS_PER_BATCH and not self.path_error:
+            with self.catching_path_errors():
                 self.engine.tidy(exact=True)
 
     def _follow(self, first: int) -> None:
-        """Learn the points from ``first`` on, which the engine knows."""
-        with self.engine.looking_seldom():
+        """Learn the points from position ``first`` on, which are added to the engine."""
+        with self.engine.updating_rarely():
             for i in range(first, self.n):
                 for k in range(self.model.per * i, self.model.per * (i + 1)):
                     self.engine.learn(k)
@@ -99,14 +102,15 @@ class Stream:
         self.engine.tidy()
 
     @contextlib.contextmanager
-    def on_the_path(self) -> Iterator[None]:
-        """Where the path breaks off within, the state is `lost`, and `settle` has to find the optimum."""
+    def catching_path_errors(self) -> Iterator[None]:
+        """Return a context that stores a `PathError` in ``path_error``; `settle` must then restore the optimum."""
         try:
             yield
         except PathError as error:
-            self.lost = error
+            self.path_error = error
 
     def _append(self, X: NDArray, targets: NDArray, ids: NDArray) -> None:
+        """Add points to the engine without learning them."""
         model, old = self.model, self.gram.n
         self.gram.append(X)
         diag = self.gram.diag()[old:]
@@ -117,24 +121,24 @@ class Stream:
         self.targets = np.concatenate([self.targets, targets])
 
     def variables(self, targets: NDArray, diag: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-        """p, signs and bounds of the variables of some points."""
+        """Return p, signs and bounds of the variables of some points."""
         p, sigma, upper = self.model.variables(targets, diag)
         return self.engine.d * p if self.model.counted else p, sigma, np.full(len(p), upper)
 
     def unlearn(self, points: NDArray) -> None:
-        """Take points, given by their positions, out of the model; they stay known until `keep`."""
+        """Remove points, given by their positions, from the model; they stay stored until `keep`."""
         left, per = self.n, self.model.per
-        with self.on_the_path():
+        with self.catching_path_errors():
             for i in points:
                 left -= 1
                 self._move_d(left)
                 for k in range(per * int(i), per * (int(i) + 1)):
                     self.engine.unlearn(k)
                 self.engine.pool.evict(self.engine.margin)
-            self.engine.tidy(exact=len(points) >= AT_ONCE)
+            self.engine.tidy(exact=len(points) >= MAX_POINTS_PER_BATCH)
 
     def keep(self, points: NDArray) -> None:
-        """Drop all points but these, which must be all that have weight."""
+        """Drop all points but these, which must include all with weight."""
         per = self.model.per
         variables = (per * points[:, None] + np.arange(per)).ravel()
         self.engine.keep(variables)
@@ -143,42 +147,43 @@ class Stream:
         self.ids, self.targets = self.ids[points], self.targets[points]
 
     def _move_d(self, points: int) -> None:
+        """Move d to the value for this number of points."""
         d = self.model.total(points)
         if d != self.engine.d:
             self.engine.move_d(d, self.gram.diag())
 
-    def twin(self) -> Stream:
-        """A stream of the same points, whose engine moves on its own."""
+    def isolated_copy(self) -> Stream:
+        """Return a stream of the same points with an independent engine."""
         other = Stream(self.model, self.gram)
         other.ids, other.targets, other.matrix = self.ids, self.targets, self.matrix
-        other.engine = self.engine.twin()
-        other.engine.has_rescue = True
+        other.engine = self.engine.isolated_copy()
+        other.engine.has_fallback = True
         return other
 
     def empty_copy(self) -> Stream:
-        """A stream without points, with this one's kernel."""
+        """Return a stream without points, with this one's kernel."""
         return Stream(self.model, self.gram.without_points())
 
     # --- undoing -------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Where the stream stands, to be put back by `restore` unless points were dropped since."""
+        """Return the stream's position, for `restore`; it is valid until points are dropped."""
         return {"n": self.n, "engine": self.engine.snapshot()}
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Back to a snapshot."""
+        """Return to a snapshot."""
         n, per = kept["n"], self.model.per
         self.gram.truncate(n)
         self.ids, self.targets = self.ids[:n], self.targets[:n]
         self.matrix.sigma = self.matrix.sigma[: per * n]
         self.engine.restore(kept["engine"])
-        self.lost = None
+        self.path_error = None
 
     # --- reading -------------------------------------------------------------------------------
 
     @property
     def unit(self) -> float:
-        """What variables, and their p and g, are in units of."""
+        """Factor between the engine's variables, p and g and those of the batch problem."""
         return self.engine.d if self.model.counted and self.engine.d else 1.0
 
     @property
@@ -188,9 +193,9 @@ class Stream:
 
     @property
     def bias(self) -> float:
-        """b, in `unit`; the middle of its interval where no margin point fixes it."""
+        """b, in `unit`; the middle of its interval if no margin point fixes it."""
         low, high = self.engine.bias_interval()
-        if low > high:  # none is optimal to the last digit: that of the gap that is known
+        if low > high:  # no b is optimal to the last digit; the tracked gap belongs to the engine's b
             return self.engine.b
         if np.isfinite(low) and np.isfinite(high):
             return 0.5 * (low + high)
@@ -198,37 +203,37 @@ class Stream:
 
     @property
     def moved(self) -> float:
-        """What expansions lack as the kernel is that of centred points, and `bias` has too much; weights sum to 0."""
+        """Constant by which the expansion is too small and `bias` too large, since the kernel is of centred points."""
         return self.gram.constant(self.coefficients)
 
     def problem(self) -> DualProblem:
-        """The batch problem over all remembered points."""
+        """Return the batch problem over all points."""
         return self.problem_of(np.arange(self.n))
 
     def problem_of(self, points: NDArray) -> DualProblem:
-        """The batch problem over some points."""
+        """Return the batch problem over some points."""
         problem = self.model.problem(Gram.of(self.gram, self.gram.X[points]), self.targets[points])
         if self.model.counted and self.engine.d != self.model.total(len(points)):
-            # With a reserve, points have been counted that are not there.
+            # With a reserve, the engine's d counts points that are no longer stored.
             problem = replace(problem, upper=np.full(problem.n, self.engine.u[0] / self.unit))
         return problem
 
     def alpha(self) -> NDArray:
-        """The variables of `problem`."""
+        """Return the variables of `problem`."""
         return self.alpha_of(np.arange(self.n))
 
     def alpha_of(self, points: NDArray) -> NDArray:
-        """The variables of that."""
+        """Return the variables of `problem_of`."""
         return self.engine.alpha[self.variables_of(points)] / self.unit
 
     def variables_of(self, points: NDArray) -> NDArray:
-        """The engine's numbers of their variables, in the order of the batch problem."""
+        """Return the engine's indices of the points' variables, in the order of the batch problem."""
         return (self.model.per * points[:, None] + np.arange(self.model.per)).T.ravel()
 
     # --- files ---------------------------------------------------------------------------------
 
     def pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """All that the next bits depend on."""
+        """Return all that later bits depend on."""
         arrays, facts = self.engine.pack()
         arrays |= {"X": self.gram.X.copy(), "ids": self.ids.copy(), "targets": self.targets.copy()}
         arrays["sigma"] = self.matrix.sigma.copy()
@@ -240,7 +245,7 @@ class Stream:
     def unpack(
         cls, model: Growing, kernel: dict[str, Any], arrays: dict[str, NDArray], facts: dict[str, Any]
     ) -> Stream:
-        """The stream that was packed; ``kernel`` holds the parameters of the kernel but its width.
+        """Return the stream that was packed; ``kernel`` holds the parameters of the kernel except its width.
 
         Raises
         ------
@@ -261,7 +266,7 @@ class Stream:
             raise ValueError("its variables are not those of its points")
         center = arrays.get("center", np.zeros(X.shape[1]))  # older files hold one for the radial kernel only
         if center.shape != (X.shape[1],) or not np.isfinite(center).all():
-            raise ValueError("its centre is no point")
+            raise ValueError("its centre is not a point with finite coordinates")
         some = X if n else np.zeros((1, X.shape[1]))
         gram = GrowingGram(some, **kernel, gamma=float(facts["gamma"]), center=center)
         gram.truncate(n)

@@ -1,4 +1,4 @@
-"""An engine judged by what it knows, and put where another method has found the optimum."""
+"""The gap of an engine by its own gradients, and the transfer of an optimum from another method to an engine."""
 
 from __future__ import annotations
 
@@ -6,51 +6,64 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ._path import BOUND, COUNT, DRIVEN, ENTERING, FLOOR, FREE, MULTIPLIER, PENDING, REST, STRAYED, tally
+from ._path import (
+    AT_LOWER,
+    AT_UPPER,
+    COUNT,
+    ENTERING,
+    FLOOR,
+    FREE,
+    MOVING,
+    MULTIPLIER,
+    PENDING,
+    VIOLATION_FACTOR,
+    gap_terms,
+)
 from .incremental import Engine
 from .state import PathError
 
-__all__ = ["balance", "known_gap", "seat"]
+__all__ = ["restore_equality", "set_optimum", "tracked_gap"]
 
-#: What is left of a point's Q_kk outside the span of the margin points, from which on it joins them; stricter ones are
-#: tried where the margin's system cannot be factorised.
-INDEPENDENT = (1e-9, 1e-7, 1e-5, 1e-3)
-#: The part of the weights by which their sum may be off.
-INFEASIBLE = 1e-10
+#: Relative part of Q_kk outside the span of the margin points above which a point joins the margin. The larger values
+#: are tried in turn where the margin's system cannot be factorised.
+RANK_TOLERANCES = (1e-9, 1e-7, 1e-5, 1e-3)
+#: |eᵀα − d| / Σα above which the tracked gap is infinite.
+MAX_EQUALITY_ERROR = 1e-10
 
 
-def known_gap(engine: Engine) -> tuple[float, float]:
-    """The relative gap by the engine's own g and b, f − D = αᵀg − b(eᵀα − d) + Σᵢ uᵢ max(−gᵢ, 0) over the learned.
+def tracked_gap(engine: Engine) -> tuple[float, float]:
+    """Return the relative gap by the engine's own g and b, and an upper bound of it.
 
-    Never below that of the exact g with its best b, up to what g has lost: the second one is the largest it can be if
-    every g is off by the round-off of its largest terms.
+    The gap is αᵀg − b(eᵀα − d) + Σᵢ uᵢ max(−gᵢ, 0), summed over the learned variables. With exact g it is never below
+    the gap for the best b. The upper bound assumes that every g is too large by its round-off error.
     """
-    weight, surplus, slack, price, short, most = found = tally(engine)
+    alpha_sum, residual, alpha_g, alpha_p, excess, max_excess = found = gap_terms(engine)
     if np.isnan(found).any():
         return np.inf, np.inf
-    if weight == 0.0:
-        # Then g is known without any product, whatever the engine made of it on the way here.
+    if alpha_sum == 0.0:
+        # α = 0: g follows without a product, whatever round-off the engine has accumulated.
         live = (engine.where != PENDING) & (engine.u > 0)
         g = engine.b * engine.e[live] - engine.p[live]
-        wrong = bool((g < -STRAYED * float(engine.figures[FLOOR])).any())
+        wrong = bool((g < -VIOLATION_FACTOR * float(engine.figures[FLOOR])).any())
         return (np.inf, np.inf) if wrong else (0.0, 0.0)
-    if abs(surplus) > INFEASIBLE * weight:
+    if abs(residual) > MAX_EQUALITY_ERROR * alpha_sum:
         return np.inf, np.inf
-    moved = abs(engine.b * surplus)
-    objective = 0.5 * (slack - price - engine.b * (surplus + engine.d))
-    gap, doubtful = (max(0.0, slack + violated) + moved for violated in (short, most))
-    return _part(gap, objective), _part(doubtful + float(engine.figures[FLOOR]) * weight, objective)
+    equality_term = abs(engine.b * residual)
+    objective = 0.5 * (alpha_g - alpha_p - engine.b * (residual + engine.d))
+    gap, max_gap = (max(0.0, alpha_g + violated) + equality_term for violated in (excess, max_excess))
+    return _relative_gap(gap, objective), _relative_gap(max_gap + float(engine.figures[FLOOR]) * alpha_sum, objective)
 
 
-def _part(gap: float, objective: float) -> float:
+def _relative_gap(gap: float, objective: float) -> float:
+    """Return the gap relative to the larger of the primal and the dual objective."""
     size = max(abs(objective), abs(objective - gap))
     return gap / size if size > 0 else float(gap > 0)
 
 
-def balance(engine: Engine) -> None:
-    """Take what round-off has made of eᵀα − d from the margin point with most room; g is to be computed anew.
+def restore_equality(engine: Engine) -> None:
+    """Subtract the round-off of eᵀα − d from the margin point with most room; g must be computed anew afterwards.
 
-    Where all kernel values are nearly the same it moves every g by more than these differ.
+    Where all kernel values are nearly equal, this round-off moves every g by more than their differences.
     """
     S = engine.margin
     if not engine.bordered or len(S) == 0:
@@ -62,44 +75,45 @@ def balance(engine: Engine) -> None:
         engine.alpha[S[k]] -= excess[k]
 
 
-def seat(engine: Engine, alpha: NDArray, b: float, lead: bool = True) -> None:
-    """Put an engine at a feasible α and its multiplier.
+def set_optimum(engine: Engine, alpha: NDArray, b: float, lead: bool = True) -> None:
+    """Set an engine to a feasible α and its multiplier b.
 
-    Learned variables are where α has them, and the margin is those between their bounds that are independent. The
-    others of these are led to a bound, or left at what they have, as if that were one.
+    Learned variables get their values from α. The margin is a set of independent variables strictly between their
+    bounds. If ``lead``, the other variables between their bounds are moved to a bound or to the margin; otherwise
+    they keep their values, as if these were bounds.
 
     Raises
     ------
     PathError
-        The path breaks off as they are led.
+        The path breaks off while these variables are moved.
     """
     engine.near = None
     live = engine.where != PENDING
     engine.alpha[:] = np.where(live, alpha, 0.0)
-    engine.where[live] = np.where(engine.alpha >= engine.u, BOUND, REST)[live]
-    engine.where[live & (engine.u == 0)] = REST
+    engine.where[live] = np.where(engine.alpha >= engine.u, AT_UPPER, AT_LOWER)[live]
+    engine.where[live & (engine.u == 0)] = AT_LOWER
     inside = np.flatnonzero(live & (engine.alpha > 0) & (engine.alpha < engine.u))
     engine.counters[ENTERING] = -1
     engine.figures[MULTIPLIER] = b
-    for least in INDEPENDENT:
-        if _take_for_margin(engine, _independent(engine, inside, least)):
+    for least in RANK_TOLERANCES:
+        if _set_margin(engine, _independent(engine, inside, least)):
             break
     else:
-        _take_for_margin(engine, inside[:1])
+        _set_margin(engine, inside[:1])
     engine.g[:] = engine.matrix.product(engine.alpha) - engine.p + b * engine.e
-    engine.measure()
+    engine.update_floor()
     if not lead:
         return
     others = inside[engine.where[inside] != FREE]
-    engine.where[others] = DRIVEN
+    engine.where[others] = MOVING
     engine.polish()
     for k in others:
         engine.learn(int(k))
-    engine.refresh(patient=False)
+    engine.refresh(complete=False)
 
 
-def _take_for_margin(engine: Engine, S: NDArray) -> bool:
-    """Make these variables the margin; False where their system is singular."""
+def _set_margin(engine: Engine, S: NDArray) -> bool:
+    """Make these variables the margin; return False if their system is singular."""
     m = len(S)
     engine.counters[COUNT] = 0
     engine.pool.evict(engine.margin, 0)
@@ -107,7 +121,7 @@ def _take_for_margin(engine: Engine, S: NDArray) -> bool:
     engine.make_room()
     engine.members[:m] = S
     for k in S:
-        engine.bring(int(k))
+        engine.cache_column(int(k))
     engine.member_slots[:m] = engine.pool.slot[S]
     try:
         engine.refactorise(engine)
@@ -119,7 +133,10 @@ def _take_for_margin(engine: Engine, S: NDArray) -> bool:
 
 
 def _independent(engine: Engine, J: NDArray, least: float) -> NDArray:
-    """Those of J that make a margin: by a pivoted Cholesky factor of Q on the directions that leave eᵀα as it is."""
+    """Return the variables of J that can form a margin.
+
+    They are the pivots of a pivoted Cholesky factor of Q on the directions that leave eᵀα unchanged.
+    """
     if len(J) < 2:
         return J
     Q = engine.matrix.block(J, J)

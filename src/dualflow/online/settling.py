@@ -1,4 +1,4 @@
-"""A stream is at its optimum after every call, or says how far from it: what is known, checked and mended."""
+"""Check that a stream is at its optimum, and restore the optimum where it is not."""
 
 from __future__ import annotations
 
@@ -9,60 +9,65 @@ from numpy.typing import NDArray
 
 from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
-from ._path import MULTIPLIER, PENDING, REST
+from ._path import AT_LOWER, MULTIPLIER, PENDING
 from .remembering import Stream
-from .seating import balance, known_gap, seat
+from .seating import restore_equality, set_optimum, tracked_gap
 
 __all__ = ["Improve", "settle"]
 
-#: Relative gap up to which a state is left as it is.
-ENOUGH = 5e-7
-NOBODY = np.empty(0, dtype=np.intp)
+#: Relative gap up to which a state is accepted as optimal.
+MAX_GAP = 5e-7
+#: No point, as an index array.
+NO_POINTS = np.empty(0, dtype=np.intp)
 
-#: The certificate of the optimum of a problem, from a start nearby.
+#: Function of a problem and a start that returns the certificate of the problem's optimum.
 Improve = Callable[[DualProblem, NDArray], Certificate]
 
 
-def settle(stream: Stream, optimum: Improve, gone: NDArray = NOBODY) -> float | None:
-    """Bring all points of a stream but those ``gone`` to their optimum; return the relative gap that is left, with what
-    float64 may have rounded away of it where a certificate was made.
+def settle(stream: Stream, optimum: Improve, removed: NDArray = NO_POINTS) -> float | None:
+    """Bring all points of a stream except ``removed`` to their optimum and return the relative gap that is left.
 
-    By what is known, if that says so; else by the margin's system and all g made anew; else by ``optimum``, which
-    solves the batch problem from where this stands, and from whose answer the path goes on. None if there is no
-    gap, as the kernel is not positive semidefinite.
+    The tracked gap is tried first, then the gap after the margin's system and all g are computed from scratch. If
+    neither is small enough, ``optimum`` solves the batch problem from the present α, and the engine continues from its
+    answer. Where a certificate was computed, its rounding error is added to the gap.
+
+    Returns
+    -------
+    gap : float or None
+        None if there is no finite gap, because the kernel is not positive semidefinite.
 
     Raises
     ------
     PathError
-        The path broke off, for that reason.
+        The path broke off because the kernel is not positive semidefinite.
     """
     engine = stream.engine
-    if stream.n == len(gone):
-        stream.lost = None
+    if stream.n == len(removed):
+        stream.path_error = None
         return 0.0
-    if stream.lost is None:
-        gap, rounding = _gap(stream, gone)
-        if gap <= ENOUGH:
+    if stream.path_error is None:
+        gap, rounding = _gap(stream, removed)
+        if gap <= MAX_GAP:
             return gap + rounding
-        with stream.on_the_path():
+        with stream.catching_path_errors():
             engine.refactorise(engine)
-            engine.refresh(patient=False)
-            gap, rounding = _gap(stream, gone)
-            if gap <= ENOUGH:
+            engine.refresh(complete=False)
+            gap, rounding = _gap(stream, removed)
+            if gap <= MAX_GAP:
                 return gap + rounding
-    return _solve_anew(stream, optimum, gone)
+    return _solve_batch(stream, optimum, removed)
 
 
-def _gap(stream: Stream, gone: NDArray) -> tuple[float, float]:
-    """The relative gap, and its rounding: what is known of it, or where that leaves it open, the certified one.
+def _gap(stream: Stream, removed: NDArray) -> tuple[float, float]:
+    """Return the relative gap and its rounding error: the tracked gap, or the certified one if the former is undecided.
 
-    Then g and b are the certificate's as well: those of the engine are known to less than the model is worth.
+    With a certificate, b and g are set to the certificate's, which are more exact than those of the engine.
     """
-    gap, most = known_gap(stream.engine)
-    if gap > ENOUGH or most <= ENOUGH:
+    gap, max_excess = tracked_gap(stream.engine)
+    if gap > MAX_GAP or max_excess <= MAX_GAP:
         return gap, 0.0
-    balance(stream.engine)  # the certificate's b would be that of another α
-    live = np.setdiff1d(np.arange(stream.n), gone)
+    restore_equality(stream.engine)  # otherwise the certificate's b would belong to another α
+    live = np.setdiff1d(np.arange(stream.n), removed)
     certificate = certify(stream.problem_of(live), stream.alpha_of(live))
     if certificate.relative_gap is None:
         return np.inf, 0.0
@@ -71,32 +76,32 @@ def _gap(stream: Stream, gone: NDArray) -> tuple[float, float]:
     return certificate.relative_gap, certificate.relative_rounding or 0.0
 
 
-def _solve_anew(stream: Stream, optimum: Improve, gone: NDArray) -> float | None:
-    """Put the engine where ``optimum`` says; the gap that is left there."""
-    engine, model, lost = stream.engine, stream.model, stream.lost
-    live = np.setdiff1d(np.arange(stream.n), gone)
+def _solve_batch(stream: Stream, optimum: Improve, removed: NDArray) -> float | None:
+    """Solve the batch problem by ``optimum``, set the engine to its answer, and return the gap that is left."""
+    engine, model, path_error = stream.engine, stream.model, stream.path_error
+    live = np.setdiff1d(np.arange(stream.n), removed)
     variables = stream.variables_of(live)
-    if lost is not None:
+    if path_error is not None:
         engine.where[:] = PENDING
-        engine.where[variables] = REST
+        engine.where[variables] = AT_LOWER
         engine.d = model.total(len(live))
         engine.p[:] = stream.variables(stream.targets, stream.gram.diag())[0]
     problem = stream.problem_of(live)
     found = optimum(problem, stream.alpha_of(live))
     if found.relative_gap is None:
-        if lost is not None:
-            raise lost
+        if path_error is not None:
+            raise path_error
         return None
-    stream.lost = None
+    stream.path_error = None
     alpha = np.zeros(engine.n)
     at_bound = found.alpha >= problem.upper
     alpha[variables] = np.where(at_bound, engine.u[variables], found.alpha * stream.unit)
     b = -(found.multiplier or 0.0) * stream.unit
-    with stream.on_the_path():
-        seat(engine, alpha, b)
-    if stream.lost is not None or _gap(stream, gone)[0] > max(ENOUGH, found.relative_gap):
-        stream.lost = None
-        seat(engine, alpha, b, lead=False)
+    with stream.catching_path_errors():
+        set_optimum(engine, alpha, b)
+    if stream.path_error is not None or _gap(stream, removed)[0] > max(MAX_GAP, found.relative_gap):
+        stream.path_error = None
+        set_optimum(engine, alpha, b, lead=False)
     certificate = certify(problem, stream.alpha_of(live))
     gap, rounding = certificate.relative_gap, certificate.relative_rounding
     return None if gap is None else gap + (rounding or 0.0)

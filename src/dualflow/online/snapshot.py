@@ -1,4 +1,4 @@
-"""Where an engine stands, as a value that can be put back, stored, and checked before compiled code relies on it."""
+"""The position of an engine as a value that can be restored, stored and checked."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._path import BOUND, COUNT, ENTERING, FREE, MULTIPLIER, PENDING, REST
+from ._path import AT_LOWER, AT_UPPER, COUNT, ENTERING, FREE, MULTIPLIER, PENDING
 
-__all__ = ["COUNTERS", "FIGURES", "Snapshot", "stored_array"]
+__all__ = ["N_COUNTERS", "N_FIGURES", "Snapshot", "stored_array"]
 
-#: How many there are.
-COUNTERS, FIGURES = 8, 4
-#: Where a variable can be between two calls.
-STORED = (REST, BOUND, FREE, PENDING)
+#: Length of ``counters``.
+N_COUNTERS = 8
+#: Length of ``figures``.
+N_FIGURES = 4
+#: Sets a variable can belong to between two paths.
+STORED_SETS = (AT_LOWER, AT_UPPER, FREE, PENDING)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All of a `State` that moves: the vectors of its n variables, the margin, its inverse, and d."""
+    """All parts of a `State` that change: the vectors of its n variables, the margin, its inverse, and d."""
 
     alpha: NDArray
     g: NDArray
@@ -38,25 +40,28 @@ class Snapshot:
         return float(self.figures[MULTIPLIER])
 
     def check(self, n: int) -> None:
-        """`ValueError` unless this is what a state of n variables leaves behind: compiled code relies on it."""
+        """Raise `ValueError` unless a state of n variables could have made this; compiled code relies on it."""
         m = len(self.members)
         for name in ("alpha", "g", "p"):
             stored_array(vars(self), name, "f8", (n,))
         stored_array(vars(self), "where", "i1", (n,))
         stored_array(vars(self), "members", "i8", (m,))
         stored_array(vars(self), "inverse", "f8", (m + 1, m + 1))
-        stored_array(vars(self), "counters", "i8", (COUNTERS,))
-        stored_array(vars(self), "figures", "f8", (FIGURES,))
-        if not (np.isfinite(self.d) and np.isin(self.where, STORED).all()):
-            raise ValueError("its variables are nowhere")
+        stored_array(vars(self), "counters", "i8", (N_COUNTERS,))
+        stored_array(vars(self), "figures", "f8", (N_FIGURES,))
+        if not (np.isfinite(self.d) and np.isin(self.where, STORED_SETS).all()):
+            raise ValueError("the set of one of its variables is unknown")
         if not np.array_equal(np.sort(self.members), np.flatnonzero(self.where == FREE)):
-            raise ValueError("its margin points are not those that are said to be free")
+            raise ValueError("its margin points are not its free variables")
         if self.counters[COUNT] != m or self.counters[ENTERING] != -1 or (np.delete(self.counters, ENTERING) < 0).any():
-            raise ValueError("its counters are not those of its margin points")
+            raise ValueError("its counters do not match its margin points")
 
 
 def stored_array(arrays: Mapping[str, NDArray], name: str, dtype: str, shape: tuple[int, ...]) -> NDArray:
-    """The array of that name, dtype and shape, its numbers finite, but for bounds; ValueError for another."""
+    """Return the array of that name; raise `ValueError` unless it has this dtype and shape and finite values.
+
+    Upper bounds ``u`` may be infinite.
+    """
     array = arrays[name]
     if array.dtype != np.dtype(dtype) or array.shape != shape:
         raise ValueError(f"its {name!r} has dtype {array.dtype} and shape {array.shape}, not {dtype} and {shape}")

@@ -1,4 +1,4 @@
-"""What an engine knows: the variables, the margin, and the inverse of its system."""
+"""The state of an engine: its variables, the margin, and the inverse of the margin's system."""
 
 from __future__ import annotations
 
@@ -11,92 +11,93 @@ from numpy.typing import NDArray
 from ..core.kernel_cache import RowCache, grown
 from ..exceptions import ProblemError
 from ._path import (
-    BOUND,
+    AT_LOWER,
+    AT_UPPER,
     CHANGES,
     COUNT,
     DRIFT,
-    DRIVEN,
     ENTERING,
     FLOOR,
+    MOVING,
     MULTIPLIER,
     PENDING,
     PIVOTS,
     REFACTORED,
-    REST,
-    STRAYED,
+    VIOLATION_FACTOR,
     WANTED,
-    WORK,
-    WORK_MORE,
+    WORK_PADDING,
+    WORK_ROWS,
 )
-from .snapshot import COUNTERS, FIGURES, Snapshot, stored_array
+from .snapshot import N_COUNTERS, N_FIGURES, Snapshot, stored_array
 
 __all__ = ["Matrix", "PathError", "State"]
 
 _EPS = float(np.finfo(float).eps)
 _VECTORS = ("alpha", "g", "e", "u", "p", "diag", "where")
-_MOVES = ("alpha", "g", "p", "where", "members", "inverse", "counters", "figures")
+_PACKED = ("alpha", "g", "p", "where", "members", "inverse", "counters", "figures")
 
 
 class PathError(ProblemError):
-    """The path of the optimum breaks off: the kernel's fault, or round-off's, which who knows the problem finds out."""
+    """The path of the optimum breaks off, because the kernel is not positive semidefinite or because of round-off."""
 
     NOT_PSD = "kernel: it is not positive semidefinite on these points, so that the path of the optimum breaks off"
-    UNBOUNDED = "the dual problem falls without end, or no variable can take up the change"
+    UNBOUNDED = "the dual problem is unbounded, or no variable can take up the change"
 
 
 class Matrix(Protocol):
-    """What an engine must be told of Q, a piece at a time; variables are numbered in the order of arrival."""
+    """Access to parts of Q; variables are numbered in the order of arrival."""
 
     def column(self, k: int, start: int, stop: int) -> NDArray:
-        """Q[start:stop, k], shape (stop − start,)."""
+        """Return Q[start:stop, k], shape (stop − start,)."""
 
     def block(self, rows: NDArray, J: NDArray) -> NDArray:
-        """Q[rows, J], shape (len(rows), len(J))."""
+        """Return Q[rows, J], shape (len(rows), len(J))."""
 
     def product(self, alpha: NDArray) -> NDArray:
-        """Q α, shape (n,)."""
+        """Return Q α, shape (n,)."""
 
 
 class State:
-    """Variables that come and go, the coefficients they have, and all that is needed to move them.
+    """The learned and pending variables with their coefficients, the margin, and the arrays that `follow` needs.
 
     Parameters
     ----------
     matrix : Matrix
-        Q, a piece at a time; positive semidefinite.
+        Gives parts of Q, which must be positive semidefinite.
     bordered : bool
         Whether there is an equality.
     room : int, default=0
-        For so many variables there is room from the start.
+        Number of variables for which memory is allocated from the start.
 
     Attributes
     ----------
     alpha, g, e, u, p, diag : arrays of shape (n,)
     where : int8 array of shape (n,)
-        REST (CP's R), BOUND (E), FREE (S), PENDING (not learned, or forgotten), DRIVEN (on its way).
+        AT_LOWER (CP's R), AT_UPPER (E), FREE (S), PENDING (not learned, or unlearned), MOVING (on a path).
     d : float
         The sum eᵀα.
     inverse : array of shape (room, room)
-        Of [0 eᵀ; e Q_SS] (CP's script R), its lower triangle, above which are zeros; row 0 is the multiplier's.
+        Lower triangle of the inverse of [0 eᵀ; e Q_SS] (CP's script R), zeros above; row 0 belongs to the multiplier.
     """
 
     def __init__(self, matrix: Matrix, bordered: bool, room: int = 0) -> None:
         self.matrix, self.bordered = matrix, bordered
         self.n, self.d, length, side = 0, 0.0, max(64, room), max(16, room + 4)
-        self.pool = RowCache(length=length)  # columns of Q for the margin, and for a few that were there a moment ago
-        self._room = {name: np.zeros(length, dtype=np.int8 if name == "where" else float) for name in _VECTORS}
+        self.pool = RowCache(length=length)  # columns of Q for the margin points and some that were margin points
+        self._arrays = {name: np.zeros(length, dtype=np.int8 if name == "where" else float) for name in _VECTORS}
         self.members, self.member_slots = np.zeros((2, side), dtype=np.int64)
-        self.inverse, self.work = np.zeros((side, side)), np.zeros((WORK, side + WORK_MORE))
-        self.waiting = np.zeros(1, dtype=np.int64)  # updates of the inverse that are not in it yet: none between paths
+        self.inverse, self.work = np.zeros((side, side)), np.zeros((WORK_ROWS, side + WORK_PADDING))
+        self.waiting = np.zeros(1, dtype=np.int64)  # number of delayed updates of the inverse; 0 between paths
         self.gamma = np.zeros(length)
-        self.counters = np.zeros(COUNTERS, dtype=np.int64)
+        self.counters = np.zeros(N_COUNTERS, dtype=np.int64)
         self.counters[ENTERING] = -1
-        self.figures = np.zeros(FIGURES)
+        self.figures = np.zeros(N_FIGURES)
         self._bind()
 
     def _bind(self) -> None:
+        """Make the vectors views of their first n entries."""
         self.alpha, self.g, self.e, self.u, self.p, self.diag, self.where = (
-            self._room[name][: self.n] for name in _VECTORS
+            self._arrays[name][: self.n] for name in _VECTORS
         )
 
     @property
@@ -106,51 +107,51 @@ class State:
 
     @property
     def drift(self) -> float:
-        """Largest relative residual of a direction that the inverse gave, before its refinement.
+        """Largest relative residual of a direction before its refinement.
 
-        Above 1e-9 the inverse is made anew first, so that what it has lost by updates never comes to more.
+        The inverse is computed from scratch before this exceeds 1e-9.
         """
         return float(self.figures[DRIFT])
 
     @property
     def refactored(self) -> int:
-        """How often the inverse was made anew."""
+        """How often the inverse was computed from scratch."""
         return int(self.counters[REFACTORED])
 
     @property
     def updates(self) -> int:
-        """Changes of the inverse since it was made anew."""
+        """Updates of the inverse since it was last computed from scratch."""
         return int(self.counters[CHANGES])
 
     @property
     def pivots(self) -> int:
-        """Breakpoints passed."""
+        """Number of breakpoints passed."""
         return int(self.counters[PIVOTS])
 
     @property
     def margin(self) -> NDArray:
-        """Variables on the margin, in the order of the inverse."""
+        """The margin points, in the order of the inverse."""
         return self.members[: self.counters[COUNT]]
 
     def bias_interval(self) -> tuple[float, float]:
-        """All b for which the coefficients are optimal: a point where a margin point is free."""
+        """Return the smallest and largest b for which the coefficients are optimal; equal if a variable is free."""
         live = (self.where != PENDING) & (self.u > 0)
-        # A margin point may be at a bound, up to round-off.
+        # Round-off may leave a margin point at a bound.
         room = 1e-10 * np.minimum(self.u, float(self.alpha.max(initial=0.0)))
         low, high = self.alpha <= room, self.alpha >= self.u - room
         if (live & ~low & ~high).any():
             return self.b, self.b
-        # R asks for g ≥ 0 and E for g ≤ 0, and b moves g by e.
+        # g ≥ 0 is required at α = 0 and g ≤ 0 at α = u, and b changes g by e.
         up = live & ((low & (self.e > 0)) | (high & (self.e < 0)))
         down = live & ~up
         least = float((-self.e * self.g)[up].max(initial=-np.inf))
         most = float((-self.e * self.g)[down].min(initial=np.inf))
         return self.b + least, self.b + most
 
-    # --- variables come and go -------------------------------------------------------------------
+    # --- adding variables ------------------------------------------------------------------------
 
     def append(self, p: NDArray, u: NDArray, e: NDArray, diag: NDArray) -> None:
-        """Make new variables known; they are learned one at a time by `learn`."""
+        """Add variables without learning them; `learn` learns them one at a time."""
         if (diag < 0).any():
             raise PathError(PathError.NOT_PSD)
         old, n = self.n, self.n + len(p)
@@ -162,63 +163,64 @@ class State:
         block = self.matrix.block(new, J) if len(J) else np.zeros((len(new), 0))
         if n > len(self.gamma):
             room = max(n, 2 * len(self.gamma))
-            self._room = {name: grown(array, (room,)) for name, array in self._room.items()}
+            self._arrays = {name: grown(array, (room,)) for name, array in self._arrays.items()}
             self.gamma = np.zeros(room)
         self.pool.lengthen(n, margin, block[:, np.searchsorted(J, margin)])
         g = block @ self.alpha[J] - p + self.b * e
         for name, value in zip(_VECTORS, (0.0, g, e, u, p, diag, PENDING), strict=True):
-            self._room[name][old:n] = value
+            self._arrays[name][old:n] = value
         self.n = n
         self._bind()
 
     def times_inverse(self, x: NDArray) -> NDArray:
-        """The inverse times x, shape (m + 1,) or (m + 1, k)."""
+        """Return the inverse times x, shape (m + 1,) or (m + 1, k)."""
         A = self.inverse[: len(x), : len(x)]
         return A @ x + np.tril(A, -1).T @ x
 
     def make_room(self) -> None:
-        """Two more margin points than there are must fit."""
+        """Enlarge the inverse if it has no room for two more margin points."""
         size = len(self.inverse)
         while self.counters[COUNT] + 3 >= size:
             size *= 2
         if size > len(self.inverse):
-            self.inverse, self.work = grown(self.inverse, (size, size)), grown(self.work, (WORK, size + WORK_MORE))
+            self.inverse = grown(self.inverse, (size, size))
+            self.work = grown(self.work, (WORK_ROWS, size + WORK_PADDING))
             self.members, self.member_slots = grown(self.members, (size,)), grown(self.member_slots, (size,))
 
-    def bring(self, k: int) -> int:
-        """The slot of column k, which is then there and complete."""
+    def cache_column(self, k: int) -> int:
+        """Return the slot of column k in the cache, computing the column if necessary."""
 
         def evaluate(J: NDArray, start: int, out: NDArray) -> None:
             out[0] = self.matrix.column(k, start, self.n)
 
         return self.pool.one(k, evaluate)
 
-    def fetch(self) -> None:
-        """Bring the column that a path wants."""
-        self.bring(int(self.counters[WANTED]))
+    def fetch_column(self) -> None:
+        """Cache the column that `follow` needs."""
+        self.cache_column(int(self.counters[WANTED]))
 
-    def measure(self) -> None:
-        """What g is known to: the round-off of its largest terms."""
+    def update_floor(self) -> None:
+        """Set the round-off error of g from the size of its largest terms."""
         if self.n:
             size = float(self.alpha.sum()) * float(self.diag.max()) + abs(self.b) + float(np.abs(self.p).max())
             self.figures[FLOOR] = 16 * _EPS * size
 
     def violators(self) -> NDArray:
-        """Learned variables that are not optimal beyond round-off, or were left on their way."""
-        self.measure()
-        tolerance = STRAYED * self.figures[FLOOR]
+        """Return the learned variables that violate their KKT condition by more than round-off, or were left moving."""
+        self.update_floor()
+        tolerance = VIOLATION_FACTOR * self.figures[FLOOR]
         where, g = self.where, self.g
-        wrong = ((where == REST) & (g < -tolerance) & (self.u > 0)) | ((where == BOUND) & (g > tolerance))
-        return np.flatnonzero(wrong | (where == DRIVEN))
+        wrong = ((where == AT_LOWER) & (g < -tolerance) & (self.u > 0)) | ((where == AT_UPPER) & (g > tolerance))
+        return np.flatnonzero(wrong | (where == MOVING))
 
-    # --- to and fro ----------------------------------------------------------------------------
+    # --- copies --------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """All that moves, to be put back by `restore`; columns are not in it."""
+        """Return all parts that change, for `restore`; cached columns are not included."""
         m, counters = int(self.counters[COUNT]), self.counters.copy()
-        counters[WANTED] = 0  # which column was asked for last says what was cached, nothing else
+        counters[WANTED] = 0  # depends on what was cached, and on nothing that matters later
         return Snapshot(
-            **{name: self._room[name][: self.n].copy() for name in ("alpha", "g", "p", "where")},
+            **{name: self._arrays[name][: self.n].copy() for name in ("alpha", "g", "p", "where")},
             members=self.members[:m].copy(),
             inverse=self.inverse[: m + 1, : m + 1].copy(),
             counters=counters,
@@ -226,40 +228,40 @@ class State:
             d=self.d,
         )
 
-    def twin(self) -> Self:
-        """Another one in the same place, which moves on its own; Q is shared, and this one not written to."""
+    def isolated_copy(self) -> Self:
+        """Return an independent copy; Q is shared, and self is only read."""
         kept, other = self.snapshot(), type(self)(self.matrix, self.bordered)
         columns = self.pool.rows[self.member_slots[: len(kept.members)], : self.n]
-        other._room = {name: array[: self.n].copy() for name, array in self._room.items()}
+        other._arrays = {name: array[: self.n].copy() for name, array in self._arrays.items()}
         other.gamma = np.zeros(self.n)
         other.pool.take(kept.members, columns, self.n)
         other.restore(kept)
         return other
 
     def restore(self, kept: Snapshot) -> None:
-        """Put everything back to where it was at a `snapshot`; variables that came since are unknown again."""
+        """Return to the position of a `snapshot`; variables added since are removed."""
         members = kept.members
         m = len(members)
         self.n, self.d = len(kept.alpha), kept.d
         self._bind()
         for name in ("alpha", "g", "p", "where"):
-            self._room[name][: self.n] = getattr(kept, name)
+            self._arrays[name][: self.n] = getattr(kept, name)
         self.counters[:], self.figures[:], self.waiting[:] = kept.counters, kept.figures, 0
         self.make_room()
         self.members[:m] = members
-        self.inverse[: m + 1, : m + 1] = np.tril(kept.inverse)  # it may come from a file
+        self.inverse[: m + 1, : m + 1] = np.tril(kept.inverse)  # stored inverses may have both triangles
         if self.pool.n != self.n:
             self.pool.truncate(self.n)
         for k in members[self.pool.slot[members] < 0]:
-            self.bring(int(k))
+            self.cache_column(int(k))
         self.member_slots[:m] = self.pool.slot[members]
 
     def keep(self, variables: NDArray) -> None:
-        """Forget that other variables were ever known; these, sorted, are renumbered 0, 1, 2, …"""
+        """Remove all variables but these, which are sorted; they are renumbered 0, 1, 2, …"""
         m = int(self.counters[COUNT])
         self.pool.keep(variables, self.margin)
-        for name, array in self._room.items():
-            self._room[name] = array[: self.n][variables]
+        for name, array in self._arrays.items():
+            self._arrays[name] = array[: self.n][variables]
         self.members[:m] = np.searchsorted(variables, self.margin)
         self.member_slots[:m] = np.arange(m)
         self.n = len(variables)
@@ -267,18 +269,18 @@ class State:
         self._bind()
 
     def pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """All that the next bits depend on. Columns that have left the margin are let go first, here as well."""
+        """Return all that later bits depend on; cached columns of other than margin points are dropped first."""
         self.pool.evict(self.margin, 0)
         kept = self.snapshot()
-        arrays = {name: getattr(kept, name) for name in _MOVES}
+        arrays = {name: getattr(kept, name) for name in _PACKED}
         arrays |= {name: getattr(self, name).copy() for name in ("e", "u", "diag")}
         arrays["columns"] = self.pool.rows[self.member_slots[: len(kept.members)], : self.n]
         return arrays, {"d": self.d}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Views of `_room` would come back as arrays of their own, and arrays of a memory map are read-only.
+        # A pickled view of `_arrays` would become a separate array, and arrays of a memory map are read-only.
         arrays, facts = self.pack()
-        own = {name: value for name, value in self.__dict__.items() if name in ("matrix", "bordered", "has_rescue")}
+        own = {name: value for name, value in self.__dict__.items() if name in ("matrix", "bordered", "has_fallback")}
         return own | {"arrays": arrays, "facts": facts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -288,25 +290,25 @@ class State:
         self.unpack(arrays, facts)
 
     def unpack(self, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
-        """Become the engine that was packed.
+        """Take over the state of the engine that was packed.
 
         Raises
         ------
         KeyError, ValueError
             An array is missing or is not what `pack` would have made: compiled code relies on it.
         """
-        kept = Snapshot(**{name: arrays[name] for name in _MOVES}, d=float(facts["d"]))
+        kept = Snapshot(**{name: arrays[name] for name in _PACKED}, d=float(facts["d"]))
         n, m = len(kept.alpha), len(kept.members)
         kept.check(n)
         e, u, diag = (stored_array(arrays, name, "f8", (n,)) for name in ("e", "u", "diag"))
         columns = stored_array(arrays, "columns", "f8", (m, n))
-        # Round-off may have left them beside their bounds; whether they are right `Stream`'s reader asks.
+        # Round-off may have left coefficients slightly beyond their bounds; the reader of `Stream` checks the optimum.
         slack = 1e-9 * float(np.abs(kept.alpha).max(initial=0.0)) + 1e-12 * np.where(np.isfinite(u), u, 0.0)
         high = np.where(kept.where == PENDING, 0.0, u)
         if not ((kept.alpha >= -slack).all() and (kept.alpha <= high + slack).all()):
             raise ValueError("its coefficients are not within their bounds")
         known = {"e": e, "u": u, "diag": diag, "alpha": kept.alpha, "g": kept.g, "p": kept.p, "where": kept.where}
-        self._room = {name: array.copy() for name, array in known.items()}
+        self._arrays = {name: array.copy() for name, array in known.items()}
         self.gamma = np.zeros(n)
         self.pool.take(kept.members, columns, n)
         self.restore(kept)

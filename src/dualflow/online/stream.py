@@ -1,4 +1,4 @@
-"""What a stream leaves behind: its survivors, and a reserve of those who nearly were."""
+"""Learning from a stream by invasion, with bounded memory: the survivors and a reserve of other points are retained."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
 from .invasion import Equilibrate, Habitat
-from .newcomers import POINTS, Equilibrium, Standing, led_in
+from .newcomers import MAX_POINTS_PATH, Equilibrium, Standing, add_along_path
 
 __all__ = ["BLOCK", "Community", "are_distinct", "learn", "meet_at_once"]
 
-#: Newcomers met at a time: enough for BLAS, little enough for memory.
+#: New points taken in one block: enough for BLAS, and few enough for memory.
 BLOCK = 1024
-#: The part of the points that are different from all others, up to which equal ones are taken together.
-DISTINCT = 0.9
-#: Newcomers who are expected to want in, above which nobody is asked.
-SOME = 4
-#: The part of a weight that is round-off.
-LITTLE = 1e-14
+#: Fraction of distinct points up to which equal points are merged into one variable.
+MIN_DISTINCT_FRACTION = 0.9
+#: Expected violators among the new points above which the KKT check is skipped and all points are solved for.
+MAX_EXPECTED_VIOLATORS = 4
+#: Distance of a weight from a bound, relative to the weight of its group, below which it is set to the bound.
+ROUND_OFF_RATIO = 1e-14
 
 
 @dataclass(frozen=True)
 class Community:
-    """What is remembered of a stream: its survivors and a reserve of those without weight.
+    """The retained points of a stream: its survivors and a reserve of points without weight.
 
     Attributes
     ----------
     X : array of shape (m, features)
     sign : array of shape (m,)
-        ±1, the class; all 1 where there are none.
+        The class, ±1; all 1 if there are no classes.
     cap : array of shape (m,)
-        Upper bounds of α, or what they are made of.
+        Upper bounds of α, or the factors they are computed from.
     alpha : array of shape (m,)
     h : array of shape (m,)
         Gradient Qα − p.
     ids : int array of shape (m,), ascending
-        Which point of the stream each is.
+        Position of each point in the stream.
     seen : int
-        Points met so far.
+        Number of points met so far.
     invasions, extinctions : int
-        Points that ever got in, and went; the difference is the number of survivors.
+        Number of points that ever got weight, and that lost it again; the difference is the number of survivors.
     """
 
     X: NDArray
@@ -58,13 +58,13 @@ class Community:
 
     @classmethod
     def empty(cls, features: int) -> Community:
-        """Before anything is met."""
+        """Return the community before any point is met."""
         none = np.empty(0)
         return cls(np.empty((0, features)), none, none, none, none, np.empty(0, dtype=np.int64))
 
     @property
     def survivors(self) -> NDArray:
-        """Positions of those with weight."""
+        """Positions of the points with weight."""
         return np.flatnonzero(self.alpha > 0)
 
 
@@ -81,24 +81,24 @@ def learn(
     n_init: int,
     enough: float,
 ) -> Community:
-    """Meet more points of a stream, a block at a time; returns the new community and changes nothing.
+    """Return the community after more points of a stream, taken in blocks; the given community is not changed.
 
     Parameters
     ----------
     community : Community
-    X, sign, cap, ids : arrays with a row for each newcomer
+    X, sign, cap, ids : arrays with one row for each new point
         As in `Community`.
     pose : callable
-        ``pose(X, sign, cap, seen) -> DualProblem`` of some points, of ``seen`` met so far.
+        ``pose(X, sign, cap, seen) -> DualProblem``, the problem of these points after ``seen`` points of the stream.
     equilibrate : callable
         Minimises a small problem from a feasible start.
     reserve : callable
-        ``reserve(survivors)``: how many points without weight to remember.
+        ``reserve(survivors)``: number of points without weight to retain.
     n_init : int
-        Nobody is forgotten before so many points were met: the first ones are solved as a batch.
+        Number of points that are met before any is forgotten; they are solved as one batch.
     enough : float
-        Relative gap, by the gradient at hand, up to which invasion has found the equilibrium; else all present are
-        solved for at once.
+        Relative gap, by the present gradient, up to which invasion counts as converged; above it, the problem of all
+        present points is solved.
     """
     rows: NDArray | None = None
     start = 0
@@ -107,30 +107,30 @@ def learn(
         part = slice(start, start + size)
         start += size
         seen = community.seen + len(X[part])
-        together = _with(community, X[part], sign[part], cap[part], ids[part])
-        first, group = _distinct(together.X, together.sign)
-        alone = len(first) == len(group)
-        problem = pose(together.X[first], together.sign[first], np.bincount(group, together.cap), seen)
-        if rows is not None and alone:
-            survivors, newcomers = community.survivors, np.arange(len(community.alpha), problem.n)
-            rows = np.concatenate([rows, problem.gram.block(survivors, newcomers)], axis=1)
-        habitat = Habitat(problem, np.bincount(group, together.alpha), rows if alone else None)
+        extended = _appended(community, X[part], sign[part], cap[part], ids[part])
+        first, group = _distinct(extended.X, extended.sign)
+        all_distinct = len(first) == len(group)
+        problem = pose(extended.X[first], extended.sign[first], np.bincount(group, extended.cap), seen)
+        if rows is not None and all_distinct:
+            survivors, new = community.survivors, np.arange(len(community.alpha), problem.n)
+            rows = np.concatenate([rows, problem.gram.block(survivors, new)], axis=1)
+        habitat = Habitat(problem, np.bincount(group, extended.alpha), rows if all_distinct else None)
         habitat.settle(equilibrate, np.arange(problem.n))
         if habitat.gap() > enough:
             habitat.open(equilibrate)
         alpha = habitat.alpha
-        if not alone:
-            alpha = _dealt(alpha, problem.upper, group, pose(together.X, together.sign, together.cap, seen).upper)
+        if not all_distinct:
+            alpha = _distributed(alpha, problem.upper, group, pose(extended.X, extended.sign, extended.cap, seen).upper)
         idle = np.flatnonzero((alpha == 0) & (problem.upper[group] > 0))
         idle = idle[np.argsort(habitat.reluctance()[group[idle]], kind="stable")]
-        keep = _kept(alpha, idle, seen, reserve, n_init)
+        keep = _retained(alpha, idle, seen, reserve, n_init)
         rows = None
-        if start < len(X) and alone:
-            # For the next block: rows of those alive, in their order, over those who stay.
+        if start < len(X) and all_distinct:
+            # The next block needs the rows of the survivors, in their order, over the retained points.
             order = np.argsort(habitat.residents, kind="stable")
             order = order[alpha[habitat.residents[order]] > 0]
             rows = habitat.rows[np.ix_(order, keep)]
-        community = _after(together, alpha, habitat.h[group], keep, community.invasions, habitat.invasions)
+        community = _retained_community(extended, alpha, habitat.h[group], keep, community.invasions, habitat.invasions)
     return community
 
 
@@ -147,47 +147,47 @@ def meet_at_once(
     reserve: Callable[[int], float],
     n_init: int,
 ) -> Community | None:
-    """What `learn` would make of newcomers, if it can be said at less cost; else None.
+    """Return what `learn` would return for the new points, if there is a cheaper way to compute it; else None.
 
     Parameters
     ----------
     community, X, sign, cap, ids, reserve, n_init
         As in `learn`.
     standing : callable
-        How newcomers find a community that is not empty.
+        Returns the non-empty community as new points are compared with it.
     optimum : callable
-        The equilibrium of all, if it is found.
+        Returns the optimum of all points, or None if it is not found.
     lead : int
-        How many who want in are sooner led in.
+        Number of violating points up to which they are added along a path.
     """
     survivors, seen = int(np.count_nonzero(community.alpha > 0)), community.seen + len(X)
-    # As many are expected to want in, of those who come, as have weight of those who came.
-    asked = len(community.X) > 0 and len(X) * survivors <= max(SOME, 2 * lead) * community.seen
-    at = standing(community) if asked else None
-    rows = None if at is None else at.rows_of(X)
+    # The expected fraction of violators is the fraction of survivors among the points met so far.
+    is_cheap = len(community.X) > 0 and len(X) * survivors <= max(MAX_EXPECTED_VIOLATORS, 2 * lead) * community.seen
+    model = standing(community) if is_cheap else None
+    rows = None if model is None else model.rows_of(X)
     found: Equilibrium | None = None
-    if at is not None and rows is not None:
-        h = at.gradient_at(rows, sign)
-        wants_in = int(np.count_nonzero(~at.keeps_out(h, sign)))
-        if wants_in == 0:
-            nobody_waits = len(community.alpha) == survivors
-            if nobody_waits and seen >= n_init and reserve(survivors) == 0:
+    if model is not None and rows is not None:
+        h = model.gradient_at(rows, sign)
+        n_violators = int(np.count_nonzero(~model.satisfies_kkt(h, sign)))
+        if n_violators == 0:
+            has_no_reserve = len(community.alpha) == survivors
+            if has_no_reserve and seen >= n_init and reserve(survivors) == 0:
                 return replace(community, seen=seen)
             alpha = np.concatenate([community.alpha, np.zeros(len(X))])
-            found = Equilibrium(alpha, np.concatenate([community.h, h]), at.nu)
-        elif wants_in <= lead and len(community.alpha) <= POINTS:
-            found = led_in(at, X, rows, sign, cap)
-    together = _with(community, X, sign, cap, ids)
-    if found is None and (found := optimum(together)) is None:
+            found = Equilibrium(alpha, np.concatenate([community.h, h]), model.nu)
+        elif n_violators <= lead and len(community.alpha) <= MAX_POINTS_PATH:
+            found = add_along_path(model, X, rows, sign, cap)
+    extended = _appended(community, X, sign, cap, ids)
+    if found is None and (found := optimum(extended)) is None:
         return None
     idle = np.flatnonzero(found.alpha == 0)
-    reluctance = found.h[idle] - found.nu * together.sign[idle]
-    keep = _kept(found.alpha, idle[np.argsort(reluctance, kind="stable")], seen, reserve, n_init)
-    return _after(together, found.alpha, found.h, keep, community.invasions, 0)
+    reluctance = found.h[idle] - found.nu * extended.sign[idle]
+    keep = _retained(found.alpha, idle[np.argsort(reluctance, kind="stable")], seen, reserve, n_init)
+    return _retained_community(extended, found.alpha, found.h, keep, community.invasions, 0)
 
 
-def _with(community: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
-    """A community and newcomers, who have no weight yet; its gradient is not made."""
+def _appended(community: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: NDArray) -> Community:
+    """Return a community with new points of weight 0 appended; its gradient is left empty."""
     return replace(
         community,
         X=np.concatenate([community.X, X]),
@@ -200,47 +200,54 @@ def _with(community: Community, X: NDArray, sign: NDArray, cap: NDArray, ids: ND
     )
 
 
-def _kept(alpha: NDArray, idle: NDArray, seen: int, reserve: Callable[[int], float], n_init: int) -> NDArray:
-    """Who is remembered, ascending; ``idle`` are those without weight who may be, the nearest to having some first."""
+def _retained(alpha: NDArray, idle: NDArray, seen: int, reserve: Callable[[int], float], n_init: int) -> NDArray:
+    """Return the positions of the points to retain, ascending.
+
+    ``idle`` holds the points without weight that could get some, the nearest to doing so first.
+    """
     alive = np.flatnonzero(alpha > 0)
-    # Before the second class comes nobody has weight, and there is nobody to be near to.
+    # Before the second class is met no point has weight, and no distance from invading is defined.
     room = reserve(len(alive)) if len(alive) else max(n_init, reserve(n_init))
     return np.sort(np.concatenate([alive, idle if seen < n_init or room >= len(idle) else idle[: int(room)]]))
 
 
-def _after(together: Community, alpha: NDArray, h: NDArray, keep: NDArray, before: int, admitted: int) -> Community:
-    """Those of a community who are kept, with their new weights."""
-    invasions = before + max(admitted, int(np.count_nonzero((alpha > 0) & (together.alpha == 0))))
+def _retained_community(
+    extended: Community, alpha: NDArray, h: NDArray, keep: NDArray, before: int, admitted: int
+) -> Community:
+    """Return the community of the points ``keep``, with their new weights."""
+    invasions = before + max(admitted, int(np.count_nonzero((alpha > 0) & (extended.alpha == 0))))
     return Community(
-        together.X[keep],
-        together.sign[keep],
-        together.cap[keep],
+        extended.X[keep],
+        extended.sign[keep],
+        extended.cap[keep],
         alpha[keep],
         h[keep],
-        together.ids[keep],
-        together.seen,
+        extended.ids[keep],
+        extended.seen,
         invasions,
         invasions - int(np.count_nonzero(alpha > 0)),
     )
 
 
 def are_distinct(X: NDArray, sign: NDArray, squares: NDArray) -> bool:
-    """Whether most points are different from all others of their class, as `learn` asks; ``squares`` hold a number for
-    each, the same for the same points, which mostly says it."""
-    enough = DISTINCT * len(X)
+    """Return whether most points differ from all others of their class, so that `learn` does not merge equal points.
+
+    ``squares`` holds a number for each point, the same for equal points; it mostly answers without comparing points.
+    """
+    enough = MIN_DISTINCT_FRACTION * len(X)
     return len(np.unique(squares)) > enough or len(_distinct(X, sign)[0]) > enough
 
 
 def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:
-    """Which points are the first of their place and class, and for each point which of these it is the same as.
+    """Return the first point of each group of equal points of one class, and the group of each point.
 
-    Their weights are then those of one with all their bounds together. Where few are the same, they are left alone.
+    One variable stands for a group; its bound is the sum of theirs. If few points are equal, each is its own group.
     """
     n = len(X)
     rows = np.ascontiguousarray(np.column_stack([X, sign]) + 0.0)  # −0 is 0
     names = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
     _, first, group = np.unique(names, return_index=True, return_inverse=True)
-    if len(first) > DISTINCT * n:
+    if len(first) > MIN_DISTINCT_FRACTION * n:
         return np.arange(n), np.arange(n)
     order = np.argsort(first)
     rank = np.empty_like(order)
@@ -248,13 +255,15 @@ def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:
     return first[order], rank[group]
 
 
-def _dealt(alpha: NDArray, upper: NDArray, group: NDArray, room: NDArray) -> NDArray:
-    """The weights of places as weights of the points there, of which each has its ``room``: to each in turn as much as
-    it may have. What round-off leaves of a room, or takes of it, is none: who is at a bound is there exactly."""
+def _distributed(alpha: NDArray, upper: NDArray, group: NDArray, room: NDArray) -> NDArray:
+    """Distribute the weight of each group over its points, in order, each up to its upper bound ``room``.
+
+    A weight within round-off of a bound is set to that bound exactly.
+    """
     given = np.where(alpha[group] >= upper[group], room, 0.0)
     for k in np.flatnonzero((alpha > 0) & (alpha < upper)):
         (members,) = np.nonzero(group == k)
         before = np.concatenate([[0.0], np.cumsum(room[members])[:-1]])
-        part, little = np.clip(alpha[k] - before, 0.0, room[members]), LITTLE * alpha[k]
+        part, little = np.clip(alpha[k] - before, 0.0, room[members]), ROUND_OFF_RATIO * alpha[k]
         given[members] = np.where(part <= little, 0.0, np.where(room[members] - part <= little, room[members], part))
     return given

@@ -1,4 +1,4 @@
-"""Compiled calls in a row, until a path has ended, and the inverse they need."""
+"""Calls of the compiled path following until a path has ended, and the inverse they need."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from .state import PathError, State
 
 __all__ = ["Walker"]
 
-#: Pivots of one compiled call; Ctrl-C is honoured between calls.
-AT_ONCE = 256
-#: Pivots in a row on which a path may stand still, for each variable and in addition: ties are passed in fewer, and
-#: round-off can send a path round in a circle for ever.
-STILL, STILL_MORE = 8, 500
+#: Breakpoints of one compiled call; Ctrl-C is honoured between calls.
+MAX_PIVOTS_PER_CALL = 256
+#: Breakpoints in a row without progress after which a path counts as broken: this many for each variable, ...
+MAX_STILL_PIVOTS_PER_VARIABLE = 8
+#: ... plus this many. Ties need fewer, and round-off can make a path repeat a circle of breakpoints without end.
+MAX_STILL_PIVOTS = 500
 
 
 class Walker(State):
-    """A state that can be taken along a path; what `Engine` says of ``on_pivot`` and ``quiet`` holds here."""
+    """A state with `_run`, which follows a path. `Engine` and `Near` describe the attributes."""
 
     on_pivot: Callable[[Any, int], None] | None = None
-    quiet: int = 0
+    n_initial_margin: int = 0
 
     def _run(
         self,
@@ -53,25 +54,25 @@ class Walker(State):
         p_rate: NDArray | None = None,
         reach: float = 0.0,
     ) -> bool:
-        """Follow the path among the variables of ``space`` to its end; False if none of them can take up the change."""
-        budget, limit = self.pivots + 100 * self.n + 10000, 1 if self.on_pivot else AT_ONCE
-        still, place, moved = STILL * self.n + STILL_MORE, np.nan, self.pivots
+        """Follow a path among the variables of ``space``; return False if none of them can take up the change."""
+        budget, limit = self.pivots + 100 * self.n + 10000, 1 if self.on_pivot else MAX_PIVOTS_PER_CALL
+        max_still, place, moved = MAX_STILL_PIVOTS_PER_VARIABLE * self.n + MAX_STILL_PIVOTS, np.nan, self.pivots
         self.counters[READY] = False
         while True:
             space.make_room()
             code = follow(space, k, v, to_margin, d_rate, p_rate, reach, limit)
             if code == WANTS_COLUMN:
-                space.fetch()
+                space.fetch_column()
             elif code == DRIFTED:
                 self.refactorise(space)
             elif code == STUCK:
                 left = reach - self.figures[TRAVELLED] if k < 0 else space.alpha[k]
                 size = space.u[k] if k >= 0 and space.u[k] < np.inf else max(reach, abs(self.d)) or 1.0
-                # Where every other variable is at its bound, what is left is round-off.
+                # If every other variable is at its bound, the remaining distance is round-off.
                 return not to_margin and bool(left <= 1e-10 * size)
             elif code == INDEFINITE:
                 raise PathError(PathError.NOT_PSD)
-            here = code == WANTS_COLUMN and self.counters[ENTERING] >= 0  # a breakpoint that waits for its column
+            here = code == WANTS_COLUMN and self.counters[ENTERING] >= 0  # a breakpoint that needs its column first
             if self.on_pivot and (here or code in (PAUSED, ARRIVED, AT_MARGIN)):
                 self.on_pivot(self, k)
             if code in (ARRIVED, AT_MARGIN):
@@ -79,11 +80,11 @@ class Walker(State):
             now = float(self.figures[TRAVELLED] if k < 0 else space.alpha[k])
             if now != place:
                 place, moved = now, self.pivots
-            if self.pivots > budget or self.pivots - moved > still:
+            if self.pivots > budget or self.pivots - moved > max_still:
                 raise PathError(PathError.NOT_PSD)
 
     def refactorise(self, space: Walker | Near) -> None:
-        """The inverse of the bordered margin block [0 eᵀ; e Q_SS], anew from its columns."""
+        """Compute the inverse of the bordered margin block [0 eᵀ; e Q_SS] from its columns."""
         m = int(self.counters[COUNT])
         self.counters[REFACTORED] += 1
         self.counters[CHANGES] = self.waiting[0] = 0

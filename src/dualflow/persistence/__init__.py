@@ -1,1 +1,1 @@
-"""Files of models, checkpoints and tables: what they hold, and what is believed of them."""
+"""Files of models, checkpoints and tables: writing them safely, and reading untrusted ones."""

@@ -1,6 +1,7 @@
-"""Files that are whole or not there, and files that may be read: regular ones, of a size that was allowed.
+"""Safe reading and writing of files, and safe output of untrusted text.
 
-Text of others, made harmless for terminals and spreadsheets.
+`replacing` writes a file as a whole or not at all, `open_regular` opens only regular files of a limited size, and
+`visible` and `cell` make text harmless for terminals and spreadsheets.
 """
 
 from __future__ import annotations
@@ -21,38 +22,39 @@ from ..exceptions import ProblemError
 __all__ = ["cell", "check_regular", "open_regular", "replacing", "replacing_text", "span", "target_of", "visible"]
 
 
-_KINDS = {
+_KIND_NAMES = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-#: Characters of a name that its temporary file begins with: four bytes each, they leave room for the suffix.
-_STEM = 50
+#: Characters of a file's name that its temporary file's name begins with. At four bytes each, names are at most 255
+#: bytes with the suffix, the limit of common file systems.
+_TEMPORARY_STEM_CHARACTERS = 50
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file, open for writing and reading, that takes the place of ``path`` when the block ends.
+    """Open a new file for writing and reading that replaces ``path`` when the block ends.
 
-    Whatever goes wrong before that (a full disk, Ctrl-C, a kill) leaves the old file as it was; only a kill leaves
-    the unfinished one, ``path`` with a random suffix and ``.part``. Folders are made. A symbolic link stays, and what
-    it points to is replaced. The mode of a file that was there is kept, and its owner where the system allows it; a
-    new file gets the mode that the umask says.
+    If the block fails (full disk, Ctrl-C, kill), the old file stays as it was. Only a kill leaves the unfinished file,
+    ``path`` with a random suffix and ``.part``. Missing folders are created. A symbolic link stays, and its target is
+    replaced. An existing file's mode is kept, and its owner if the system allows it; a new file's mode follows the
+    umask.
 
     Raises
     ------
     ProblemError
-        There is something at ``path`` that is no regular file: a folder, a device, a pipe, a socket.
+        ``path`` exists and is not a regular file, but a folder, a device, a pipe or a socket.
     OSError
-        The file cannot be written, one that is there because its mode forbids it, say.
+        The file cannot be written, for example because the mode of the existing file forbids it.
     """
     target, old = target_of(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f"{target.name[:_STEM]}.{secrets.token_hex(8)}.part")
-    # Until it is whole, what replaces a file is nobody else's to read.
-    descriptor = os.open(temporary, _NEW, 0o666 if old is None else 0o600)
+    temporary = target.with_name(f"{target.name[:_TEMPORARY_STEM_CHARACTERS]}.{secrets.token_hex(8)}.part")
+    # Only the owner may read the temporary file until it has the mode of the file that it replaces.
+    descriptor = os.open(temporary, _CREATE_FLAGS, 0o666 if old is None else 0o600)
     try:
         with os.fdopen(descriptor, "w+b") as file:
             yield file
@@ -68,7 +70,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def replacing_text(path: str | Path) -> Iterator[TextIO]:
-    """`replacing` for text in UTF-8, line ends as they are written; what UTF-8 lacks (halves of pairs) is escaped."""
+    """Open a text file in UTF-8 as `replacing` does; line ends are unchanged, and lone surrogates are escaped."""
     with replacing(Path(path)) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
         yield text
@@ -77,18 +79,18 @@ def replacing_text(path: str | Path) -> Iterator[TextIO]:
 
 
 def target_of(path: Path) -> tuple[Path, os.stat_result | None]:
-    """The file that writing to ``path`` would replace, links followed, and what is known of it if it is there.
+    """Return the file that writing to ``path`` would replace, with links followed, and its status if it exists.
 
     Raises
     ------
     ProblemError
-        It is no regular file.
+        It is not a regular file.
     OSError
-        Its mode forbids writing, or it is a link in a circle.
+        Its mode forbids writing, or its links form a circle.
     """
     target = Path(os.path.realpath(path))
     try:
-        old = os.stat(path)  # not of the target: a circle of links is an error
+        old = os.stat(path)  # `realpath` accepts a circle of links, `stat` of the path raises OSError
     except FileNotFoundError:
         return target, None
     if not stat.S_ISREG(old.st_mode):
@@ -100,23 +102,23 @@ def target_of(path: Path) -> tuple[Path, os.stat_result | None]:
 
 @contextlib.contextmanager
 def open_regular(path: str | Path, max_bytes: int, limit: str = "max_bytes", what: str = "") -> Iterator[BinaryIO]:
-    """A regular file, open for reading, of at most so many bytes: nothing is waited for, and nothing is endless.
+    """Open a regular file of at most ``max_bytes`` bytes for reading; opening never blocks.
 
     Parameters
     ----------
     path : str or Path
     max_bytes : int
     limit, what : str
-        For errors: what the limit is called, and what stands before the name of the file ("checkpoint ").
+        For errors: the name of the limit, and a text before the name of the file ("checkpoint ").
 
     Raises
     ------
     ProblemError
-        It is another kind of thing, or larger.
+        The path is not a regular file, or the file is larger.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
-    # A pipe would be waited for when it is opened, and a device may act on it.
+    # Checked before opening, because opening a pipe blocks and opening a device may have effects.
     check_regular(path, max_bytes, limit, what)
     with open(path, "rb") as file:
         check_regular(path, max_bytes, limit, what, os.fstat(file.fileno()))
@@ -130,7 +132,7 @@ def check_regular(
     what: str = "",
     status: os.stat_result | None = None,
 ) -> None:
-    """Raise as `open_regular` does, by what is known of a file (or by its ``status``) without opening it."""
+    """Raise the errors of `open_regular` by a file's ``status``, which is read from ``path`` if it is not given."""
     status = os.stat(path) if status is None else status
     if not stat.S_ISREG(status.st_mode):
         raise ProblemError(f"{what}{path} is not a file but {_kind(status)}")
@@ -140,12 +142,12 @@ def check_regular(
 
 
 def _kind(status: os.stat_result) -> str:
-    return _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+    return _KIND_NAMES.get(stat.S_IFMT(status.st_mode), "something else")
 
 
 def _take_over(descriptor: int, old: os.stat_result) -> None:
-    """Give a file the owner and the mode of the one it is to replace, as far as the system allows."""
-    if not hasattr(os, "fchmod"):  # on Windows, where access is inherited from the folder
+    """Give a file the owner and the mode of the file that it replaces, as far as the system allows."""
+    if not hasattr(os, "fchmod"):  # Windows, where access is inherited from the folder
         return
     mode, new = stat.S_IMODE(old.st_mode) & 0o777, os.fstat(descriptor)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
@@ -154,11 +156,12 @@ def _take_over(descriptor: int, old: os.stat_result) -> None:
         with contextlib.suppress(OSError):
             os.fchown(descriptor, old.st_uid, -1)
         if os.fstat(descriptor).st_gid != old.st_gid:
-            mode &= ~0o070 | (mode & 0o007) << 3  # another group may do no more than anybody
+            mode &= ~0o070 | (mode & 0o007) << 3  # another group gets no more rights than all others
     os.fchmod(descriptor, mode)
 
 
-_NEW = (
+#: Flags that create a file and fail if the name exists, also as a link.
+_CREATE_FLAGS = (
     os.O_RDWR
     | os.O_CREAT
     | os.O_EXCL
@@ -168,37 +171,37 @@ _NEW = (
 )
 
 
-#: What a spreadsheet takes for the beginning of a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Characters with which a spreadsheet begins a formula.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def visible(text: str, keep: str = "") -> str:
-    """The text with everything that a terminal would obey rather than show written as an escape, ``\\x1b`` say.
+    """Return the text with characters that act on a terminal written as escapes, for example ``\\x1b``.
 
-    That is control characters, which move the cursor and send commands; format characters, which turn the direction of
-    writing or are not seen at all; separators of lines and paragraphs; and halves of surrogate pairs, which cannot be
+    Escaped are control characters, which move the cursor and send commands; format characters, which change the
+    direction of writing or are invisible; separators of lines and paragraphs; and lone surrogates, which cannot be
     encoded. Characters in ``keep`` stay.
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(c) if c not in keep and _unseen(c) else c for c in text)
+    return "".join(_escaped(c) if c not in keep and _is_control(c) else c for c in text)
 
 
 def cell(value: object) -> object:
-    """A value for a CSV file: text that a spreadsheet would compute has an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    """Return a value for a CSV file; text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
 
 
-def _unseen(character: str) -> bool:
+def _is_control(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
-def _shown(character: str) -> str:
+def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
 def span(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever reads best."""
+    """Return a time as text, in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.3g} seconds"
     return f"{seconds / 60:.3g} minutes" if seconds < 5400 else f"{seconds / 3600:,.1f} hours"

@@ -1,1 +1,1 @@
-"""What a run would take: circuits, shots, money and time, before anything is sent."""
+"""Estimates of what a run takes before anything is sent: circuits, shots, gates, time and money."""

@@ -1,4 +1,4 @@
-"""What a run on a device will take, before anything is sent: circuits, shots, gates, seconds, money."""
+"""Estimate what a run on a device takes: circuits, shots, gates, seconds and money. Nothing is sent to the device."""
 
 from __future__ import annotations
 
@@ -21,43 +21,48 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimate", "estimate", "span", "what_is_sent"]
 
-#: From so many QPU seconds on a cheaper way is looked for and named.
-DEAR_S = 60.0
-#: A cheaper way takes no more than this share.
-SHARE = 0.5
-#: Seconds that a device has at least to say what circuits take.
-ANSWER_S = 0.5
+#: QPU seconds from which a run counts as expensive, so that a cheaper solver is estimated too.
+MIN_EXPENSIVE_S = 60.0
+#: A solver counts as cheaper if it takes at most this share of the time or the shots.
+MAX_CHEAPER_SHARE = 0.5
+#: Seconds that a device has in any case to report the resources of circuits, also when a rehearsal used the time up.
+MIN_DEVICE_TIME_S = 0.5
 
+#: `Estimate.basis` of numbers that the solver's schedule fixes.
 SCHEDULED = "fixed by the options; a run that reaches its tolerance earlier takes fewer"
+#: `Estimate.basis` of numbers from a rehearsal that ended by itself.
 FORECAST = "a forecast from a rehearsal on the emulator; the numbers depend on what is measured"
-CUT_SHORT = "at least so many: the rehearsal on the emulator was stopped by its time limit"
+#: `Estimate.basis` of numbers from a rehearsal that the time limit ended.
+CUT_SHORT = "lower bounds: the time limit stopped the rehearsal on the emulator"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run sends, and what that takes. Nothing was sent to know it.
+    """Estimate of what a run sends to a device and what that takes, computed without sending anything.
 
     Attributes
     ----------
     solver, device : str
+        Names of the solver and the device.
     n : int
-        Variables of the problem.
+        Number of variables of the problem.
     circuits, shots, jobs : int
-        Of the whole run, calibrations and final circuit included; a batch that is too large for one job is several.
+        Numbers for the whole run, including calibrations and the final circuit. A batch that is too large for one job
+        counts as several.
     qubits, depth, two_qubit_gates : int
-        Of the largest circuit as the device runs it, compiled for it.
+        Size of the largest circuit, compiled for the device.
     price : Price
-        Of all jobs, by the vendor's own formula; None in it where the vendor says nothing.
+        Price of all jobs, by the vendor's formula; its fields are None where the vendor publishes none.
     local : bool
-        It runs on this computer.
+        Whether the run takes place on this computer.
     fixed : bool
-        Circuits and shots are exact; else a forecast.
+        Whether circuits and shots are exact; otherwise they are a forecast.
     basis : str
-        What the numbers rest on, in words.
+        How the numbers were found, in words.
     cheaper : Estimate, optional
-        Another way to solve the same problem, for at most half.
+        Another solver for the same problem that takes at most half, if the run is expensive and one is known.
     options : dict
-        Of the solver: those given, and others that are not the defaults.
+        Options of the solver that were given or differ from the defaults.
 
     Examples
     --------
@@ -85,10 +90,12 @@ class Estimate:
 
     @property
     def qpu_seconds(self) -> float | None:
+        """QPU time in seconds; None if the vendor publishes no formula."""
         return self.price.qpu_seconds
 
     @property
     def cost(self) -> float | None:
+        """Cost in the currency of `price`; None if it is not public."""
         return self.price.cost
 
     @property
@@ -107,6 +114,7 @@ class Estimate:
 
     @property
     def title(self) -> str:
+        """The solver's name with its options."""
         given = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
         return self.solver + (f" ({given})" if given else "")
 
@@ -122,14 +130,14 @@ class Estimate:
         ]
         if self.price.formula and not self.local:
             rows.insert(5, ("formula", self.price.formula))
-        wanted = {"max_shots": self.shots, "max_qpu_seconds": self.qpu_seconds, "max_cost": self.cost}
-        for name, value in wanted.items():
+        totals = {"max_shots": self.shots, "max_qpu_seconds": self.qpu_seconds, "max_cost": self.cost}
+        for name, value in totals.items():
             limit = self.options.get(name)
             if limit is not None and value is not None and value > limit:
                 rows.append(("budget", f"{name}={limit:g} ends the run before all of this is sent"))
         if (other := self.cheaper) is not None:
-            took = span(other.qpu_seconds) if other.qpu_seconds is not None else f"{other.shots:,} shots"
-            rows.append(("cheaper", f"{other.title}: {took}, {other.circuits:,} circuits, {other.money}"))
+            amount = span(other.qpu_seconds) if other.qpu_seconds is not None else f"{other.shots:,} shots"
+            rows.append(("cheaper", f"{other.title}: {amount}, {other.circuits:,} circuits, {other.money}"))
         lines = [f"{self.title}, n = {self.n}, on {self.device}: an estimate, nothing was sent"]
         return "\n".join(lines + [f"  {name:<16} {text}" for name, text in rows])
 
@@ -144,29 +152,34 @@ def estimate(
     time_limit: float | None = 60.0,
     **options: Any,
 ) -> Estimate:
-    """What `solve` with the same arguments would send to a device, and what that takes; sends nothing.
+    """Estimate what `solve` with the same arguments would send to a device, and what that takes; sends nothing.
 
-    Where the options fix how many circuits and shots a run takes, they come from the rules the solver itself rests by,
-    and are exact. Where they depend on what is measured (exact distributions, adaptive shots), the solver is run
-    against the emulator in the device's place: a forecast, and labelled so. Circuits are compiled for the device, and
-    seconds and price are the device's own `Device.price`.
+    If the options fix the number of circuits and shots, these come from the solver's own schedule and are exact. If
+    they depend on measurements (exact distributions, adaptive shots), the solver is run on the emulator instead of the
+    device; the numbers are then labelled a forecast. Circuits are compiled for the device, and seconds and price come
+    from its `Device.price`.
 
     Parameters
     ----------
     problem : DualProblem
+        The problem to solve.
     solver : str or Solver
-        One that runs circuits, with its options as further keywords, or an instance.
+        A solver that runs circuits, by name with its options as further keywords, or an instance.
     device : str or Device, optional
-        The solver's own by default.
+        The device; by default the solver's.
     tol, random_state
         As for `solve`.
     time_limit : float, optional
-        Seconds; a rehearsal, if one is needed, ends with them, and has forecast what it came to.
+        Seconds for the estimate. A rehearsal, if one is needed, ends after this time, and the numbers are those up to
+        then.
+    **options
+        Options of a solver given by name.
 
     Returns
     -------
     Estimate
-        ``print`` shows it. From a minute of QPU on it names a cheaper way, if one is known.
+        ``print`` shows it as text. If a run takes a minute of QPU time or more, it names a cheaper solver, if one is
+        known.
 
     Raises
     ------
@@ -177,7 +190,7 @@ def estimate(
     DeviceError
         The device cannot run the circuits: too many qubits, or no exact distributions.
     FitError
-        The device had not said what its circuits take when ``time_limit`` was over.
+        ``time_limit`` was over before the device had reported the resources of its circuits.
 
     Examples
     --------
@@ -191,33 +204,37 @@ def estimate(
     engine = make_solver(solver, options)
     with limited(time_limit, "the device was made"):
         target = _target(engine, device)
-    found = _figures(problem, engine, target, tol, random_state, time_limit, options)
-    if found.local or (found.qpu_seconds is not None and found.qpu_seconds < DEAR_S):
+    found = _estimate_run(problem, engine, target, tol, random_state, time_limit, options)
+    if found.local or (found.qpu_seconds is not None and found.qpu_seconds < MIN_EXPENSIVE_S):
         return found
-    another = getattr(engine, "cheaper", lambda: None)()
-    if another is None:
+    cheaper = getattr(engine, "cheaper", lambda: None)()
+    if cheaper is None:
         return found
-    name, its = another
+    name, its_options = cheaper
     try:
-        other = _figures(problem, make_solver(name, its), target, tol, random_state, time_limit, its)
+        other = _estimate_run(
+            problem, make_solver(name, its_options), target, tol, random_state, time_limit, its_options
+        )
     except DualflowError:
-        return found  # it does not take this problem, or the device not its circuits
-    here, there = (found.qpu_seconds, other.qpu_seconds)
-    if here is None or there is None:
-        here, there = found.shots, other.shots
-    return Estimate(**{**vars(found), "cheaper": other}) if there <= SHARE * here else found
+        return found  # the other solver cannot solve this problem, or the device cannot run its circuits
+    amount, other_amount = (found.qpu_seconds, other.qpu_seconds)
+    if amount is None or other_amount is None:
+        amount, other_amount = found.shots, other.shots
+    is_cheaper = other_amount <= MAX_CHEAPER_SHARE * amount
+    return Estimate(**{**vars(found), "cheaper": other}) if is_cheaper else found
 
 
 def _target(engine: Solver[Any, Any], device: str | Device | None) -> Device:
+    """Return the device that the solver would use, guarded; `ProblemError` if the solver runs no circuits."""
     if not engine.quantum or not hasattr(engine, "schedule"):
         raise ProblemError(f"solver={engine.name!r} runs no circuits, so that there is nothing to estimate")
     from ..quantum.devices import make_device
     from ..quantum.runs.guarded import guarded
 
-    return guarded(make_device(getattr(engine, "device") if device is None else device))  # noqa: B009 - it has one
+    return guarded(make_device(getattr(engine, "device") if device is None else device))  # noqa: B009 - quantum solvers
 
 
-def _figures(
+def _estimate_run(
     problem: DualProblem,
     engine: Solver[Any, Any],
     device: Device,
@@ -226,13 +243,14 @@ def _figures(
     time_limit: float | None,
     given: dict[str, Any],
 ) -> Estimate:
+    """Return the estimate of one solver's run on a device, without a look at cheaper solvers."""
     from ..quantum.devices import Price
 
     begun = time.monotonic()
     batches, fixed, basis = what_is_sent(problem, engine, tol, random_state, time_limit, device)
-    # A rehearsal that uses up the time is of use, too.
-    left = None if time_limit is None else max(begun + time_limit - time.monotonic(), ANSWER_S)
-    with limited(left, "the device said what its circuits take", time_limit):
+    # A rehearsal may have used the time up; its numbers are still useful, so the device gets some time.
+    left = None if time_limit is None else max(begun + time_limit - time.monotonic(), MIN_DEVICE_TIME_S)
+    with limited(left, "the device had reported the resources of its circuits", time_limit):
         for batch in batches:
             device.check(batch.circuit, batch.shots)
         price, jobs = Price(0.0, 0.0), 0
@@ -256,14 +274,14 @@ def _figures(
         local=not device.remote and not price.qpu_seconds and not price.cost,
         fixed=fixed,
         basis=basis,
-        options=_said(engine, given),
+        options=_shown_options(engine, given),
     )
 
 
-def _said(engine: Solver[Any, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Options that are not the defaults, or were given by name; what takes nothing aside."""
-    told = [f for f in fields(engine) if f.name not in ("device", "journal", "resend")]
-    values = {f.name: (getattr(engine, f.name), f.default) for f in told}
+def _shown_options(engine: Solver[Any, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were given or differ from the defaults, except those without influence on the numbers."""
+    relevant = [f for f in fields(engine) if f.name not in ("device", "journal", "resend")]
+    values = {f.name: (getattr(engine, f.name), f.default) for f in relevant}
     return {
         name: value
         for name, (value, default) in values.items()
@@ -279,14 +297,17 @@ def what_is_sent(
     time_limit: float | None = None,
     place: Device | None = None,
 ) -> tuple[Counter[Batch], bool, str]:
-    """The batches of a run, each with how often it is sent; whether that is certain; and in words why.
+    """Return a run's batches and how often each is sent, whether these numbers are exact, and their basis in words.
 
     Parameters
     ----------
-    problem, engine
-        A problem, and a solver that runs circuits.
-    tol, random_state, time_limit, place
-        Of a rehearsal, where one is needed; and the device in whose place it is.
+    problem : DualProblem
+    engine : Solver
+        A solver that runs circuits.
+    tol, random_state, time_limit
+        Those of a rehearsal, if one is needed.
+    place : Device, optional
+        The device that the rehearsal stands for.
     """
     from ..quantum.devices.rehearsal import RehearsalDevice
     from ..quantum.runs.batches import Batch
@@ -296,12 +317,12 @@ def what_is_sent(
     own = twin(problem.value())
     if (reason := rehearsed.mismatch(own)) is not None:
         raise SolverMismatch(reason)
-    with limited(time_limit, "the device said what it checks"):
+    with limited(time_limit, "the device had reported its checks"):
         schedule = rehearsed.schedule(rehearsed.open(own, Workspace(own)))
     if schedule is not None:
         return schedule.batches(rehearsed.default_max_steps), True, SCHEDULED
     fixed = rehearsed.counts_are_fixed
-    # Luck on the emulator is no evidence: where the count is certain, the rehearsal goes on to the end.
+    # With a fixed count the rehearsal runs to its end: an early convergence on the emulator proves nothing.
     found = solve(problem, rehearsed, tol=1e-300 if fixed else tol, random_state=random_state, time_limit=time_limit)
     if found.status.name == "DEVICE_FAILED":
         raise DeviceError(str(found.provenance.get("device_error", "the rehearsal failed")))

@@ -1,6 +1,6 @@
-"""How a solver's circuits grow with n: counted where they can be built, extrapolated and labelled beyond.
+"""Resources of a solver's circuits as a table over n: counted where circuits can be built, extrapolated beyond.
 
-A figure that grows as a power of n, through the sizes at which it was counted.
+`Growth` is the power law that extrapolates a quantity from the sizes at which it was counted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .estimate import span, what_is_sent
 if TYPE_CHECKING:
     from ..quantum.circuits.surface_code import Footprint
 
-__all__ = ["LARGE", "Growth", "ResourceRow", "ResourceTable", "resources"]
+__all__ = ["MODELLED_SIZES", "Growth", "ResourceRow", "ResourceTable", "resources"]
 
 
 @dataclass(frozen=True)
 class Growth:
-    """constant + factor·n^power."""
+    """The power law constant + factor·n^power."""
 
     constant: float
     factor: float
@@ -36,7 +36,7 @@ class Growth:
 
     @classmethod
     def through(cls, rows: Sequence[Any], name: str) -> Growth:
-        """Through the last three rows, where n grows by one factor; else a power alone, through two."""
+        """Fit the law to attribute ``name`` of the last three rows, if n grows by one factor; else a power to two."""
         n, f = [row.n for row in rows], [getattr(row, name) or 0.0 for row in rows]
         if f[-1] == f[-2]:
             return cls(f[-1], 0.0, 0.0)
@@ -48,6 +48,7 @@ class Growth:
         return cls(0.0, f[-1] / n[-1] ** power, power)
 
     def at(self, n: int) -> float:
+        """Return the value at n."""
         return self.constant + self.factor * float(n) ** self.power
 
     def __str__(self) -> str:
@@ -55,33 +56,37 @@ class Growth:
         return ("growing as n" + f"^{power}" * (power != "1")) if self.factor else "the same at every n"
 
 
-#: Sizes that are counted, unless others are asked for, and those of the model.
-SIZES, LARGE = (4, 8, 16, 32, 64, 128, 256), (1_000, 10_000, 100_000, 1_000_000)
-#: Shots a circuit of solvers that take them, unless some are given.
-SHOTS = 10_000
-#: Figures that the model carries on, each as a constant and a power of n.
-GROWING = ("cx", "depth", "rotations", "t_gates", "circuits")
-#: No circuit is built that is larger than the next after one of so many CX: Qiskit takes a second for 10 000.
-MOST_CX = 10_000
+#: Numbers of variables at which circuits are counted by default: doubled each time, as `Growth.through` needs.
+COUNTED_SIZES = (4, 8, 16, 32, 64, 128, 256)
+#: Numbers of variables to which the counts are extrapolated by default.
+MODELLED_SIZES = (1_000, 10_000, 100_000, 1_000_000)
+#: Shots per circuit of solvers that take shots, if none are given.
+DEFAULT_SHOTS = 10_000
+#: Fields of a row that are extrapolated as a constant plus a power of n.
+MODELLED_FIELDS = ("cx", "depth", "rotations", "t_gates", "circuits")
+#: After a circuit with more CX gates than this no larger size is built: Qiskit takes a second for 10 000.
+MAX_COUNTED_CX = 10_000
 
 
 @dataclass(frozen=True)
 class ResourceRow:
-    """What a run at one size takes.
+    """Resources of a run at one size.
 
     Attributes
     ----------
     n : int
+        Number of variables.
     counted : bool
-        On the circuit itself; else carried on from the largest that were: a model.
+        Whether the numbers were counted on a circuit; otherwise they are extrapolated from counted sizes.
     qubits, cx, depth, rotations, t_gates : float
-        Of the largest circuit, logical, every qubit next to every other; T gates that stand in it as they are.
+        Size of the largest logical circuit, in which any two qubits may interact; ``t_gates`` counts only T gates that
+        the circuit contains as such.
     t_count : int
-        With all rotations synthesised (`quantum.circuits.clifford_t`): a model at every size.
+        Number of T gates after all rotations are synthesised (`quantum.circuits.clifford_t`); a model at every size.
     circuits, shots : float or None
-        Of a whole run, all circuits together; None where they depend on what is measured, or shots are not taken.
+        Totals of a whole run; None if they depend on measurements, or if the solver takes no shots.
     machine : Footprint or None
-        A surface code that runs one shot (`quantum.circuits.surface_code`): a model at every size.
+        A surface code that runs one shot (`quantum.circuits.surface_code`); a model at every size.
     """
 
     n: int
@@ -98,20 +103,22 @@ class ResourceRow:
 
     @property
     def seconds(self) -> float | None:
-        """All shots one after another on the fault-tolerant machine: a model."""
+        """Seconds for all shots in sequence on the fault-tolerant machine, by the model."""
         return None if self.machine is None or self.shots is None else self.shots * self.machine.seconds_a_shot
 
 
 @dataclass(frozen=True)
 class ResourceTable:
-    """Rows over n, and the solver they are of.
+    """Resources of a solver's circuits over n, as returned by `resources`.
 
     Attributes
     ----------
     solver, kind : str
+        Names of the solver and of the kind of problem.
     rows : tuple of ResourceRow
+        One row for each size, ascending.
     growth : dict of Growth
-        Of the figures, where at least two sizes were counted.
+        Power laws of the fields that are extrapolated; empty if fewer than two sizes were counted.
 
     Examples
     --------
@@ -128,10 +135,11 @@ class ResourceTable:
 
     @property
     def counted(self) -> tuple[ResourceRow, ...]:
+        """The rows that were counted."""
         return tuple(row for row in self.rows if row.counted)
 
     def sentence(self) -> str:
-        """How it scales, from the rows that were counted."""
+        """Return a sentence on how the circuits scale, from the counted rows."""
         last = self.counted[-1]
         text = (
             f"{last.qubits:g} qubits, {_number(last.cx)} CX and depth {_number(last.depth)} a circuit at n = {last.n}"
@@ -143,6 +151,7 @@ class ResourceTable:
         return f"{text}; by the model, {_number(last.t_count)} T gates a shot."
 
     def header(self) -> tuple[str, ...]:
+        """Return the titles of the columns of `cells`."""
         return (
             "n",
             "how",
@@ -157,7 +166,7 @@ class ResourceTable:
         )
 
     def cells(self) -> list[tuple[str, ...]]:
-        """The rows as text."""
+        """Return the rows as text."""
         return [
             (
                 f"{row.n:,}",
@@ -169,7 +178,7 @@ class ResourceTable:
                 _number(row.circuits),
                 _number(row.shots),
                 "–" if row.machine is None else _number(row.machine.physical_qubits),
-                "–" if row.seconds is None else _long(row.seconds),
+                "–" if row.seconds is None else _duration(row.seconds),
             )
             for row in self.rows
         ]
@@ -185,26 +194,29 @@ def resources(
     problem: DualProblem,
     solver: str | Solver[Any, Any],
     *,
-    sizes: Sequence[int] = SIZES,
-    large: Sequence[int] = LARGE,
+    sizes: Sequence[int] = COUNTED_SIZES,
+    large: Sequence[int] = MODELLED_SIZES,
     **options: Any,
 ) -> ResourceTable:
-    """What a solver's circuits take, as a table over n.
+    """Return the resources of a solver's circuits as a table over n.
 
-    Sizes are counted on circuits that are built, of problems made of the given one's points (evenly chosen, again from
-    the first where there are not enough); also above `max_n`, which is a limit of running them, where the number of
-    circuits is known without a run. Beyond stands a model: CX, depth, rotations and circuits each as a constant and a
-    power of n through the three largest sizes counted, qubits as a multiple of log₂ n, shots a circuit held. T counts,
-    physical qubits and their time are models at every size.
+    Circuits are built and counted for ``sizes``, for problems with points of the given one (evenly chosen, repeated if
+    there are too few). If the number of circuits is known without a run, this includes sizes above the solver's
+    `max_n`, which only limits runs. For the ``large`` sizes a model extrapolates: CX, depth, rotations and circuits as
+    a constant plus a power of n through the three largest counted sizes, qubits as a multiple of log₂ n, with constant
+    shots per circuit. T counts, physical qubits and their time are models at every size.
 
     Parameters
     ----------
     problem : DualProblem
-        Its kind must be one the solver solves.
+        A problem of a kind that the solver solves.
     solver : str or Solver
-        One that runs circuits, with its options as further keywords; 10 000 shots a circuit unless some are given.
+        A solver that runs circuits, by name with its options as further keywords, or an instance. By default it takes
+        10 000 shots per circuit.
     sizes, large : sequences of int
-        To count, and to model.
+        Numbers of variables to count, and to extrapolate to.
+    **options
+        Options of a solver given by name.
 
     Returns
     -------
@@ -213,7 +225,7 @@ def resources(
     Raises
     ------
     ProblemError
-        The solver runs no circuits, or takes none of the sizes.
+        The solver runs no circuits, or can solve none of the sizes.
     SolverMismatch, SolverUnavailable, TypeError
         As from `solve`.
 
@@ -226,7 +238,7 @@ def resources(
     [(4, 2, 2), (8, 3, 6)]
     """
     if isinstance(solver, str) and "shots" not in options and "shots" in {f.name for f in fields(solver_class(solver))}:
-        options = options | {"shots": SHOTS}
+        options = options | {"shots": DEFAULT_SHOTS}
     engine = make_solver(solver, options)
     if not engine.quantum or not hasattr(engine, "schedule"):
         raise ProblemError(f"solver={engine.name!r} runs no circuits, so that there is nothing to count")
@@ -235,20 +247,20 @@ def resources(
             Number(at_least=1, whole=True).check(name, value)
     counted: list[ResourceRow] = []
     for n in sorted(sizes):
-        if (counted and counted[-1].cx > MOST_CX) or (row := _row(resized(problem, n), engine)) is None:
+        if (counted and counted[-1].cx > MAX_COUNTED_CX) or (row := _row(resized(problem, n), engine)) is None:
             break
         counted.append(row)
     if not counted:
         raise ProblemError(f"sizes: {engine.name!r} takes at most {engine.max_n} variables; give a size within that")
-    growth = {name: Growth.through(counted, name) for name in GROWING} if len(counted) > 1 else {}
-    model = [_carried(n, counted, growth) for n in sorted(large) if growth and n > counted[-1].n]
+    growth = {name: Growth.through(counted, name) for name in MODELLED_FIELDS} if len(counted) > 1 else {}
+    model = [_extrapolated(n, counted, growth) for n in sorted(large) if growth and n > counted[-1].n]
     return ResourceTable(engine.name, problem.kind.value, (*counted, *model), growth)
 
 
 def resized(problem: DualProblem, n: int) -> DualProblem:
-    """A problem of the same kind with n variables, evenly chosen from the given ones, in turns if there are fewer."""
+    """Return a problem of the same kind with n variables, chosen evenly from the given ones, or repeating them."""
     chosen = np.arange(n) % problem.n if n > problem.n else np.arange(n) * problem.n // n
-    # Upper bounds that share out eᵀα = d among the variables must still be able to.
+    # The upper bounds of a capped simplex must still allow eᵀα = d.
     stretch = problem.n / n if problem.kind is Kind.CAPPED_SIMPLEX else 1.0
     return replace(
         problem.value(),
@@ -263,7 +275,7 @@ def resized(problem: DualProblem, n: int) -> DualProblem:
 
 
 def _row(problem: DualProblem, engine: Any) -> ResourceRow | None:
-    """Counted; None above the largest size that the solver takes, if it must be run to know its circuits."""
+    """Return the counted row of a problem; None if only a run could count its circuits and the problem is too large."""
     from ..quantum.circuits.clifford_t import logical_counts
     from ..quantum.devices.rehearsal import RehearsalDevice
 
@@ -282,48 +294,48 @@ def _row(problem: DualProblem, engine: Any) -> ResourceRow | None:
         shots = sum(batch.circuits * (batch.shots or 0) * times for batch, times in sent.items()) or None
     found = logical_counts(rehearsed.circuit(context, None))
     counts = (found.qubits, found.cx, found.depth, found.rotations, found.t_gates)
-    return _completed(problem.n, True, *counts, circuits, shots)
+    return _with_models(problem.n, True, counts, circuits, shots)
 
 
-def _completed(
+def _with_models(
     n: int,
     counted: bool,
-    qubits: float,
-    cx: float,
-    depth: float,
-    rotations: float,
-    t_gates: float,
+    counts: tuple[float, float, float, float, float],
     circuits: float | None,
     shots: float | None,
 ) -> ResourceRow:
+    """Return a row from the counts (qubits, cx, depth, rotations, t_gates), with models of T gates and machine."""
     from ..quantum.circuits.clifford_t import t_count
     from ..quantum.circuits.surface_code import footprint
 
+    qubits, _, _, rotations, t_gates = counts
     count = t_count(rotations, t_gates)
     machine = footprint(math.ceil(qubits), count)
-    return ResourceRow(n, counted, qubits, cx, depth, rotations, t_gates, count, circuits, shots, machine)
+    return ResourceRow(n, counted, *counts, count, circuits, shots, machine)
 
 
-def _carried(n: int, counted: list[ResourceRow], growth: dict[str, Growth]) -> ResourceRow:
+def _extrapolated(n: int, counted: list[ResourceRow], growth: dict[str, Growth]) -> ResourceRow:
+    """Return the row of n variables by the power laws, with qubits growing as log₂ n."""
     first, last = counted[-2:]
-    each = (last.qubits - first.qubits) / math.log2(last.n / first.n)
+    qubits_per_doubling = (last.qubits - first.qubits) / math.log2(last.n / first.n)
     circuits, shots = last.circuits, last.shots
     if circuits is not None:
-        of_each = None if shots is None else shots / circuits
+        shots_per_circuit = None if shots is None else shots / circuits
         circuits = growth["circuits"].at(n)
-        shots = None if of_each is None else of_each * circuits
-    cx, depth, rotations, t_gates = (growth[name].at(n) for name in GROWING[:4])
-    qubits = last.qubits + each * math.log2(n / last.n)
-    return _completed(n, False, qubits, cx, depth, rotations, t_gates, circuits, shots)
+        shots = None if shots_per_circuit is None else shots_per_circuit * circuits
+    cx, depth, rotations, t_gates = (growth[name].at(n) for name in MODELLED_FIELDS[:4])
+    qubits = last.qubits + qubits_per_doubling * math.log2(n / last.n)
+    return _with_models(n, False, (qubits, cx, depth, rotations, t_gates), circuits, shots)
 
 
 def _number(value: float | None) -> str:
+    """Return a number as text, with an exponent if it is large; a dash for None."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if value < 100_000 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")
 
 
-def _long(seconds: float) -> str:
-    """A span that may be years."""
+def _duration(seconds: float) -> str:
+    """Return a time as text, in seconds up to years."""
     days = seconds / 86400
     return span(seconds) if days < 3 else f"{days:,.0f} days" if days < 1000 else f"{days / 365.25:,.0f} years"

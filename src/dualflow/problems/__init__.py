@@ -1,8 +1,8 @@
-"""The models, as dual problems: data and parameters in, `DualProblem` out; one file a family of models.
+"""The models as dual problems: functions of data and parameters that return a `DualProblem`, one file for each family.
 
-Sign conventions are those of `DualProblem`; C is scikit-learn's for each loss. A new model is a file here: a function
-that makes the problem, the `Reading` that says what its α means, and for streams the `Growing` that says what each
-point brings.
+Sign conventions are those of `DualProblem`; C is that of scikit-learn for each loss. A new model is a file here with a
+function that makes the problem, a `Reading` with the formulas for bias and decision function, and for streams a
+`Growing` with the variables of each point.
 """
 
 from ..core.reading import Reading
@@ -28,7 +28,7 @@ __all__ = [
     "svr",
 ]
 
-#: By name of the model, what makes a problem from a file what it was.
+#: The reading of each model, by name, to restore a problem from a file.
 READINGS: dict[str, Reading] = {
     reading.model: reading
     for reading in (

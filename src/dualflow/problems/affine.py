@@ -1,4 +1,4 @@
-"""Models without bounds: least squares, on labels or on values, and Fisher's linear discriminant."""
+"""Models whose variables have no bounds: least squares on labels or values, and Fisher's linear discriminant."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from .classification import FINITE_COST
 
 __all__ = ["DISCRIMINANT", "LEAST_SQUARES", "LEAST_SQUARES_REGRESSION", "discriminant", "least_squares"]
 
-LEAST_SQUARES, LEAST_SQUARES_REGRESSION = Reading("least_squares", signed=True), Reading("least_squares_regression")
+LEAST_SQUARES = Reading("least_squares", signed=True)
+LEAST_SQUARES_REGRESSION = Reading("least_squares_regression")
 
 
 class _Discriminant(Reading):
-    """Its variables are the weights of the features themselves: ⟨w, x⟩ + b."""
+    """Decision function ⟨w, x⟩ + b: the variables are the weights of the features themselves."""
 
     def decision_values(
         self, problem: Posed, weights: NDArray, bias: float, radius: float | None, Z: NDArray
@@ -38,11 +39,12 @@ def least_squares(
     sample_weight: ArrayLike | None = None,
     regression: bool = False,
 ) -> DualProblem:
-    """Least-squares SVM (Suykens, Vandewalle 1999): ½‖w‖² + ½C Σ weightᵢ (yᵢ − f(xᵢ))², whose dual has no bounds.
+    """Return the dual of a least-squares SVM (Suykens, Vandewalle 1999): ½‖w‖² + ½C Σ weightᵢ (yᵢ − f(xᵢ))².
 
-    α is free, the diagonal carries 1/(C·weight), and with an intercept eᵀα = 0. The optimum is the solution of one
-    linear system. On values, ``regression=True``, it is ridge regression with 1/C for the ridge: e = σ = 1 and p = y;
-    on labels e = σ = y and p = 1. Labels taken for values give the same function, of the coefficients yᵢαᵢ.
+    α has no bounds, the diagonal of Q has the ridge 1/(C·weight), and with an intercept eᵀα = 0. The optimum is the
+    solution of one linear system. On labels e = σ = y and p = 1. On values (``regression=True``) it is ridge regression
+    with ridge 1/C: e = σ = 1 and p = y. With labels as values the decision function is the same, with coefficients
+    yᵢαᵢ.
 
     Parameters
     ----------
@@ -53,9 +55,9 @@ def least_squares(
     C : float > 0
         1/C is the ridge of scikit-learn's ``Ridge`` and ``KernelRidge``.
     fit_intercept : bool or "penalised"
-        False drops the equality. "penalised" drops it and puts the bias inside the kernel, K + 1.
+        False removes the equality. "penalised" removes it and puts the bias inside the kernel, K + 1.
     sample_weight : array of shape (n,), optional
-        Multiplies C, point by point; above 0.
+        Factors of C for each point, > 0.
     regression : bool
         Whether y holds values, not labels.
 
@@ -77,14 +79,14 @@ def least_squares(
     """
     C, weight = FINITE_COST.check("C", C), check_weight(sample_weight, gram.n)
     if not (weight > 0).all():
-        raise ProblemError("sample_weight: 0 would make a ridge infinite; leave the points of weight 0 out")
+        raise ProblemError("sample_weight: a weight of 0 makes the ridge infinite; remove points with weight 0")
     if not isinstance(fit_intercept, (bool, np.bool_, str, int)) or fit_intercept not in (True, False, "penalised"):
         raise ProblemError(f"fit_intercept={fit_intercept!r} is not one of True, False, 'penalised'")
     with np.errstate(over="ignore"):
         ridge = 1.0 / (C * weight)
     if not np.isfinite(ridge).all():
-        raise ProblemError(f"C={C!r}: 1/C, times a weight's inverse, overflows; raise C")
-    sigma, p = _of_values(y, gram.n, C * float(weight.max())) if regression else _of_labels(y, gram.n)
+        raise ProblemError(f"C={C!r}: 1/(C·weight) overflows; raise C")
+    sigma, p = _values_terms(y, gram.n, C * float(weight.max())) if regression else _labels_terms(y, gram.n)
     penalised = fit_intercept == "penalised"
     return DualProblem(
         gram,
@@ -99,40 +101,40 @@ def least_squares(
     )
 
 
-def _of_labels(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
-    """σ and p."""
+def _labels_terms(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
+    """Return σ and p for labels, which are checked."""
     try:
         return check_signs(y, n), np.ones(n)
     except ProblemError as error:
         raise ProblemError(f"{error}; for values, regression=True") from None
 
 
-def _of_values(y: ArrayLike, n: int, C: float) -> tuple[NDArray, NDArray]:
-    """σ and p."""
+def _values_terms(y: ArrayLike, n: int, C: float) -> tuple[NDArray, NDArray]:
+    """Return σ and p for values, which are checked."""
     z = np.asarray(y, dtype=float)
     if z.shape != (n,) or not np.isfinite(z).all():
         raise ProblemError(f"y must be {n} finite numbers, found shape {z.shape}")
     largest = float(np.abs(z).max())
-    if largest > np.sqrt(np.finfo(float).max / (4.0 * n * max(1.0, C))):  # f adds up so many of their squares, times C
+    if largest > np.sqrt(np.finfo(float).max / (4.0 * n * max(1.0, C))):  # f is a sum of n of their squares, times C
         raise ProblemError(f"y is as large as {largest:.3g}, and C times its square overflows; scale it")
     return np.ones(n), z
 
 
 def discriminant(within: Gram, difference: ArrayLike, *, ridge: ArrayLike = 0.0) -> DualProblem:
-    """Fisher's linear discriminant where its weights are: min ½wᵀSw − Δᵀw, whose optimum is S⁻¹Δ.
+    """Return the problem of Fisher's linear discriminant: min ½wᵀSw − Δᵀw, with optimum S⁻¹Δ.
 
-    Least squares with the targets n/n₊ and −n/n₋ has that direction, without a ridge: the dual of `least_squares` would
-    need C = ∞, at which it interpolates. Here the variables are the features' weights, so that no C is needed.
+    Least squares with the targets n/n₊ and −n/n₋ has the same direction without a ridge, but its dual, `least_squares`,
+    would need C = ∞, at which it interpolates. Here the variables are the weights of the features, and there is no C.
 
     Parameters
     ----------
     within : Gram
-        Whose m points are the *features*, so that K is S, the covariance within classes: of a linear kernel, the
-        transpose of the points less the mean of their class, over √n.
+        Its m points are the *features*, and K is S, the covariance within classes: with a linear kernel, the transpose
+        of the points less the mean of their class, divided by √n.
     difference : array of shape (m,)
-        Δ = μ₊ − μ₋, what the classes' means differ by.
+        Δ = μ₊ − μ₋, the difference of the class means.
     ridge : float or array of shape (m,)
-        Added to the diagonal of S: what shrinkage adds.
+        Added to the diagonal of S, for shrinkage.
 
     Raises
     ------
@@ -150,7 +152,7 @@ def discriminant(within: Gram, difference: ArrayLike, *, ridge: ArrayLike = 0.0)
     """
     delta = np.asarray(difference, dtype=float)
     if delta.shape != (within.n,) or not np.isfinite(delta).all():
-        raise ProblemError(f"difference must be {within.n} finite numbers, one a feature, found shape {delta.shape}")
+        raise ProblemError(f"difference must be {within.n} finite numbers, one per feature, found shape {delta.shape}")
     return DualProblem(
         within,
         p=delta,

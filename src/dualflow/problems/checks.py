@@ -1,4 +1,4 @@
-"""What several models ask of their data."""
+"""Checks of labels, weights and ν that several models share."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ..exceptions import ProblemError
 
 __all__ = ["SHARE", "check_signs", "check_weight"]
 
-#: What ν may be.
+#: Allowed values of ν.
 SHARE = Number(above=0, at_most=1)
 
 
 def check_signs(y: ArrayLike, n: int) -> NDArray:
+    """Return n labels ±1 as float64, shape (n,), or raise a `ProblemError`."""
     signs = np.asarray(y)
     if signs.shape != (n,):
         raise ProblemError(f"y has shape {signs.shape}, the Gram has {n} points")
@@ -24,6 +25,7 @@ def check_signs(y: ArrayLike, n: int) -> NDArray:
 
 
 def check_weight(weight: ArrayLike | None, n: int) -> NDArray:
+    """Return n weights ≥ 0 as float64, shape (n,), 1 by default, or raise a `ProblemError`."""
     if weight is None:
         return np.ones(n)
     w = np.asarray(weight, dtype=float)

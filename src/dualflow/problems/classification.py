@@ -1,4 +1,4 @@
-"""Two classes: the hinge and the squared hinge."""
+"""Two-class models: hinge, squared hinge and ν-SVC."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ __all__ = [
     "svc",
 ]
 
-#: What C may be; ∞ is the hard margin.
-COST, FINITE_COST = Number(above=0, infinite=True), Number(above=0)
+#: Allowed values of C; ∞ is the hard margin.
+COST = Number(above=0, infinite=True)
+#: Allowed values of C in models without a hard margin.
+FINITE_COST = Number(above=0)
 
-#: Relative gap up to which margins are short of 1 by so little that stretching the model is no other model.
-WITHIN = 1e-6
+#: Relative gap up to which a squared-hinge model may be scaled so that each margin is at least 1: the change is small.
+MAX_GAP_SCALED = 1e-6
 
 HINGE = Reading("hinge", signed=True)
 
 
 class _SquaredHinge(Reading):
-    """L2-SVM on the simplex: the usual dual variables are μ/(μᵀHμ), and the bias sits in the kernel (Bauckhage 2)."""
+    """L2-SVM on the simplex: the usual dual variables are μ/(μᵀHμ), and the bias is inside the kernel (Bauckhage 2)."""
 
     def demands_separation(self, problem: Posed) -> bool:
         return problem.kind.may_be_unbounded or not problem.ridge.any()
@@ -62,12 +64,12 @@ class _SquaredHinge(Reading):
 
 
 def _size(problem: Posed, quadratic: float, multiplier: float | None) -> float:
-    """What μ is divided by: μᵀHμ, or the multiplier, which is the least of the (Hμ)ᵢ.
+    """Return the divisor of μ: μᵀHμ, or the multiplier, which is the least (Hμ)ᵢ.
 
-    At the optimum they are one number. By the first a margin is short of 1 by up to the relative gap, which costs C
-    times its square; where that is more than the gap itself, for a large C, the second takes every margin past 1.
+    At the optimum they are equal. With the first, a margin may be below 1 by the relative gap, which costs C times its
+    square. If C is so large that this exceeds the gap, the second is used, with which each margin is at least 1.
     """
-    if multiplier is None or not 0 <= quadratic - multiplier <= WITHIN * quadratic:
+    if multiplier is None or not 0 <= quadratic - multiplier <= MAX_GAP_SCALED * quadratic:
         return quadratic
     return multiplier if 0 < 2.0 * float(problem.ridge.min()) <= quadratic - multiplier else quadratic
 
@@ -76,10 +78,10 @@ SQUARED_HINGE = _SquaredHinge("squared_hinge", signed=True)
 
 
 class _NuHinge(Reading):
-    """ν-SVC: weights and bias in units of the margin ρ, so that margins are at 1 as those of a C-SVC are (LIBSVM's)."""
+    """ν-SVC: weights and bias in units of the margin ρ, so that margins are 1, as in a C-SVC and in LIBSVM."""
 
     def unit(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
-        margin = float(problem.p[0])  # p = ρ of a problem at its level, p = 0 of one that is at none
+        margin = float(problem.p[0])  # p = ρ for a problem `at_level`, else p = 0
         return margin if margin > 0 else 1.0
 
     def bias(
@@ -107,7 +109,7 @@ def svc(
     fit_intercept: bool | str = True,
     sample_weight: ArrayLike | None = None,
 ) -> DualProblem:
-    """Two-class support vector machine.
+    """Return the dual of a two-class support vector machine.
 
     Parameters
     ----------
@@ -115,16 +117,16 @@ def svc(
         n points.
     y : array of shape (n,) with entries −1 and +1
     C : float > 0
-        scikit-learn's C; ``np.inf`` is the hard margin (Howell eq. 6, with its misprint Σaᵢtᵢ = 1 mended to 0).
+        scikit-learn's C; ``np.inf`` is the hard margin (Howell eq. 6, with its misprint Σaᵢtᵢ = 1 corrected to 0).
     loss : {"hinge", "squared_hinge"}
-        "hinge": Howell 13, CP 1, Mierswa 31-33. "squared_hinge": Bauckhage 1-2, on the simplex with the bias
-        inside the kernel (K + 1); his C is twice this one, so the diagonal carries 1/(2C).
+        "hinge": Howell 13, CP 1, Mierswa 31-33. "squared_hinge": Bauckhage 1-2, on the simplex with the bias inside the
+        kernel (K + 1); the paper's C is twice this one, so the ridge is 1/(2C).
     fit_intercept : bool or "penalised"
-        False drops the equality yᵀα = 0 (Mierswa 4.1) and, for the squared hinge, the + 1. "penalised" drops the
+        False removes the equality yᵀα = 0 (Mierswa 4.1) and, for the squared hinge, the + 1. "penalised" removes the
         equality and puts the bias inside the kernel, K + 1: a box dual without the loss of accuracy of b = 0. The
-        squared hinge's is always of this kind.
+        squared hinge always has its bias inside the kernel.
     sample_weight : array of shape (n,), optional
-        Multiplies C, point by point; 0 removes a point.
+        Factors of C for each point; 0 removes a point.
 
     Raises
     ------
@@ -172,15 +174,15 @@ def svc(
 
 
 def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLike | None = None) -> DualProblem:
-    """Two-class ν-SVM (Schölkopf, Smola, Williamson, Bartlett 2000): ν in the place of C.
+    """Return the dual of a two-class ν-SVM (Schölkopf, Smola, Williamson, Bartlett 2000), with ν instead of C.
 
-    The primal is min ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ, yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ξ ≥ 0, ω the weights, in
-    LIBSVM's scale: theirs times n. Its dual has two equalities, yᵀα = 0 and 1ᵀα = νΣω within 0 ≤ α ≤ ω, p = 0
-    (1ᵀα ≥ νΣω may be an equality: Chang and Lin 2001): the multipliers of each class sum to ½νΣω.
+    The primal is min ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ, yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, ξ ≥ 0, with weights ω, in the scale of LIBSVM:
+    the paper's objective times n. The dual has two equalities, yᵀα = 0 and 1ᵀα = νΣω, bounds 0 ≤ α ≤ ω and p = 0
+    (1ᵀα ≥ νΣω may be an equality: Chang and Lin 2001), so the α of each class sum to ½νΣω.
 
     For given w the best b, ρ and ξ are exact (`core.bounds.level_of`): with ρ = ½(ν₊ + ν₋) and b = ½(ν₋ − ν₊) the
-    objective falls into ½‖w‖² and, of each class, Σωᵢ max(0, ν± − yᵢ⟨w, φ(xᵢ)⟩) − ½νΣω·ν±, which is convex and
-    piecewise linear in ν±, and least where the weights of the points below it pass ½νΣω.
+    objective is the sum of ½‖w‖² and, for each class, Σωᵢ max(0, ν± − yᵢ⟨w, φ(xᵢ)⟩) − ½νΣω·ν±. This is convex and
+    piecewise linear in ν±, with its minimum where the weights of the points below ν± reach ½νΣω.
 
     Parameters
     ----------
@@ -188,7 +190,7 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
         n points.
     y : array of shape (n,) with entries −1 and +1
     nu : float in (0, 1]
-        At most this share of the points (of their weight) is on the wrong side of its margin, and at least this share
+        At most this share of the points (of their weight) is on the wrong side of the margin, and at least this share
         are support vectors.
     sample_weight : array of shape (n,), optional
         ω, all 1 by default; 0 removes a point.
@@ -227,24 +229,27 @@ def nu_svc(gram: Gram, y: ArrayLike, nu: float = 0.5, *, sample_weight: ArrayLik
 
 
 def check_share(nu: float, one: float, other: float) -> float:
-    """A ν of two classes whose points weigh so much each; `ProblemError` where the lighter one cannot hold its half."""
+    """Return a valid ν for two classes with these total weights, or raise a `ProblemError` if it is too large."""
     nu, most = SHARE.check("nu", nu), 2.0 * min(one, other) / (one + other)
     if nu > most * (1.0 + 1e-12):
         shown = float(f"{most:.6g}")
-        shown -= 0.0 if shown <= most else 10.0 ** (np.floor(np.log10(most)) - 5)  # a ν that can be taken
+        shown -= 0.0 if shown <= most else 10.0 ** (np.floor(np.log10(most)) - 5)  # rounded down, to be feasible
         raise ProblemError(
-            f"nu={nu!r}: specified nu is infeasible. Half of it must fit into the lighter of two classes, which has "
-            f"{0.5 * most:.6g} of their weight: nu can be {shown:.6g} at most (class_weight='balanced' makes it 1)"
+            f"nu={nu!r}: specified nu is infeasible. It can be at most twice the lighter class's share of the weight, "
+            f"{0.5 * most:.6g}, so nu can be {shown:.6g} at most (class_weight='balanced' makes it 1)"
         )
     return float(nu)
 
 
 def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str = True) -> DualProblem:
-    """The dual of `svc` for the hinge, of points with a bound each; a stream's first ones may be of one class."""
+    """Return the dual of `svc` with the hinge, given an upper bound for each point.
+
+    Both classes need not be present: the first points of a stream may be of one class.
+    """
     penalised = fit_intercept == "penalised"
     if fit_intercept and not penalised and np.shape(upper) == y.shape == (gram.n,) and y.dtype == float:
         bounds = np.asarray(upper, dtype=float)
-        if float(bounds.min()) > 0.0 and float(bounds.max()) < np.inf:  # as nearly always: nothing is left to check
+        if float(bounds.min()) > 0.0 and float(bounds.max()) < np.inf:  # the usual case, which needs no other checks
             sigma = immutable(y)
             return DualProblem.of_parts(
                 gram,
@@ -270,7 +275,7 @@ def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str
 
 @dataclass(frozen=True)
 class GrowingHinge(Growing):
-    """`hinge` with one C for points that come and go; targets are ±1.
+    """`hinge` with one C for points that are added and removed; targets are ±1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One class: the smallest ball, and the plane farthest from the origin."""
+"""One-class models: the smallest ball (SVDD), and the plane farthest from the origin (one-class ν-SVM)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .growing import Growing, Variables
 
 __all__ = ["BALL", "ONE_CLASS", "SHARE_OR_NONE", "GrowingBall", "one_class", "svdd"]
 
-#: What ν may be where None is the hard ball.
+#: Allowed values of ν; None is the hard ball.
 SHARE_OR_NONE = replace(SHARE, none=True)
 
 ONE_CLASS = Reading("one_class")
 
 
 class _Ball(Reading):
-    """R² − ‖φ(x) − Σ αᵢφ(xᵢ)‖² (Howell 23), with R² = αᵀKα − ν and Q = 2K."""
+    """Decision function R² − ‖φ(x) − Σ αᵢφ(xᵢ)‖² (Howell 23), with R² = αᵀKα − ν and Q = 2K."""
 
     needs_self_kernel: ClassVar[bool] = True
 
@@ -41,7 +41,7 @@ class _Ball(Reading):
         return 0.0, (0.0, 0.0)
 
     def radius(self, problem: Posed, quadratic: float, nu: float | None) -> float | None:
-        # Round-off below zero (a single point) is zero.
+        # A negative value is round-off, for example of a single point.
         return None if nu is None else float(np.sqrt(max(0.0, quadratic / problem.scale - nu)))
 
     def decision_values(
@@ -63,7 +63,7 @@ def svdd(
     points: int | None = None,
     ridge: ArrayLike = 0.0,
 ) -> DualProblem:
-    """Support vector data description: the smallest ball around the data in feature space (Howell 23).
+    """Return the dual of support vector data description: the smallest ball around the data (Howell 23).
 
     Parameters
     ----------
@@ -71,11 +71,11 @@ def svdd(
     nu : float in (0, 1], optional
         At most a fraction ν of the points lies outside: αᵢ ≤ 1/(νn). None is the hard ball around all points.
     sample_weight : array of shape (n,), optional
-        Multiplies each point's bound; normalised to mean 1. Without ν a weight of 0 removes a point.
+        Factors of the upper bounds, normalised to mean 1. Without ν a weight of 0 removes a point.
     points : int, optional
-        What ν is a fraction of, if the points of the Gram are not all there were.
+        Number of points that ν is a fraction of, if it is not that of the Gram.
     ridge : float or array of shape (n,)
-        Squared length of each point in a dimension of its own, in which no other point has any.
+        Squared length of each point in an extra dimension that it shares with no other point.
 
     Examples
     --------
@@ -100,9 +100,10 @@ def svdd(
 
 
 def one_class(gram: Gram, nu: float = 0.5, *, sample_weight: ArrayLike | None = None) -> DualProblem:
-    """One-class ν-SVM: separate the data from the origin; decision Σαᵢk(x,xᵢ) − ρ with ρ = the multiplier ν.
+    """Return the dual of a one-class ν-SVM, which separates the data from the origin.
 
-    α is scikit-learn's OneClassSVM's divided by νn, and so are ρ and the decision values.
+    The decision function is Σαᵢk(x,xᵢ) − ρ, where ρ is the multiplier ν. α, ρ and the decision values are those of
+    scikit-learn's OneClassSVM divided by νn.
 
     Examples
     --------
@@ -126,7 +127,7 @@ def one_class(gram: Gram, nu: float = 0.5, *, sample_weight: ArrayLike | None = 
 
 
 def _bounds(n: int, nu: float | None, weight: ArrayLike | None, points: int | None = None) -> NDArray:
-    """Upper bounds 1/(νn), or ∞ where ν is None, of n points of these weights."""
+    """Return the upper bounds 1/(νn), times the weights, or ∞ if ν is None, shape (n,)."""
     w = np.ones(n) if weight is None else check_weight(weight, n)
     if nu is None:
         return np.where(w > 0, np.inf, 0.0)
@@ -135,7 +136,7 @@ def _bounds(n: int, nu: float | None, weight: ArrayLike | None, points: int | No
 
 @dataclass(frozen=True)
 class GrowingBall(Growing):
-    """`svdd` of points that come and go, in α' = νnα: bounds stay at 1, and their sum grows. Targets are all 1.
+    """`svdd` of points that are added and removed, in α' = νnα: bounds stay 1, and the sum grows. Targets are all 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Models whose points come and go: what each point brings, in units that stay as their number changes."""
+"""Models whose points are added and removed: the variables of a point, in units that do not depend on their number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Growing", "Variables"]
 
 
 class Variables(NamedTuple):
-    """What points bring, all variables of a point one after another: shape (n · per,). The equality's e is sigma."""
+    """Variables of points, those of one point after another: arrays of shape (n · per,). e of the equality is sigma."""
 
     p: NDArray
     sigma: NDArray
@@ -22,16 +22,17 @@ class Variables(NamedTuple):
 
 
 class Growing:
-    """How points make a problem that gains and loses them: a dataclass of parameters beside each model.
+    """Base class of models for streams: a dataclass of a model's parameters, which gives the variables of each point.
 
     Attributes
     ----------
     per : int
-        Variables a point.
+        Variables per point.
     scale : float
         s of Q.
     counted : bool
-        Whether the equality's d counts the points; α and p are then in units of 1/d, so that bounds stay as they are.
+        Whether d of the equality grows with the number of points; α and p are then in units of 1/d, so that bounds do
+        not change.
 
     Examples
     --------
@@ -48,13 +49,13 @@ class Growing:
         check_fields(self)
 
     def total(self, n: int) -> float:
-        """The equality's d, of n points."""
+        """Return d of the equality for n points."""
         return 0.0
 
     def variables(self, targets: NDArray, diag: NDArray) -> Variables:
-        """Those of points with these targets and k(x, x)."""
+        """Return the variables of points with these targets and k(x, x)."""
         raise NotImplementedError
 
     def problem(self, gram: Gram, targets: NDArray) -> DualProblem:
-        """The batch problem of points; its variables are the first ones of all points, then the second ones."""
+        """Return the batch problem of points, with the first variables of all points before their second ones."""
         raise NotImplementedError

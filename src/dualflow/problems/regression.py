@@ -1,4 +1,4 @@
-"""Regression: the ε-insensitive tube."""
+"""Regression models with an ε-insensitive tube: ε-SVR and ν-SVR."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from .growing import Growing, Variables
 
 __all__ = ["NU_REGRESSION", "REGRESSION", "TUBE", "GrowingTube", "nu_svr", "svr"]
 
-#: What ε may be.
+#: Allowed values of ε.
 TUBE = Number(at_least=0)
 
-REGRESSION, NU_REGRESSION = Reading("svr"), Reading("nu_svr")
+REGRESSION = Reading("svr")
+NU_REGRESSION = Reading("nu_svr")
 
 
 def svr(
@@ -33,13 +34,13 @@ def svr(
     epsilon: float = 0.1,
     sample_weight: ArrayLike | None = None,
 ) -> DualProblem:
-    """ε-insensitive regression: every point twice, σ = (1, −1), p = (z − ε, −z − ε).
+    """Return the dual of ε-insensitive regression: two variables per point, σ = (1, −1), p = (z − ε, −z − ε).
 
     Examples
     --------
     >>> from dualflow import Gram, problems, solve
     >>> problem = problems.svr(Gram([[0.0], [1.0], [2.0]], "linear"), [0.0, 2.0, 4.0], C=10.0, epsilon=0.5)
-    >>> problem.n  # two variables a point
+    >>> problem.n  # two variables per point
     6
     >>> solution = solve(problem)
     >>> round(solution.bias, 6)  # the flattest line within 0.5 of all: 0.5 + 1.5x
@@ -48,21 +49,21 @@ def svr(
     C, epsilon = FINITE_COST.check("C", C), TUBE.check("epsilon", epsilon)
     z = _values(z, gram.n, C, epsilon)
     upper = np.tile(C * check_weight(sample_weight, gram.n), 2)
-    return _twice(gram, np.concatenate([z - epsilon, -z - epsilon]), upper, REGRESSION, None)
+    return _two_sided(gram, np.concatenate([z - epsilon, -z - epsilon]), upper, REGRESSION, None)
 
 
 def nu_svr(
     gram: Gram, z: ArrayLike, C: float = 1.0, *, nu: float = 0.5, sample_weight: ArrayLike | None = None
 ) -> DualProblem:
-    """ν-regression (Schölkopf, Smola, Williamson, Bartlett 2000): the width of the tube is found, not given.
+    """Return the dual of ν-regression (Schölkopf, Smola, Williamson, Bartlett 2000), which finds the width of the tube.
 
-    The primal is min ½‖w‖² + C(νεΣωᵢ + Σωᵢ(ξᵢ + ξᵢ*)), |zᵢ − f(xᵢ)| ≤ ε plus its slack, with LIBSVM's C (theirs / n).
-    The dual is that of `svr` with ε = 0 and a second equality, Σ(α + α*) = CνΣω, whose multiplier is −ε. (Chang and Lin
-    2002 show that it may be an equality; as ν ≤ 1 no ε below 0 is better.)
+    The primal is min ½‖w‖² + C(νεΣωᵢ + Σωᵢ(ξᵢ + ξᵢ*)), |zᵢ − f(xᵢ)| ≤ ε plus its slack, with LIBSVM's C (the paper's C
+    divided by n). The dual is that of `svr` with ε = 0 and a second equality, Σ(α + α*) = CνΣω, with multiplier −ε.
+    (Chang and Lin 2002 show that it may be an equality; as ν ≤ 1, no ε below 0 is better.)
 
-    For given w the best b, ε and slacks are exact (`core.bounds.level_of`): with r = z − ⟨w, φ(x)⟩ the objective falls
-    into ½‖w‖² and Σωᵢ max(0, rᵢ − s) + ½νΣω·s, s = b + ε, and the same of −r with ε − b: both are convex and
-    piecewise linear, and least where the weights of the points above pass ½νΣω.
+    For given w the best b, ε and slacks are exact (`core.bounds.level_of`): with r = z − ⟨w, φ(x)⟩ the objective is the
+    sum of ½‖w‖², of Σωᵢ max(0, rᵢ − s) + ½νΣω·s with s = b + ε, and of the same for −r with ε − b. The last two are
+    convex and piecewise linear, with their minimum where the weights of the points above reach ½νΣω.
 
     Parameters
     ----------
@@ -93,22 +94,22 @@ def nu_svr(
     C, nu = FINITE_COST.check("C", C), SHARE.check("nu", nu)
     z, weight = _values(z, gram.n, C), check_weight(sample_weight, gram.n)
     upper, total = np.tile(C * weight, 2), C * nu * float(weight.sum())
-    return _twice(gram, np.concatenate([z, -z]), upper, NU_REGRESSION, total)
+    return _two_sided(gram, np.concatenate([z, -z]), upper, NU_REGRESSION, total)
 
 
 def _values(z: ArrayLike, n: int, C: float, epsilon: float = 0.0) -> NDArray:
-    """Values to be regressed on, if they are such."""
+    """Return the target values as float64, shape (n,), or raise a `ProblemError`."""
     z = np.asarray(z, dtype=float)
     if z.shape != (n,) or not np.isfinite(z).all():
         raise ProblemError(f"z must be {n} finite numbers, found shape {z.shape}")
     largest = float(np.abs(z).max()) + epsilon
-    if 4.0 * n * max(1.0, C) > np.finfo(float).max / max(1.0, largest):  # f adds up so many of them, times C
+    if 4.0 * n * max(1.0, C) > np.finfo(float).max / max(1.0, largest):  # f is a sum of n of them, times C
         raise ProblemError(f"z is as large as {largest:.3g}, and C times the sum of it overflows; scale it")
     return z
 
 
-def _twice(gram: Gram, p: NDArray, upper: NDArray, reading: Reading, total: float | None) -> DualProblem:
-    """Every point twice: above the tube, and below."""
+def _two_sided(gram: Gram, p: NDArray, upper: NDArray, reading: Reading, total: float | None) -> DualProblem:
+    """Return the problem with two variables per point, for the upper and the lower side of the tube."""
     signs = np.concatenate([np.ones(gram.n), -np.ones(gram.n)])
     return DualProblem(
         gram,
@@ -125,7 +126,7 @@ def _twice(gram: Gram, p: NDArray, upper: NDArray, reading: Reading, total: floa
 
 @dataclass(frozen=True)
 class GrowingTube(Growing):
-    """`svr` of points that come and go; targets are the numbers to be regressed on.
+    """`svr` of points that are added and removed; targets are the values to fit.
 
     Examples
     --------

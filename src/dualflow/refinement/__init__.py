@@ -1,1 +1,1 @@
-"""From a rough answer to an exact one: an active-set method, and the linear systems that it solves."""
+"""Refinement of an approximate solution to an exact one: an active-set method and its linear systems."""

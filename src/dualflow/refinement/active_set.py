@@ -1,10 +1,12 @@
 """The refinement: a primal active-set method.
 
-Minimise over the free variables exactly (one Cholesky factor, kept while variables come and go: `FreeSystem`), stop
-at the bounds met on the way, then look at every bounded variable and free those whose multiplier has the wrong sign.
-f never rises.
+`ActiveSet` minimises exactly over the free variables, with one Cholesky factor that is updated while variables are held
+or freed (`FreeSystem`), and stops at the bounds that it meets. It then checks the multipliers of all bounded variables
+and frees those with the wrong sign. f never rises.
 
-One Newton step of the refinement: where it leads, and how far to follow it.
+The functions before it compute a Newton step over the free variables (`newton_step`) and follow it: to the first bound
+(`advance`), from bound to bound (`pass_bounds`), or with all variables held that it would take beyond their bounds
+(`hold_beyond`).
 """
 
 from __future__ import annotations
@@ -17,22 +19,24 @@ from numpy.typing import NDArray
 from ..core.bounds import inseparability_witness
 from ..core.certificate import Certifier
 from ..core.problem import project_onto
-from .linear_systems import ConjugateSystem, FreeSystem, suits
+from .linear_systems import ConjugateSystem, FreeSystem, suits_conjugate_gradients
 
 __all__ = ["ActiveSet", "advance", "hold_beyond", "newton_step", "pass_bounds"]
 
 
 _EPS = float(np.finfo(float).eps)
-#: What eᵀs may miss, as a part of Σ|sᵢ|, in a step that is believed of a factor that carries changes.
-_MISSED = 1e-10
-#: What f may seem to rise by, as a part of the terms of its change, and of what rounding α alone makes of them.
-_RISE, _ROUNDED = 64 * _EPS, 4 * _EPS
+#: Error of eᵀs up to which a step from an updated factor is accepted, as a part of Σ|sᵢ|.
+_MAX_EQUALITY_ERROR = 1e-10
+#: Rounding error of a change of f, as a part of the sizes of its terms: f counts as falling if it rises by less.
+_CHANGE_ERROR = 64 * _EPS
+#: Rounding error of a change of f from the rounding of α, as a part of Σ|hᵢ − νeᵢ||αᵢ|.
+_ALPHA_ERROR = 4 * _EPS
 
 
 def newton_step(system: FreeSystem | ConjugateSystem, h: NDArray, missing: float) -> NDArray | None:
-    """Minimiser of ½ sᵀQs + hᵀs over the members' steps s, subject to eᵀs = ``missing``; held members stay.
+    """Return the minimiser of ½ sᵀQs + hᵀs over the steps s of live members, subject to eᵀs = ``missing``.
 
-    None where the system has lost the digits to say.
+    Held members have step 0. Return None if the solve was too inaccurate.
 
     Parameters
     ----------
@@ -40,7 +44,7 @@ def newton_step(system: FreeSystem | ConjugateSystem, h: NDArray, missing: float
     h : array of shape (members,)
         Qα − p.
     missing : float
-        What α lacks of eᵀα = d; not looked at without an equality.
+        d − eᵀα; ignored without an equality.
     """
     problem, members = system.problem, system.members
     if isinstance(system, ConjugateSystem):
@@ -49,11 +53,11 @@ def newton_step(system: FreeSystem | ConjugateSystem, h: NDArray, missing: float
     if problem.e is None:
         step = -system.solve(h[:, None])[:, 0]
         return step if np.isfinite(step).all() else None
-    # A multiple of e moves the multiplier, not the step: without it the right side falls with the residual, and
-    # with it the error of an inexact factor.
+    # A multiple of e in h changes the multiplier, not the step. Without it the right side is as small as the residual,
+    # and so is the error that an inexact factor makes.
     e = problem.e[members]
     solved = system.solve(np.column_stack([_centred(system, h), e]))
-    curvature = float(e @ solved[:, 1])  # eᵀQ⁻¹e > 0 of a matrix that is positive definite
+    curvature = float(e @ solved[:, 1])  # eᵀQ⁻¹e, which is > 0 for a positive definite matrix
     if not (np.isfinite(solved).all() and curvature > 0):
         return None
     nu = (missing + float(e @ solved[:, 0])) / curvature
@@ -61,11 +65,11 @@ def newton_step(system: FreeSystem | ConjugateSystem, h: NDArray, missing: float
     if not np.isfinite(step).all():
         return None
     error = abs(float(e @ step) - missing)
-    return None if system.changes and error > _MISSED * float(np.abs(step).sum()) else step
+    return None if system.changes and error > _MAX_EQUALITY_ERROR * float(np.abs(step).sum()) else step
 
 
 def _centred(system: FreeSystem | ConjugateSystem, h: NDArray) -> NDArray:
-    """h − νe with the mean multiplier ν of the live members."""
+    """Return h − νe, where ν is the mean multiplier of the live members."""
     if system.problem.e is None:
         return h
     e = system.problem.e[system.members]
@@ -75,11 +79,21 @@ def _centred(system: FreeSystem | ConjugateSystem, h: NDArray) -> NDArray:
 def advance(
     system: FreeSystem | ConjugateSystem, here: NDArray, h: NDArray, step: NDArray
 ) -> tuple[NDArray, NDArray, NDArray] | None:
-    """Walk along the step to the first bound, or clip several at once where that lowers f more.
+    """Follow the step to the first bound, or clip it at several bounds if that lowers f more.
 
-    Returns where that leads, Q times the move, and who is at a bound now, all over the members; None if f would rise.
-    Clipping several bounds a step is fast on well-conditioned sets and diverges on ill-conditioned ones, so it is taken
-    only when f itself says it is the better of the two.
+    Clipping at several bounds is fast in well-conditioned problems and diverges in ill-conditioned ones, so it is used
+    only if f is lower than at the first bound.
+
+    Returns
+    -------
+    target : array of shape (members,)
+        The new α of the members.
+    product : array of shape (members,)
+        Q times the move.
+    blocked : bool array of shape (members,)
+        The live members that are at a bound now.
+
+    Return None instead if f would rise.
     """
     problem, live = system.problem, system.live
     low, high = problem.lower[system.members], problem.upper[system.members]
@@ -93,16 +107,16 @@ def advance(
         first = reach <= t
         one[first] = np.where(step[first] > 0, high[first], low[first])
         ends = [_clipped(system, here, step, low, high), (one, first & live)]
-    # What of eᵀα was missing is made up for at the price of the multiplier, which is no rise.
+    # The part of the move that restores eᵀα = d changes f by ν per unit, which does not count as a rise.
     slope = _centred(system, h)
-    rounded = _ROUNDED * float(np.abs(slope) @ np.abs(here))
+    rounded = _ALPHA_ERROR * float(np.abs(slope) @ np.abs(here))
     best: tuple[float, NDArray, NDArray, NDArray] | None = None
     for target, blocked in ends:
         move = target - here
         product = system.product(move)
         change = slope * move + 0.5 * move * product
         value = float(change.sum())
-        if value <= _RISE * float(np.abs(change).sum()) + rounded and (best is None or value <= best[0]):
+        if value <= _CHANGE_ERROR * float(np.abs(change).sum()) + rounded and (best is None or value <= best[0]):
             best = value, target, product, blocked
     return None if best is None else best[1:]
 
@@ -110,12 +124,14 @@ def advance(
 def pass_bounds(
     system: FreeSystem, here: NDArray, h: NDArray, step: NDArray
 ) -> tuple[NDArray, NDArray, NDArray] | None:
-    """Walk along the step from one first bound to the next, and hold who meets it: what steps of `advance` that meet
-    one bound each come to, but for a solve with one right side in the place of three, and one product at the end.
+    """Follow the step from bound to bound, and hold each variable that meets one.
 
-    What is left of a Newton step after a part of it is the next one, up to its value at who is held now: that is taken
-    to 0 along the response to a force there. It ends where the step does, or where a new factor is cheaper. Returns as
-    `advance`; where it returns None those it held are live again.
+    The result is that of repeated calls of `advance` that meet one bound each, but each bound costs a solve with one
+    right side instead of three, and there is one product at the end. After a part of a Newton step, the rest of it is
+    the next Newton step, except at the variable that is held now: its step is reduced to 0 along the response to a unit
+    force there. The walk ends with the step, or when a new factor is cheaper.
+
+    Returns as `advance`; if None, the members that it held are live again.
     """
     problem, before, slope = system.problem, system.live.copy(), _centred(system, h)
     low, high = problem.lower[system.members], problem.upper[system.members]
@@ -132,7 +148,7 @@ def pass_bounds(
             break
         target = np.where(system.live, np.minimum(np.maximum(target + t * step, low), high), target)
         target[k] = high[k] if step[k] > 0 else low[k]
-        if k >= system.base or not system.bears(1):
+        if k >= system.base or not system.can_update(1):
             system.live[k] = False
             break
         response, step = system.pin(k), (1.0 - t) * step
@@ -156,23 +172,24 @@ def pass_bounds(
 def hold_beyond(
     system: FreeSystem, here: NDArray, h: NDArray, step: NDArray, missing: float
 ) -> tuple[NDArray, NDArray, NDArray] | None:
-    """Hold all that the step takes beyond their bounds, solve for the others, and again until it takes nobody there.
+    """Hold all variables that the step takes beyond a bound, solve for the others, and repeat until there are none.
 
-    However many bounds there are to meet, that takes a few solves. Who was held too soon is for the caller to let go.
-    Returns as `advance`; None, with those it held live again, if a factor would have to carry too many or f would
-    rise.
+    This takes a few solves for any number of bounds. The caller must free variables that were held wrongly.
+
+    Returns as `advance`. It returns None, with the members that it held live again, if the factor would need too many
+    updates or f would rise.
     """
     problem, before = system.problem, system.live.copy()
     low, high = problem.lower[system.members], problem.upper[system.members]
     e = None if problem.e is None else problem.e[system.members]
     target, move, held = here.copy(), step, np.zeros(len(here), dtype=bool)
     while True:
-        wish = here + move
-        below, above = system.live & (wish < low), system.live & (wish > high)
+        goal = here + move
+        below, above = system.live & (goal < low), system.live & (goal > high)
         if not (below | above).any():
             product, slope = system.product(move), _centred(system, h)
             if _falls(slope, move, product, here):
-                return np.where(held, target, wish), product, held
+                return np.where(held, target, goal), product, held
             break
         target[below], target[above] = low[below], high[above]
         held |= below | above
@@ -188,45 +205,50 @@ def hold_beyond(
 
 
 def _falls(slope: NDArray, move: NDArray, product: NDArray, here: NDArray) -> bool:
-    """Whether a move from here does not raise f, by more than round-off makes of it."""
+    """Whether a move from here raises f by no more than round-off."""
     change = slope * move + 0.5 * move * product
-    most = _RISE * float(np.abs(change).sum()) + _ROUNDED * float(np.abs(slope) @ np.abs(here))
+    most = _CHANGE_ERROR * float(np.abs(change).sum()) + _ALPHA_ERROR * float(np.abs(slope) @ np.abs(here))
     return float(change.sum()) <= most
 
 
 def _clipped(
     system: FreeSystem | ConjugateSystem, here: NDArray, step: NDArray, low: NDArray, high: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """The whole step, projected onto the bounds and the equality: where that leads, and who is at a bound then."""
-    live, wish = system.live, here + step
+    """Return the end of the full step, projected onto bounds and equality, and a mask of members at a bound there."""
+    live, goal = system.live, here + step
     e = None if system.problem.e is None else system.problem.e[system.members]
     total = 0.0 if e is None else float(e @ here)
-    several = project_onto(wish, np.where(live, low, here), np.where(live, high, here), e, total)
-    # Round-off in the equality's root can leave those it clips just inside their bounds, where they would stop
+    target = project_onto(goal, np.where(live, low, here), np.where(live, high, here), e, total)
+    # Round-off in the root of the equality can leave clipped variables just inside their bounds, where they would stop
     # every further step and never be held.
-    near = 4 * _EPS * float(np.abs(several).sum())
-    several = np.where(live & (wish <= low) & (several <= low + near), low, several)
-    several = np.where(live & (wish >= high) & (several >= high - near), high, several)
-    return several, live & ((several <= low) | (several >= high))
+    near = 4 * _EPS * float(np.abs(target).sum())
+    target = np.where(live & (goal <= low) & (target <= low + near), low, target)
+    target = np.where(live & (goal >= high) & (target >= high - near), high, target)
+    return target, live & ((target <= low) | (target >= high))
 
 
-#: Solves for what a solve has left, at most unless each leaves a third of it or less: a float32 factor needs a few.
-_POLISH = 6
-#: How often those who were held are let go again before all others are looked at.
-_ROUNDS = 10
-#: The part of the first residual that is small enough while others than the free variables are still to be looked at.
-_ROUGH = 1e-3
+#: Further solves for the residual of a solve, unless each leaves a third of it or less: a float32 factor needs a few.
+_MAX_POLISH_SOLVES = 6
+#: Times that held variables are freed again before the multipliers of all others are checked.
+_MAX_RELEASE_ROUNDS = 10
+#: Residual at which the minimisation over the free variables ends while near variables are added, as a part of the
+#: first one.
+_ROUGH_RESIDUAL = 1e-3
 
-#: The part of the variables looked at between two looks at all of them, how often at most, and from which size on.
-_NEAR_PART, _NEAR_ROUNDS, _NEAR_FROM = 8, 50, 4000
+#: One variable in eight is checked between two checks of all.
+_NEAR_DIVISOR = 8
+#: Checks of these near variables between two checks of all, at most.
+_MAX_NEAR_ROUNDS = 50
+#: Variables from which the near ones are checked apart.
+_MIN_N_NEAR = 4000
 
-#: Violators that are set free together, where fewer are free.
-_MANY = 32
+#: Violators that may be freed in one batch even if fewer variables are free.
+_MIN_VIOLATORS_BATCH = 32
 
-#: Free variables beyond which no factor is made: it takes 4.3 GB there, with what it is made of.
-_FACTORED = 16_384
-#: What the gradient a search starts from may be wrong by, as a part of its size: it comes from float32.
-_ROUGH_ERROR = 1e-6
+#: Free variables beyond which no factor is made: with its matrix it takes 4.3 GB there.
+_MAX_N_FACTOR = 16_384
+#: Error of the gradient at the start, which may come from float32, as a part of its size.
+_START_ERROR = 1e-6
 
 
 class ActiveSet:
@@ -235,15 +257,19 @@ class ActiveSet:
     Parameters
     ----------
     certifier : Certifier
-        Whose products from scratch decide that nobody invades: the last is that of the answer's certificate.
+        Its products from scratch decide that there are no violators; the last one is that of the final certificate.
     alpha : array of shape (n,)
         The start, feasible.
     near, gradient : arrays of shape (n,)
-        A point near it, and about Qα − p there.
+        A point near it, and an approximation of Qα − p there.
+    max_solves : int
+        Linear systems that may be solved.
+    deadline : float or None
+        `time.monotonic()` value at which to stop.
     tol : float, default=0
-        Relative gap that is enough; 0 asks for the end.
-    patient : int
-        Variables up to which it goes on to the end all the same, where that is near.
+        Relative gap that suffices; with 0 it runs to the optimum.
+    exact_up_to : int
+        Number of variables up to which it runs to the optimum in spite of ``tol``, if there are few violators.
     """
 
     def __init__(
@@ -255,9 +281,9 @@ class ActiveSet:
         max_solves: int,
         deadline: float | None,
         tol: float = 0.0,
-        patient: int = 0,
+        exact_up_to: int = 0,
     ) -> None:
-        self.patient = patient
+        self.exact_up_to = exact_up_to
         self.certifier, self.problem = certifier, certifier.workspace
         self.max_solves, self.deadline, self.tol = max_solves, deadline, tol
         self.alpha, self.h = alpha.copy(), gradient.copy()
@@ -266,150 +292,164 @@ class ActiveSet:
         self.p_max = float(np.abs(self.problem.p).max())
         self.free = np.flatnonzero((alpha > self.problem.lower) & (alpha < self.problem.upper))
         self.h[self.free] = self.problem.product(alpha, self.free) - self.problem.p[self.free]
-        # Where all were last looked at, the gradient found there, and what it may be wrong by, as a part of its size.
-        self.seen, self.found, self.error = near, gradient, _ROUGH_ERROR
+        # The α of the last full gradient, that gradient, and its error, as a part of its size.
+        self.full_alpha, self.full_gradient, self.error = near, gradient, _START_ERROR
         self.system: FreeSystem | ConjugateSystem | None = None
-        self.factorise = False  # whatever a factor takes
+        self.must_factorise = False  # conjugate gradients have failed
         self.solves = 0
         self.converged = False
 
     def out_of_budget(self) -> bool:
+        """Whether time, solves or memory are used up."""
         late = self.deadline is not None and time.monotonic() > self.deadline
-        # Another way on is the solver's: see `Descent.hands_over`.
-        heavy = len(self.free) > _FACTORED and not suits(self.problem, self.free)
-        return late or heavy or self.solves >= self.max_solves
+        # The solver has another method for these: see `Descent.hands_over`.
+        too_large = len(self.free) > _MAX_N_FACTOR and not suits_conjugate_gradients(self.problem, self.free)
+        return late or too_large or self.solves >= self.max_solves
 
-    def look(self, from_scratch: bool = False) -> bool:
-        """The gradient of all: from scratch, or by what changed since the last look; whether it was from scratch."""
+    def update_gradient(self, from_scratch: bool = False) -> bool:
+        """Compute the gradient of all variables, and return whether that was done from scratch.
+
+        If few variables have changed since the last full gradient, the change is added to that one.
+        """
         alpha, free = self.alpha, self.free
-        change = alpha - self.seen
+        change = alpha - self.full_alpha
         if not from_scratch and change.any() and self.certifier.products.changes_little(change, alpha):
             exact = self.h[free]
-            self.h = self.found + self.problem.product(change)
+            self.h = self.full_gradient + self.problem.product(change)
             self.h[free] = exact
             return False
         self.h = self.certifier.compute(alpha) - self.problem.p
-        self.seen, self.found, self.error = alpha.copy(), self.h.copy(), 0.0
+        self.full_alpha, self.full_gradient, self.error = alpha.copy(), self.h.copy(), 0.0
         return True
 
-    def is_enough(self) -> bool:
-        """Whether the gap asked for is reached: where a rough gradient says so, a look from scratch is asked."""
+    def meets_tol(self) -> bool:
+        """Whether the gap is at most ``tol``, with an exact gradient."""
         while self.tol and self.certifier.appraise(self.alpha, self.h + self.problem.p)[0] <= self.tol:
             if not self.error:
                 return True
-            self.look(from_scratch=True)
+            self.update_gradient(from_scratch=True)
         return False
 
     def objective(self) -> float:
+        """Return f(α)."""
         return 0.5 * float(self.alpha @ (self.h - self.problem.p))
 
     def run(self) -> NDArray | None:
-        """Alternate minimisation over the free set and invasion; return a witness if f falls for ever."""
+        """Minimise over the free variables and free violators, in turn; return a witness if f has no minimum."""
         stalled, last = 0, np.inf
         while not self.out_of_budget():
             self.minimise_free_and_near()
             rough = self.error > 0.0
-            from_scratch = self.look()
+            from_scratch = self.update_gradient()
             if (witness := self.witness()) is not None:
                 return witness
             violators = self.violators(beyond=self.error * self.size())
             if len(violators) == 0 and not from_scratch:
-                self.look(from_scratch=True)
+                self.update_gradient(from_scratch=True)
                 violators = self.violators()
-            # Most ends are near, and gone to; where each of many violators takes a step of its own, the gap is enough.
-            far = self.problem.n > self.patient or len(violators) > max(_MANY, len(self.free))
-            if len(violators) == 0 or (far and self.is_enough()):
+            # The optimum is usually near, and reached. But many violators may each take a step: then the gap decides.
+            far = self.problem.n > self.exact_up_to or len(violators) > max(_MIN_VIOLATORS_BATCH, len(self.free))
+            if len(violators) == 0 or (far and self.meets_tol()):
                 self.converged = True
                 break
             if rough and not self.error:
-                stalled, last = 0, np.inf  # an objective from a rough gradient may lie below all that is to come
+                stalled, last = 0, np.inf  # f from a rough gradient may lie below all later values
             value = self.objective()
-            # No progress with many newcomers at once: take the worst alone; if that fails too, round-off rules.
+            # No progress with many violators freed: free the worst alone. If that fails too, f is at round-off level.
             stalled = stalled + 1 if value >= last - 4 * _EPS * abs(value) else 0
             last = min(last, value)
             if stalled > 2 and self.error:
-                self.look(from_scratch=True)  # what looked like no progress may be the rough start's error
+                self.update_gradient(from_scratch=True)  # the error of the rough start may have hidden progress
                 stalled, last = 0, np.inf
                 continue
             if stalled > 2:
                 break
-            newcomers = violators[: max(_MANY, len(self.free)) if stalled == 0 else 2]
+            candidates = violators[: max(_MIN_VIOLATORS_BATCH, len(self.free)) if stalled == 0 else 2]
             if self.error or self.certifier.products.is_screened:
-                self.h[newcomers] = self.problem.product(self.alpha, newcomers) - self.problem.p[newcomers]
-            self.free = np.union1d(self.free, newcomers)
+                self.h[candidates] = self.problem.product(self.alpha, candidates) - self.problem.p[candidates]
+            self.free = np.union1d(self.free, candidates)
         return None
 
     def minimise_free_and_near(self) -> None:
-        """Minimise over the free variables, and over those close to becoming free, before looking at all others.
+        """Minimise over the free variables and over near ones, which have multipliers close to zero.
 
-        The gradient of all costs as much as the rest of a step; most who invade had a multiplier near zero.
+        A gradient of all variables costs as much as the rest of a step, and most violators are near variables.
         """
         problem = self.problem
-        if problem.n < _NEAR_FROM or not problem.gram.has_few_features:
+        if problem.n < _MIN_N_NEAR or not problem.gram.has_few_features:
             self.minimise_free()
             return
-        margin, count = np.abs(self.multipliers()), problem.n // _NEAR_PART
+        margin, count = np.abs(self.multipliers()), problem.n // _NEAR_DIVISOR
         margin[self.free] = np.inf
         near = np.argpartition(margin, count)[:count]
-        for _ in range(_NEAR_ROUNDS):
-            self.minimise_free(_ROUGH)
+        for _ in range(_MAX_NEAR_ROUNDS):
+            self.minimise_free(_ROUGH_RESIDUAL)
             if self.out_of_budget():
                 return
             self.h[near] = problem.product(self.alpha, near) - problem.p[near]
             violators = self.violators(near, self.residual())
             if len(violators) == 0:
                 break
-            self.free = np.union1d(self.free, violators[: max(_MANY, len(self.free))])
+            self.free = np.union1d(self.free, violators[: max(_MIN_VIOLATORS_BATCH, len(self.free))])
         if self.residual() > self.round_off():
             self.minimise_free()
 
     def witness(self) -> NDArray | None:
+        """Return a proof that a hard margin does not exist (`inseparability_witness`), or None."""
         if not self.problem.is_hard_margin:
             return None
         total = float(self.alpha.sum())
-        # From the left: total² alone may overflow.
+        # Multiplied from the left: total² alone may overflow.
         flat = float(self.alpha @ (self.h + self.problem.p)) <= 1e-11 * self.diag_max * total * total
         return inseparability_witness(self.problem, self.alpha) if total > 0 and flat else None
 
     def multipliers(self) -> NDArray:
-        """ρ = h − νe, with ν read off the free variables; at a vertex, halfway
-        between the worst violating pair, so that both of it violate: one alone could not move."""
+        """Return ρ = h − νe, with the mean ν of the free variables.
+
+        If none are free, ν is halfway between the two variables of the worst violating pair, so that both violate: one
+        alone could not move.
+        """
         problem, free, alpha, h = self.problem, self.free, self.alpha, self.h
         if problem.e is None:
             return h.copy()
         if len(free):
             return h - float(h[free] @ problem.e[free]) / len(free) * problem.e
-        wish = h * problem.e
+        nu_of_each = h * problem.e
         sides = alpha < problem.upper, alpha > problem.lower
         rises, falls = np.where(problem.e > 0, sides, sides[::-1])
         if rises.any() and falls.any():
-            nu = 0.5 * (float(wish[rises].min()) + float(wish[falls].max()))
+            nu = 0.5 * (float(nu_of_each[rises].min()) + float(nu_of_each[falls].max()))
         else:
             nu = (self.certifier.certify(alpha).multiplier or 0.0) - self.certifier.shift(alpha)
         return h - nu * problem.e
 
     def violators(self, among: NDArray | slice = slice(None), beyond: float = 0.0) -> NDArray:
-        """Bounded variables whose multiplier has the wrong sign, worst first (Howell 9, 17: they can invade)."""
+        """Return the bounded variables whose multiplier has the wrong sign by more than ``beyond``, worst first.
+
+        They are the species that can invade in Howell's terms (eqs. 9, 17).
+        """
         problem, alpha = self.problem, self.alpha
         rho = self.multipliers()
-        wrong = np.where(alpha <= problem.lower, -rho, np.where(alpha >= problem.upper, rho, 0.0))
-        wrong[self.free] = 0.0
-        wrongly = (wrong > max(beyond, self.round_off())) & (problem.upper > problem.lower)
+        violation = np.where(alpha <= problem.lower, -rho, np.where(alpha >= problem.upper, rho, 0.0))
+        violation[self.free] = 0.0
+        violates = (violation > max(beyond, self.round_off())) & (problem.upper > problem.lower)
         if not isinstance(among, slice):
-            rest, wrongly = wrongly, np.zeros(problem.n, dtype=bool)
-            wrongly[among] = rest[among]
-        candidates = np.flatnonzero(wrongly)
-        return candidates[np.argsort(-wrong[candidates], kind="stable")]
+            of_all, violates = violates, np.zeros(problem.n, dtype=bool)
+            violates[among] = of_all[among]
+        found = np.flatnonzero(violates)
+        return found[np.argsort(-violation[found], kind="stable")]
 
     def minimise_free(self, part: float = 0.0) -> None:
-        """Minimisation over the free variables, dropping those that meet a bound on the way: exact, or until the
-        residual is that part of what it was."""
+        """Minimise over the free variables, and hold those that meet a bound.
+
+        The minimum is exact, or the residual falls to ``part`` of its first value.
+        """
         problem, polish, rounds, before, enough = self.problem, 0, 0, np.inf, None
-        alone = False  # whether the last step ended at one bound: then the next ones will
-        together = True  # whether f has fallen each time all were held whom a step takes beyond a bound
+        met_one_bound = False  # in the last step: the next ones are likely to do so too
+        can_hold_beyond = True  # until `hold_beyond` fails once
         system: FreeSystem | ConjugateSystem | None
         while len(self.free) and not self.out_of_budget():
-            system = None  # only `self.system` holds one while the next is made
+            system = None  # so that the old system is freed while the next is made
             system = self.system = self.current_system()
             if system.factor is None:
                 return
@@ -419,64 +459,65 @@ class ActiveSet:
             self.solves += 1
             missing = 0.0 if problem.e is None else problem.d - float(problem.e @ self.alpha)
             step = newton_step(system, self.h[members], missing)
-            walk, settled, here, h = None, False, self.alpha[members], self.h[members]
-            if step is not None and together and not isinstance(system, ConjugateSystem):
+            walk, is_minimum, here, h = None, False, self.alpha[members], self.h[members]
+            if step is not None and can_hold_beyond and not isinstance(system, ConjugateSystem):
                 walk = hold_beyond(system, here, h, step, missing)
-                together = settled = walk is not None
-            if step is not None and walk is None and alone and not isinstance(system, ConjugateSystem):
+                can_hold_beyond = is_minimum = walk is not None
+            if step is not None and walk is None and met_one_bound and not isinstance(system, ConjugateSystem):
                 walk = pass_bounds(system, here, h, step)
             if step is not None and walk is None:
                 walk = advance(system, here, h, step)
             if walk is None:
-                # Carried changes cost digits where Q is singular (duplicates, low rank), in the end all of them.
+                # Updates of a factor lose digits if Q is singular (duplicates, low rank), in the end all of them.
                 if not system.changes:
                     return
                 self.system, polish, before = None, 0, np.inf
                 continue
             self.alpha[members], change, blocked = walk
             self.h[members] += change
-            alone = int(blocked.sum()) == 1
+            met_one_bound = int(blocked.sum()) == 1
             if blocked.any():
                 polish = 0
-                if not settled:
+                if not is_minimum:
                     system.hold(np.flatnonzero(blocked))
                 self.free = members[system.live]
-                if not settled:
+                if not is_minimum:
                     continue
             residual = self.residual()
             if residual <= enough:
-                # Who was held too soon is wanted back by the multiplier.
-                back, rounds = self.violators(members[~system.live], residual), rounds + 1
-                if not len(back) or rounds > _ROUNDS:
+                # Free the variables that were held wrongly: their multipliers have the wrong sign.
+                released, rounds = self.violators(members[~system.live], residual), rounds + 1
+                if not len(released) or rounds > _MAX_RELEASE_ROUNDS:
                     return
-                self.free = np.union1d(self.free, back)
-            elif polish < _POLISH or residual <= before / 3:
-                # A regularised or ill-conditioned solve leaves a residual: solve again for what is left.
+                self.free = np.union1d(self.free, released)
+            elif polish < _MAX_POLISH_SOLVES or residual <= before / 3:
+                # A regularised or ill-conditioned solve leaves a residual: solve again for it.
                 polish, before = polish + 1, residual
             elif system.changes:
-                self.system, polish, before = None, 0, np.inf  # carried changes cost digits where Q is ill-conditioned
+                self.system, polish, before = None, 0, np.inf  # updates of a factor lose digits if Q is ill-conditioned
             else:
                 return
 
     def current_system(self) -> FreeSystem | ConjugateSystem:
-        """The factorised system of the free variables: the one at hand, with what changed, or a new one."""
+        """Return the linear system of the free variables: the last one, updated, or a new one."""
         system = self.system
         if system is not None and not (isinstance(system, ConjugateSystem) and system.struggled):
-            strangers = system.strangers(self.free)
-            if system.bears(len(strangers)):
-                if len(strangers):
-                    system.add(strangers)
+            missing = system.not_live(self.free)
+            if system.can_update(len(missing)):
+                if len(missing):
+                    system.add(missing)
                 return system
         self.solves -= 1
-        self.factorise |= isinstance(system, ConjugateSystem) and system.struggled
-        self.system = system = None  # its memory is needed for the next
-        kind = ConjugateSystem if not self.factorise and suits(self.problem, self.free) else FreeSystem
+        self.must_factorise |= isinstance(system, ConjugateSystem) and system.struggled
+        self.system = system = None  # free its memory for the next
+        by_conjugate_gradients = not self.must_factorise and suits_conjugate_gradients(self.problem, self.free)
+        kind = ConjugateSystem if by_conjugate_gradients else FreeSystem
         system = kind(self.problem, self.free, self.diag_max)
         self.solves += system.factors
         return system
 
     def residual(self) -> float:
-        """How far the free variables' gradients are from being all equal to a multiplier."""
+        """Return the largest |hᵢ − νeᵢ| of the free variables, with their mean ν."""
         if not len(self.free):
             return 0.0
         h = self.h[self.free]
@@ -486,11 +527,11 @@ class ActiveSet:
         return float(np.abs(h).max())
 
     def size(self) -> float:
-        """How large the terms of a gradient are."""
+        """Return the size of the terms of a gradient."""
         weights = np.abs(self.alpha)
-        own = float((self.problem.ridge * weights).max())  # a ridge is in one gradient only, and may be large
+        own = float((self.problem.ridge * weights).max())  # a ridge adds to the gradient of its variable alone
         return self.kernel_max * float(weights.sum()) + own + self.p_max
 
     def round_off(self) -> float:
-        """What a gradient may be wrong by."""
+        """Return the rounding error of a gradient."""
         return 8 * _EPS * self.size()

@@ -1,15 +1,14 @@
-"""The linear systems of the refinement: the free variables' block of Q, factorised once and kept while they change.
+"""The linear systems of the refinement: the block of Q of the free variables.
 
-The Schur-complement method of active-set solvers (Gill, Murray, Saunders, Wright 1990): the factor belongs to the
-variables that were free when it was made. One that meets a bound since is held at zero step by a multiplier, one that
-was freed since is bordered on; both cost a triangular solve each and a small dense system.
+`FreeSystem` factorises the block once and updates the solution while variables are held or freed, by the
+Schur-complement method of active-set solvers (Gill, Murray, Saunders, Wright 1990). The factor belongs to the variables
+that were free when it was made. A multiplier keeps the step of a variable at zero that has met a bound since; a
+variable that was freed since is bordered on. Each costs a triangular solve, and all together a small dense system.
 
-The linear systems of the refinement where a factor would take more memory than the points: by conjugate gradients.
+`ConjugateSystem` solves by conjugate gradients if the dense factor would take more memory than the points: sparse
+points have thin kernel matrices (`thin_kernel`), for which a product with the block is cheap.
 
-Sparse points have kernel matrices that are thin (`thin_kernel`): a product with the free variables' block costs little,
-and its factor, which is dense, is never made.
-
-Cholesky factors that take long: LAPACK's below a size, and panels of LAPACK's above it, with a look at the clock.
+`factorise` is a Cholesky factorisation that checks the time limit.
 """
 
 from __future__ import annotations
@@ -26,33 +25,38 @@ from ..core.runtime.clock import look
 from ..core.runtime.memory import borrowed
 from ..core.thin_kernel import is_thin, thin_block
 
-__all__ = ["ConjugateSystem", "FreeSystem", "factorise", "suits"]
+__all__ = ["ConjugateSystem", "FreeSystem", "factorise", "suits_conjugate_gradients"]
 
 
-#: Rows up to which one LAPACK call does it (a tenth of a second), and columns of a panel beyond.
-AT_ONCE, PANEL = 2048, 256
+#: Rows up to which the factor is made by one LAPACK call, which takes a tenth of a second.
+MAX_ROWS_ONE_CALL = 2048
+#: Columns of a panel, for larger matrices.
+PANEL_COLUMNS = 256
 
 
 def factorise(A: NDArray) -> bool:
-    """L with A = LLᵀ, in the place of A's lower triangle; whether A was positive definite, else it is spoilt.
+    """Replace the lower triangle of A by L with A = LLᵀ, and return whether A was positive definite.
+
+    Large matrices are factorised a panel at a time, with a check of the time limit before each.
 
     Parameters
     ----------
     A : array of shape (n, n)
-        Symmetric, column-major, in float64 or float32; what lies above the diagonal may be anything, and is not kept.
+        Symmetric, column-major, in float64 or float32. Entries above the diagonal may be arbitrary, and are
+        overwritten, as is all of A if it is not positive definite.
     """
     (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (A,))
     n = len(A)
-    if n <= AT_ONCE:
+    if n <= MAX_ROWS_ONE_CALL:
         factor, failed = potrf(A, lower=1, clean=0, overwrite_a=1)
         if factor is not A and not np.shares_memory(factor, A):
             A[:] = factor
         return not failed
-    for start in range(0, n, PANEL):
+    for start in range(0, n, PANEL_COLUMNS):
         look()
-        stop = min(start + PANEL, n)
+        stop = min(start + PANEL_COLUMNS, n)
         panel, before = A[start:, start:stop], A[start:, :start]
-        with np.errstate(invalid="ignore", over="ignore"):  # what lies above the diagonal may be anything, NaN too
+        with np.errstate(invalid="ignore", over="ignore"):  # entries above the diagonal may be NaN
             panel -= before @ before[: stop - start].T
         corner, failed = potrf(panel[: stop - start], lower=1, clean=0)
         if failed:
@@ -65,21 +69,25 @@ def factorise(A: NDArray) -> bool:
 
 
 _EPS = float(np.finfo(float).eps)
-#: Variables and ridge, as a part of the trace, from which the factor is made in float32.
-SINGLE_FROM, SINGLE_RIDGE = 256, 1e-6
-#: Up to so many right-hand sides are solved for one after the other, which takes a fifth of LAPACK's time for two.
-ONE_BY_ONE = 4
+#: Variables from which the factor may be made in float32.
+MIN_N_FLOAT32 = 256
+#: Ridge from which the factor is made in float32, as a part of the trace: the condition number is then small.
+MIN_RIDGE_FLOAT32 = 1e-6
+#: Right-hand sides up to which each is solved alone: that takes a fifth of LAPACK's time for two together.
+MAX_RIGHT_SIDES_ALONE = 4
 
 
 class FreeSystem:
-    """Q restricted to some variables, of which some are held.
+    """Q restricted to some variables, the members, of which some are held.
 
-    Members are the variables of the factor followed by those added since. ``live`` says which of them may move. All
-    vectors are over the members. Signs are kept out of the matrix: Q = σ(sK + sc + R)σ, and the factor is that of
-    sK + sc + R + κ(σe)(σe)ᵀ + δ. κeeᵀ is constant where eᵀs is given, so it moves no minimiser; without it a null
-    vector of Q that is not orthogonal to e makes the two solves of a step huge, and their difference noise. δ is at
-    round-off level: it makes the singular case (duplicates, low rank) a proximal step, whose direction still
-    descends, and which is exact once repeated.
+    Members are the variables of the factor, followed by those added since. ``live`` is a mask of the members that may
+    move. All vectors are over the members. Signs are kept out of the matrix: Q = σ(sK + sc + R)σ, and the factor is
+    that of sK + sc + R + κ(σe)(σe)ᵀ + δ.
+
+    The term κeeᵀ is constant where eᵀs is given, so it does not move a minimiser. Without it, a null vector of Q that
+    is not orthogonal to e makes the two solves of a step huge, and their difference noise. δ is at round-off level:
+    with a singular Q (duplicates, low rank) it makes the step a proximal one, which still descends and becomes exact
+    when it is repeated.
     """
 
     def __init__(self, problem: DualProblem, free: NDArray, diag_max: float) -> None:
@@ -88,12 +96,12 @@ class FreeSystem:
         self.position = np.full(problem.n, -1, dtype=np.intp)  # of each variable among the members
         self.position[free] = np.arange(len(free))
         self.sigma, self.ridge = problem.sigma[free], problem.ridge[free]
-        # What is below its diagonal may be anything.
+        # Its entries below the diagonal may be arbitrary.
         self.kernel = problem.gram.upper_block(free if problem.idx is None else problem.idx[free])
         self.kappa = 0.0 if problem.e is None else diag_max / len(free)
         self.factors, self.delta = 0, 0.0
         self.factor = self._factorise(4 * len(free) * _EPS * diag_max)
-        self.border = np.empty((self.base, 0))  # plain block between the factor's variables and the added ones
+        self.border = np.empty((self.base, 0))  # block of sK + sc + R between the factor's variables and the added ones
         self.corner = np.empty((0, 0))
         self.half_border = np.empty((self.base, 0))  # L⁻¹ (border with κ)
         self.half_unit = np.empty((self.base, 0))  # L⁻¹ of the unit vectors of held variables
@@ -101,7 +109,7 @@ class FreeSystem:
         self.has_unit = np.zeros(len(free), dtype=bool)
 
     def _shift(self, rows: NDArray, J: NDArray) -> NDArray | float:
-        """κ(σe)(σe)ᵀ between variables."""
+        """Return the block of κ(σe)(σe)ᵀ of some rows and columns J."""
         e, sigma = self.problem.e, self.problem.sigma
         if e is None:
             return 0.0
@@ -111,12 +119,13 @@ class FreeSystem:
         return self.kappa * np.outer(left, right)
 
     def _factorise(self, delta: float) -> NDArray | None:
+        """Return the factor with the least δ from ``delta`` on, in powers of 10, that gives one; None if none does."""
         problem, free = self.problem, self.members
         trace = problem.scale * (float(self.kernel.trace()) + self.base * problem.offset) + float(self.ridge.sum())
-        # A ridge bounds the condition number. Where that is small, float32 is a factor twice as fast, and good enough:
-        # whoever solves looks at the residual in float64 and solves again for what is left.
-        single = self.base >= SINGLE_FROM and float(self.ridge.min()) >= SINGLE_RIDGE * trace
-        dtype = np.float32 if single else np.float64
+        # A ridge bounds the condition number. If that is small, a float32 factor takes half the time and suffices: the
+        # caller computes the residual in float64 and solves again for it.
+        well_conditioned = self.base >= MIN_N_FLOAT32 and float(self.ridge.min()) >= MIN_RIDGE_FLOAT32 * trace
+        dtype = np.float32 if well_conditioned else np.float64
         sign = np.zeros(self.base) if problem.e is None else problem.e[free] * self.sigma * np.sqrt(self.kappa)
         for _ in range(8):
             self.factors += 1
@@ -132,30 +141,33 @@ class FreeSystem:
 
     @property
     def changes(self) -> int:
-        """Variables held or added since the factor was made."""
+        """Number of variables held or added since the factor was made."""
         return int((~self.live[: self.base]).sum()) + len(self.members) - self.base
 
-    def bears(self, more: int) -> bool:
-        """Whether carrying so many more changes along is cheaper than a new factor."""
+    def can_update(self, more: int) -> bool:
+        """Whether ``more`` further changes are cheaper than a new factor."""
         return self.factor is not None and self.changes + more <= self.base // 16
 
     def hold(self, which: NDArray) -> None:
-        """Let members (positions) no longer move."""
+        """Hold members (positions): their step becomes zero."""
         self.live[which] = False
-        if self.bears(0):
-            self._bring_units(which)
+        if self.can_update(0):
+            self._add_units(which)
 
     def hold_together(self, which: NDArray) -> bool:
-        """The same of many at once, which takes a product of matrices: twice as many are cheaper than a new factor.
-        Whether that are no more, and any still move; if not, nobody is held by a multiplier yet."""
-        self.live[which] = False
-        borne = self.changes <= self.base // 8 and bool(self.live.any())
-        if borne:
-            self._bring_units(which)
-        return borne
+        """Hold many members (positions) in one batch, and return whether that is cheaper than a new factor.
 
-    def _bring_units(self, which: NDArray) -> None:
-        """L⁻¹ of the unit vectors of those that are the factor's own."""
+        One product of matrices serves all of them, so twice as many changes are allowed as in `hold`. If there are
+        more, or no member is live any more, the system cannot solve with them held.
+        """
+        self.live[which] = False
+        is_cheaper = self.changes <= self.base // 8 and bool(self.live.any())
+        if is_cheaper:
+            self._add_units(which)
+        return is_cheaper
+
+    def _add_units(self, which: NDArray) -> None:
+        """Append L⁻¹ of the unit vectors of those members that are the factor's own."""
         fresh = which[which < self.base]
         fresh = fresh[~self.has_unit[fresh]]
         if len(fresh):
@@ -166,7 +178,7 @@ class FreeSystem:
             self.has_unit[fresh] = True
 
     def pin(self, k: int) -> NDArray:
-        """Let a live member k of the factor's own no longer move; returns x with Qx its unit vector before."""
+        """Hold live member k, one of the factor's own; return x with Qx its unit vector, solved before it is held."""
         unit = np.zeros((self.base, 1), order="F")
         unit[k] = 1.0
         half = self._half(unit)
@@ -181,7 +193,7 @@ class FreeSystem:
         return response
 
     def add(self, J: NDArray) -> None:
-        """Let more variables move: new ones, or members that were held. Only as many as it `bears`."""
+        """Make more variables live, new ones or held members, at most as many as `can_update` allows."""
         problem, places = self.problem, self.position[J]
         self.live[places[places >= 0]] = True
         J = J[places < 0]
@@ -199,13 +211,13 @@ class FreeSystem:
         self.live = np.concatenate([self.live, np.ones(len(J), dtype=bool)])
         self.half_border = np.column_stack([self.half_border, self._half(border + self._shift(base, J))])
 
-    def strangers(self, free: NDArray) -> NDArray:
-        """Those of the variables that are not live members."""
+    def not_live(self, free: NDArray) -> NDArray:
+        """Return those of the variables that are not live members."""
         places = self.position[free]
         return free[~((places >= 0) & self.live[places])]
 
     def product(self, v: NDArray) -> NDArray:
-        """Q v within the members."""
+        """Return Q v within the members."""
         problem, signed = self.problem, self.sigma * v
         first, rest = signed[: self.base], signed[self.base :]
         own = scipy.linalg.blas.dsymv(problem.scale, self.kernel.T, first, lower=1)
@@ -215,15 +227,15 @@ class FreeSystem:
         return self.sigma * own
 
     def solve(self, right: NDArray) -> NDArray:
-        """x with Qx = right on the live members and x = 0 on the others, for right of shape (members, k).
+        """Return x with Qx = right on the live members and x = 0 on the others, for right of shape (members, k).
 
-        Up to δ, and to what κeeᵀ adds along e.
+        Exact up to δ, and up to a multiple of e from κeeᵀ.
         """
         right = self.sigma[:, None] * right
         return self._finished(self._half(np.asfortranarray(right[: self.base])), right)
 
     def _finished(self, half: NDArray, right: NDArray) -> NDArray:
-        """The solution for a right side in the factor's signs, of which the first half, L⁻¹ of it, is known."""
+        """Return the solution for a right side in the signs of the factor, given ``half``, L⁻¹ of it."""
         out = np.zeros_like(right)
         held = ~self.live[self.held]
         added = self.live[self.base :]
@@ -243,11 +255,12 @@ class FreeSystem:
         return self.sigma[:, None] * out
 
     def _half(self, B: NDArray) -> NDArray:
-        """L⁻¹ B."""
+        """Return L⁻¹ B."""
         return self._triangular(B, 0)
 
     def _triangular(self, B: NDArray, transposed: int) -> NDArray:
-        if 1 < B.shape[1] <= ONE_BY_ONE:
+        """Return L⁻¹ B, or L⁻ᵀ B if ``transposed`` is 1."""
+        if 1 < B.shape[1] <= MAX_RIGHT_SIDES_ALONE:
             return np.column_stack([self._triangular(B[:, k : k + 1], transposed) for k in range(B.shape[1])])
         assert self.factor is not None
         if self.factor.dtype == np.float64:
@@ -256,22 +269,26 @@ class FreeSystem:
         return scipy.linalg.lapack.strtrs(self.factor, B / size, lower=1, trans=transposed)[0] * size
 
 
-#: Free variables from which no factor is made, whose memory is theirs squared.
-FROM = 1500
-#: The part of the first residual that is the end of a solve, products it may take, and what it must come to by then.
-ENOUGH, MOST, STRUGGLES = 1e-8, 400, 1e-2
+#: Free variables from which conjugate gradients replace a factor, whose memory grows with their square.
+MIN_N_CONJUGATE = 1500
+#: Residual at which a solve ends, as a part of the first one.
+RESIDUAL_TOL = 1e-8
+#: Products of a solve, at most.
+MAX_PRODUCTS = 400
+#: Residual beyond which a solve that has ended counts as failed, as a part of the first one.
+MAX_RESIDUAL = 1e-2
 
 
-def suits(problem: DualProblem, free: NDArray) -> bool:
-    """Whether a system is better solved this way."""
-    return len(free) >= FROM and is_thin(problem.gram)
+def suits_conjugate_gradients(problem: DualProblem, free: NDArray) -> bool:
+    """Whether the system of the free variables is solved faster by conjugate gradients than by a factor."""
+    return len(free) >= MIN_N_CONJUGATE and is_thin(problem.gram)
 
 
 class ConjugateSystem:
-    """Q restricted to some variables, of which some are held: what `FreeSystem` is, without a factor.
+    """Q restricted to some variables, of which some are held, as `FreeSystem`, but without a factor.
 
-    The steps are those of projected conjugate gradients (Gould, Hribar, Nocedal 2001, algorithm 2.1) with the diagonal
-    for a preconditioner: whatever they end at lowers f. ``struggled`` says that one came nowhere: the system is too
+    Steps are those of projected conjugate gradients (Gould, Hribar, Nocedal 2001, algorithm 2.1) with the diagonal as
+    preconditioner; each iterate lowers f. ``struggled`` is True if the last solve failed because the system is too
     ill-conditioned.
     """
 
@@ -292,24 +309,24 @@ class ConjugateSystem:
         self.block = None if gram.kernel == "linear" else thin_block(gram, points, points)
         self.struggled = False
 
-    def bears(self, more: int) -> bool:
-        """No more variables can join."""
+    def can_update(self, more: int) -> bool:
+        """Whether ``more`` variables can be added: none can."""
         return more == 0
 
     def hold(self, which: NDArray) -> None:
-        """Let members (positions) no longer move."""
+        """Hold members (positions): their step becomes zero."""
         self.live[which] = False
 
     def add(self, J: NDArray) -> None:
-        """Never called: nobody is borne."""
+        """Never called: `can_update` allows no additions."""
 
-    def strangers(self, free: NDArray) -> NDArray:
-        """Those of the variables that are not live members."""
+    def not_live(self, free: NDArray) -> NDArray:
+        """Return those of the variables that are not live members."""
         places = self.position[free]
         return free[~((places >= 0) & self.live[places])]
 
     def product(self, v: NDArray) -> NDArray:
-        """Q v within the members."""
+        """Return Q v within the members."""
         problem, sigma = self.problem, self.problem.sigma[self.members]
         signed = sigma * v
         plain = self.points.dot(signed @ self.points) if self.block is None else self.block @ signed
@@ -318,7 +335,7 @@ class ConjugateSystem:
         return product
 
     def step(self, h: NDArray, missing: float) -> NDArray:
-        """About the minimiser of ½ sᵀQs + hᵀs over the live members' steps s, subject to eᵀs = ``missing``."""
+        """Return an approximate minimiser of ½ sᵀQs + hᵀs over steps s of the live members, with eᵀs = ``missing``."""
         live, inverse = self.live, np.where(self.live, 1.0 / self.diag, 0.0)
         e = np.zeros(len(h)) if self.problem.e is None else np.where(live, self.problem.e[self.members], 0.0)
         across, s = inverse * e, np.zeros(len(h))
@@ -327,15 +344,15 @@ class ConjugateSystem:
             s = across * (missing / weight)
 
         def without_multiplier(r: NDArray) -> NDArray:
-            # At every step: what residuals have along e would hide the rest of them in its rounding (section 6 there).
+            # In each iteration: rounding of a component along e would hide the rest of the residual (section 6 there).
             return r - e * (float(across @ r) / weight) if weight else r
 
         residual = without_multiplier(np.where(live, -h - self._times(s), 0.0))
         direction = inverse * residual
         size = float(residual @ direction)
         first = size
-        for _ in range(MOST):
-            if not size > ENOUGH**2 * first:
+        for _ in range(MAX_PRODUCTS):
+            if not size > RESIDUAL_TOL**2 * first:
                 break
             look()
             along = self._times(direction)
@@ -348,9 +365,9 @@ class ConjugateSystem:
             z = inverse * residual
             size, before = float(residual @ z), size
             direction = z + (size / before) * direction
-        self.struggled = not size <= STRUGGLES**2 * first
+        self.struggled = not size <= MAX_RESIDUAL**2 * first
         return s
 
     def _times(self, v: NDArray) -> NDArray:
-        """(Q + δ)v on the live members."""
+        """Return (Q + δ)v on the live members, 0 on the others."""
         return np.where(self.live, self.product(v) + self.delta * v, 0.0)

@@ -1,7 +1,7 @@
-"""From a state to its support set, and from the support set to the optimum.
+"""Refinement of a solver's state: its support set, and the optimum that an active-set method finds from there.
 
-The refinement (`ActiveSet`) finds the optimum from any start, so a refined answer says nothing about the solver that
-delivered the start: raw and refined answers are kept apart everywhere.
+The refinement (`ActiveSet`) finds the optimum from any start, so a refined solution is no evidence for the solver that
+made the start. Raw and refined solutions are therefore reported apart everywhere.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from .active_set import ActiveSet
 
 __all__ = ["LARGE", "Refinement", "refine", "snap", "support_set", "supporting"]
 
-_EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+_EPS = float(np.finfo(float).eps)
+_TINY = float(np.finfo(float).tiny)
 
-#: Variables beyond which a refinement is dear, and buys nothing where the tolerance is met.
+#: Variables beyond which a refinement is expensive, and is not run if the tolerance is met.
 LARGE = 16_384
 
-#: Relative gap above which a state says nothing of the support set.
-_USELESS_GAP = 0.5
+#: Relative gap above which a state does not indicate the support set.
+_MAX_GAP_START = 0.5
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """What `refine` returns.
+    """The result of `refine`.
 
     Attributes
     ----------
     alpha : array of shape (n,)
-        Feasible, and never worse than the start.
+        Feasible, with f no larger than at the start.
     solves : int
-        Linear systems solved.
+        Number of linear systems solved.
     converged : bool
-        No bounded variable had a multiplier of the wrong sign at the end, up to round-off.
+        Whether no bounded variable had a multiplier of the wrong sign at the end, up to round-off, or ``tol`` was met.
     witness : array of shape (n,) or None
-        v ≥ 0, yᵀv = 0, 1ᵀv = 1, vᵀQv ≈ 0 when a hard margin does not exist.
+        If a hard margin does not exist: v ≥ 0 with yᵀv = 0, 1ᵀv = 1, vᵀQv ≈ 0.
     late : bool
         Whether the deadline ended it.
     """
@@ -59,11 +60,19 @@ def support_set(
     certifier: Certifier | None = None,
     certificate: Certificate | None = None,
 ) -> NDArray:
-    """Indices of the variables a state gives weight to, for reading only.
+    """Return the indices of the support set that a state indicates; it is reported, not used for solving.
 
-    αᵢ counts if one coordinate Newton step, αᵢ − ρᵢ/Qᵢᵢ, would leave it positive or if it sits above 1e-8 of
-    the largest entry with ρᵢ ≤ 0. At an exact optimum this is {i : αᵢ > 0}. The certifier that certified α saves
-    a product, and its certificate says what ρ is of, if that is not α alone.
+    Variable i belongs to it if αᵢ exceeds 1e-8 of the largest entry and one coordinate Newton step, αᵢ − ρᵢ/Qᵢᵢ, would
+    not take it to its lower bound. At an exact optimum this is {i : αᵢ > 0}.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    alpha : array of shape (n,)
+    certifier : Certifier, optional
+        The one that certified α saves a product.
+    certificate : Certificate, optional
+        That of α, needed if its ρ comes from weights of the features.
     """
     certifier = certifier or Certifier(problem)
     if certificate is None or certificate.primal is None:
@@ -72,7 +81,7 @@ def support_set(
 
 
 def supporting(problem: DualProblem, alpha: NDArray, rho: NDArray) -> NDArray:
-    """The `support_set` of a state whose Qα − p − νe is known."""
+    """Return the `support_set` of a state, given ``rho`` = Qα − p − νe."""
     lower, _ = _active_guess(problem, alpha, rho)
     sizes = np.abs(alpha)
     found: NDArray = (~lower & (sizes > 1e-8 * max(float(sizes.max()), _TINY))).nonzero()[0]
@@ -80,15 +89,15 @@ def supporting(problem: DualProblem, alpha: NDArray, rho: NDArray) -> NDArray:
 
 
 def _active_guess(problem: DualProblem, alpha: NDArray, rho: NDArray) -> tuple[NDArray, NDArray]:
-    """Which variables a state says are at their lower and upper bounds.
+    """Return masks of the variables that a state indicates to be at their lower and upper bounds.
 
-    The test is that of the primal-dual active set with its natural unit: αᵢ is at a bound if a coordinate
-    Newton step αᵢ − ρᵢ/Qᵢᵢ would push it there, ρ = h − νe.
+    The test is that of the primal-dual active set method with its natural scaling: αᵢ is at a bound if a coordinate
+    Newton step αᵢ − ρᵢ/Qᵢᵢ would take it there, ρ = h − νe.
     """
     diag = problem.diag()
     curvature = np.maximum(diag, _EPS * (float(diag.max()) or 1.0))
     target = alpha - rho / curvature
-    # A variable exactly at its bound with ρ = 0 is left there: freeing it is the invasion check's business.
+    # A variable exactly at its bound with ρ = 0 stays there: the check for violators frees it if necessary.
     at_lower = (target < problem.lower) | (alpha <= problem.lower)
     at_upper = ~at_lower & ((target > problem.upper) | (alpha >= problem.upper))
     return at_lower, at_upper
@@ -104,25 +113,25 @@ def refine(
     gradient: NDArray | None = None,
     tol: float = 0.0,
 ) -> Refinement:
-    """Minimise f from any start by the safeguarded active-set method.
+    """Minimise f from any start by the active-set method.
 
     Parameters
     ----------
     problem : DualProblem
         Q positive semidefinite; singular Q (duplicate points, low rank) is fine.
     alpha : array of shape (n,)
-        The start; projected first. Better starts cost fewer linear solves, nothing else.
+        The start; projected first. A better start saves linear solves, and does not change the result.
     max_solves : int, optional
-        Limit on linear solves; 20·n + 200 by default, far above what is seen.
+        Limit on linear solves; 20·n + 200 by default, far more than problems need.
     deadline : float, optional
         `time.monotonic()` value after which the best point so far is returned.
     certifier : Certifier, optional
-        That of the problem. Its last product is that of the answer, if that converged.
+        That of the problem. If the refinement converges, its last product is that of the result.
     gradient : array of shape (n,), optional
-        About Qα − p, from anywhere: it may save a product, and decides nothing.
+        Approximation of Qα − p of any origin; it saves a product, and does not change the result.
     tol : float, default=0
-        Relative gap at which the search of a large problem ends, or of one with many violators left; all others go to
-        the end, which is near.
+        Relative gap at which the refinement ends if the problem is large or has many violators left; others run to the
+        optimum, which is near.
 
     Returns
     -------
@@ -131,10 +140,12 @@ def refine(
     Raises
     ------
     ProblemError
-        The problem has two equalities; this method knows of one.
+        The problem has two equalities; this method supports one.
     """
     if problem.total is not None:
-        raise ProblemError("a refinement knows of one equality, this problem has two: solve it, or refine `at_level`")
+        raise ProblemError(
+            "a refinement supports one equality, this problem has two: use `solve`, or refine `problem.at_level(level)`"
+        )
     certifier = certifier or Certifier(problem)
     problem = certifier.problem
     given = problem.project(np.asarray(alpha, dtype=float))
@@ -154,39 +165,43 @@ def refine(
     best = problem.project(search.alpha)
     if search.converged:
         return Refinement(best, search.solves, True, witness)
-    # Only after an early stop: snapping had raised f.
+    # After an early stop f may be larger than at the start, because `snap` raised it.
     worse = _objective(certifier, best) > _objective(certifier, given)
     return Refinement(given if worse else best, search.solves, False, witness, late)
 
 
 def _objective(certifier: Certifier, alpha: NDArray) -> float:
+    """Return f(α)."""
     return float(0.5 * alpha @ certifier.compute(alpha) - certifier.problem.p @ alpha)
 
 
 def _start(certifier: Certifier, given: NDArray, gradient: NDArray | None) -> tuple[NDArray, NDArray, NDArray]:
-    """A feasible start, and about Qα − p and Qα − p − νe there."""
+    """Return a feasible start, and approximations of Qα − p and Qα − p − νe there."""
     work, start = certifier.workspace, given
-    # In float32, where that is quicker: the search computes anew what must be exact.
+    # float32 suffices: the active-set method recomputes what must be exact.
     Qa = work.product(start, None, np.float32) if gradient is None else gradient + work.p
     gap, rho = certifier.appraise(start, Qa)
-    if gap > _USELESS_GAP and work.psd.is_psd:
-        # A state this far off names a support set so large and wrong that starting empty is far cheaper.
-        empty = work.project(np.zeros(work.n))
-        product = work.product(empty, None, np.float32)
-        # On the simplex f may have an optimum of 0, which no gap is small beside: the empty start's is what to go by.
-        if not work.d or certifier.gap(start, Qa) > _USELESS_GAP * certifier.gap(empty, product):
-            start, Qa = empty, product
+    if gap > _MAX_GAP_START and work.psd.is_psd:
+        # Such a state indicates a large and wrong support set; a start at 0 takes far fewer solves.
+        zero = work.project(np.zeros(work.n))
+        product = work.product(zero, None, np.float32)
+        # On the simplex the optimum of f may be 0, and then each relative gap is large: compare the gaps themselves.
+        if not work.d or certifier.gap(start, Qa) > _MAX_GAP_START * certifier.gap(zero, product):
+            start, Qa = zero, product
             _, rho = certifier.appraise(start, Qa)
     return start, Qa - work.p, rho
 
 
 def snap(problem: DualProblem, alpha: NDArray, rho: NDArray) -> NDArray:
-    """Put the variables that a state says are at a bound there, and let the others take up the equality; a feasible α
-    of shape (n,) as it was if they cannot. ``rho`` is Qα − p − νe, as `Certifier.appraise` gives it."""
+    """Return a feasible α, shape (n,), with variables moved to the bounds that the state indicates for them.
+
+    The others are shifted to meet the equality; if they cannot, ``alpha`` is returned. ``rho`` is Qα − p − νe, as from
+    `Certifier.appraise`.
+    """
     at_lower, at_upper = _active_guess(problem, alpha, rho)
     lower = np.where(at_upper, problem.upper, problem.lower)
     upper = np.where(at_lower, problem.lower, problem.upper)
     snapped = project_onto(alpha, lower, upper, problem.e, problem.d)
     scale = max(abs(problem.d), float(np.abs(snapped).sum()))
     feasible = problem.infeasibility(snapped) <= 1e-12 * scale
-    return snapped if feasible else alpha  # a projection would lift many off their bounds
+    return snapped if feasible else alpha  # projecting it again would move many variables off their bounds

@@ -1,4 +1,4 @@
-"""Floor 6: the parameters of estimators, chosen by cross-validation over shared kernel matrices."""
+"""Selection of estimator parameters by cross-validation over shared kernel matrices."""
 
 from .search import SVCSearchCV, SVRSearchCV
 

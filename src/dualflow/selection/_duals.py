@@ -1,22 +1,17 @@
-"""Many duals over one kernel matrix: every fold of a cross-validation and every C is a box around the same variables.
+"""Duals of all folds and all C of a cross-validation, solved over one kernel matrix.
 
-A point that a fold leaves out has the box [0, 0]. So no fold needs a matrix of its own, and the gradient of all folds
-at once is one product, in float64 and from scratch, that says three things: how far each answer is from its optimum
-(the dual bound of `core.bounds`), its bias, and the decision values of the points left out.
+Each fold and each C is a box for the same variables; a point that a fold leaves out has the box [0, 0]. No fold needs a
+matrix of its own, and one product in float64 gives the gradients of all folds from scratch. The gradient gives the gap
+(the dual bound of `core.bounds`), the bias, and the decision values of the points left out.
 
-Where variables are in their boxes.
+`Duals` solves the folds by pair updates, and uses three faster methods where they apply:
 
-Folds that leave one point out begin at their optimum: led there from that of all points, by exact unlearning.
-
-One decomposition for all folds: the free variables of the model of all points, factorised once, and every fold's
-free set a few changes of it.
-
-With A = [[K_FF, 1], [1ᵀ, 0]] of the reference F and H = A⁻¹, a step over another set, F less D and more N, is that of
-A bordered by the unit vectors of D and the columns of N: H times a vector, and a system of |D| + |N| unknowns. The sets
-are guessed anew from every step (a primal-dual active set), which ends in a few rounds at the exact optimum, or is
-given up: pairs come nearer then, and it may be tried again.
-
-The first part of the way to an optimum, in float32: an update of pairs has half its price there.
+- `LeftOut` starts a fold that leaves out one point at its optimum, by exact unlearning from the model of all points.
+- `Newton` solves linear systems over a fold's free variables. With A = [[K_FF, 1], [1ᵀ, 0]] for a reference set F,
+  whose inverse H = A⁻¹ is computed once, a step over F without D and with N needs products with H and a system of
+  |D| + |N| unknowns. Free sets are updated after every step (a primal-dual active set). This ends in a few rounds at
+  the exact optimum or is given up; it may be tried again after further pair updates.
+- `Float32Descent` makes the first pair updates in float32, where an update costs half as much.
 """
 
 from __future__ import annotations
@@ -37,43 +32,43 @@ from ..online.state import PathError
 from ..working_set._pairs import solve_pairs
 
 __all__ = [
-    "MOST_FREE",
-    "ROUGH_FROM",
+    "MAX_FREE_NEWTON",
+    "MIN_VARIABLES_FLOAT32",
     "Duals",
     "Fits",
+    "Float32Descent",
     "LeftOut",
     "Newton",
-    "Rough",
-    "free_ones",
+    "free_variables",
     "is_inside",
-    "left_out_by",
+    "left_out_variable",
 ]
 
 
 def is_inside(beta: NDArray, upper: NDArray) -> NDArray:
-    """Of each row, whether no variable is at its upper bound, shape (k,): then none would be at a larger one."""
+    """Return for each row whether no variable is at its upper bound; a larger bound then gives the same optimum."""
     inside: NDArray = ((np.abs(beta) < upper) | (upper == 0)).all(axis=1)
     return inside
 
 
-def free_ones(beta: NDArray, upper: NDArray) -> NDArray:
-    """Who is between its bounds."""
+def free_variables(beta: NDArray, upper: NDArray) -> NDArray:
+    """Return the variables strictly between their bounds."""
     return np.flatnonzero((beta != 0) & (np.abs(beta) < upper))
 
 
 class LeftOut:
-    """The optimum of all points but one, for one after the other.
+    """The optimum of all points but one, for one point after another.
 
-    What it says is a start: whoever asks judges it by a gradient from scratch.
+    An answer is not certified; the caller must check it by a gradient from scratch.
 
     Parameters
     ----------
     Q : array of shape (n, n)
-        The kernel matrix times the labels of its rows and columns; only read.
+        The kernel matrix times the labels of its rows and columns; it is not changed.
     sign, upper : arrays of shape (n,)
         Labels ±1, and bounds of α above 0.
     beta : array of shape (n,)
-        eα of all points.
+        eα of the model of all points.
     bias : float
     intercept : bool
     """
@@ -85,39 +80,49 @@ class LeftOut:
         self.paths = Unlearning(Q, np.ones(len(Q)), e, 0.0, upper, np.abs(beta), -bias)
 
     def without(self, k: int) -> NDArray | None:
-        """β without point k, shape (n,); None where the path breaks off."""
+        """Return β without point k, shape (n,); None if the path breaks off."""
         alpha = self.paths.without(k)
         return None if alpha is None else self.sign * alpha
 
 
-def left_out_by(weight: NDArray, weights: NDArray) -> NDArray:
-    """The only variable that each row of weights, shape (k, n), leaves out, all others being as in ``weight``; −1 where
-    there is none."""
+def left_out_variable(weight: NDArray, weights: NDArray) -> NDArray:
+    """Return for each row of ``weights``, shape (k, n), the only variable that it leaves out of ``weight``, or −1.
+
+    A row that differs from ``weight`` in more than the variable left out gets −1.
+    """
     other = weights != weight
     alone = (other.sum(axis=1) == 1) & ((weights == 0) & other).any(axis=1)
     found: NDArray = np.where(alone, other.argmax(axis=1), -1)
     return found
 
 
-#: Free variables beyond which pairs are the quicker way; and the fewest.
-MOST_FREE, LEAST_FREE = 640, 8
-#: Rounds at most; the part of the set's size that may change; what of the changes of a round the next may have; and
-#: misses before it is no longer tried.
-ROUNDS, CHANGES, SHRINK, PATIENCE = 8, 0.6, 1.0, 6
-#: Squared distance of a point to those before it, in feature space, below which it is no part of the reference; and
-#: what keeps such a point's row apart from theirs.
-NEAR, APART = 1e-9, 1e-10
+#: Free variables above which pair updates are faster than Newton steps.
+MAX_FREE_NEWTON = 640
+#: Free variables below which pair updates are faster.
+MIN_FREE_NEWTON = 8
+#: Maximum number of rounds of one solve.
+MAX_ROUNDS = 8
+#: Largest size of a change of the free set, as a fraction of the reference set; 20 more are always allowed.
+MAX_CHANGES_FRACTION = 0.6
+#: Largest ratio of the changes of one round to those of the round before.
+MAX_CHANGES_RATIO = 1.0
+#: Failures, beyond two for each success, after which Newton steps are no longer tried.
+MAX_FAILURES = 6
+#: Squared distance in feature space of a point to the span of those before it, below which the reference set omits it.
+MIN_SQUARED_DISTANCE = 1e-9
+#: Shift of the diagonal that keeps the system regular if an added point lies in the span of the others.
+DIAGONAL_SHIFT = 1e-10
 
 
 class Newton:
-    """Steps over free sets near a reference, with Σβ = 0.
+    """Newton steps over free sets near a reference set, with Σβ = 0.
 
     Parameters
     ----------
     K : array of shape (n, n)
-        Its largest diagonal entry is 1.
+        Kernel matrix with largest diagonal entry 1.
     free : int array, optional
-        The reference; by default who is free where the first step is asked for.
+        The reference set; by default the free variables at the first step.
     """
 
     def __init__(self, K: NDArray, free: NDArray | None = None) -> None:
@@ -125,17 +130,17 @@ class Newton:
         self.hits = self.misses = 0
 
     @property
-    def pays(self) -> bool:
-        """Whether the reference is of a size for it, and it has found enough of what it was asked for."""
-        fits = self.free is None or LEAST_FREE <= len(self.free) <= MOST_FREE
-        return fits and self.misses < PATIENCE + 2 * self.hits
+    def is_worthwhile(self) -> bool:
+        """Whether the reference set has a suitable size, and enough calls have succeeded."""
+        fits = self.free is None or MIN_FREE_NEWTON <= len(self.free) <= MAX_FREE_NEWTON
+        return fits and self.misses < MAX_FAILURES + 2 * self.hits
 
     @cached_property
     def _factor(self) -> tuple[NDArray, NDArray, NDArray]:
-        """F without copies and what is nearly their combination, their rows of K, and H."""
+        """The reference set F without nearly dependent points, its rows of K, and H."""
         assert self.free is not None
-        M = self.K[np.ix_(self.free, self.free)] + 1.0  # + 11ᵀ moves no step of given sum, and is never singular
-        half, order, rank, _ = lapack.dpstrf(M, tol=NEAR)
+        M = self.K[np.ix_(self.free, self.free)] + 1.0  # + 11ᵀ changes no step of given sum, and M is never singular
+        half, order, rank, _ = lapack.dpstrf(M, tol=MIN_SQUARED_DISTANCE)
         F = self.free[order[:rank] - 1]
         inverse = lapack.dpotri(half[:rank, :rank])[0]
         inverse = np.triu(inverse) + np.triu(inverse, 1).T
@@ -148,25 +153,26 @@ class Newton:
         return F, self.K[F], H
 
     def solve(self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, aim: float) -> bool:
-        """Take β and its gradient G to the optimum, in place; False, and both as they were, if that was not found."""
+        """Move β and its gradient G to the optimum in place; return False, with both unchanged, if it is not found."""
         if self.free is None:
             self.free = np.flatnonzero((beta > low) & (beta < high))
-        found = self.pays and self._solve(beta, G, low, high, aim)
+        found = self.is_worthwhile and self._solve(beta, G, low, high, aim)
         self.hits, self.misses = self.hits + found, self.misses + (not found)
         return found
 
     def _solve(self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, aim: float) -> bool:
+        """Run the rounds of `solve`."""
         F, rows, H = self._factor
         f, now, gradient = len(F), beta, G
         moving = (beta > low) & (beta < high)
         before = left = np.inf
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             inside = moving[F]
             D = np.flatnonzero(~inside)
             outside = moving.copy()
             outside[F] = False
             N = np.flatnonzero(outside)
-            if len(D) + len(N) > CHANGES * f + 20:
+            if len(D) + len(N) > MAX_CHANGES_FRACTION * f + 20:
                 return False
             try:
                 step, added, nu = self._step(F, rows, H, D, N, gradient, -float(now.sum()))
@@ -183,7 +189,7 @@ class Newton:
             (out,) = np.nonzero(now != there)
             wrong = ~moving & (((now < high) & (rho < -aim)) | ((now > low) & (rho > aim)))
             if not len(out) and not wrong.any():
-                # What a nearly singular system leaves of the gradient is less after another step.
+                # Round-off left in the gradient by a nearly singular system becomes smaller with another step.
                 left, known = float(np.abs(rho[moving]).max(initial=0.0)), left
                 if left <= aim:
                     beta[:], G[:] = now, gradient
@@ -192,7 +198,7 @@ class Newton:
                     return False
                 continue
             changes = len(out) + int(np.count_nonzero(wrong))
-            if not changes <= SHRINK * before:
+            if not changes <= MAX_CHANGES_RATIO * before:
                 return False
             before = changes
             if len(out):
@@ -204,14 +210,14 @@ class Newton:
     def _step(
         self, F: NDArray, rows: NDArray, H: NDArray, D: NDArray, N: NDArray, G: NDArray, missing: float
     ) -> tuple[NDArray, NDArray, float]:
-        """Steps of F (0 for D) and of N after which their gradients are all −ν and Σβ has what was missing; and ν."""
+        """Return steps of F (0 for D) and of N after which all their gradients are −ν and Σβ is corrected; and ν."""
         f, d = len(F), len(D)
         z = H @ np.append(missing - G[F], missing)
         added = np.empty(0)
         if d or len(N):
             border = np.append(rows[:, N].T + 1.0, np.ones((len(N), 1)), axis=1)
             lifted = border @ H
-            corner = lifted @ border.T - self.K[np.ix_(N, N)] - 1.0 - APART * np.eye(len(N))
+            corner = lifted @ border.T - self.K[np.ix_(N, N)] - 1.0 - DIAGONAL_SHIFT * np.eye(len(N))
             system = np.block([[H[np.ix_(D, D)], lifted[:, D].T], [lifted[:, D], corner]])
             known = np.linalg.solve(system, np.append(z[D], border @ z - (missing - G[N])))
             z = z - known[:d] @ H[D] - known[d:] @ lifted
@@ -220,15 +226,18 @@ class Newton:
         return z[:f], added, float(z[f])
 
 
-#: Variables from which it pays: fewer rows stay in the cache in float64 too.
-ROUGH_FROM = 512
-#: KKT violation to end at, or where round-off begins: so many units in the last place of the widest box; and updates
-#: for a variable.
-ENOUGH, NOISE, UPDATES_ROUGH = 1e-3, 16, 3
+#: Variables from which updates in float32 are made first; fewer rows stay in the cache in float64 too.
+MIN_VARIABLES_FLOAT32 = 512
+#: KKT violation at which they end.
+VIOLATION_FLOAT32 = 1e-3
+#: Round-off level of the KKT violation, in units in the last place of the widest box; they end there if it is larger.
+NOISE_ULPS = 16
+#: Maximum number of updates, for each variable.
+UPDATES_PER_VARIABLE_FLOAT32 = 3
 
 
-class Rough:
-    """M in float32, for boxes over it.
+class Float32Descent:
+    """Pair updates in float32 over the matrix M, with rows of K.
 
     Parameters
     ----------
@@ -239,62 +248,73 @@ class Rough:
     """
 
     def __init__(self, rows: NDArray, slots: NDArray, diag: NDArray) -> None:
-        # A search makes one for every kernel setting: memory of the last one serves the next.
+        # A search makes one of these for every kernel setting; the memory is reused.
         self.rows = borrowed(rows.shape, np.float32)
         self.rows[...] = rows
         self.slots, self.diag = slots, diag.astype(np.float32)
 
     def approach(self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, equality: bool) -> bool:
-        """Bring a feasible β near the optimum.
+        """Move a feasible β near the optimum.
 
         Parameters
         ----------
         beta : array of shape (v,)
             Changed in place.
         G : array of shape (v,)
-            Its gradient; read only, so that it is wrong where β moved.
+            Its gradient; it is not changed, and is wrong if β moved.
         low, high : arrays of shape (v,)
         equality : bool
-            Whether Σβ stays what it is.
+            Whether Σβ is kept constant.
 
         Returns
         -------
         bool
             Whether β moved.
         """
-        noise = NOISE * float(np.finfo(np.float32).eps) * float((high - low).max())
+        noise = NOISE_ULPS * float(np.finfo(np.float32).eps) * float((high - low).max())
         box, single = (beta, low, high), G.astype(np.float32)
-        limit = UPDATES_ROUGH * len(beta)
+        limit = UPDATES_PER_VARIABLE_FLOAT32 * len(beta)
         rows = (self.rows, self.slots, len(self.rows))
-        moved, *_ = solve_pairs(*rows, single, self.diag, *box, equality, max(ENOUGH, noise), limit)
+        moved, *_ = solve_pairs(*rows, single, self.diag, *box, equality, max(VIOLATION_FLOAT32, noise), limit)
         return bool(moved)
 
 
-#: KKT violation to end at, in units of the largest |p|; what of it a gradient from scratch may show; and the part of
-#: it to go on to while the gap asked for is not reached.
-END, FOUND, FINER = 1e-6, 2.0, 1e-2
-#: Pair updates a call, for a variable; calls; and gradients from scratch. Where they are used up, the gap says so.
-UPDATES, CALLS, LOOKS = 20, 25, 6
-#: How near to a bound a variable is at it, as a part of its box. Where none is free the bias is any of an interval;
-#: one that rounding left an ulp inside would make it an end of it instead of LIBSVM's middle.
-AT_BOUND = 1e-9
-#: Folds at a time, and folds and variables from which the model of all points is worth its price as a start.
-AT_ONCE, SEED_FROM, SEED_VARIABLES = 32, 3, 512
+#: KKT violation at which a solve ends, in units of the largest |p|.
+TARGET_VIOLATION = 1e-6
+#: Ratio to that of the violation that a gradient from scratch may still show.
+MAX_VIOLATION_RATIO = 2.0
+#: Factor of the violation to reach if the gap is still above the tolerance.
+VIOLATION_REDUCTION = 1e-2
+#: Maximum number of pair updates of one call, for each variable.
+UPDATES_PER_VARIABLE = 20
+#: Maximum number of calls. If all are used up, the certified gap shows it.
+MAX_CALLS = 25
+#: Maximum number of gradients from scratch.
+MAX_GRADIENTS = 6
+#: Distance from a bound, relative to the box, below which a variable is at the bound. If no variable is free, the bias
+#: is the middle of an interval, as in LIBSVM; a variable that round-off left an ulp inside its box would shift it.
+BOUND_TOLERANCE = 1e-9
+#: Folds that are solved in one batch.
+FOLDS_PER_BATCH = 32
+#: Number of folds from which the model of all points is solved first, as a start.
+MIN_FOLDS_SEED = 3
+#: Number of variables above which it is solved first; with more than one batch of folds it always is.
+MIN_VARIABLES_SEED = 512
 
 
 @dataclass(frozen=True)
 class Fits:
-    """Answers for one C, a row a fold.
+    """Solutions for one C, a row for each fold.
 
     Attributes
     ----------
     number : int
-        Which C.
+        Index of C.
     folds : int array of shape (k,)
     beta, gradient : arrays of shape (k, v)
         β = eα, and Mβ − ep.
     bias, gap, seconds : arrays of shape (k,)
-        ``gap`` is the certified relative gap, ``seconds`` each fold's own time.
+        ``gap`` is the certified relative gap, ``seconds`` the time of each fold.
     """
 
     number: int
@@ -308,7 +328,7 @@ class Fits:
 
 @dataclass
 class _Seed:
-    """The model of all points: β, its gradient and bias, and what leads from it to models without one of them."""
+    """The model of all points: β, its gradient and bias, and `LeftOut` (False if there is none)."""
 
     beta: NDArray
     gradient: NDArray
@@ -317,19 +337,19 @@ class _Seed:
 
 
 class Duals:
-    """Minimise ½βᵀKβ − (ep)ᵀβ within a box, with Σβ = 0 if there is an intercept.
+    """Solver of min ½βᵀKβ − (ep)ᵀβ within boxes, with Σβ = 0 if there is an intercept.
 
     Parameters
     ----------
     K : array of shape (n, n)
-        Row-major and symmetric; its largest diagonal entry is 1, and so is the largest |p|.
+        Row-major and symmetric, with largest diagonal entry 1; the largest |p| is 1 too.
     target : array of shape (n,)
-        Labels ±1, or numbers where there is a tube: then every variable is there twice, for α and α*.
+        Labels ±1, or the numbers of a regression; a regression has two variables a point, α and α*.
     tube : float, optional
-        ε.
+        ε of a regression.
     intercept : bool
     check : callable
-        Called between pieces of work; may raise.
+        Called between pieces of work; it may raise.
     """
 
     def __init__(
@@ -347,76 +367,80 @@ class Duals:
         self.diag = K.diagonal()[self.slots]
 
     @cached_property
-    def _rough(self) -> Rough:
-        return Rough(self.rows, self.slots, self.diag)
+    def _float32(self) -> Float32Descent:
+        """The matrix in float32, made once."""
+        return Float32Descent(self.rows, self.slots, self.diag)
 
     def boxes(self, upper: NDArray) -> tuple[NDArray, NDArray]:
-        """Bounds of β from those of α, shape (…, v)."""
+        """Return bounds of β from those of α, shape (…, v)."""
         return np.where(self.e > 0, 0.0, -upper), np.where(self.e > 0, upper, 0.0)
 
     def expansion(self, beta: NDArray) -> NDArray:
-        """Kβ at all points, shape (k, n), from scratch."""
+        """Return Kβ at all points, shape (k, n), from scratch."""
         net = beta if self.v == self.n else beta[:, : self.n] + beta[:, self.n :]
         product: NDArray = net @ self.K
         return product
 
     def gradient(self, beta: NDArray) -> NDArray:
-        """Mβ − ep, shape (k, v), from scratch."""
+        """Return Mβ − ep, shape (k, v), from scratch."""
         product = self.expansion(beta)
         return (product if self.v == self.n else np.concatenate([product, product], axis=1)) - self.ep
 
     # --- one C after the other -------------------------------------------------------------------
 
     def path(self, weight: NDArray, weights: NDArray, costs: Sequence[float], tol: float) -> Iterator[Fits]:
-        """The answers of all folds for each C of an ascending sequence, some folds at a time.
+        """Yield the solutions of all folds for each C of an ascending sequence, a batch of folds at a time.
 
-        The model of all points is a fold's start: what the fold leaves out is taken away, and most of what is left
-        stays. A fold none of whose boxes is met has the same answer for every larger C.
+        A fold starts from the model of all points: the weights of the points left out are removed. A fold without
+        variables at their upper bound has the same solution for every larger C.
 
         Parameters
         ----------
         weight, weights : arrays of shape (v,) and (folds, v)
-            Upper bounds of α, of all points and fold by fold, in units of C; 0 takes a variable out.
+            Upper bounds of α of all points and of each fold, in units of C; 0 removes a variable.
         costs : sequence of float
         tol : float
-            Relative gap asked for.
+            Relative gap to reach.
         """
         seeds: list[_Seed] = []
-        seeding = len(weights) >= SEED_FROM and (self.v > SEED_VARIABLES or len(weights) > AT_ONCE)
-        for start in range(0, len(weights), AT_ONCE):
-            folds = np.arange(start, min(start + AT_ONCE, len(weights)))
+        seeding = len(weights) >= MIN_FOLDS_SEED and (self.v > MIN_VARIABLES_SEED or len(weights) > FOLDS_PER_BATCH)
+        for start in range(0, len(weights), FOLDS_PER_BATCH):
+            folds = np.arange(start, min(start + FOLDS_PER_BATCH, len(weights)))
             part, last = weights[folds], None
             for number, cost in enumerate(costs):
                 began = perf_counter()
                 sofar = costs[: number + 1]
                 if seeding and number == len(seeds):
-                    seeds.append(self._whole(seeds, weight, sofar, tol))
+                    seeds.append(self._seed_of(seeds, weight, sofar, tol))
                 beta = self._starts(seeds[number] if seeds else None, last, weight, part, sofar)
-                newton = self._newton(free_ones(seeds[number].beta, cost * weight)) if seeds else None
-                answer = self.settle(beta, cost * part, tol, newton)
+                newton = self._newton(free_variables(seeds[number].beta, cost * weight)) if seeds else None
+                answer = self.solve_rows(beta, cost * part, tol, newton)
                 shared = (perf_counter() - began - float(answer.seconds.sum())) / len(folds)
                 last = replace(answer, number=number, folds=folds, seconds=answer.seconds + shared)
                 yield last
 
-    def _whole(self, seeds: list[_Seed], weight: NDArray, costs: Sequence[float], tol: float) -> _Seed:
-        """The model of all points for the last C, from that for the one before."""
+    def _seed_of(self, seeds: list[_Seed], weight: NDArray, costs: Sequence[float], tol: float) -> _Seed:
+        """Return the model of all points for the last C, starting from that for the C before."""
         start = np.zeros(self.v)
         if seeds:
             beta = seeds[-1].beta
             stays = is_inside(beta[None], costs[-2] * weight[None])[0]
             start = beta if stays else beta * (costs[-1] / costs[-2])
-        answer = self.settle(start[None].copy(), costs[-1] * weight[None], tol, self._newton())
+        answer = self.solve_rows(start[None].copy(), costs[-1] * weight[None], tol, self._newton())
         return _Seed(answer.beta[0], answer.gradient[0], float(answer.bias[0]))
 
     def _newton(self, free: NDArray | None = None) -> Newton | None:
-        """Steps over free sets near a reference, where there are such."""
+        """Return Newton steps near a reference set, or None for duals that they cannot solve."""
         return Newton(self.K, free) if self.v == self.n and self.intercept else None
 
     def _starts(
         self, seed: _Seed | None, last: Fits | None, weight: NDArray, part: NDArray, costs: Sequence[float]
     ) -> NDArray:
-        """Where folds begin: where they were for the last C if no box was met there, else near the seed, or at 0; those
-        that leave one point out where `LeftOut` leads."""
+        """Return the starts of folds.
+
+        A fold starts at its solution for the last C if no variable was at its bound there, else near the model of all
+        points, or at 0. A fold that leaves one point out starts where `LeftOut` leads.
+        """
         if seed is None:
             beta = np.zeros_like(part)
         else:
@@ -426,13 +450,13 @@ class Duals:
             stays = is_inside(last.beta, costs[-2] * part)
             beta[stays] = last.beta[stays]
         if seed is not None and self.v == self.n and (weight > 0).all():
-            out = left_out_by(weight, part)
-            asked = np.flatnonzero((out >= 0) & (seed.beta[out] != 0) & ~stays)
-            if len(asked) and (model := self._left_out(seed, costs[-1] * weight)) is not None:
-                for row in asked:
+            out = left_out_variable(weight, part)
+            candidates = np.flatnonzero((out >= 0) & (seed.beta[out] != 0) & ~stays)
+            if len(candidates) and (model := self._left_out(seed, costs[-1] * weight)) is not None:
+                for row in candidates:
                     self.check()
-                    led = model.without(int(out[row]))
-                    beta[row] = beta[row] if led is None else led
+                    found = model.without(int(out[row]))
+                    beta[row] = beta[row] if found is None else found
         return beta
 
     @cached_property
@@ -443,7 +467,7 @@ class Duals:
         return product
 
     def _left_out(self, seed: _Seed, upper: NDArray) -> LeftOut | None:
-        """That of a seed, made once; None where its points have no such path."""
+        """Return the `LeftOut` of a seed, made once; None if no path starts at its points."""
         if seed.left_out is None:
             try:
                 found: LeftOut | bool = LeftOut(
@@ -455,7 +479,10 @@ class Duals:
         return seed.left_out if isinstance(seed.left_out, LeftOut) else None
 
     def _seeded(self, seed: NDArray, gradient: NDArray, low: NDArray, high: NDArray) -> NDArray:
-        """A feasible start of each fold from the model of all points: who moves most easily makes up for what went."""
+        """Return a feasible start of each fold from the model of all points.
+
+        The sum of the weights removed is given to the variables with the best gradient first.
+        """
         beta = np.clip(seed, low, high)
         if not self.intercept:
             return beta
@@ -469,34 +496,34 @@ class Duals:
             beta[row, order] += taken if rises else -taken
         return beta
 
-    # --- some boxes ------------------------------------------------------------------------------
+    # --- solves ----------------------------------------------------------------------------------
 
-    def settle(self, beta: NDArray, upper: NDArray, tol: float, newton: Newton | None = None) -> Fits:
-        """From feasible starts to the optimum of each row; β is changed in place."""
+    def solve_rows(self, beta: NDArray, upper: NDArray, tol: float, newton: Newton | None = None) -> Fits:
+        """Solve for each row from a feasible start; β is changed in place."""
         low, high = self.boxes(upper)
         gradient = self.gradient(beta) if beta.any() else np.tile(-self.ep, (len(beta), 1))
         bias, gap, seconds = np.zeros(len(beta)), np.full(len(beta), np.inf), np.zeros(len(beta))
-        if self.v >= ROUGH_FROM:
+        if self.v >= MIN_VARIABLES_FLOAT32:
             moved = np.zeros(len(beta), dtype=bool)
             for k in range(len(beta)):
                 began = perf_counter()
                 self.check()
-                moved[k] = self._rough.approach(beta[k], gradient[k], low[k], high[k], self.intercept)
+                moved[k] = self._float32.approach(beta[k], gradient[k], low[k], high[k], self.intercept)
                 seconds[k] = perf_counter() - began
             gradient[moved] = self.gradient(beta[moved])
-        aim = np.full(len(beta), END)
+        aim = np.full(len(beta), TARGET_VIOLATION)
         todo = np.arange(len(beta))
-        for look in range(LOOKS + 1):
+        for look in range(MAX_GRADIENTS + 1):
             rows = slice(None) if len(todo) == len(beta) else todo
             if look:
                 gradient[rows] = self.gradient(beta[rows])
             violation, bias[rows], gap[rows] = self.certify(
                 beta[rows], gradient[rows], low[rows], high[rows], upper[rows]
             )
-            near, wide = violation <= FOUND * aim[rows], gap[rows] > tol
-            aim[todo[near & wide]] *= FINER
+            near, wide = violation <= MAX_VIOLATION_RATIO * aim[rows], gap[rows] > tol
+            aim[todo[near & wide]] *= VIOLATION_REDUCTION
             todo = todo[~near | wide]
-            if not len(todo) or look == LOOKS:
+            if not len(todo) or look == MAX_GRADIENTS:
                 break
             for row in todo:
                 began = perf_counter()
@@ -507,13 +534,16 @@ class Duals:
     def descend(
         self, beta: NDArray, G: NDArray, low: NDArray, high: NDArray, aim: float, newton: Newton | None = None
     ) -> None:
-        """β and G of one row to a violation, in place: the one place where a problem is solved to its end. Whoever has
-        a faster way over a matrix that is there puts it here."""
-        is_near = self.v >= ROUGH_FROM or aim < END  # `Rough`, or a look before, brought it there
-        if newton is not None and is_near and newton.pays and newton.solve(beta, G, low, high, aim):
+        """Change β and G of one row in place until the KKT violation is at most ``aim``.
+
+        Faster solvers over a precomputed matrix belong here.
+        """
+        # Updates in float32 or an earlier solve have brought β near the optimum.
+        is_near = self.v >= MIN_VARIABLES_FLOAT32 or aim < TARGET_VIOLATION
+        if newton is not None and is_near and newton.is_worthwhile and newton.solve(beta, G, low, high, aim):
             return
-        limit = UPDATES * self.v if newton is None else self.v
-        for _ in range(CALLS):
+        limit = UPDATES_PER_VARIABLE * self.v if newton is None else self.v
+        for _ in range(MAX_CALLS):
             self.check()
             box = (beta, low, high)
             moved, violation, _ = solve_pairs(
@@ -521,20 +551,19 @@ class Duals:
             )
             if violation <= aim or moved < limit:
                 return
-            if newton is not None and newton.pays and newton.solve(beta, G, low, high, aim):
+            if newton is not None and newton.is_worthwhile and newton.solve(beta, G, low, high, aim):
                 return
-            limit = min(2 * limit, UPDATES * self.v)
+            limit = min(2 * limit, UPDATES_PER_VARIABLE * self.v)
 
     def certify(
         self, beta: NDArray, gradient: NDArray, low: NDArray, high: NDArray, upper: NDArray
     ) -> tuple[NDArray, NDArray, NDArray]:
-        """Worst KKT violation, bias and relative gap of each row, from its gradient.
+        """Return the worst KKT violation, the bias and the relative gap of each row, from its gradient.
 
         Any multiplier ν gives a lower bound of f, −½ αᵀQα + Σ min(0, uρ) with ρ = h − νe (`core.certificate`). Here ν
-        is halfway between the variables that want to rise and to fall most: LIBSVM's bias, and the best ν at the
-        optimum.
+        is halfway between the largest violations upwards and downwards: LIBSVM's bias, and the best ν at the optimum.
         """
-        edge = AT_BOUND * upper
+        edge = BOUND_TOLERANCE * upper
         rise = np.where(beta < high - edge, -gradient, -np.inf).max(axis=1)
         fall = np.where(beta > low + edge, gradient, -np.inf).max(axis=1)
         if self.intercept:

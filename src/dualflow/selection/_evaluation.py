@@ -1,6 +1,7 @@
-"""Every candidate in every fold: fitted, scored and timed, as rows that scikit-learn makes its tables of.
+"""The evaluation of a search: every candidate is fitted and scored in every fold, one row of the results for each.
 
-Pipelines in a search: transformers with equal parameters are fitted once a fold.
+Fits are shared over a kernel matrix where the plan says so. In pipelines, transformers with equal parameters are fitted
+once a fold.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..core.runtime import clock
 from ..core.runtime.threads import cached_property
 from ..exceptions import FitError
 from ._fold_fits import fits_of_fold, widest_gap
-from ._folds import AGAIN_FROM, TRIED_FROM, Answer, Chain, Classes, Numbers, SlowerError, Split, Watch, shared_gain
+from ._folds import MIN_GAIN, RETRY_GAIN_RATIO, Answer, Chain, Classes, Numbers, SlowerError, Split, Watch, shared_gain
 from ._metrics import Metrics
 from ._models import unfitted_copy
 from ._plan import Kernels, Plan, Setting
@@ -37,25 +38,25 @@ __all__ = ["Evaluation", "Task", "Times", "TransformerCache", "last_name", "last
 
 
 def last_step(model: Any) -> Any:
-    """The estimator that predicts: the last step of a pipeline, or the model itself."""
+    """Return the estimator that predicts: the last step of a pipeline, or the model itself."""
     return model.steps[-1][1] if isinstance(model, Pipeline) and model.steps else model
 
 
 def last_name(model: Any) -> str:
-    """What parameters of `last_step` begin with in the model's `set_params`."""
+    """Return the prefix of parameters of `last_step` in the model's `set_params`."""
     return f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
 
 
 class TransformerCache:
-    """Fitted transformers and what they make of training rows, as ``memory`` of a `Pipeline`.
+    """A cache of fitted transformers and transformed training rows, used as ``memory`` of a `Pipeline`.
 
-    Data are known by identity: the search hands the same arrays to every candidate of a fold. A transformer that
+    Data are compared by identity: the search gives the same arrays to every candidate of a fold. A transformer that
     `joblib.hash` cannot read is fitted each time.
 
     Parameters
     ----------
     size : int
-        Fitted transformers that are kept; the one that was used longest ago goes first.
+        Maximum number of fitted transformers; the least recently used one is dropped first.
     """
 
     def __init__(self, size: int) -> None:
@@ -63,21 +64,23 @@ class TransformerCache:
         self._kept: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
 
     def cache(self, fit: Callable[..., Any], ignore: Sequence[str] = ()) -> Callable[..., Any]:
-        """The function, computed once for equal transformers and parameters and the same data; keywords to ``ignore``
-        are no part of what is compared, as in `joblib.Memory`."""
+        """Return ``fit`` with a cache: it is computed once for equal transformers and parameters and the same data.
+
+        Keywords in ``ignore`` are not compared, as in `joblib.Memory`.
+        """
 
         def cached(transformer: Any, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
             compared = {name: value for name, value in kwargs.items() if name not in ignore}
             try:
                 key = (id(X), id(y), joblib.hash((transformer, args, compared)))
-            except Exception:  # pickling calls code of the transformer's own, which may raise anything
+            except Exception:  # pickling calls the transformer's code, which may raise anything
                 return fit(transformer, X, y, *args, **kwargs)
             with self._lock:
                 entry = self._kept.setdefault(key, _Entry(X, y))
                 self._kept.move_to_end(key)
                 while len(self._kept) > self._size:
                     self._kept.popitem(last=False)
-            with entry.lock:  # another thread may be at it
+            with entry.lock:  # another thread may be fitting it
                 if entry.found is None:
                     entry.found = fit(transformer, X, y, *args, **kwargs)
                 return entry.found
@@ -86,26 +89,26 @@ class TransformerCache:
 
 
 class _Entry:
-    """One result, and the data it is known by, which must live as long as their identities are in use."""
+    """One cached result with its data, which must live as long as their identities are compared."""
 
     def __init__(self, X: Any, y: Any) -> None:
         self.data, self.found, self.lock = (X, y), None, threading.Lock()
 
 
-#: A row that was not reached says this.
-NOT_REACHED = "The search ended before this fit: {why}."
+#: Error text of a fit that was not reached.
+NOT_REACHED_TEXT = "The search ended before this fit: {why}."
 
 
 class SearchEndedError(Exception):
-    """Raised between pieces of work when the search is to end."""
+    """Raised between pieces of work when the search must end."""
 
 
 @dataclass
 class Times:
-    """When a search ends: at a deadline, or when it is told to stop.
+    """The end of a search: a deadline, or a request to stop.
 
-    ``fit_s`` is the longest fit to a fold so far, also of one that was cut short, and ``refit_s`` what is set aside for
-    the fit of the best candidate to all points.
+    ``fit_s`` is the longest fit to a fold so far, including one that was cut short. ``refit_s`` is the time reserved
+    for the fit of the best candidate to all points.
     """
 
     deadline: float | None = None
@@ -116,20 +119,20 @@ class Times:
     interrupt: clock.Interrupt = field(default_factory=clock.Interrupt)
 
     def check(self) -> None:
-        """Raise `SearchEndedError` if it is time."""
+        """Raise `SearchEndedError` if the search must end."""
         if not self.why and self.deadline is not None and time.monotonic() > self.deadline - self.refit_s:
             self.why = "time_limit"
         if self.why:
             raise SearchEndedError
 
-    def took(self, seconds: float, part: float) -> None:
-        """Set time aside for the refit, as a fit to that part of the points took ``seconds``: time grows as n²."""
+    def record_fit(self, seconds: float, part: float) -> None:
+        """Reserve time for the refit after a fit to a fraction ``part`` of the points; time grows as n²."""
         self.last = time.monotonic()
         self.fit_s, self.refit_s = max(self.fit_s, seconds), max(self.refit_s, seconds / part**2)
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
-        """A piece of work that ends with the search's time, or when somebody ends the search."""
+    def within_limits(self) -> Iterator[None]:
+        """Return a context for one piece of work, which ends when the search's time is over or it is interrupted."""
         stop = None if self.deadline is None else self.deadline - self.refit_s
         try:
             with clock.within(stop), clock.interruptible(self.interrupt):
@@ -145,7 +148,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be done for all candidates: data, splits, how to score."""
+    """The data, splits and scorer that are common to all candidates."""
 
     X: Any
     y: Any
@@ -160,7 +163,7 @@ class Task:
 
     @cached_property
     def parts(self) -> list[tuple[Any, Any, Any, Any]]:
-        """X and y of the training and of the test rows, fold by fold: one object each, by which it is known again."""
+        """X and y of the training and test rows of each fold; these objects are later recognised by identity."""
         parts = []
         for train, test in self.splits:
             own = _safe_split(self.models[0], self.X, self.y, train)
@@ -168,7 +171,7 @@ class Task:
         return parts
 
     def row(self, candidate: int, fold: int, model: Any, seconds: float, gap: float) -> dict[str, Any]:
-        """Score a fitted model."""
+        """Return the result row of a fitted model, with its scores."""
         began = time.perf_counter()
         X_train, y_train, X_test, y_test = self.parts[fold]
         train, test = self.splits[fold]
@@ -185,21 +188,23 @@ class Task:
         return Metrics(self.scorer, self.score_params)
 
     def _score(self, model: Any, X: Any, y: Any, rows: NDArray) -> Any:
+        """Score a model on rows, by a known metric or by scikit-learn."""
         if (known := self._metrics(model, X, y)) is not None:
             return known
         params = _check_method_params(self.X, params=self.score_params, indices=rows)
         return _score(model, X, y, self.scorer, params, self.error_score)
 
     def part_of(self, fold: int) -> float:
-        """The part of the points that a fold's fit is given."""
+        """Return the fraction of the points in a fold's training set."""
         return len(self.splits[fold][0]) / _num_samples(self.X)
 
     def fit_params_of(self, fold: int) -> dict[str, Any]:
+        """Return the fit parameters for a fold's training rows."""
         found: dict[str, Any] = _check_method_params(self.X, params=self.fit_params, indices=self.splits[fold][0])
         return found
 
-    def without(self, error: str, seconds: float = 0.0) -> dict[str, Any]:
-        """The row of a fit that failed, or never was."""
+    def failed_row(self, error: str, seconds: float = 0.0) -> dict[str, Any]:
+        """Return the result row of a fit that failed or was not reached."""
         score = np.nan if self.error_score == "raise" else self.error_score
         scores: dict[str, Any] = {"test_scores": score, "train_scores": score}
         if isinstance(names := getattr(self.scorer, "_scorers", None), dict):
@@ -210,87 +215,91 @@ class Task:
 
 
 class Evaluation:
-    """A search at work.
+    """A running search.
 
     Parameters
     ----------
     task : Task
     times : Times
-    kernels, folds : Kernels, Classes or Numbers; None where nothing is shared
+    kernels, folds : Kernels, Classes or Numbers; None if nothing is shared
     of_fold : class
-        What is scored, made from a candidate's model, what is known of the fold's rows, and its training data.
+        The class that is scored; it is made from a candidate, its known values on the fold's rows, and training data.
     """
 
     def __init__(
         self, task: Task, times: Times, kernels: Kernels | None, folds: Classes | Numbers | None, of_fold: Any
     ) -> None:
         self.task, self.times, self.of_fold = task, times, of_fold
-        self.kernels, self.folds, self._rooms = kernels, folds, threading.local()
+        self.kernels, self.folds, self._buffers = kernels, folds, threading.local()
         self.rows: dict[tuple[int, int], dict[str, Any]] = {}
-        self._tried_from = TRIED_FROM
+        self._min_gain = MIN_GAIN
         steps = max((len(model.steps) for model in task.models if isinstance(model, Pipeline)), default=0)
         self._transformers = TransformerCache(steps * len(task.splits))
 
     def run(self, plan: Plan, alone: list[tuple[int, int]], jobs: int) -> list[dict[str, Any]]:
-        """The rows of all candidates, fold by fold; what was not reached in time says so."""
-        work: list[Callable[[], None]] = [partial(self._in_time, self._shared, *each) for each in plan.items()]
-        work += [partial(self._in_time, self._alone, *pair) for pair in alone]
-        self.task.parts  # noqa: B018 - made before there are threads
+        """Return the result rows of all candidates, fold by fold; fits not reached in time have an error text."""
+        work: list[Callable[[], None]] = [
+            partial(self._run_piece, self._evaluate_shared, *each) for each in plan.items()
+        ]
+        work += [partial(self._run_piece, self._fit_alone, *pair) for pair in alone]
+        self.task.parts  # noqa: B018 - computed before threads start
         try:
             if jobs == 1:
                 for piece in work:
                     piece()
             else:
-                self._threads(work, jobs)
+                self._run_threads(work, jobs)
         except SearchEndedError:
             pass
-        error = NOT_REACHED.format(why=self.times.why)
-        every = ((c, f) for c in range(len(self.task.models)) for f in range(len(self.task.splits)))
-        return [self.rows.get(pair) or self.task.without(error) for pair in every]
+        error = NOT_REACHED_TEXT.format(why=self.times.why)
+        all_pairs = ((c, f) for c in range(len(self.task.models)) for f in range(len(self.task.splits)))
+        return [self.rows.get(pair) or self.task.failed_row(error) for pair in all_pairs]
 
-    def check_any_whole(self, time_limit: float | None, refit: bool) -> None:
-        """`FitError` where the time was over before there was a candidate to choose, or, without a refit, any score."""
+    def check_any_complete(self, time_limit: float | None, refit: bool) -> None:
+        """Raise `FitError` if time ended before a candidate could be chosen or, without a refit, before any score."""
         folds, fits = len(self.task.splits), len(self.task.models) * len(self.task.splits)
-        ended = [candidate for (candidate, _), row in self.rows.items() if row["fit_error"] is None]
-        whole = max(map(ended.count, set(ended)), default=0) >= (folds if refit else 1)
-        # Where fits failed and none ended, scikit-learn's error shows why they failed.
-        if self.times.why != "time_limit" or whole or (self.rows and not ended):
+        succeeded = [candidate for (candidate, _), row in self.rows.items() if row["fit_error"] is None]
+        is_complete = max(map(succeeded.count, set(succeeded)), default=0) >= (folds if refit else 1)
+        # If fits failed and none succeeded, scikit-learn's error shows why they failed.
+        if self.times.why != "time_limit" or is_complete or (self.rows and not succeeded):
             return
-        least = self.times.fit_s * (folds + (1 / self.task.part_of(0) ** 2 if refit else 0))
+        min_s = self.times.fit_s * (folds + (1 / self.task.part_of(0) ** 2 if refit else 0))
         raise FitError(
-            f"time_limit={time_limit!r} was over before a candidate was fitted to all {folds} folds: {len(ended)} of "
-            f"{fits} fits ended, and the longest had taken {self.times.fit_s:.2g} s. One candidate"
-            f"{', and its fit to all points,' if refit else ''} would take at least {least:.2g} s; raise time_limit "
+            f"time_limit={time_limit!r} was over before a candidate was fitted to all {folds} folds: {len(succeeded)} "
+            f"of {fits} fits ended, and the longest had taken {self.times.fit_s:.2g} s. One candidate"
+            f"{', and its fit to all points,' if refit else ''} would take at least {min_s:.2g} s; raise time_limit "
             "above that, or give fewer points or folds"
         )
 
-    def _threads(self, work: list[Callable[[], None]], jobs: int) -> None:
+    def _run_threads(self, work: list[Callable[[], None]], jobs: int) -> None:
+        """Run pieces of work in threads; after an error stop the others and raise it."""
         with ThreadPoolExecutor(jobs) as pool:
             futures = [pool.submit(piece) for piece in work]
             try:
                 for future in futures:
                     future.result()
             except BaseException as error:
-                # The others look at this between two pieces of work.
+                # The other threads check these between two pieces of work.
                 self.times.why = self.times.why or f"{type(error).__name__} in another fit"
                 self.times.interrupt.pending = True
                 for future in futures:
                     future.cancel()
                 raise
 
-    def _in_time(self, work: Callable[..., None], *what: Any) -> None:
-        with self.times.kept():
+    def _run_piece(self, work: Callable[..., None], *what: Any) -> None:
+        """Run one piece of work within the limits of the search."""
+        with self.times.within_limits():
             work(*what)
 
-    def _shared(self, setting: Setting, chains: list[tuple[Chain, list[int]]]) -> None:
-        """All candidates and folds of one kernel: by a fit each, or over one matrix where that is quicker."""
+    def _evaluate_shared(self, setting: Setting, chains: list[tuple[Chain, list[int]]]) -> None:
+        """Evaluate all candidates and folds of one kernel: by single fits, or over one matrix where that is faster."""
         assert self.folds is not None
         K = None
         for chain, members in chains:
             first, *rest = members
             expected = self._fit_each(chain, first)
             gain = self._gain(expected, len(rest)) if rest else -np.inf
-            if gain >= self._tried_from:
+            if gain >= self._min_gain:
                 watch = Watch(expected, len(rest), self.times.check)
                 try:
                     K = self._matrix(setting) if K is None else K
@@ -298,36 +307,37 @@ class Evaluation:
                         model = self._model(candidate, fold, answer)
                         self.rows[candidate, fold] = self.task.row(candidate, fold, model, answer.seconds, answer.gap)
                 except SlowerError:
-                    self._tried_from = AGAIN_FROM * gain
+                    self._min_gain = RETRY_GAIN_RATIO * gain
             for fold in rest:
                 self._fit_each(chain, fold)
 
     def _gain(self, expected: list[float], folds: int) -> float:
-        """What the shared matrix is worth, by what fits to one fold took."""
+        """Return the estimated speed-up by the shared matrix, from the times of fits to one fold."""
         assert self.kernels is not None
         assert self.folds is not None
         n, features = self.kernels.points.shape
         return shared_gain(expected, n, n * self.folds.variables_of_point, features, folds, len(self.folds.pairs))
 
     def _matrix(self, setting: Setting) -> tuple[NDArray, float]:
+        """Return the kernel matrix of a setting and its scale, in this thread's buffer."""
         assert self.kernels is not None
-        K, scale = self.kernels.matrix(setting, getattr(self._rooms, "K", None))
-        self._rooms.K = K  # new memory is expensive
+        K, scale = self.kernels.matrix(setting, getattr(self._buffers, "K", None))
+        self._buffers.K = K  # reused, since new memory is expensive
         return K, scale
 
     def _fit_each(self, chain: Chain, fold: int) -> list[float]:
-        """A fit each of the candidates that have no row of this fold yet; the seconds of each, values included."""
+        """Fit the candidates that have no row of this fold yet one by one; return the seconds of each."""
         models = {c: self.task.models[c] for c in chain.candidates if (c, fold) not in self.rows}
         X_train, y_train, X_test, _ = self.task.parts[fold]
         training = X_train, y_train, self.task.fit_params_of(fold)
         tables = [X_test, X_train] if self.task.train_scores else [X_test]
         raises, seconds = self.task.error_score == "raise", dict.fromkeys(models, 0.0)
         for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check):
-            clock.look()  # a model that the search's time cut short is none of the candidate's
-            self.times.took(fit.seconds, self.task.part_of(fold))
+            clock.look()  # raises if the search's time has cut the fit short
+            self.times.record_fit(fit.seconds, self.task.part_of(fold))
             seconds[fit.candidate] = fit.seconds
             if fit.model is None:
-                self.rows[fit.candidate, fold] = self.task.without(fit.error, fit.seconds)
+                self.rows[fit.candidate, fold] = self.task.failed_row(fit.error, fit.seconds)
                 continue
             answer = Answer(fit.values[0], fit.values[1] if self.task.train_scores else None)
             model = self._model(fit.candidate, fold, answer)
@@ -337,14 +347,15 @@ class Evaluation:
         return list(seconds.values())
 
     def _model(self, candidate: int, fold: int, answer: Answer) -> Any:
+        """Return the model of a candidate for a fold, with its known values."""
         X_train, y_train, X_test, _ = self.task.parts[fold]
         known = [(X_test, answer.test)] + ([] if answer.train is None else [(X_train, answer.train)])
         training = X_train, y_train, self.task.fit_params_of(fold)
         assert self.folds is not None
         return self.of_fold.of(self.task.models[candidate], known, training, **self.folds.fitted)
 
-    def _alone(self, candidate: int, fold: int) -> None:
-        """A fit of its own."""
+    def _fit_alone(self, candidate: int, fold: int) -> None:
+        """Fit one candidate to one fold."""
         began, model = time.perf_counter(), unfitted_copy(self.task.models[candidate])
         X_train, y_train, _, _ = self.task.parts[fold]
         remembers = isinstance(model, Pipeline) and model.memory is None
@@ -355,11 +366,11 @@ class Evaluation:
         except Exception:
             if self.task.error_score == "raise":
                 raise
-            self.rows[candidate, fold] = self.task.without(format_exc(), time.perf_counter() - began)
+            self.rows[candidate, fold] = self.task.failed_row(format_exc(), time.perf_counter() - began)
             return
         if remembers:
             model.memory = None
-        clock.look()  # a model that the search's time cut short is none of the candidate's
+        clock.look()  # raises if the search's time has cut the fit short
         seconds = time.perf_counter() - began
-        self.times.took(seconds, self.task.part_of(fold))
+        self.times.record_fit(seconds, self.task.part_of(fold))
         self.rows[candidate, fold] = self.task.row(candidate, fold, model, seconds, widest_gap(last_step(model)))

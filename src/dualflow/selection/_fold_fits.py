@@ -1,6 +1,6 @@
-"""Candidates that differ in C alone, fitted to one fold one after another, as `GridSearchCV` fits them.
+"""Candidates that differ in C only, fitted to one fold one after another, as `GridSearchCV` fits them.
 
-Their values on the fold's rows come from one pass over the kernel, at the support vectors of all of them.
+Their values on the fold's rows are computed in one pass over the kernel with the union of their support vectors.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from ._models import unfitted_copy
 
 __all__ = ["FoldFit", "fits_of_fold", "widest_gap"]
 
-#: Bytes of training points that models of one fold may hold together before their values are made.
+#: Bytes of training points that the fitted models of one fold may hold before their values are computed.
 HELD_BYTES = 1 << 27
-#: How near to its upper bound a multiplier counts as at it, as a part of the bound.
-AT_BOUND = 1e-9
+#: Distance of a multiplier from its upper bound, relative to the bound, below which it is at the bound.
+BOUND_TOLERANCE = 1e-9
 
 
 @dataclass
 class FoldFit:
-    """A candidate in one fold.
+    """The fit of one candidate to one fold.
 
     Attributes
     ----------
     candidate : int
     model : estimator
-        Fitted; None where the fit failed.
+        Fitted; None if the fit failed.
     values : list of arrays
-        What it says of each table of rows, as `Answer` has it.
+        Its values on each table of rows, as in `Answer`.
     gap, seconds : float
     error : str
-        What was raised, if the fit failed.
+        The traceback, if the fit failed.
     """
 
     candidate: int
@@ -53,7 +53,7 @@ class FoldFit:
 
 
 def widest_gap(model: Any) -> float:
-    """The largest certified relative gap of a model's solves; NaN where a certificate is withheld."""
+    """Return the largest certified relative gap of a model's solves; NaN if a certificate is missing."""
     solved = model.__dict__.get("_solved")
     gaps = [one.relative_gap for one in model.certificates_] if solved is None else solved.relative_gaps()
     return np.nan if None in gaps else max(gaps)
@@ -67,32 +67,32 @@ def fits_of_fold(
     raises: bool,
     check: Callable[[], None],
 ) -> Iterator[FoldFit]:
-    """Fit candidates to one fold.
+    """Fit candidates to one fold and yield each.
 
     Parameters
     ----------
     models : dict of estimator
-        Unfitted, by number of the candidate; they differ in C alone, which ascends.
+        Unfitted, by the number of the candidate, in order of ascending C; all else must be equal.
     training : tuple
         X, y and parameters of `fit`.
     tables : sequence
-        Rows to be judged.
+        Rows for which values are computed.
     values_of : callable
-        What a fitted model says of a table.
+        Returns the values of a fitted model on a table.
     raises : bool
-        Whether a fit that fails is an error.
+        Whether an error of a fit is raised.
     check : callable
-        Called before each fit; may raise.
+        Called before each fit; it may raise.
     """
     X, y, fit_params = training
-    held = max(1, HELD_BYTES // max(1, getattr(X, "nbytes", HELD_BYTES)))
+    max_waiting = max(1, HELD_BYTES // max(1, getattr(X, "nbytes", HELD_BYTES)))
     waiting: list[FoldFit] = []
-    inside: FoldFit | None = None
+    unbounded_fit: FoldFit | None = None
     for candidate, given in models.items():
         check()
-        # No multiplier is at its bound: the optimum is that of every larger C, and the gap grows with C at most.
-        if inside is not None and (gap := inside.gap * given.C / inside.model.C) <= given.tol:
-            waiting.append(FoldFit(candidate, inside.model, [], gap, 0.0))
+        # No multiplier is at its bound: the optimum is that of every larger C, and the gap grows at most with C.
+        if unbounded_fit is not None and (gap := unbounded_fit.gap * given.C / unbounded_fit.model.C) <= given.tol:
+            waiting.append(FoldFit(candidate, unbounded_fit.model, [], gap, 0.0))
             continue
         began, model = thread_time(), unfitted_copy(given)
         try:
@@ -103,36 +103,36 @@ def fits_of_fold(
             yield FoldFit(candidate, None, [], np.nan, thread_time() - began, format_exc())
             continue
         fit = FoldFit(candidate, model, [], widest_gap(model), 0.0)
-        inside = fit if _is_inside(model, fit_params.get("sample_weight")) else None
+        unbounded_fit = fit if _is_inside(model, fit_params.get("sample_weight")) else None
         fit.seconds = thread_time() - began
         waiting.append(fit)
-        if len(waiting) >= held:
-            yield from _judged(waiting, tables, X, values_of)
-            waiting, inside = [], None
-    yield from _judged(waiting, tables, X, values_of)
+        if len(waiting) >= max_waiting:
+            yield from _with_values(waiting, tables, X, values_of)
+            waiting, unbounded_fit = [], None
+    yield from _with_values(waiting, tables, X, values_of)
 
 
 def _is_inside(model: Any, sample_weight: Any) -> bool:
-    """Whether no multiplier of a fitted hinge or tube is at its upper bound."""
+    """Return whether no multiplier of a fitted hinge or tube model is at its upper bound."""
     bound = np.full(len(model.support_), float(model.C))
     if sample_weight is not None:
         bound *= np.asarray(sample_weight, dtype=float)[model.support_]
     if is_classifier(model):
         bound *= np.repeat(model.class_weight_, model.n_support_)
-    return bool((np.abs(model._weights) < (1.0 - AT_BOUND) * bound[:, None]).all())
+    return bool((np.abs(model._weights) < (1.0 - BOUND_TOLERANCE) * bound[:, None]).all())
 
 
-def _judged(
+def _with_values(
     fits: list[FoldFit], tables: Sequence[Any], X: Any, values_of: Callable[[Any, Any], NDArray]
 ) -> Iterator[FoldFit]:
-    """Give fits their values."""
+    """Compute the values of fits, and yield them."""
     models = list({id(fit.model): fit.model for fit in fits}.values())
     if not models:
         return
     began = thread_time()
     for table in tables:
         if len(models) > 1 and models[0].kernel == "rbf":
-            values = _together(models, X, table)
+            values = _values_in_one_pass(models, X, table)
         else:
             values = [values_of(model, table) for model in models]
         known = {id(model): value for model, value in zip(models, values, strict=True)}
@@ -144,13 +144,13 @@ def _judged(
         yield fit
 
 
-def _together(models: Sequence[Any], X: Any, table: Any) -> list[NDArray]:
-    """What models of one radial kernel say of a table, each of shape (rows, r), from one pass over the kernel."""
+def _values_in_one_pass(models: Sequence[Any], X: Any, table: Any) -> list[NDArray]:
+    """Return the values of models with the same radial kernel on a table, shape (rows, r) each, in one kernel pass."""
     first = models[0]
     union = np.unique(np.concatenate([model.support_ for model in models]))
     weights = [np.zeros((len(union), model._weights.shape[1])) for model in models]
-    for own, model in zip(weights, models, strict=True):
-        own[np.searchsorted(union, model.support_)] = model._weights
+    for columns, model in zip(weights, models, strict=True):
+        columns[np.searchsorted(union, model.support_)] = model._weights
     intercepts = np.concatenate([model.intercept_ for model in models])
     if not len(union):
         return [np.tile(model.intercept_, (_num_samples(table), 1)) for model in models]
@@ -161,5 +161,5 @@ def _together(models: Sequence[Any], X: Any, table: Any) -> list[NDArray]:
     gram = KeptGram(Gram(support, "rbf", gamma=first._support_gram.gamma))
     dtype = np.dtype(first.predict_dtype).type
     values = gram.expand(points, np.arange(len(union)), np.concatenate(weights, axis=1), dtype) + intercepts
-    ends = np.cumsum([own.shape[1] for own in weights])[:-1]
+    ends = np.cumsum([columns.shape[1] for columns in weights])[:-1]
     return np.split(values, ends, axis=1)

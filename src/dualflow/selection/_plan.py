@@ -1,6 +1,6 @@
-"""Which candidates share a kernel matrix, which differ in C alone, and which have to be fitted by themselves.
+"""The plan of a search: which candidates share a kernel matrix, and which are fitted one by one.
 
-Kernel matrices of one data set for many kernel settings: what they have in common is computed once.
+`Kernels` computes kernel matrices of one data set for many kernel settings from common distances.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..estimators._solving import is_limited
 from ..exceptions import ProblemError
 from ._folds import Chain, Classes, Numbers
 
-__all__ = ["SHARED_UP_TO", "Kernels", "Plan", "Setting", "chains_of", "is_shared", "planned"]
+__all__ = ["MAX_POINTS_SHARED", "Kernels", "Plan", "Setting", "chains_of", "is_shared", "planned"]
 
 
-#: Points up to which whole matrices are made: 0.5 GB for the distances, and as much for each thread.
-SHARED_UP_TO = 8000
-#: γ‖x‖² up to which distances from products are good to 1e-12 in the kernel.
-NEAR = 1e4
+#: Points up to which kernel matrices are made: 0.5 GB for the distances, and as much for each thread.
+MAX_POINTS_SHARED = 8000
+#: γ‖x‖² up to which distances from products are exact to 1e-12 in the kernel.
+MAX_GAMMA_SQUARE = 1e4
 
 
 class Setting(NamedTuple):
-    """A kernel with its numbers; ``penalised`` is one with the bias inside, K + 1."""
+    """A kernel with its parameters; ``penalised`` means that the bias is part of the kernel, K + 1."""
 
     kernel: str
     gamma: float
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
 
 
 class Kernels:
-    """Kernel matrices of some points.
+    """Kernel matrices of one set of points.
 
     Parameters
     ----------
@@ -51,32 +51,33 @@ class Kernels:
         self.points, self._lock = points, threading.Lock()
         self._distances: tuple[NDArray, float] | None = None
 
-    def matrix(self, setting: Setting, room: NDArray | None) -> tuple[NDArray, float]:
-        """K over its largest diagonal entry, shape (n, n), and that entry; in ``room`` if that is given."""
+    def matrix(self, setting: Setting, buffer: NDArray | None) -> tuple[NDArray, float]:
+        """Return K divided by its largest diagonal entry, shape (n, n), and that entry; ``buffer`` is reused for K."""
         if setting.kernel == "rbf":
             distances, reach = self._squared()
-            if setting.gamma * reach <= NEAR:
-                K: NDArray = np.empty_like(distances) if room is None else room
+            if setting.gamma * reach <= MAX_GAMMA_SQUARE:
+                K: NDArray = np.empty_like(distances) if buffer is None else buffer
                 np.multiply(distances, -setting.gamma, out=K)
                 np.exp(K, out=K)
                 K.flat[:: len(K) + 1] = 1.0
                 return self._scaled(K, setting.penalised)
         parameters: dict[str, Any] = {"gamma": setting.gamma, "degree": setting.degree, "coef0": setting.coef0}
         gram = Gram(self.points, setting.kernel, **parameters)
-        # Weights whose sum is 0 do not see a centre, but for the digits it saves.
+        # For weights with sum 0 centring changes nothing but the round-off, which becomes smaller.
         return self._scaled(np.array((gram if setting.penalised else gram.centred()).full()), setting.penalised)
 
     @staticmethod
     def _scaled(K: NDArray, penalised: bool) -> tuple[NDArray, float]:
+        """Add the penalised bias, and divide K by its largest diagonal entry."""
         if penalised:
             K += 1.0
-        largest = float(K.diagonal().max()) or 1.0
-        if largest != 1.0:
-            K /= largest
-        return K, largest
+        max_diagonal = float(K.diagonal().max()) or 1.0
+        if max_diagonal != 1.0:
+            K /= max_diagonal
+        return K, max_diagonal
 
     def _squared(self) -> tuple[NDArray, float]:
-        """Squared distances, shape (n, n), and the largest from the mean; made once."""
+        """Return squared distances, shape (n, n), and the largest from the mean; computed once."""
         with self._lock:
             if self._distances is None:
                 X = self.points - self.points.mean(axis=0)
@@ -89,17 +90,20 @@ class Kernels:
             return self._distances
 
 
-#: Folds from which a candidate without others of its kernel is planned. With fewer, the plan's checks, weights and
-#: kernel widths fold by fold take up to a quarter of what its fits do (`benchmarks/classical/search_tables.py`).
+#: Folds from which a kernel with one candidate only is planned. With fewer folds, the checks, weights and kernel widths
+#: of the plan take up to a quarter of the time of the fits (`benchmarks/classical/search_tables.py`).
 MIN_FOLDS_ONE_COST = 32
 
-#: The kernel matrices that are needed, and for each the chains of candidates with the folds that need it.
+#: The kernel settings, and for each its chains of candidates with the folds that use it.
 Plan = dict[Setting, list[tuple[Chain, list[int]]]]
 
 
 def is_shared(model: Any) -> bool:
-    """Whether the fits of an `SVC` or `SVR` with these parameters are boxes over a shared kernel matrix: the hinge or
-    the tube, a kernel of Mercer's, the default solver brought to its end, and no limits or callbacks of one fit."""
+    """Return whether fits of an `SVC` or `SVR` with these parameters can be solved as boxes over a shared matrix.
+
+    They must have the hinge or the tube, a Mercer kernel, the default solver with refinement, and no limits or
+    callbacks of single fits.
+    """
     plain = (
         getattr(model, "loss", "hinge") == "hinge"
         and isinstance(model.solver, str)
@@ -120,23 +124,23 @@ def is_shared(model: Any) -> bool:
             and getattr(model, "fit_intercept", True) in (True, False, "penalised")
         )
     except (ProblemError, TypeError, ValueError):
-        return False  # its own fit says what is wrong
+        return False  # a single fit raises the error
 
 
 def chains_of(models: Sequence[Any], folds: int) -> list[Chain]:
-    """The chains of candidates that are worth a plan; a lone candidate is only where there are many folds.
+    """Return the chains of candidates to plan; a chain of one candidate needs many folds.
 
     Parameters
     ----------
     models : sequence of estimators
-        One a candidate, with its parameters.
+        One for each candidate, with its parameters.
     folds : int
-        How many there are.
+        Number of folds.
     """
     chains: dict[tuple[Any, ...], Chain] = {}
     for candidate, model in enumerate(models):
         if is_shared(model):
-            chain = chains.setdefault(_but_for_cost(model), Chain(model))
+            chain = chains.setdefault(_key_without_cost(model), Chain(model))
             chain.candidates.append(candidate)
             chain.costs.append(float(model.C))
     return [chain for chain in chains.values() if len(chain.costs) > 1 or folds >= MIN_FOLDS_ONE_COST]
@@ -145,19 +149,19 @@ def chains_of(models: Sequence[Any], folds: int) -> list[Chain]:
 def planned(
     chains: Sequence[Chain], candidates: int, folds: Classes | Numbers, points: NDArray
 ) -> tuple[Plan, list[tuple[int, int]]]:
-    """The plan, and which pairs of candidate and fold are to be fitted by themselves.
+    """Return the plan, and the pairs of candidate and fold that are fitted one by one.
 
     Parameters
     ----------
     chains : sequence of Chain
-        Those of `chains_of`.
+        From `chains_of`.
     candidates : int
-        How many there are in all.
+        Number of candidates in all.
     folds : Classes or Numbers
     points : array of shape (n, m)
     """
     plan: Plan = defaultdict(list)
-    done = set()
+    planned_pairs = set()
     for chain in chains:
         if folds.weights(chain.model, np.arange(len(points))) is None:
             continue
@@ -166,17 +170,18 @@ def planned(
         chain.costs[:] = [chain.costs[k] for k in order]
         for setting, members in _settings(chain.model, folds, points).items():
             plan[setting].append((chain, members))
-            done |= {(candidate, fold) for candidate in chain.candidates for fold in members}
-    every = ((candidate, fold) for candidate in range(candidates) for fold in range(len(folds.splits)))
-    return dict(plan), [pair for pair in every if pair not in done]
+            planned_pairs |= {(candidate, fold) for candidate in chain.candidates for fold in members}
+    all_pairs = ((candidate, fold) for candidate in range(candidates) for fold in range(len(folds.splits)))
+    return dict(plan), [pair for pair in all_pairs if pair not in planned_pairs]
 
 
-def _but_for_cost(model: Any) -> tuple[Any, ...]:
+def _key_without_cost(model: Any) -> tuple[Any, ...]:
+    """Return the parameters of a model without C, as a dictionary key."""
     return tuple((name, repr(value)) for name, value in sorted(model.get_params(deep=False).items()) if name != "C")
 
 
 def _settings(model: Any, folds: Classes | Numbers, points: NDArray) -> dict[Setting, list[int]]:
-    """The kernels of a candidate, and the folds of each: gamma="scale" is the training points' own."""
+    """Return the kernel settings of a candidate with their folds; gamma="scale" depends on the training points."""
     found: dict[Setting, list[int]] = defaultdict(list)
     for fold, (train, _) in enumerate(folds.splits):
         if folds.weights(model, train) is None:

@@ -1,4 +1,4 @@
-"""What the searches share: scikit-learn's grid search, with the fits of all candidates and folds made together."""
+"""Base class of the searches: scikit-learn's grid search with shared fits of all candidates and folds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..estimators._solving import jobs_of
 from ..exceptions import FitError, ProblemError
 from ._evaluation import Evaluation, Task, Times, last_name, last_step
 from ._folds import Classes, Numbers
-from ._plan import SHARED_UP_TO, Kernels, Plan, chains_of, planned
+from ._plan import MAX_POINTS_SHARED, Kernels, Plan, chains_of, planned
 
 __all__ = ["Search"]
 
@@ -33,9 +33,9 @@ _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds, of th
 
 
 class Search(BaseSearchCV):
-    """Base of the searches; a subclass says of what, and how data are taken for it."""
+    """Base of the searches; a subclass sets the estimator and checks the data for it."""
 
-    #: What is searched for.
+    #: The class of the estimator.
     _kind: ClassVar[type]
 
     def __init__(
@@ -65,12 +65,12 @@ class Search(BaseSearchCV):
         self.param_grid = param_grid
         self.time_limit = time_limit
 
-    #: What stands for a fitted one in a fold.
+    #: The class that stands for a fitted estimator in a fold.
     _of_fold: ClassVar[Any]
 
     @abstractmethod
     def _folds(self, model: Any, task: Task) -> tuple[NDArray, Classes | Numbers]:
-        """Checked points, and the folds over them; ValueError or TypeError where the fits have to say what is wrong."""
+        """Return the checked points and the folds; a ValueError or TypeError is left to single fits to raise."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, **params: Any) -> Any:
         """Score every candidate in every fold, and fit the best one to all data.
@@ -138,18 +138,18 @@ class Search(BaseSearchCV):
         if self.verbose > 0:
             count = len(models) * len(splits)
             print(f"Fitting {len(splits)} folds for each of {len(models)} candidates, totalling {count} fits")
-        plan, alone, kernels, folds = self._prepared(task)
+        plan, alone, kernels, folds = self._plan(task)
         evaluation = Evaluation(task, times, kernels, folds, self._of_fold)
         with blas_for(_num_samples(X), shared=False):
             out = evaluation.run(plan, alone, jobs_of(self.n_jobs))
-        evaluation.check_any_whole(self.time_limit, bool(self.refit))
+        evaluation.check_any_complete(self.time_limit, bool(self.refit))
         results = self._table(candidates, models, out, len(splits))
-        self._conclude(task, metric, out[0]["test_scores"], results, models, times)
+        self._refit(task, metric, out[0]["test_scores"], results, models, times)
         self._checked_cv_orig, self.n_splits_, self.cv_results_ = cv, len(splits), results
         return self
 
     def _check_kind(self, name: str, model: Any) -> None:
-        """Refuse a model that is not of the search's kind, nor a pipeline whose last step is."""
+        """Raise `ProblemError` unless a model, or the last step of a pipeline, is of the search's class."""
         if isinstance(last := last_step(model), self._kind):
             return
         found = f"a pipeline whose last step is {type(last).__name__}" if last is not model else type(model).__name__
@@ -159,14 +159,14 @@ class Search(BaseSearchCV):
         )
 
     def _check_names(self, models: list[Any], y: Any) -> None:
-        """Warn of labels that parameters name and the table does not hold."""
+        """Warn of labels that parameters name and y does not contain."""
 
-    def _prepared(self, task: Task) -> tuple[Plan, list[tuple[int, int]], Kernels | None, Classes | Numbers | None]:
-        """What can be made together, and what has to be fitted by itself."""
+    def _plan(self, task: Task) -> tuple[Plan, list[tuple[int, int]], Kernels | None, Classes | Numbers | None]:
+        """Return the plan, the pairs of candidate and fold that are fitted one by one, the kernels and the folds."""
         every = [(c, f) for c in range(len(task.models)) for f in range(len(task.splits))]
         if isinstance(self.estimator, Pipeline):
             return {}, every, None, None
-        known = not task.fit_params.keys() - {"sample_weight"} and _num_samples(task.X) <= SHARED_UP_TO
+        known = not task.fit_params.keys() - {"sample_weight"} and _num_samples(task.X) <= MAX_POINTS_SHARED
         chains = chains_of(task.models, len(task.splits)) if known else []
         if not chains:
             return {}, every, None, None
@@ -174,13 +174,13 @@ class Search(BaseSearchCV):
             points, folds = self._folds(clone(self.estimator), task)
         except (ValueError, TypeError):
             return {}, every, None, None
-        if not isinstance(points, np.ndarray):  # sparse ones are fitted by themselves
+        if not isinstance(points, np.ndarray):  # sparse data are fitted one by one
             return {}, every, None, None
         return *planned(chains, len(task.models), folds, points), Kernels(points), folds
 
     @staticmethod
     def _limit_of(model: Any, end: float | None) -> dict[str, float]:
-        """The time limit of the refit, if there is any."""
+        """Return the time limit of the refit as a parameter, or an empty dict."""
         limit = last_step(model).time_limit
         own = [] if limit is None else [limit]
         left = [] if end is None else [max(end - time.monotonic(), LEAST_S)]
@@ -189,7 +189,7 @@ class Search(BaseSearchCV):
     def _table(
         self, candidates: list[dict[str, Any]], models: list[Any], out: list[dict[str, Any]], splits: int
     ) -> dict[str, Any]:
-        """`cv_results_`."""
+        """Return `cv_results_`."""
         _warn_or_raise_about_fit_failures(out, self.error_score)
         if callable(self.scoring):
             _insert_error_scores(out, self.error_score)
@@ -206,10 +206,10 @@ class Search(BaseSearchCV):
         results: dict[str, Any] = self._format_results(candidates, splits, out, {"max_relative_gap": widest})
         return results
 
-    def _conclude(
+    def _refit(
         self, task: Task, metric: Any, first: Any, results: dict[str, Any], models: list[Any], times: Times
     ) -> None:
-        """Set what the table says is the best, and fit it to all data in the time that is left."""
+        """Set the best candidate, and fit it to all data in the time that is left."""
         self.multimetric_ = isinstance(first, dict)
         if callable(self.scoring) and self.multimetric_:
             self._check_refit_for_multimetric(first)

@@ -20,70 +20,70 @@ __all__ = ["SVCSearchCV", "SVRSearchCV"]
 
 
 class SVCSearchCV(Search):
-    """Cross-validated search for the parameters of an `SVC`: the results of `sklearn.model_selection.GridSearchCV`,
-    with a certificate for each fold.
+    """Cross-validated search for the parameters of an `SVC`, with a certificate for each fold.
 
-    Where it pays, the kernel matrix of all points is made once for each kernel setting. All folds, all C and all
-    pairs of classes are boxes over it: a point left out has the box [0, 0], the model of all points is a fold's
-    start, and one product a C gives every fold's certificate and the decision values of its test rows, at no new
-    kernel value. A fold in which no point is at its box has the same answer for every larger C, and none is solved
-    for again.
+    The results are those of `sklearn.model_selection.GridSearchCV`. Where it is faster, the kernel matrix of all points
+    is computed once for each kernel setting. All folds, all C and all pairs of classes are boxes over it: a point left
+    out has the box [0, 0], and a fold starts from the model of all points. One product for each C gives every fold's
+    certificate and the decision values of its test rows without new kernel values. A fold without points at their upper
+    bound has the same solution for every larger C and is not solved again.
 
     Parameters
     ----------
     estimator : SVC or Pipeline
-        Of a `sklearn.pipeline.Pipeline` whose last step is an `SVC`, transformers with equal parameters are fitted
-        once a fold and held in memory; its own ``memory`` is used instead if it has one.
+        In a `sklearn.pipeline.Pipeline` whose last step is an `SVC`, transformers with equal parameters are fitted once
+        a fold and cached in memory, or in the pipeline's ``memory`` if it has one.
     param_grid : dict or list of dict
-        Lists of values by parameter of the `SVC` (``svc__C`` and those of the transformers in a pipeline), every
-        combination of which is a candidate.
+        Lists of values by parameter of the `SVC` (``svc__C`` and those of the transformers in a pipeline). Every
+        combination is a candidate.
     scoring : str, callable, list, tuple or dict, optional
-        As in `GridSearchCV`; by default accuracy. A scorer is handed an `SVC` whose values on the fold's rows are
-        known; whatever else is asked of it is answered by a fit to the fold, made then.
+        As in `GridSearchCV`; accuracy by default. A scorer gets an `SVC` whose values on the fold's rows are known; if
+        it reads anything else, the `SVC` is fitted to the fold.
     n_jobs : int, optional
-        Threads, over kernel settings; each has a kernel matrix of its own.
+        Threads, over kernel settings; each thread has its own kernel matrix.
     refit : bool, str or callable, default=True
         As in `GridSearchCV`.
     cv : int, splitter, iterable or "loo", optional
-        As in `GridSearchCV`: 5 stratified folds by default. "loo" leaves out every point once. A point without weight
-        in the model of all points is judged by that; support vectors are unlearned exactly, as in `IncrementalSVC`.
+        As in `GridSearchCV`: 5 stratified folds by default. "loo" leaves out every point once. The model of all points
+        gives the answer for points without weight; support vectors are unlearned exactly, as in `IncrementalSVC`.
     verbose : int, default=0
-        1 says how much there is to do, 2 every fit.
+        1 prints the number of fits, 2 prints every fit.
     error_score : "raise" or float, default=NaN
         Score of a fit that fails.
     return_train_score : bool, default=False
     time_limit : float, optional
-        Seconds for the whole search. Fits that were not reached are among the failed ones; what is whole stays, and
-        the best of it is fitted to all data in the time that is left. Where nothing is whole it is a `FitError` that
+        Seconds for the whole search. Fits that were not reached count as failed; the best complete candidate is
+        fitted to all data in the time that is left. Without a complete candidate `fit` raises a `FitError`, which
         says how long one candidate takes.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
-        The keys of `GridSearchCV`, and ``max_relative_gap``: of each candidate the widest certified relative gap of any
-        of its solves, ≤ ``tol`` of the estimator unless there was a ConvergenceWarning.
+        The keys of `GridSearchCV`, and ``max_relative_gap``: for each candidate the largest certified relative gap of
+        its solves, ≤ ``tol`` of the estimator unless there was a ConvergenceWarning.
     best_estimator_, best_params_, best_score_, best_index_, refit_time_, scorer_, n_splits_, multimetric_, classes_
         As in `GridSearchCV`.
 
     Notes
     -----
-    A label that ``class_weight`` names and ``y`` does not hold is warned of once. A fold may lack a class that is
+    If ``class_weight`` names a label that ``y`` does not contain, there is one warning. A fold may lack a class that is
     named.
 
-    The first fold of a kernel setting is fitted by itself and timed. The matrix of all points is made only where an
-    estimate from that time says that it pays, and is given up where it does not; `GridSearchCV`'s way is then taken.
-    Accuracy, macro F1, R² and mean absolute and squared errors of scikit-learn's own scorers are computed by their
-    formulas, without the checks that take longer than a small fit; all else is scored by scikit-learn.
+    The first fold of a kernel setting is fitted alone and timed. The matrix of all points is made only if an estimate
+    from that time says that it is faster, and is given up if it turns out slower; the remaining folds are then fitted
+    one by one, as `GridSearchCV` does. Accuracy, macro F1, R² and mean absolute and squared errors of scikit-learn's
+    own scorers are computed by their formulas, without the checks that take longer than a small fit; all other scores
+    are computed by scikit-learn.
 
-    Scores are those of fits one by one, brought to KKT violation 1e-6 and to ``tol``. Shared are the hinge, with or
-    without intercept, at finite C, with kernels "linear", "poly" (of whole degree, coef0 ≥ 0) and "rbf", the
-    default solver, up to 8000 points, and several C or at least 32 folds. Other candidates, and those of a pipeline,
-    are fitted one by one, as `GridSearchCV` does. Memory is 16 n² bytes and 8 n² for each further thread, and as much
-    again for leaving out one. With ``gamma="scale"`` the width is that of each fold's training points, so that every
-    fold has a matrix of its own, of shared distances; a number is faster.
+    Scores are those of single fits, solved to a KKT violation of 1e-6 and to ``tol``. Fits are shared for the hinge
+    loss, with or without intercept, at finite C, with kernels "linear", "poly" (integer degree, coef0 ≥ 0) and "rbf",
+    the default solver, up to 8000 points, and several C or at least 32 folds. Other candidates, and pipelines, are
+    fitted one by one. Memory is 16 n² bytes, 8 n² more for each further thread, and twice as much for leave-one-out.
+    With ``gamma="scale"`` the width depends on each fold's training points, so that every fold has its own matrix, made
+    from shared distances; a number is faster.
 
-    `SVDD` has no search of this kind: it is fitted to one class without labels, and the score of a novelty detector
-    needs labels of the other; `GridSearchCV` takes it with a scorer of one's own.
+    `SVDD` has no search of this kind: it is fitted to one class without labels, but the score of a novelty detector
+    needs labels of the other class. Use `GridSearchCV` with a suitable scorer.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class SVCSearchCV(Search):
         classes, codes = encode(labels)
         several(classes, "y")
         weight = checked_weight(task.fit_params.get("sample_weight"), points)
-        # By class, so that a pair of classes is four blocks of the kernel matrix.
+        # Sorted by class, so that a pair of classes is four blocks of the kernel matrix.
         order = np.argsort(codes, kind="stable")
         place = np.argsort(order)
         splits = [(place[train], place[test]) for train, test in task.splits]
@@ -131,7 +131,7 @@ class SVRSearchCV(Search):
     estimator : SVR or Pipeline
         Or a pipeline whose last step is one.
     param_grid : dict or list of dict
-        Candidates that differ in C alone are made together; all of one kernel setting share its matrix.
+        Candidates that differ in C only are solved together; all of one kernel setting share its matrix.
     scoring, n_jobs, refit, cv, verbose, error_score, return_train_score, time_limit
         As in `SVCSearchCV`; the default score is R², and folds are not stratified.
 

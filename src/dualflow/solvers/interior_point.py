@@ -46,6 +46,7 @@ class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
 
     state_type: ClassVar[type] = InteriorState
 
+    merges_repeats: ClassVar[bool] = True
     name: ClassVar[str] = "interior-point"
     reaches: ClassVar[str] = "1e-10 in 10 to 30 steps on ordinary data"
     stochastic: ClassVar[bool] = False

@@ -79,6 +79,7 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     stochastic: ClassVar[bool] = False
     kinds = EVERY_CONVEX
     needs_psd: ClassVar[bool] = False
+    merges_repeats: ClassVar[bool] = True
     certify_every: ClassVar[int] = 1 << 30
     default_max_steps: ClassVar[int] = 20_000
 

@@ -1,11 +1,11 @@
-"""The public test kit: is a solver what it says it is?
+"""The public test kit: checks a solver or a device against everything the package relies on.
 
     from dualflow.testing import check_solver
     check_solver("my-solver")
 
-`zoo` is the set of problems with known answers, `BROKEN_SOLVERS` are solvers broken on purpose, each with the
-check that must reject it. `check_device` compares a device with known circuits, and `WRONG_DEVICES` names devices that
-are wrong on purpose. pytest is not needed.
+`zoo` returns problems with known optima. `BROKEN_SOLVERS` are solvers with one deliberate fault each, with the name of
+the check that must reject it. `check_device` compares a device with known circuits; `WRONG_DEVICES` names devices with
+deliberate faults. pytest is not needed.
 """
 
 from .broken import BROKEN_SOLVERS

@@ -1,4 +1,4 @@
-"""Checks of how a solver's runs behave: states, seeds, limits, warm starts, trajectories, files."""
+"""Checks of a solver's runs: states, seeds, limits, warm starts, trajectories, files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.solution import Solution, Status
 from ..driver import checkpoint
-from .bench import CLASS_GAP, REFERENCE, Bench, digest, feasible, objective, require, require_finite
+from .bench import CLASS_GAP, REFERENCE_ACCURACY, Bench, digest, objective, relative_violation, require, require_finite
 from .specimen import ZooProblem
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def state_unchanged(bench: Bench, z: ZooProblem) -> None:
-    """`step` returns a new state and leaves the given one as it was."""
+    """Check that `step` returns a new state and does not change the given one."""
     context = bench.open(z)
     state = bench.solver.start(context, np.random.default_rng(0))
     for _ in range(3):
@@ -39,8 +39,8 @@ def state_unchanged(bench: Bench, z: ZooProblem) -> None:
 
 
 def same_seed(bench: Bench, z: ZooProblem) -> None:
-    """Same seed, same answer to the last bit, whatever numpy's global generator holds."""
-    kept = np.random.get_state()  # noqa: NPY002 - the global generator is what is being tested
+    """Check that runs with the same seed agree to the last bit, for any state of numpy's global generator."""
+    kept = np.random.get_state()  # noqa: NPY002 - the test is about the global generator
     try:
         found = []
         for noise in (1, 2):
@@ -53,17 +53,17 @@ def same_seed(bench: Bench, z: ZooProblem) -> None:
 
 
 def different_seeds(bench: Bench, z: ZooProblem) -> None:
-    """Other seeds work as well; for a sampled solver they give other samples."""
+    """Check that another seed is as accurate, and gives other samples if the solver is sampled."""
     found = [bench.run(z, seed) for seed in (0, 1)]
     if bench.accuracy != "sampled":
         excess = (objective(z, found[1].raw_certificate.alpha) - z.optimum) / abs(z.optimum)
         require(excess <= bench.allowed_gap(z), f"with seed 1, (f − f*)/|f*| = {excess:.3g}")
-    elif bench.allowed_gap(z) > 2 * REFERENCE:
+    elif bench.allowed_gap(z) > 2 * REFERENCE_ACCURACY:
         require(not np.array_equal(found[0].raw_alpha, found[1].raw_alpha), "two seeds gave the same samples")
 
 
 def one_step(bench: Bench, z: ZooProblem) -> None:
-    """max_steps=1 returns something finite, with a status, after at most one step."""
+    """Check that max_steps=1 returns a finite α with a status after at most one step."""
     solution = bench.solve(z, max_steps=1)
     require_finite(solution.raw_alpha, z)
     require(isinstance(solution.status, Status), f"status is {solution.status!r}")
@@ -71,21 +71,21 @@ def one_step(bench: Bench, z: ZooProblem) -> None:
 
 
 def warm_start(bench: Bench, z: ZooProblem) -> None:
-    """A warm start is taken: at the optimum, and in the interior; the answers are as good as cold ones."""
-    assert z.alpha is not None  # for the type checker: these problems have one
+    """Check warm starts at the optimum and at its half: the answers must be as good as without a warm start."""
+    assert z.alpha is not None  # for the type checker: these problems have an optimal α
     for name, warm in (("the optimum", z.alpha), ("its half", 0.5 * z.alpha)):
         solution = bench.solve(z, warm=warm)
         require_finite(solution.raw_alpha, z)
         if bench.accuracy == "sampled":
             continue
-        violation = feasible(z, solution.raw_alpha)
+        violation = relative_violation(z, solution.raw_alpha)
         require(violation <= np.sqrt(CLASS_GAP[bench.accuracy]), f"from {name}: violation {violation:.3g}")
         excess = (objective(z, solution.raw_certificate.alpha) - z.optimum) / abs(z.optimum)
         require(excess <= bench.allowed_gap(z), f"from {name}: (f − f*)/|f*| = {excess:.3g}")
 
 
 def trajectory(bench: Bench, z: ZooProblem) -> None:
-    """Every field of the trajectory is filled, a row a state, and recording changes no answer."""
+    """Check that every field of a trajectory has one row for each state, and that recording changes no answer."""
     solution = bench.solve(z, trajectory=True)
     path, k = solution.trajectory, solution.cost.steps + 1
     if path is None:
@@ -106,26 +106,28 @@ def trajectory(bench: Bench, z: ZooProblem) -> None:
 
 
 def resume(bench: Bench, z: ZooProblem) -> None:
-    """A run saved half way and resumed equals the uninterrupted one, bit by bit, trajectory included."""
-    whole = bench.solve(z, trajectory=True)
-    half = max(1, whole.cost.steps // 2)
+    """Check that a run saved half way and resumed equals the uninterrupted one, bit by bit, trajectory included."""
+    uninterrupted = bench.solve(z, trajectory=True)
+    half = max(1, uninterrupted.cost.steps // 2)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "run.npz"
         bench.solve(z, trajectory=True, checkpoint=file, max_steps=half)
         resumed = bench.solve(z, trajectory=True, checkpoint=file)
-    _same_run(whole, resumed)
+    _require_same_run(uninterrupted, resumed)
 
 
-def _same_run(whole: Solution, resumed: Solution) -> None:
-    require(resumed.cost.steps == whole.cost.steps, f"{resumed.cost.steps} steps resumed, {whole.cost.steps} whole")
-    require(np.array_equal(resumed.raw_alpha, whole.raw_alpha), "alpha of the resumed run differs")
-    for f in dataclasses.fields(whole.trajectory):  # type: ignore[arg-type]
-        ours, theirs = (getattr(solution.trajectory, f.name) for solution in (resumed, whole))
+def _require_same_run(expected: Solution, resumed: Solution) -> None:
+    """Raise AssertionError if steps, α or trajectory of two runs differ."""
+    steps, wanted = resumed.cost.steps, expected.cost.steps
+    require(steps == wanted, f"the resumed run took {steps} steps, the uninterrupted one {wanted}")
+    require(np.array_equal(resumed.raw_alpha, expected.raw_alpha), "alpha of the resumed run differs")
+    for f in dataclasses.fields(expected.trajectory):  # type: ignore[arg-type]
+        ours, theirs = (getattr(solution.trajectory, f.name) for solution in (resumed, expected))
         require(np.array_equal(ours, theirs, equal_nan=True), f"trajectory.{f.name} of the resumed run differs")
 
 
 def state_saves(bench: Bench, z: ZooProblem) -> None:
-    """A state is of the declared type; written to a file and read back it is the same, and steps to the same next."""
+    """Check that a state has the declared type, and that a file keeps it and its next step to the last bit."""
     solver, context = bench.solver, bench.open(z)
     state = solver.step(context, solver.start(context, np.random.default_rng(3)))
     kind = type(state).__name__
@@ -134,7 +136,7 @@ def state_saves(bench: Bench, z: ZooProblem) -> None:
         file = Path(folder) / "state.npz"
         checkpoint.save(checkpoint.Saved(file, state, 1, 0.0, {}), {})
         loaded = checkpoint.load(file, {}, solver.state_type).state
-    require(digest(loaded) == digest(state), "the state changed on the way to the file and back")
+    require(digest(loaded) == digest(state), "the state read from a file differs from the saved one")
     if not solver.finished(state):
         ours, theirs = solver.alpha(solver.step(bench.open(z), loaded)), solver.alpha(solver.step(context, state))
-        require(np.array_equal(ours, theirs), "the state read back steps elsewhere")
+        require(np.array_equal(ours, theirs), "a step from the state read from a file gives another alpha")

@@ -1,4 +1,4 @@
-"""What the checks share: runs of one solver on the zoo, measured by plain numpy instead of by the package."""
+"""The `Bench` of the checks: runs of one solver on the zoo, judged by plain numpy and not by the package."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from .specimen import ZooProblem
 __all__ = [
     "Bench",
     "digest",
-    "feasible",
     "objective",
+    "relative_violation",
     "require",
     "require_finite",
     "sampled_floor",
 ]
 
-#: Largest relative gap of each accuracy class, and the tolerance a run is started with to get there.
+#: Largest relative gap of each accuracy class.
 CLASS_GAP = {"exact": 1e-8, "iterative": 1e-4}
+#: Tolerance of the runs of each accuracy class.
 CLASS_TOL = {"exact": 1e-9, "iterative": 1e-5, "sampled": 1e-9}
-#: A sampled answer may be this many times worse than the exact optimum sampled with the shots of one circuit; one that
-#: is on its way may, until it tells something.
-FLOOR_FACTOR = 3.0
-#: Where a run ends, it may be this many times worse than the optimum sampled with all its shots: 3 is what is wanted,
-#: and reached in most of the zoo, 5.9 the most that a solver of the catalogue ended with.
-RUN_FACTOR = 8.0
-#: Samples of the exact optimum behind the bounds of answers read index by index.
+#: Largest gap of a sampled state, as a multiple of the gap of the exact optimum sampled with the shots of one circuit.
+MAX_CIRCUIT_FLOOR_RATIO = 3.0
+#: Largest gap of a finished sampled run, as a multiple of the gap of the optimum sampled with all its shots. The aim is
+#: 3, which most problems of the zoo reach; the largest ratio of a solver of the catalogue was 5.9.
+MAX_RUN_FLOOR_RATIO = 8.0
+#: Number of samples of the exact optimum for the bounds of answers that are read index by index.
 BOX_DRAWS = 128
-#: Accuracy of the references themselves, relative.
-REFERENCE = 2e-9
+#: Relative accuracy of the zoo's f*.
+REFERENCE_ACCURACY = 2e-9
 
 
 @dataclass
 class Bench:
-    """One solver and the problems it is checked on; runs are kept, so that checks can share them."""
+    """One solver and its problems; runs are cached, so that checks share them."""
 
     solver: Solver[Any, Any]
     problems: list[ZooProblem]
@@ -59,82 +59,85 @@ class Bench:
 
     @property
     def accuracy(self) -> str:
+        """The solver's accuracy class."""
         return self.solver.accuracy_class()
 
     @property
     def claimed(self) -> list[ZooProblem]:
-        """Problems of the kinds the solver claims."""
+        """The problems of the kinds that the solver claims."""
         return [z for z in self.problems if z.kind in self.solver.kinds]
 
     @property
-    def answered(self) -> list[ZooProblem]:
-        """Those that have an optimum."""
+    def with_optimum(self) -> list[ZooProblem]:
+        """The claimed problems that have an optimum."""
         return [z for z in self.claimed if z.has_answer]
 
     @property
-    def few(self) -> list[ZooProblem]:
-        """Two a kind, for checks of behaviour: the smallest computed one and the largest by hand."""
+    def two_a_kind(self) -> list[ZooProblem]:
+        """Two problems of each kind for checks of behaviour: the smallest computed one and the largest by hand."""
         chosen = []
         for kind in Kind:
-            ours = sorted((z for z in self.answered if z.kind is kind), key=lambda z: z.n)
+            ours = sorted((z for z in self.with_optimum if z.kind is kind), key=lambda z: z.n)
             computed = [z for z in ours if z.why.startswith("computed")][:1]
             by_hand = [z for z in ours if not z.why.startswith("computed")]
             chosen += computed + by_hand[-(2 - len(computed)) :]
         return chosen
 
     def open(self, z: ZooProblem, workspace: Workspace | None = None) -> Any:
-        """A context of the solver's, as the driver asks for one."""
+        """Return a context of the solver, opened as the driver does."""
         return self.solver.open(copy(z.problem), workspace or Workspace(z.problem))
 
     def solve(self, z: ZooProblem, **arguments: Any) -> Solution:
-        """A raw run at the tolerance of the accuracy class."""
+        """Return a raw run at the tolerance of the accuracy class."""
         settings = {"tol": CLASS_TOL[self.accuracy], "random_state": 0, "time_limit": self.time_limit_s} | arguments
         return solve(z.problem, self.solver, refine=False, **settings)
 
     def run(self, z: ZooProblem, seed: int = 0) -> Solution:
-        """The run for a seed, made once."""
+        """Return the run with a seed, from the cache if there is one."""
         if (z.name, seed) not in self.runs:
             self.runs[z.name, seed] = self.solve(z, random_state=seed)
         return self.runs[z.name, seed]
 
     def allowed_gap(self, z: ZooProblem, spent: int | None = None) -> float:
-        """Largest (f − f*)/|f*| the accuracy class allows on this problem; of a sampled run that is over, by all the
-        shots it has ``spent``."""
+        """Return the largest (f − f*)/|f*| that the accuracy class allows on a problem.
+
+        For a finished sampled run it follows from all shots that the run has ``spent``.
+        """
         if self.accuracy != "sampled":
-            return CLASS_GAP[self.accuracy] + REFERENCE
+            return CLASS_GAP[self.accuracy] + REFERENCE_ACCURACY
         shots, encoding = spent or self.shots, getattr(self.solver, "encoding", None)
-        factor = RUN_FACTOR if spent else FLOOR_FACTOR
+        factor = MAX_RUN_FLOOR_RATIO if spent else MAX_CIRCUIT_FLOOR_RATIO
         floor = sampled_floor(z, shots, max(16, self.seeds), encoding)
         if (encoding or encoding_of(z.problem)) == "simplex":
-            return factor * floor + REFERENCE
+            return factor * floor + REFERENCE_ACCURACY
         gaps = _sampled_gaps(z, shots, BOX_DRAWS, encoding)
         if np.median(_sampled_gaps(z, self.shots, BOX_DRAWS, encoding) if spent else gaps) >= 1.0:
-            return np.inf  # α = 0 lies nearer than the optimum sampled by one circuit: it cannot show an answer
-        # Noise that breaks the equality one way costs more than the other way, and a median over a few seeds falls
-        # on either side: whoever samples the exact optimum itself must pass.
+            return np.inf  # α = 0 has a smaller gap than the optimum sampled by one circuit, which shows no answer
+        # Noise that violates the equality costs more in one direction than in the other, and the median of a few seeds
+        # can fall on either side: samples of the exact optimum must pass.
         medians = np.median(np.random.default_rng(20261121).choice(gaps, (1000, self.seeds)), axis=1)
-        return max(factor * floor, float(np.quantile(medians, 0.99))) + REFERENCE
+        return max(factor * floor, float(np.quantile(medians, 0.99))) + REFERENCE_ACCURACY
 
     def allowed_violation(self, z: ZooProblem) -> float:
-        """Largest infeasibility of a raw sampled answer, relative to its size: three standard deviations."""
+        """Return the largest relative violation of a raw sampled answer: three standard deviations of sampling."""
         encoding = getattr(self.solver, "encoding", None)
         of_distribution = 3.0 * np.sqrt(z.n / self.shots)
         if (encoding or encoding_of(z.problem)) == "simplex":
             return float(of_distribution)
-        of_optimum = [feasible(z, draw) for draw in _samples(z, self.shots, BOX_DRAWS, encoding)]
-        padded = 2.0 ** np.ceil(np.log2(z.n)) / z.n  # a register of qubits spends shots on indices beyond n
+        of_optimum = [relative_violation(z, draw) for draw in _samples(z, self.shots, BOX_DRAWS, encoding)]
+        padded = 2.0 ** np.ceil(np.log2(z.n)) / z.n  # indices beyond n take shots too
         return float(max(of_distribution, 3.0 * np.sqrt(padded * np.mean(np.square(of_optimum)))))
 
     @property
     def shots(self) -> int:
-        """Of each circuit of a sampled solver."""
+        """Shots of each circuit of a sampled solver."""
         shots = getattr(self.solver, "shots", None)
         require(shots, "accuracy_class() is 'sampled' but the solver has no option 'shots' to compute a floor from")
         return int(shots or 0)
 
 
 def require(holds: object, message: str) -> None:
-    """Raise AssertionError unless something holds; a statement ``assert`` would vanish under ``python -O``."""
+    """Raise AssertionError unless ``holds`` is true; ``python -O`` would remove an ``assert`` statement."""
     if not holds:
         raise AssertionError(message)
 
@@ -147,7 +150,7 @@ def require_finite(alpha: NDArray, z: ZooProblem) -> None:
 
 
 def objective(z: ZooProblem, alpha: NDArray) -> float:
-    """f(α) from dense matrices, by the definition of Q, without the problem's own products."""
+    """Return f(α) from dense matrices, by the definition of Q, without the problem's products."""
     problem = z.problem
     K = _kernel(problem)
     if problem.idx is not None:
@@ -157,6 +160,7 @@ def objective(z: ZooProblem, alpha: NDArray) -> float:
 
 
 def _kernel(problem: DualProblem) -> NDArray:
+    """Return the dense kernel matrix, by plain numpy for the kernels of the zoo."""
     gram, X = problem.gram, problem.gram.X
     if gram.kernel == "precomputed":
         return X
@@ -164,11 +168,11 @@ def _kernel(problem: DualProblem) -> NDArray:
         return X @ X.T
     if gram.kernel == "rbf":
         return np.exp(-gram.gamma * ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
-    return gram.full()  # kernels the zoo does not use, on problems of the caller's
+    return gram.full()  # a kernel of a caller's problem that the zoo does not use
 
 
-def feasible(z: ZooProblem, alpha: NDArray) -> float:
-    """Largest violation of a bound or of the equality, relative to the size of α."""
+def relative_violation(z: ZooProblem, alpha: NDArray) -> float:
+    """Return the largest violation of a bound or of an equality, relative to the size of α."""
     problem = z.problem
     size = max(1e-300, float(np.abs(alpha).max()), abs(problem.d))
     worst = max(float((problem.lower - alpha).max()), float((alpha - problem.upper).max()), 0.0)
@@ -180,26 +184,28 @@ def feasible(z: ZooProblem, alpha: NDArray) -> float:
 
 
 def sampled_floor(z: ZooProblem, shots: int, seeds: int, encoding: str | None = None) -> float:
-    """Median gap (f − f*)/|f*| of the exact optimum sampled with ``shots`` shots (`core.shot_floor`).
+    """Return the median gap (f − f*)/|f*| of the exact optimum sampled with ``shots`` shots (`core.shot_floor`).
 
-    The sample is projected, as a certificate does with any answer.
+    The samples are projected, as a certificate projects every answer.
     """
     return float(np.median(_sampled_gaps(z, shots, seeds, encoding)))
 
 
 def _sampled_gaps(z: ZooProblem, shots: int, seeds: int, encoding: str | None) -> NDArray:
+    """Return the gaps of samples of the exact optimum, shape (seeds,)."""
     draws = _samples(z, shots, seeds, encoding)
     return np.array([(objective(z, z.problem.project(draw)) - z.optimum) / abs(z.optimum) for draw in draws])
 
 
 def _samples(z: ZooProblem, shots: int, seeds: int, encoding: str | None) -> list[NDArray]:
-    assert z.alpha is not None  # for the type checker: these problems have one
+    """Return samples of the exact optimum, one for each seed."""
+    assert z.alpha is not None  # for the type checker: these problems have an optimal α
     generators = [np.random.default_rng([seed, 20261121]) for seed in range(seeds)]
     return [sampled(z.problem, z.alpha, shots, rng, encoding) for rng in generators]
 
 
 def digest(value: Any) -> str:
-    """Hash of a state, or of all that a solver finds in a problem: its numbers and its matrices, kept or not."""
+    """Return a hash of a state, or of a problem with its numbers and matrices."""
     found = hashlib.sha256()
     _feed(found, value)
     if isinstance(value, DualProblem):
@@ -208,6 +214,7 @@ def digest(value: Any) -> str:
 
 
 def _feed(found: Any, value: Any) -> None:
+    """Add a value, recursively, to the hash ``found``."""
     if is_dataclass(value):
         value = [getattr(value, f.name) for f in fields(value) if f.name != "gram"]
     if isinstance(value, Mapping):

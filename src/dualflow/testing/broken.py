@@ -1,6 +1,6 @@
-"""Solvers broken on purpose, each in one way: the test kit must reject every one, by the check that is meant for it.
+"""Solvers with one deliberate fault each, which the test kit must reject by the intended check.
 
-All are SMO with one fault. A kit that lets one of them pass is worth nothing.
+All are SMO with one fault. They test the kit itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["BROKEN_SOLVERS"]
 
 @dataclass(frozen=True)
 class Zeros(SMO):
-    """Answers α = 0, projected by whoever asks."""
+    """Returns α = 0, which the certificate projects onto the feasible set."""
 
     name: ClassVar[str] = "broken-zeros"
 
@@ -33,7 +33,7 @@ class Zeros(SMO):
 
 @dataclass(frozen=True)
 class Infeasible(SMO):
-    """Answers twice the optimum: beyond the box, off the simplex, and tempting for a gap that does not project."""
+    """Returns twice the optimum: outside the box or simplex, and with a small f if the gap does not project it."""
 
     name: ClassVar[str] = "broken-infeasible"
 
@@ -43,7 +43,7 @@ class Infeasible(SMO):
 
 @dataclass(frozen=True)
 class NotANumber(SMO):
-    """Fails numerically at the first step."""
+    """Returns NaN from the first step on."""
 
     name: ClassVar[str] = "broken-nan"
 
@@ -53,7 +53,7 @@ class NotANumber(SMO):
 
 @dataclass(frozen=True)
 class Perturbed(SMO):
-    """Answers a feasible point 1e-2 away from the optimum, on the way to the middle of the feasible set."""
+    """Returns a feasible point 1 % of the way from the optimum to the middle of the feasible set."""
 
     name: ClassVar[str] = "broken-perturbed"
     default_max_steps: ClassVar[int] = 20
@@ -66,7 +66,7 @@ class Perturbed(SMO):
 
 @dataclass(frozen=True)
 class MutatesWorkspace(SMO):
-    """Scales, in place, the kernel matrix that its workspace keeps; the problem itself nobody can write to."""
+    """Scales the kernel matrix in its workspace in place; the arrays of the problem itself are read-only."""
 
     name: ClassVar[str] = "broken-mutates-workspace"
 
@@ -78,7 +78,7 @@ class MutatesWorkspace(SMO):
 
 @dataclass(frozen=True)
 class MutatesState(SMO):
-    """Steps in place, so that the step before can no longer be returned to."""
+    """Changes the given state in place, so that the run cannot return to it."""
 
     name: ClassVar[str] = "broken-mutates-state"
 
@@ -90,7 +90,7 @@ class MutatesState(SMO):
 
 @dataclass(frozen=True)
 class _Noisy(SMO):
-    """SMO that adds noise far below its accuracy to a free variable's worth of α, from a generator of its choice."""
+    """Base of solvers that add noise to the start, far below their accuracy, from a wrong source."""
 
     stochastic: ClassVar[bool] = True
 
@@ -105,7 +105,7 @@ class _Noisy(SMO):
 
 @dataclass(frozen=True)
 class IgnoresSeed(_Noisy):
-    """Draws from fresh entropy instead of the generator it was handed."""
+    """Draws from a new generator without a seed instead of the given one."""
 
     name: ClassVar[str] = "broken-ignores-seed"
 
@@ -125,7 +125,7 @@ class GlobalGenerator(_Noisy):
 
 @dataclass(frozen=True)
 class HiddenState(_Noisy):
-    """Remembers, on the class, how often it was started."""
+    """Counts its runs on the class, and lets the count change the result."""
 
     name: ClassVar[str] = "broken-hidden-state"
     calls: ClassVar[Iterator[int]] = itertools.count()
@@ -180,7 +180,7 @@ class ClaimsTooMuch(SMO):
 
 @dataclass(frozen=True)
 class WrongShape(SMO):
-    """Answers with a column instead of a vector."""
+    """Returns a column instead of a vector."""
 
     name: ClassVar[str] = "broken-wrong-shape"
 
@@ -203,12 +203,14 @@ class NeverMoves(SMO):
 
 
 class _WithMomentum(Workspace):
+    """A workspace with a field that changes from step to step."""
+
     momentum: NDArray
 
 
 @dataclass(frozen=True)
 class Forgetful(SMO):
-    """Keeps part of what it needs in its context, which is not saved."""
+    """Keeps a part of its state in its context, which a checkpoint does not save."""
 
     name: ClassVar[str] = "broken-forgetful"
 
@@ -220,7 +222,7 @@ class Forgetful(SMO):
     def step(self, problem: Workspace, state: SMOState) -> SMOState:
         assert isinstance(problem, _WithMomentum)
         after = super().step(problem, state)
-        # Half a step at a time, the rest carried over.
+        # Half of a step is made; a part of the rest is carried over by the context.
         problem.momentum[:] = 0.5 * (after.alpha - state.alpha) + 0.1 * problem.momentum
         alpha = problem.project(state.alpha + problem.momentum)
         return replace(after, alpha=alpha, h=problem.gradient(alpha), violation=np.inf)
@@ -228,7 +230,7 @@ class Forgetful(SMO):
 
 @dataclass(frozen=True)
 class SwallowsOptions(SMO):
-    """Drops options it does not know."""
+    """Ignores unknown options."""
 
     name: ClassVar[str] = "broken-swallows-options"
 
@@ -248,7 +250,7 @@ class RefusesNothing(SMO):
         return
 
 
-#: Each broken solver and the name of the check that is there to reject it.
+#: Each broken solver and the name of the check that must reject it.
 BROKEN_SOLVERS: dict[SMO, str] = {
     Zeros(): "gap",
     Infeasible(): "raw feasible",

@@ -1,4 +1,4 @@
-"""Problems of the zoo that were solved by hand: the answers are exact, the derivation stands beside each."""
+"""Problems of the zoo that were solved by hand; their optima are exact, and each has its derivation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ SIX_LABELS = np.array([-1, -1, -1, 1, 1, 1], dtype=float)
 
 
 def _linear(X: ArrayLike) -> Gram:
+    """Return the linear kernel of points X."""
     return Gram(np.atleast_2d(np.asarray(X, dtype=float)), kernel="linear")
 
 
 def _column(*values: float) -> Gram:
+    """Return the linear kernel of points on a line."""
     return _linear(np.array(values)[:, None])
 
 
 def by_hand() -> Iterator[ZooProblem]:
-    """The problems solved by hand, in the order of their kinds."""
+    """Yield the problems solved by hand, ordered by kind."""
 
     def exact(
         name: str, problem: DualProblem, optimum: float, alpha: ArrayLike, why: str, **more: object

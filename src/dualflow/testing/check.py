@@ -1,9 +1,9 @@
-"""`check_solver`: everything a solver promises, checked on the zoo, in one line.
+"""`check_solver`, which runs all checks of a solver on the zoo and reports them.
 
     from dualflow.testing import check_solver
     check_solver("my-solver")          # a name, or an instance with options
 
-Each check is a small function with a name (see `dualflow.testing.checks`); this file runs them and reports.
+The checks are functions in `dualflow.testing.checks`.
 """
 
 from __future__ import annotations
@@ -25,28 +25,27 @@ __all__ = ["CheckFailed", "CheckReport", "check_solver"]
 
 @dataclass
 class CheckReport:
-    """What `check_solver` found.
+    """The result of `check_solver`.
 
     Attributes
     ----------
     solver : str
     passed : list of str
-        Names of the checks that held on every problem they ran on.
+        Names of the checks that passed on all their problems.
     failed : dict of str to list of str
-        By name of the check, what went wrong and on which problem.
+        By name of the check, the problems and faults.
     skipped : dict of str to str
-        By name of the check, why it had nothing to run on.
+        By name of the check, why it had no problem.
     problems : list of str
         Names of the problems solved.
     gaps : dict of str to float
-        By problem, (f − f*)/|f*| of the raw answer against the zoo's own f*; the median over seeds for sampled
-        solvers.
+        By problem, (f − f*)/|f*| of the raw answer with the zoo's f*; the median over seeds for sampled solvers.
     bounds : dict of str to float
-        By problem, the largest such gap allowed.
+        By problem, the largest gap allowed.
     margins : dict of (str, str) to float
-        By problem and control, how many times fewer circuits a quantum solver needs, or how many times nearer it ends,
-        than with that control in its device's place; the median of three seeds. At least 5 are asked for. A control is
-        stopped once it has shown that much, so that 5 may stand for more.
+        By problem and control: the factor by which a quantum solver needs fewer circuits, or ends nearer to f*, than
+        with that control as its device; the median of three seeds. At least 5 is required. A control is stopped once
+        the margin is that large, so that 5 may mean more.
 
     Examples
     --------
@@ -66,7 +65,7 @@ class CheckReport:
     margins: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def table(self) -> str:
-        """The margins as text, a line a problem and control; empty for solvers that run no circuits."""
+        """Return the margins as text, one line for each problem and control; empty for solvers without circuits."""
         width = max((len(problem) for problem, _ in self.margins), default=0)
         return "\n".join(
             f"  {problem:{width}}  {control:14}  {margin_text(found)}"
@@ -83,8 +82,8 @@ class CheckReport:
         return "\n".join(lines) + margins
 
 
-class CheckFailed(AssertionError):  # noqa: N818 - it reads as what happened
-    """At least one check failed; ``report`` says which.
+class CheckFailed(AssertionError):  # noqa: N818 - the name states what happened
+    """At least one check failed; ``report`` is the `CheckReport`.
 
     Examples
     --------
@@ -118,16 +117,16 @@ def check_solver(
     solver : Solver or str
         An instance, or a name of `dualflow.list_solvers` (with its default options).
     problems : iterable of ZooProblem, optional
-        The whole zoo by default; problems of kinds the solver does not claim must be refused by it.
+        The whole zoo by default. The solver must refuse problems of kinds that it does not claim.
     max_n : int, optional
-        Leave larger problems out (the solver's own ``max_n`` always holds).
+        Leave out larger problems (the solver's own ``max_n`` always applies).
     seeds : int, default=21
-        Seeds whose median counts for a sampled solver, and for the shot floor it is held against: that of all shots of
-        its run, of which it may end at 8 times. With two variables the excess of a perfect sampler is χ² with one
-        degree of freedom: a single run is above 3 × the median in a quarter of all cases, the median of 3 runs in one
-        of seven, that of 21 in one of 200.
+        Number of seeds of a sampled solver. The median of their gaps may be at most 8 times the shot floor, the median
+        gap of the optimum sampled with all shots of the run. With two variables the excess of a perfect sampler is χ²
+        with one degree of freedom: a single run is above 3 × the median in a quarter of all cases, the median of 3 runs
+        in one of seven, that of 21 in one of 200.
     time_limit_s : float, default=60
-        Seconds a single run may take; one that is cut off has failed.
+        Time limit of a single run in seconds; a run that exceeds it fails.
 
     Returns
     -------
@@ -138,7 +137,7 @@ def check_solver(
     CheckFailed
         An AssertionError whose message lists every failed check by name.
     SolverMismatch, SolverUnavailable
-        The name is not known, or a package is missing.
+        The solver is not known, or a package is missing.
 
     Examples
     --------
@@ -161,8 +160,10 @@ def check_solver(
     for name, (check_one, select) in CHECKS_OF_PROBLEMS.items():
         chosen = select(bench)
         if not chosen:
-            deaf = name == "evidence" and not engine.quantum
-            why = f"{engine.name!r} runs no circuits" if deaf else f"no problem {engine.name!r} claims calls for it"
+            without_circuits = name == "evidence" and not engine.quantum
+            why = f"no problem of a kind that {engine.name!r} claims suits this check"
+            if without_circuits:
+                why = f"{engine.name!r} runs no circuits"
             report.skipped[name] = why
         for z in chosen:
             _run(report, name, partial(check_one, bench, z), f"{z.name}: ")
@@ -176,6 +177,7 @@ def check_solver(
 
 
 def _run(report: CheckReport, name: str, check: Callable[[], None], where: str) -> None:
+    """Run a check and add its failure, if any, to the report."""
     try:
         check()
     except AssertionError as error:

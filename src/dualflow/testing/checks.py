@@ -1,8 +1,7 @@
-"""The checks of `check_solver`, one small function each; the two tables at the end give them their names.
+"""The checks of `check_solver`, one function each, and their names in two tables at the end.
 
-Those of how a run behaves (seeds, limits, warm starts, files) are in `dualflow.testing.behaviour`.
-
-A check raises AssertionError with a message that says what was found and what was expected.
+The checks of a run's behaviour (seeds, limits, warm starts, files) are in `dualflow.testing.behaviour`. A check raises
+AssertionError with a message of what was found and what was expected.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from ..core.solution import Status
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 from . import behaviour, controls
-from .bench import CLASS_GAP, REFERENCE, Bench, digest, feasible, objective, require, require_finite
+from .bench import CLASS_GAP, REFERENCE_ACCURACY, Bench, digest, objective, relative_violation, require, require_finite
 from .problem_zoo import ZooProblem, zoo
 
 __all__ = ["CHECKS_OF_PROBLEMS", "CHECKS_OF_SOLVERS"]
 
-_AT_REST = (Status.OPTIMAL, Status.STATIONARY, Status.FINISHED)
+_ENDED = (Status.OPTIMAL, Status.STATIONARY, Status.FINISHED)
 
 
-# --- of the solver as such ---------------------------------------------------------------------
+# --- checks of a solver --------------------------------------------------------------------------
 
 
 def class_attributes(bench: Bench) -> None:
-    """Name, kinds, accuracy, maturity and limits make sense; options and state are frozen dataclasses."""
+    """Check name, kinds, accuracy, maturity and limits, and that options and state are frozen dataclasses."""
     solver, cls = bench.solver, type(bench.solver)
     require(hasattr(cls, "state_type"), f"state_type of {cls.__name__} is not set")
     for kind in (cls, cls.state_type):
@@ -48,7 +47,7 @@ def class_attributes(bench: Bench) -> None:
 
 
 def unknown_option(bench: Bench) -> None:
-    """An option that does not exist is a TypeError naming it, and the near miss."""
+    """Check that an unknown option raises a TypeError that names it and the nearest option."""
     cls = type(bench.solver)
     options = [f.name for f in dataclasses.fields(cls) if f.init]
     wrong = options[0] + "x" if options else "no_such_option"
@@ -63,7 +62,7 @@ def unknown_option(bench: Bench) -> None:
 
 
 def other_kinds_refused(bench: Bench) -> None:
-    """Problems of kinds that are not claimed raise SolverMismatch."""
+    """Check that problems of kinds that are not claimed raise SolverMismatch."""
     for z in zoo(max_n=8):
         if z.kind in bench.solver.kinds:
             continue
@@ -74,11 +73,11 @@ def other_kinds_refused(bench: Bench) -> None:
         raise AssertionError(f"{z.name} is of kind {z.kind.value!r}, which is not claimed, and was accepted")
 
 
-# --- of every problem --------------------------------------------------------------------------
+# --- checks of a problem ------------------------------------------------------------------------
 
 
 def answer(bench: Bench, z: ZooProblem) -> None:
-    """α is finite, float64 and of shape (n,)."""
+    """Check that α is finite, float64 and of shape (n,)."""
     require_finite(bench.run(z).raw_alpha, z)
     given = bench.solver.alpha(bench.solver.start(bench.open(z), np.random.default_rng(0)))
     require(isinstance(given, np.ndarray) and given.dtype == np.float64, f"alpha(state) is {type(given).__name__}")
@@ -87,7 +86,7 @@ def answer(bench: Bench, z: ZooProblem) -> None:
 
 
 def gap(bench: Bench, z: ZooProblem) -> None:
-    """f of the raw answer's projection is within the accuracy class of the zoo's f*, and not below it."""
+    """Check that f of the projected raw answer is within the accuracy class of the zoo's f*, and not below it."""
     seeds = bench.seeds if bench.accuracy == "sampled" else 1
     size, bound = abs(z.optimum), 0.0
     found: list[float] = []
@@ -96,11 +95,11 @@ def gap(bench: Bench, z: ZooProblem) -> None:
         bound = bound or bench.allowed_gap(z, solution.cost.shots)
         found.append((objective(z, solution.raw_certificate.alpha) - z.optimum) / size)
         within = sum(gap <= bound for gap in found)
-        # More than half on one side: the other seeds cannot bring the median back.
+        # With more than half of the seeds on one side of the bound, the other seeds cannot move the median across it.
         if max(within, len(found) - within) > seeds // 2:
             break
     bench.gaps[z.name], bench.bounds[z.name] = float(np.median(found)), bound
-    require(min(found) >= -REFERENCE, f"f lies {-min(found):.2g} below the optimum (relative): infeasible")
+    require(min(found) >= -REFERENCE_ACCURACY, f"f lies {-min(found):.2g} below the optimum (relative): infeasible")
     require(
         bench.gaps[z.name] <= bench.bounds[z.name],
         f"(f − f*)/|f*| = {bench.gaps[z.name]:.3g}, {bench.accuracy!r} allows {bench.bounds[z.name]:.3g}",
@@ -108,13 +107,13 @@ def gap(bench: Bench, z: ZooProblem) -> None:
 
 
 def certificate(bench: Bench, z: ZooProblem) -> None:
-    """The certified gap is within the class too (exact, iterative), and never less than the true one."""
+    """Check that the certified gap is not below the true one, and within the class (exact, iterative)."""
     solution = bench.run(z)
     claimed = solution.raw_certificate.gap
     if claimed is None:
         raise AssertionError("no certificate")
     true = objective(z, solution.raw_certificate.alpha) - z.optimum
-    require(claimed >= true - REFERENCE * abs(z.optimum), f"certified gap {claimed:.3g}, true gap {true:.3g}")
+    require(claimed >= true - REFERENCE_ACCURACY * abs(z.optimum), f"certified gap {claimed:.3g}, true gap {true:.3g}")
     if bench.accuracy != "sampled":
         relative, allowed = solution.raw_certificate.relative_gap, bench.allowed_gap(z)
         if relative is None or not relative <= allowed:
@@ -122,30 +121,29 @@ def certificate(bench: Bench, z: ZooProblem) -> None:
 
 
 def raw_feasible(bench: Bench, z: ZooProblem) -> None:
-    """The raw answer itself is feasible, relative to its size: projection may polish it, not make it.
+    """Check that the raw answer is nearly feasible before any projection, relative to its size.
 
-    f is quadratic: a relative gap g is what a point about √g away from the optimum has, and no point is allowed
-    to be further out of the feasible set than that. Sampled answers are allowed three standard deviations
-    of what sampling does to the exact optimum.
+    f is quadratic: a point at a relative distance √g from the optimum has a relative gap of about g, so that √g is the
+    largest violation allowed. Sampled answers may deviate by three standard deviations of the sampled exact optimum.
     """
     if bench.accuracy == "sampled":
         allowed = bench.allowed_violation(z)
     else:
         allowed = np.sqrt(CLASS_GAP[bench.accuracy])
-    violation = feasible(z, bench.run(z).raw_alpha)
+    violation = relative_violation(z, bench.run(z).raw_alpha)
     require(violation <= allowed, f"violation {violation:.3g} relative to max |α|, {allowed:.3g} is allowed")
 
 
 def comes_to_rest(bench: Bench, z: ZooProblem) -> None:
-    """The run ends by the tolerance or by the solver's own criterion, not at a limit."""
+    """Check that the run ends by the tolerance or by the solver's criterion, not at a limit."""
     solution = bench.run(z)
-    require(solution.raw_status in _AT_REST, f"{solution.raw_status.name} after {solution.cost.steps} steps")
+    require(solution.raw_status in _ENDED, f"{solution.raw_status.name} after {solution.cost.steps} steps")
 
 
 def workspace_unchanged(bench: Bench, z: ZooProblem) -> None:
-    """What the solver works with holds the problem's own numbers after it as before it.
+    """Check that the solver does not change its workspace.
 
-    No certificate would notice, but a resumed run, whose workspace is a new one, would go elsewhere.
+    A certificate would not show such a change, but a resumed run, which has a new workspace, would differ.
     """
     workspace, solver = Workspace(z.problem), bench.solver
     context = bench.open(z, workspace)
@@ -154,18 +152,18 @@ def workspace_unchanged(bench: Bench, z: ZooProblem) -> None:
         if solver.finished(state):
             break
         state = solver.step(context, state)
-    require(digest(workspace) == digest(Workspace(z.problem)), "the workspace, or a matrix kept in it, was changed")
+    require(digest(workspace) == digest(Workspace(z.problem)), "the workspace, or a matrix in it, was changed")
 
 
 def not_separable(bench: Bench, z: ZooProblem) -> None:
-    """Where no hard margin exists the status says so, and the witness proves it."""
+    """Check that the status is NOT_SEPARABLE if no hard margin exists, and that the witness proves it."""
     solution = bench.solve(z)
     require_finite(solution.raw_alpha, z)
     require(solution.status is Status.NOT_SEPARABLE, f"status is {solution.status.name}")
     v, problem = solution.witness, z.problem
     if v is None or (v < 0).any() or abs(v.sum() - 1) > 1e-9:
         raise AssertionError("v ≥ 0, 1ᵀv = 1 does not hold")
-    # On the simplex the bias sits in the kernel, and yᵀv = 0 is part of vᵀQv = 0.
+    # On the simplex the bias is part of the kernel, and vᵀQv = 0 implies yᵀv = 0.
     hinge_bias = problem.kind is Kind.ORTHANT_EQUALITY
     require(not hinge_bias or abs(problem.e @ v) <= 1e-9, "yᵀv = 0 does not hold")
     quadratic = 2 * (objective(z, v) + float(problem.p @ v))
@@ -179,29 +177,29 @@ CHECKS_OF_SOLVERS: dict[str, Callable[[Bench], None]] = {
 }
 
 
-def _every(bench: Bench) -> list[ZooProblem]:
-    return bench.answered
+def _with_optimum(bench: Bench) -> list[ZooProblem]:
+    return bench.with_optimum
 
 
-def _few(bench: Bench) -> list[ZooProblem]:
-    return bench.few
+def _two_a_kind(bench: Bench) -> list[ZooProblem]:
+    return bench.two_a_kind
 
 
 CHECKS_OF_PROBLEMS: dict[str, tuple[Callable[[Bench, ZooProblem], None], Callable[[Bench], list[ZooProblem]]]] = {
-    "answer": (answer, _every),
-    "gap": (gap, _every),
-    "certificate": (certificate, _every),
-    "raw feasible": (raw_feasible, _every),
-    "comes to rest": (comes_to_rest, _every),
-    "workspace unchanged": (workspace_unchanged, _few),
-    "state unchanged": (behaviour.state_unchanged, _few),
-    "same seed": (behaviour.same_seed, _few),
-    "different seeds": (behaviour.different_seeds, _few),
-    "one step": (behaviour.one_step, _few),
-    "warm start": (behaviour.warm_start, _few),
-    "trajectory": (behaviour.trajectory, _few),
-    "resume": (behaviour.resume, _few),
-    "state saves": (behaviour.state_saves, _few),
-    "evidence": (controls.evidence, controls.told_apart),
+    "answer": (answer, _with_optimum),
+    "gap": (gap, _with_optimum),
+    "certificate": (certificate, _with_optimum),
+    "raw feasible": (raw_feasible, _with_optimum),
+    "comes to rest": (comes_to_rest, _with_optimum),
+    "workspace unchanged": (workspace_unchanged, _two_a_kind),
+    "state unchanged": (behaviour.state_unchanged, _two_a_kind),
+    "same seed": (behaviour.same_seed, _two_a_kind),
+    "different seeds": (behaviour.different_seeds, _two_a_kind),
+    "one step": (behaviour.one_step, _two_a_kind),
+    "warm start": (behaviour.warm_start, _two_a_kind),
+    "trajectory": (behaviour.trajectory, _two_a_kind),
+    "resume": (behaviour.resume, _two_a_kind),
+    "state saves": (behaviour.state_saves, _two_a_kind),
+    "evidence": (controls.evidence, controls.evidence_problems),
     "not separable": (not_separable, lambda bench: [z for z in bench.claimed if not z.has_answer]),
 }

@@ -1,10 +1,10 @@
-"""A cloud to try devices and runs on: a service with a queue, in a file, which lives on when the process dies.
+"""A simulated cloud service for tests of devices and runs; its queue is a file that outlives the process.
 
     from dualflow.testing.cloud import Faults, FakeCloud
     dualflow.solve(problem, "variational-flow", device=FakeCloud("cloud.db", Faults(seed=1, lost_reply=0.2)), ...)
 
-Counts are the emulator's at the seed of the job, so that a run's answer does not depend on what went wrong on its way.
-Its time is counted in looks, not seconds. `FakeCloud.paid` says what it has on its bill.
+Counts are the emulator's at the seed of the job, so that a run's answer does not depend on the faults. Time is counted
+in requests of a job's status, not in seconds. `FakeCloud.paid` returns the bill.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..quantum.devices.emulator import EmulatorDevice
 
 __all__ = ["FakeCloud", "FakeCloudJob", "Faults"]
 
+#: Schema of the file: the jobs, and the number of calls, which decides the faults.
 TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (id INTEGER PRIMARY KEY, tag TEXT, circuits INTEGER, shots INTEGER, wait INTEGER,
     fate TEXT, state TEXT, width INTEGER, counts BLOB);
@@ -35,22 +36,22 @@ CREATE TABLE IF NOT EXISTS calls (done INTEGER);
 
 @dataclass(frozen=True)
 class Faults:
-    """How often what goes wrong, by a plan that the seed and the number of the call decide, in whatever process.
+    """The rates of faults; seed and number of a call decide about its faults, in all processes alike.
 
     Parameters
     ----------
     seed : int
     slow : int
-        Most looks that a job is waited for.
+        Largest number of status requests until a job ends.
     failing, cancelling : float
-        Share of jobs that end so; they are not on the bill.
+        Share of jobs that fail or are cancelled; they are not on the bill.
     unreachable, rate_limited : float
-        Share of calls that fail before they arrive, for the moment.
+        Share of calls that fail before they arrive, with a transient error.
     lost_reply : float
-        Share of calls that arrive, and whose answer does not.
+        Share of calls that arrive, but whose reply is lost.
     doubling : float
-        Share of sendings that arrive twice. A service that knows tags takes the second for the first; one that does
-        not cannot be helped from here, and never does it.
+        Share of submissions that arrive twice. A service with tags recognises the second one; without tags this fault
+        does not occur, since the client could not detect it.
 
     Examples
     --------
@@ -78,7 +79,7 @@ class Faults:
 
 
 class FakeCloudJob(Job):
-    """A job of the service.
+    """A job of the simulated service.
 
     Examples
     --------
@@ -133,19 +134,20 @@ class FakeCloudJob(Job):
 
 
 class FakeCloud(Device):
-    """A service elsewhere, in a file; objects with the same file are the same service, in all processes.
+    """A simulated remote service in a file; objects with the same file are the same service, in all processes.
 
     Parameters
     ----------
     path : str or Path
     faults : Faults, optional
     tags : bool, default=True
-        Whether jobs are found by their tags.
+        Jobs are found by their tags.
     limits : Limits, optional
-        Of a job. Larger ones are refused.
+        Limits of a job; larger jobs are refused.
     cost_per_shot : float, default=0.001
     on_event : callable, optional
-        Called with a word before a call arrives, and before its answer leaves: a test's place to die in.
+        Called with "before …" before a call arrives, and "after …" before its reply is sent; a test can end the process
+        there.
 
     Examples
     --------
@@ -183,20 +185,22 @@ class FakeCloud(Device):
 
     @property
     def configuration(self) -> dict[str, str]:
-        return {}  # whatever goes wrong on the way, its counts are the emulator's
+        return {}  # the faults do not change the counts, which are the emulator's
 
     @contextlib.contextmanager
     def _service(self) -> Iterator[sqlite3.Connection]:
+        """Open the service's file."""
         service = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
         try:
-            service.execute("PRAGMA synchronous = OFF")  # it is to outlive a process, not a machine
+            # The file must survive the end of a process, not of the machine.
+            service.execute("PRAGMA synchronous = OFF")
             yield service
         finally:
             service.close()
 
     @contextlib.contextmanager
     def call(self, what: str) -> Iterator[sqlite3.Connection]:
-        """One request: it may not arrive, and what it did may not be heard of."""
+        """Make one request, with faults before it arrives and after it is done."""
         self.on_event(f"before {what}")
         with self._service() as service:
             chance = self._chance(service)
@@ -212,7 +216,7 @@ class FakeCloud(Device):
             raise DeviceError(f"device {self.name!r}: the connection broke off", transient=True, sent=None)
 
     def _chance(self, service: sqlite3.Connection) -> np.random.Generator:
-        """What decides about this call; the next one, of whichever process, has another."""
+        """Return the generator of this call's faults, and count the call."""
         service.execute("BEGIN IMMEDIATE")
         service.execute("INSERT INTO calls VALUES (1)")
         (number,) = service.execute("SELECT count(*) FROM calls").fetchone()
@@ -224,26 +228,28 @@ class FakeCloud(Device):
     ) -> FakeCloudJob:
         assert shots is not None  # the capabilities say so
         rows = np.atleast_2d(np.asarray(values))
-        for name, found, most in (("circuits", len(rows), self.limits.circuits), ("shots", shots, self.limits.shots)):
-            if most is not None and found > most:
-                raise DeviceError(f"device {self.name!r} takes {most} {name} a job, not {found}", sent=False)
+        for name, found, limit in (("circuits", len(rows), self.limits.circuits), ("shots", shots, self.limits.shots)):
+            if limit is not None and found > limit:
+                raise DeviceError(f"device {self.name!r} takes {limit} {name} a job, not {found}", sent=False)
         counts = EmulatorDevice().submit(circuit, rows, shots, "", seed).result().counts
         assert counts is not None
         with self.call("submit") as service:
-            chance = self._chance_of(service)
+            chance = self._submission_chance(service)
             twice = self.tags and chance.random() < self.faults.doubling
             for _ in range(1 + twice):
                 known = service.execute("SELECT id FROM jobs WHERE tag = ?", (tag,)).fetchone() if self.tags else None
                 job_id = known[0] if known else self._queued(service, chance, tag, counts, shots)
         return FakeCloudJob(self, str(job_id), tag)
 
-    def _chance_of(self, service: sqlite3.Connection) -> np.random.Generator:
+    def _submission_chance(self, service: sqlite3.Connection) -> np.random.Generator:
+        """Return the generator of a submission's faults."""
         (number,) = service.execute("SELECT count(*) FROM calls").fetchone()
         return np.random.default_rng([self.faults.seed, number, 1])
 
     def _queued(
         self, service: sqlite3.Connection, chance: np.random.Generator, tag: str, counts: NDArray, shots: int
     ) -> int:
+        """Add a job to the queue and return its number."""
         draw, faults = chance.random(), self.faults
         fate = (
             "failed" if draw < faults.failing else "cancelled" if draw < faults.failing + faults.cancelling else "done"
@@ -270,13 +276,13 @@ class FakeCloud(Device):
         return None if found is None else str(found[0])
 
     def price(self, circuit: ParametricCircuit, circuits: int, shots: int) -> Price:
-        """A second a job and a millisecond a shot, and ``cost_per_shot``."""
+        """Return the price: a second a job and a millisecond a shot, and ``cost_per_shot``."""
         taken = circuits * shots
         formula = "1 s a job and 1 ms a shot; a price a shot"
         return Price(1.0 + 1e-3 * taken, self.cost_per_shot * taken, formula=formula)
 
     def paid(self) -> dict[str, Any]:
-        """What is on the bill: jobs, circuits and shots that ran or will, and the tags of them all."""
+        """Return the bill: the jobs that ran or will run, with their circuits, shots and tags."""
         with self._service() as service:
             rows = service.execute(
                 "SELECT tag, circuits, shots FROM jobs WHERE fate = 'done' AND state != 'cancelled'"

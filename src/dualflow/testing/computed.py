@@ -1,7 +1,7 @@
-"""Problems of the zoo without a closed form: their references are computed when asked for, once a process.
+"""Problems of the zoo without a closed form; their optima are computed once in each process, at the first use.
 
-Each problem stands here twice: as the package builds it, and in dense matrices written out from the textbook form
-of its model, which are all that the reference sees.
+Each problem is built twice: by the package, and as dense matrices from the textbook form of its model. The reference
+solution uses the matrices only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["computed"]
 
 
 def _clouds(n: int, seed: int, distance: float, features: int = 2) -> tuple[NDArray, NDArray]:
-    """Two Gaussian clouds, a class each, shape (n, features) and (n,)."""
+    """Return points and labels of two Gaussian clouds, shape (n, features) and (n,)."""
     rng = np.random.default_rng(seed)
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     X = rng.standard_normal((n, features))
@@ -31,7 +31,7 @@ def _clouds(n: int, seed: int, distance: float, features: int = 2) -> tuple[NDAr
 
 
 def _moons(n: int, seed: int) -> tuple[NDArray, NDArray]:
-    """Two noisy half circles."""
+    """Return points and labels of two noisy half circles, shape (n, 2) and (n,)."""
     rng = np.random.default_rng(seed)
     angle, y = np.pi * rng.random(n), np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
@@ -41,14 +41,15 @@ def _moons(n: int, seed: int) -> tuple[NDArray, NDArray]:
 
 @cache
 def _optimum(name: str) -> tuple[float, NDArray]:
+    """Return f* and an optimal α of a problem by its name."""
     program = _COMPUTED[name]()[1]
-    if np.isneginf(program.upper).all():  # marks "no bounds at all"
+    if np.isneginf(program.upper).all():  # marks a problem without bounds
         return affine_optimum(program.Q, program.p, program.e, program.d)
     return coneqp_optimum(program)
 
 
 def computed() -> Iterator[ZooProblem]:
-    """The problems solved by CVXOPT's coneqp or one linear system."""
+    """Yield the problems whose optima come from CVXOPT's coneqp or one linear system."""
     for name, build in _COMPUTED.items():
         problem, _, unique = build()
         optimum, alpha = _optimum(name)

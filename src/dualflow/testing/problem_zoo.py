@@ -1,7 +1,7 @@
-"""The problem zoo: small dual problems whose optimum is known by hand, or from an independent computation.
+"""The problem zoo: small dual problems whose optima are known by hand or from an independent computation.
 
-Every kind of feasible set has at least two problems. Answers "by hand" are exact (`dualflow.testing.by_hand`); the
-others come from CVXOPT's coneqp, or one linear system, on matrices that never went through the package
+Every kind of feasible set has at least two problems. Optima "by hand" are exact (`dualflow.testing.by_hand`). The
+others come from CVXOPT's coneqp or one linear system on matrices that the package did not compute
 (`dualflow.testing.computed`).
 """
 
@@ -16,7 +16,7 @@ __all__ = ["ZooProblem", "zoo"]
 
 
 def zoo(*, kinds: frozenset[Kind] | None = None, max_n: int | None = None) -> list[ZooProblem]:
-    """Fresh problems (nobody can spoil them for the next), optionally of some kinds and up to some size only.
+    """Return new copies of the problems, optionally only some kinds and sizes up to ``max_n``.
 
     Examples
     --------

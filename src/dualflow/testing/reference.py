@@ -1,7 +1,7 @@
-"""Independent answers for the zoo: kernels and quadratic programs written out in plain numpy.
+"""Independent optima for the zoo: kernels and quadratic programs in plain numpy, solved by CVXOPT.
 
-Nothing here goes through `Gram`, `DualProblem.matvec`, a solver or a certificate, so an error in any of those
-cannot hide by being made twice.
+This module does not use `Gram`, `DualProblem.matvec`, a solver or a certificate, so that an error in one of them cannot
+occur in the reference too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["QuadraticProgram", "affine_optimum", "coneqp_optimum", "linear_kerne
 
 @dataclass(frozen=True)
 class QuadraticProgram:
-    """Minimise ½ αᵀQα − pᵀα, 0 ≤ α ≤ u, eᵀα = d, as dense arrays.
+    """The program min ½ αᵀQα − pᵀα with 0 ≤ α ≤ u and eᵀα = d, as dense arrays.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class QuadraticProgram:
     e : array of shape (n,) or None
     d : float
     total : float or None
-        What α sums to besides, where there are two equalities.
+        Right side of a second equality 1ᵀα = total.
     """
 
     Q: NDArray
@@ -37,27 +37,27 @@ class QuadraticProgram:
     total: float | None = None
 
     def objective(self, alpha: NDArray) -> float:
-        """f(α), absolute."""
+        """Return f(α)."""
         return float(0.5 * alpha @ self.Q @ alpha - self.p @ alpha)
 
 
 def linear_kernel(X: NDArray) -> NDArray:
-    """⟨x, z⟩ of all pairs, shape (n, n)."""
+    """Return ⟨x, z⟩ of all pairs, shape (n, n)."""
     return np.array([[float(np.dot(x, z)) for z in X] for x in X])
 
 
 def rbf_kernel(X: NDArray, gamma: float) -> NDArray:
-    """exp(−γ‖x−z‖²) of all pairs, by differences, shape (n, n)."""
+    """Return exp(−γ‖x−z‖²) of all pairs, computed from differences, shape (n, n)."""
     return np.exp(-gamma * ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
 
 
 def coneqp_optimum(program: QuadraticProgram) -> tuple[float, NDArray]:
-    """f* and one optimal α by CVXOPT's interior point, proved to a relative 2e-9 by its own dual bound.
+    """Return f* and one optimal α by CVXOPT's interior point, with a relative gap of at most 2e-9 by its dual bound.
 
     Raises
     ------
     ArithmeticError
-        CVXOPT could not close the gap: the problem is no use as a reference.
+        CVXOPT's gap is larger, so that the problem cannot be a reference.
     """
     import cvxopt
 
@@ -84,12 +84,12 @@ def coneqp_optimum(program: QuadraticProgram) -> tuple[float, NDArray]:
     alpha = np.clip(np.array(result["x"]).ravel() * unit, 0.0, program.upper)
     primal, dual = program.objective(alpha), float(result["dual objective"]) * unit
     if not abs(primal - dual) <= 2e-9 * abs(primal):
-        raise ArithmeticError(f"reference not closed: primal {primal!r}, dual {dual!r}")
+        raise ArithmeticError(f"the reference's gap exceeds 2e-9: primal {primal!r}, dual {dual!r}")
     return primal, alpha
 
 
 def affine_optimum(Q: NDArray, p: NDArray, e: NDArray | None, d: float = 0.0) -> tuple[float, NDArray]:
-    """f* and α of the problem without bounds: one linear system, [[Q, e], [eᵀ, 0]] [α, −ν] = [p, d]."""
+    """Return f* and α of the problem without bounds by the linear system [[Q, e], [eᵀ, 0]] [α, −ν] = [p, d]."""
     if e is None:
         alpha = np.linalg.solve(Q, p)
     else:

@@ -1,4 +1,4 @@
-"""What the zoo holds: a dual problem together with its answer."""
+"""`ZooProblem`: a dual problem with its known optimum."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ __all__ = ["ZooProblem"]
 
 @dataclass(frozen=True)
 class ZooProblem:
-    """A dual problem with its answer.
+    """A dual problem with its known optimum.
 
     Attributes
     ----------
     name : str
     problem : DualProblem
     optimum : float
-        f*, absolute; −∞ where the dual is unbounded because no hard margin exists (0 for the squared hinge).
+        f*; −∞ if the dual is unbounded because no hard margin exists (0 for the squared hinge).
     alpha : array of shape (n,) or None
-        An optimal α; None where no hard margin exists.
+        An optimal α; None if no hard margin exists.
     unique : bool
-        Whether that is the only one.
+        ``alpha`` is the only optimum.
     why : str
-        How the answer was derived.
+        Derivation of the optimum.
     bias_interval : tuple of float or None
-        All optimal b, where they were derived by hand.
+        Interval of all optimal b, if it was derived by hand.
     witness : array of shape (n,) or None
-        Where no hard margin exists: v ≥ 0, yᵀv = 0, 1ᵀv = 1, vᵀQv = 0.
+        If no hard margin exists: v with v ≥ 0, yᵀv = 0, 1ᵀv = 1, vᵀQv = 0.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class ZooProblem:
 
     @property
     def has_answer(self) -> bool:
-        """Whether an optimum is to be found; otherwise, a witness that no hard margin exists."""
+        """Whether the problem has an optimum; otherwise it has a witness that no hard margin exists."""
         return self.witness is None
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Devices that are wrong on purpose: what a run, a comparison or a device's own tests must notice."""
+"""Devices with deliberate faults that runs, comparisons and tests must detect, and `check_device`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .check import CheckFailed, CheckReport
 
 __all__ = ["WRONG_DEVICES", "WrongDevice", "check_device"]
 
-#: Circuits of a batch of `check_device`.
-BATCH = 6
+#: Number of circuits in a batch of `check_device`.
+BATCH_CIRCUITS = 6
 
 Distort = Callable[["WrongDevice", ParametricCircuit, NDArray, np.random.Generator], NDArray]
 
@@ -49,7 +49,7 @@ class WrongDevice(EmulatorDevice):
         self.last: dict[str, NDArray] = {}
 
     def ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
-        """The circuit's own distributions, shape (k, 2^q)."""
+        """Return the exact distributions of the circuit, shape (k, 2^q)."""
         return self._ideal(circuit, values)
 
     def _run(
@@ -113,7 +113,7 @@ def _noisy(device: WrongDevice, circuit: ParametricCircuit, values: NDArray, rng
 def _wrong_success(
     device: WrongDevice, circuit: ParametricCircuit, values: NDArray, rng: np.random.Generator
 ) -> NDArray:
-    # The last qubit is the ancilla of the circuits that have one: given success, the outcomes stay right.
+    # The last qubit is the ancilla of circuits that have one; the distribution of the kept outcomes does not change.
     ideal = device.ideal(circuit, values)
     half = ideal.shape[1] // 2
     lost = 0.5 * ideal[:, :half]
@@ -137,6 +137,7 @@ WRONG_DEVICES: dict[str, Distort] = {
 
 
 def _failed(device: str, why: str) -> CheckFailed:
+    """Return the error of a device's failed check."""
     return CheckFailed(CheckReport(device, failed={"fidelity": [why]}))
 
 
@@ -145,18 +146,18 @@ def check_device(
 ) -> dict[str, Any]:
     """Compare a device's read-outs with the distributions of known circuits; for authors of devices.
 
-    Batches of trees and of layered circuits on three qubits, at random angles, in two submissions of each.
+    The circuits are trees and layered circuits on three qubits at random angles, two batches of each.
 
     Parameters
     ----------
     device : str or Device
-        As of the solvers.
+        As for the solvers.
     shots : int ≥ 1 or None, default=2000
-        Of each circuit; None for exact distributions.
+        Shots of each circuit; None for exact distributions.
     min_fidelity : float in (0, 1), default=0.5
-        The least slope that passes.
+        Smallest slope that passes.
     random_state : int, default=0
-        Of the angles and the shots.
+        Seed of the angles and shots.
 
     Returns
     -------
@@ -167,8 +168,8 @@ def check_device(
     Raises
     ------
     CheckFailed
-        The slope is below ``min_fidelity``, or the device says that it has no noise and its read-outs differ from the
-        circuits' distributions by more than shot noise.
+        The slope is below ``min_fidelity``, or the device declares no noise but its read-outs differ from the circuits'
+        distributions by more than shot noise.
     DeviceError
         A job was refused or failed, or its read-out is malformed.
 
@@ -180,11 +181,11 @@ def check_device(
     """
     shots = check_shots(shots)
     made, rng = make_device(device), np.random.default_rng(random_state)
-    laboratory = Laboratory(made, "check", compared=BATCH)
+    laboratory = Laboratory(made, "check", compared=BATCH_CIRCUITS)
     account = Account.opened(rng)
     for circuit in (TreeCircuit(3), HardwareEfficientCircuit(3, 2)):
         for _ in range(2):
-            angles = rng.uniform(0, np.pi, size=(BATCH, circuit.n_parameters))
+            angles = rng.uniform(0, np.pi, size=(BATCH_CIRCUITS, circuit.n_parameters))
             _, account = laboratory.measure(account, circuit, angles, shots)
     fidelity = account.fidelity
     found = f"{fidelity.slope:.3f} ± {fidelity.deviation:.3f}"
@@ -192,12 +193,12 @@ def check_device(
         raise _failed(
             made.name,
             f"device {made.name!r}: the fidelity of its read-outs is {found}, below min_fidelity={min_fidelity:g}; "
-            "look at the order of bits and of circuits, the binding of angles, and results of other jobs",
+            "check the order of bits and of circuits, the binding of angles, and mixed-up results of jobs",
         )
     if fidelity.is_fault:
         raise _failed(
             made.name,
-            f"device {made.name!r} says it has no noise (capabilities.noisy is False), and its read-outs differ from "
+            f"device {made.name!r} declares no noise (capabilities.noisy is False), but its read-outs differ from "
             f"the circuits' distributions: fidelity {found}, and {fidelity.difference}",
         )
     return fidelity.report()

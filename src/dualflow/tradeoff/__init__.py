@@ -1,4 +1,4 @@
-"""Floor 6: margin against training error, as a Pareto front."""
+"""Margin against training error, as a Pareto front."""
 
 from .door import pareto_front
 from .front import FrontStatus, ParetoFront, ParetoPoint

@@ -1,7 +1,4 @@
-"""The public door: data in, a front out.
-
-An indefinite kernel by way of the one with its eigenvalues' absolute values.
-"""
+"""`pareto_front`: from data to a front; an indefinite kernel is replaced by the one with absolute eigenvalues."""
 
 from __future__ import annotations
 
@@ -24,25 +21,27 @@ from .front import ParetoFront
 from .path import Task, bounded, follow
 from .search import check_pymoo, searched
 
-__all__ = ["flipped", "pareto_front", "turned_back"]
+__all__ = ["flipped", "mapped_back", "pareto_front"]
 
 
 def flipped(task: Task) -> tuple[Task, NDArray]:
-    """The task with the kernel that has the eigenvalues' absolute values (its bias, if inside, too), and the map of
-    shape (n, n) that turns coefficients of that kernel into those of the task's with the same values and norm.
+    """Return the task with the kernel that has absolute eigenvalues (of K + 1 if the bias is penalised), and a map.
+
+    The map, of shape (n, n), turns coefficients of that kernel into those of the task's kernel with the same values and
+    norm.
     """
     inside = task.fit_intercept == "penalised"
-    mended = repair(task.gram.full() + (1.0 if inside else 0.0), "flip")
-    assert mended.map is not None
-    gram = Gram.precomputed(mended.matrix)
-    return replace(task, gram=gram, fit_intercept=False if inside else task.fit_intercept), mended.map
+    repaired = repair(task.gram.full() + (1.0 if inside else 0.0), "flip")
+    assert repaired.map is not None
+    gram = Gram.precomputed(repaired.matrix)
+    return replace(task, gram=gram, fit_intercept=False if inside else task.fit_intercept), repaired.map
 
 
-def turned_back(front: ParetoFront, task: Task, back: NDArray) -> ParetoFront:
-    """A front of the flipped kernel as one of the task's own: α of any sign, all figures as they are."""
+def mapped_back(front: ParetoFront, task: Task, map_back: NDArray) -> ParetoFront:
+    """Return a front of the flipped kernel as one of the task's own kernel: α of any sign, criteria unchanged."""
     points = []
     for point in front.points:
-        alpha = task.signs * (back @ (task.signs * point.alpha))
+        alpha = task.signs * (map_back @ (task.signs * point.alpha))
         bias = float(task.signs @ alpha) if task.fit_intercept == "penalised" else point.bias
         points.append(replace(point, gram=task.gram, alpha=alpha, bias=bias))
     return replace(front, points=tuple(points), fit_intercept=task.fit_intercept)
@@ -67,7 +66,7 @@ def pareto_front(
     random_state: int | np.random.Generator | None = 0,
     time_limit: float | None = None,
 ) -> ParetoFront:
-    """Margin against training error: the classifiers of which none is better in both.
+    """Return the classifiers for which no other has both a larger margin and a smaller training error.
 
     Parameters
     ----------
@@ -76,27 +75,27 @@ def pareto_front(
     y : array of shape (n,)
         Labels of two classes.
     errors : {"hinge", "zero-one"}
-        The second criterion: Σξᵢ, ξᵢ = max(0, 1 − yᵢf(xᵢ)), or the number of points with yᵢf(xᵢ) < 1, given up by a
-        margin that all others keep. (The number of wrong signs would not do: w → 0 changes no sign.)
+        The second criterion: Σξᵢ, ξᵢ = max(0, 1 − yᵢf(xᵢ)), or the number of points with yᵢf(xᵢ) < 1, those left out
+        of a margin that all others keep. (The number of wrong signs would not do: w → 0 changes no sign.)
     kernel, gamma, degree, coef0
         As for `Gram`. The kernel may be indefinite.
     C : increasing numbers > 0, at least two
-        Range of the weight of the error, and what in it is solved in any case. For a search: the box [0, max C].
+        Range of the weight of the error; the weights given are solved in any case. A search uses the box [0, max C].
     fit_intercept : bool or "penalised"
         As for `problems.svc`.
     indefinite : {"flip", "raw"}
-        What is done with a kernel that is not positive semidefinite. "flip": coefficients yᵢαᵢ may have any sign, and
-        the front is found as that of the flipped kernel. "raw": α in the box [0, max C], searched for both errors.
+        Treatment of a kernel that is not positive semidefinite. "flip": coefficients yᵢαᵢ may have any sign, and the
+        front is that of the flipped kernel. "raw": α in the box [0, max C], searched for both errors.
     tol : float > 0
-        Wanted `ParetoFront.distance` of a certified front, relative.
+        `ParetoFront.distance` to reach for a certified front, relative.
     max_points : int
-        Most points of a certified front.
+        Maximum number of points of a certified front.
     population, generations : int
-        Of a search by NSGA-II.
+        Size and number of generations of a search by NSGA-II.
     random_state : int, numpy.random.Generator or None
-        Of a search. Same seed, same front.
+        Seed of a search. The same seed gives the same front.
     time_limit : float, optional
-        Seconds; the points so far are returned.
+        Seconds; after that the points so far are returned.
 
     Returns
     -------
@@ -107,7 +106,7 @@ def pareto_front(
     ProblemError
         The data or an argument is out of range.
     FitError
-        ``time_limit`` was over before a kernel of one's own, or its device, had given its values.
+        ``time_limit`` was over before the kernel, a callable or a device, had returned its values.
     SolverUnavailable
         A search is needed, and pymoo is not installed: ``pip install 'dualflow[evolution]'``.
 
@@ -115,26 +114,27 @@ def pareto_front(
     -----
     **Hinge, positive semidefinite kernel.** Both criteria are convex in (w, b), so that every point of the front has
     the least ½‖w‖² + CΣξ for some C: the front is the C-path, and no search is needed. It is solved at rising C, each
-    from the solutions beside it; every solution is a point that can be had, and its dual value a supporting line that
-    nothing can lie below. Between the points of two neighbours are mixtures of both. The next C is the one at which
-    the two bounds are farthest apart (`evolution.fronts`).
+    from the solutions beside it. Every solution is a point of the front, and its dual value gives a supporting line
+    below which no point can lie. Mixtures of two neighbours lie between them. The next C is the one at which the two
+    bounds are farthest apart (`evolution.fronts`).
 
-    **Number of points.** Not convex: which points to give up is a combinatorial question. NSGA-II searches α in the
-    box [0, max C], with the best bias for each, from the C-path's points (one matrix product evaluates a population).
-    Then, in turns until nothing new comes: along each α found, for each number of points given up, the choice of them
-    and the scale that leave the widest margin; and for each choice the largest margin of all α, a convex problem,
-    certified. No point of the path has a smaller ‖w‖² at its count (to 3e-6 relative: margins within 1e-6 of 1 count
-    as 1 there). That no better choice of points exists is not claimed; most of what is gained is gained in the turns.
+    **Number of points.** Not convex: the choice of the points to leave out is combinatorial. NSGA-II searches α in the
+    box [0, max C], with the best bias for each, starting from the points of the C-path (one matrix product evaluates a
+    population). Two steps follow in turn until nothing improves: along each α found, and for each number of points left
+    out, the choice of them and the scale that leave the widest margin; and for each choice the largest margin of all α,
+    a convex problem, certified. No point of the path has a smaller ‖w‖² at its count (to 3e-6 relative: margins within
+    1e-6 of 1 count as 1 there). It is not claimed that no better choice of points exists; the two steps bring most of
+    the improvement.
 
-    **Indefinite kernels.** αᵀQα is no norm: it is negative somewhere, and 0 for classifiers that separate, with a
-    margin said to be infinite. Taken is αᵀ|Q|α with the eigenvalues' absolute values: the squared norm of the
-    Hilbert space that majorises the kernel's Krein space, and ‖w‖² where the kernel is positive semidefinite. With it
-    β ↦ Jβ, J = sign(K), turns coefficients for |K| into coefficients for K with the same values on the training
-    points, |K|β = K(Jβ), and the same norm. So all classifiers Σβᵢk(xᵢ, x) + b with this kernel have the front of
-    ``repair(K, "flip")``, and for the hinge that is a C-path, certified; new points are told apart by K itself.
-    Mierswa's α (eq. 31-33) have the sign of the class: to these "raw" keeps, and NSGA-II searches them, from stationary
-    points of the dual at rising C. They are fewer, so that their front lies on or above the other, which bounds it from
-    below (`ParetoFront.lower_bound`, for the hinge).
+    **Indefinite kernels.** αᵀQα is not a norm: it is negative somewhere, and 0 for classifiers that separate the
+    classes, so that the margin would be infinite. Used instead is αᵀ|Q|α with absolute eigenvalues: the squared norm of
+    the Hilbert space that majorises the kernel's Krein space, and ‖w‖² for a positive semidefinite kernel. With it
+    β ↦ Jβ, J = sign(K), turns coefficients for |K| into coefficients for K with the same values on the training points,
+    |K|β = K(Jβ), and the same norm. So all classifiers Σβᵢk(xᵢ, x) + b with this kernel have the front of
+    ``repair(K, "flip")``, which for the hinge is a certified C-path; new points are classified by K itself. Mierswa's
+    α (eq. 31-33) have the sign of the class. "raw" keeps this restriction, and NSGA-II searches these α, starting from
+    stationary points of the dual at rising C. They are fewer, so that their front lies on or above the other, which
+    bounds it from below (`ParetoFront.lower_bound`, for the hinge).
 
     Examples
     --------
@@ -173,16 +173,16 @@ def pareto_front(
             )
         if evidence.is_psd:
             return front_of(task)
-        mirrored, back = flipped(task)
+        flipped_task, map_back = flipped(task)
         if indefinite == "flip":
-            return turned_back(front_of(mirrored), task, back)
+            return mapped_back(front_of(flipped_task), task, map_back)
         check_pymoo()
-        path = follow(mirrored, tol, max_points)
-        return searched(task, errors, path, population, generations, rng, mirrored.gram.full())
+        path = follow(flipped_task, tol, max_points)
+        return searched(task, errors, path, population, generations, rng, flipped_task.gram.full())
 
 
 def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
-    """Signs of shape (n,), and the two classes, the one of +1 last."""
+    """Return signs of shape (n,), and the two classes, that of sign +1 last."""
     labels = np.asarray(exact_labels(y))
     if labels.shape != (n,):
         raise ProblemError(f"y has shape {labels.shape}, X has {n} points; one label a point is needed")
@@ -202,11 +202,12 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
 
 
 def _check_weights(C: ArrayLike) -> NDArray:
+    """Return C as an array; raise `ProblemError` unless it holds at least two increasing positive numbers."""
     try:
         weights = np.asarray(C, dtype=float)
     except (TypeError, ValueError):
         raise ProblemError(f"C={C!r} must be increasing numbers > 0, at least two: the range, or a grid") from None
-    good = weights.ndim == 1 and len(weights) > 1 and (weights > 0).all() and np.isfinite(weights).all()
-    if not good or not (np.diff(weights) > 0).all():
+    is_valid = weights.ndim == 1 and len(weights) > 1 and (weights > 0).all() and np.isfinite(weights).all()
+    if not is_valid or not (np.diff(weights) > 0).all():
         raise ProblemError(f"C={C!r} must be increasing finite numbers > 0, at least two: the range, or a grid")
     return weights

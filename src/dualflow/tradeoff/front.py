@@ -1,7 +1,4 @@
-"""What `pareto_front` returns: the points, what is certified of them, a drawing, and one of them picked.
-
-Mistakes of the points of a certified front on data they were not trained on, by cross-validation.
-"""
+"""The result of `pareto_front`: its points, their certificates, a plot, and the choice of a point by validation."""
 
 from __future__ import annotations
 
@@ -32,33 +29,33 @@ __all__ = ["FrontStatus", "ParetoFront", "ParetoPoint", "cross_validated"]
 def cross_validated(
     gram: Gram, signs: NDArray, weights: Sequence[float], fit_intercept: bool | str, folds: int, random_state: int
 ) -> NDArray:
-    """Held-out mistakes over all folds at each of the rising ``weights`` C, shape (len(weights),).
+    """Return held-out mistakes over all folds at each of the rising ``weights`` C, shape (len(weights),).
 
-    Folds are stratified and shuffled; in each the path is followed by warm starts, with the kernel width of all points.
+    Folds are stratified and shuffled; each follows the path by warm starts, with the kernel width of all points.
     """
     if not problems.svc(gram, signs, weights[-1], fit_intercept=fit_intercept).psd.is_psd:
         raise ProblemError(
             "the kernel is indefinite: each fold would repair it in its own way; give X and y to pick by"
         )
-    wrong = np.zeros(len(weights), dtype=int)
+    n_wrong = np.zeros(len(weights), dtype=int)
     splits = StratifiedKFold(folds, shuffle=True, random_state=random_state).split(signs, signs)
-    for train, held in splits:
+    for train, held_out in splits:
         part, alpha, last = gram.subset(train), None, 1.0
         for k, C in enumerate(weights):
             problem = problems.svc(part, signs[train], C, fit_intercept=fit_intercept)
             solution = solve(problem, refine=True, warm=None if alpha is None else alpha * (C / last))
             alpha, last = solution.alpha, C
             J = np.flatnonzero(alpha)
-            values = gram.block(held, train[J]) @ solution.coefficients[J] + solution.bias
-            wrong[k] += mistakes(signs[held] * values, signs[held])
-    return wrong
+            values = gram.block(held_out, train[J]) @ solution.coefficients[J] + solution.bias
+            n_wrong[k] += mistakes(signs[held_out] * values, signs[held_out])
+    return n_wrong
 
 
 _COLUMNS = ("squared_norm", "margin", "error", "mistakes", "C", "bias", "n_support", "relative_gap")
 
 
 class FrontStatus(Enum):
-    """How a front came about; the value is the sentence a user reads.
+    """How a front was found; the value is the sentence shown to the user.
 
     Examples
     --------
@@ -69,13 +66,13 @@ class FrontStatus(Enum):
 
     CERTIFIED = "The front is known to the tolerance, between its points and supporting lines."
     SEARCHED = "The search ran its course; the front may lie below what was found."
-    SOLVER_GAP = "What is left of the distance is the gap of the solver at a point: more points would not help."
+    SOLVER_GAP = "The remaining distance is the gap of the solver at a point: more points would not help."
     POINT_LIMIT = "The limit of points was reached before the tolerance; the distance is what is known."
     TIME_LIMIT = "The time limit was reached; these are the points so far."
 
     @property
     def text(self) -> str:
-        """The sentence a user reads."""
+        """The sentence shown to the user."""
         return self.value
 
 
@@ -86,22 +83,22 @@ class ParetoPoint:
     Attributes
     ----------
     squared_norm : float
-        The first criterion, ‖w‖² in feature space (``fit_intercept="penalised"``: with b²); of an indefinite kernel
-        αᵀ|Q|α, see `pareto_front`.
+        The first criterion, ‖w‖² in feature space (with b² for ``fit_intercept="penalised"``); for an indefinite
+        kernel αᵀ|Q|α, see `pareto_front`.
     error : float
         The second: Σξᵢ, ξᵢ = max(0, 1 − yᵢf(xᵢ)), or the number of training points with yᵢf(xᵢ) < 1.
     mistakes : int
-        Training points on the wrong side (`predict` is wrong).
+        Training points that `predict` misclassifies.
     C : float or None
-        The weight whose optimum this is; None for points of a search.
+        The weight for which this is the optimum; None for points of a search.
     alpha : array of shape (n,)
-        ≥ 0; of any sign with ``indefinite="flip"``, where a kernel is indefinite.
+        ≥ 0; of any sign for an indefinite kernel with ``indefinite="flip"``.
     bias : float
-        b, the one inside the kernel (``fit_intercept="penalised"``) too.
+        b, also for ``fit_intercept="penalised"``.
     certificate : Certificate or None
-        Of ``alpha`` as the dual optimum at C; for the number of points, of the hard margin between those content
-        (``alpha`` is then its α, scaled until no content margin is below 1). With ``indefinite="flip"`` of the same for
-        the flipped kernel. None where nothing convex is behind it.
+        Of ``alpha`` as the dual optimum at C; for the number of points, of the hard margin of the points not left out
+        (``alpha`` is then its α, scaled until all their margins are at least 1). With ``indefinite="flip"`` it is that
+        of the flipped kernel. None if no convex problem gave the point.
 
     Examples
     --------
@@ -125,7 +122,7 @@ class ParetoPoint:
 
     @property
     def margin(self) -> float:
-        """1/‖w‖, in feature space; ∞ where w = 0."""
+        """1/‖w‖, in feature space; ∞ for w = 0."""
         return float(1.0 / np.sqrt(self.squared_norm)) if self.squared_norm > 0 else float(np.inf)
 
     @property
@@ -135,21 +132,21 @@ class ParetoPoint:
 
     @property
     def n_support(self) -> int:
-        """How many they are."""
+        """Number of training points with weight."""
         return len(self.support)
 
     @property
     def relative_gap(self) -> float | None:
-        """The certified one, where there is a certificate."""
+        """The certified relative gap; None without a certificate."""
         return None if self.certificate is None else self.certificate.relative_gap
 
     def decision_function(self, Z: ArrayLike) -> NDArray:
-        """Values at new points, shape (k,), positive for ``classes[1]``.
+        """Return values at new points, shape (k,), positive for ``classes[1]``.
 
         Parameters
         ----------
         Z : array of shape (k, m)
-            Of a precomputed kernel the values between the new points and all n training points, shape (k, n).
+            For a precomputed kernel the values between the new points and all n training points, shape (k, n).
 
         Raises
         ------
@@ -164,13 +161,13 @@ class ParetoPoint:
         return self.gram.expand(points, J, weights[:, None])[:, 0] + self.bias
 
     def predict(self, Z: ArrayLike) -> NDArray:
-        """Classes of new points, shape (k,)."""
+        """Return the classes of new points, shape (k,)."""
         return np.asarray(self.classes[(self.decision_function(Z) >= 0).astype(int)])
 
 
 @dataclass(frozen=True)
 class ParetoFront:
-    """Points of which none is as good as another in both criteria, by rising ‖w‖² and falling error.
+    """Nondominated points, by rising ‖w‖² and falling error.
 
     Attributes
     ----------
@@ -178,8 +175,8 @@ class ParetoFront:
     errors : {"hinge", "zero-one"}
     status : FrontStatus
     distance : float or None
-        Largest, over all C of the range asked for, of (best ½‖w‖² + CΣξ among the points − certified lower bound) /
-        the former; relative. None for the number of points, and where no bound is known.
+        Largest relative distance over all C of the range, (best ½‖w‖² + CΣξ of the points − certified lower bound) /
+        the former. None for the number of points, and if no bound is known.
     fit_intercept : bool or "penalised"
     weights, bounds : arrays of shape (m,), or None
         Rising C, and certified lower bounds V ≤ ½‖w‖² + CΣξ of every classifier with this kernel: the supporting
@@ -218,12 +215,12 @@ class ParetoFront:
         return np.array([[point.squared_norm, point.error] for point in self.points])
 
     def lower_bound(self, squared_norm: ArrayLike) -> NDArray:
-        """Certified: no classifier of this ‖w‖² has a smaller Σξ; the best supporting line, and 0.
+        """Return a certified lower bound of Σξ of all classifiers with this ‖w‖²: the best supporting line, at least 0.
 
         Raises
         ------
         ProblemError
-            Nothing is certified of this front.
+            The front has no certificate.
         """
         if self.weights is None or self.bounds is None:
             raise ProblemError(f"nothing is certified of this front of errors={self.errors!r}; see its status")
@@ -234,27 +231,27 @@ class ParetoFront:
     def pick(
         self, X: ArrayLike | None = None, y: ArrayLike | None = None, *, folds: int = 5, random_state: int = 0
     ) -> ParetoPoint:
-        """The point with the fewest mistakes on validation data; of several the one of the largest margin.
+        """Return the point with the fewest mistakes on validation data; of several the one with the largest margin.
 
         Parameters
         ----------
         X : array of shape (k, m), optional
-            Not the training data; as for `ParetoPoint.decision_function`. Left out, a certified hinge front is
+            Not the training data; as for `ParetoPoint.decision_function`. Without X and y, a certified hinge front is
             cross-validated on its training data, at the C of its points.
         y : array of shape (k,), optional
             Labels, of the training data's two classes.
         folds, random_state : int
-            Of the cross-validation: stratified, shuffled.
+            Number and seed of the folds, which are stratified and shuffled.
 
         Raises
         ------
         ProblemError
-            X or y do not fit the training data, or are empty; or they are left out, and the points have no C, the
+            X or y do not match the training data, or are empty; or both are missing, and the points have no C, the
             kernel is indefinite, or a class has fewer points than there are folds.
         """
         if X is None or y is None:
-            wrong = self._cross_validated(X, y, folds, random_state)
-            return self.points[int(np.argmin(wrong))]
+            n_wrong = self._cross_validated(X, y, folds, random_state)
+            return self.points[int(np.argmin(n_wrong))]
         points, labels = as_matrix(X, "X"), np.asarray(y)
         if labels.shape != (len(points),):
             raise ProblemError(f"y has shape {labels.shape}, X has {len(points)} points; one label a point is needed")
@@ -263,23 +260,25 @@ class ParetoFront:
             raise ProblemError(f"X has {points.shape[1]} columns, the training data have {width}")
         if unknown := sorted(set(labels.tolist()) - set(classes.tolist()), key=str):
             raise ProblemError(f"y holds {unknown!r}; the front was made of the classes {classes.tolist()!r}")
-        wrong = np.array([np.count_nonzero(point.predict(points) != labels) for point in self.points])
-        return self.points[int(np.argmin(wrong))]
+        n_wrong = np.array([np.count_nonzero(point.predict(points) != labels) for point in self.points])
+        return self.points[int(np.argmin(n_wrong))]
 
     def _cross_validated(self, X: Any, y: Any, folds: int, random_state: int) -> NDArray:
-
+        """Return the held-out mistakes of every point, after checks of the arguments."""
         if X is not None or y is not None:
             raise ProblemError("X and y go together; give both, or neither for cross-validation")
         weights = [point.C for point in self.points if point.C is not None]
         if len(weights) < len(self):
             raise ProblemError("points of a search have no C to train at in each fold; give X and y to pick by")
         first = self.points[0]
-        least = int(min((first.signs > 0).sum(), (first.signs < 0).sum()))
-        folds = Number(at_least=2, at_most=least, whole=True, note="(the smaller class's points)").check("folds", folds)
+        smaller_class = int(min((first.signs > 0).sum(), (first.signs < 0).sum()))
+        folds = Number(at_least=2, at_most=smaller_class, whole=True, note="(the smaller class's points)").check(
+            "folds", folds
+        )
         return cross_validated(first.gram, first.signs, weights, self.fit_intercept, folds, random_state)
 
     def to_csv(self, path: str | Path) -> None:
-        """One line a point, figures in full precision, empty where there is none. A file that is there is replaced."""
+        """Write one line for each point, in full precision, with missing values empty; an existing file is replaced."""
         with replacing_text(path) as file:
             writer = csv.writer(file)
             writer.writerow(_COLUMNS)
@@ -288,10 +287,10 @@ class ParetoFront:
                 writer.writerow(["" if value is None else value for value in values])
 
     def plot(self, ax: Any = None, *, picked: ParetoPoint | None = None) -> Any:
-        """Draw error against ‖w‖² with matplotlib; returns the axes.
+        """Draw error against ‖w‖² with matplotlib; return the axes.
 
-        Of a hinge front the points are joined: mixtures of two neighbours lie on or below the line between them. The
-        shaded part below the supporting lines is out of reach.
+        The points of a hinge front are joined, since mixtures of two neighbours lie on or below the line between them.
+        No classifier lies in the shaded part below the supporting lines.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The committed circuits: what the export writes, what the builders build, and the same numbers on every simulator."""
+"""The committed circuits against a new export, the builders, and every simulator."""
 
 import hashlib
 import importlib
@@ -36,7 +36,7 @@ NAMES = list(MANIFEST["circuits"])
 
 @dataclass(frozen=True, eq=False)
 class Bound(ParametricCircuit):
-    """A circuit from a file with its values bound, as devices take it."""
+    """A circuit from a file with bound values, as devices run it."""
 
     name: str = ""
     circuit: Any = None
@@ -87,7 +87,7 @@ class Entry:
         return self.loaded.assign_parameters(self.values)
 
 
-# --- what must hold of every circuit, those of families to come included ---------------------------------
+# --- checks of every circuit, also of new families -------------------------------------------------------
 
 
 def check_files(entry):
@@ -183,7 +183,7 @@ NUMBER = re.compile(r"(?<![\w.])[-+]?\d+\.\d+(?:e[-+]?\d+)?", re.IGNORECASE)
 
 
 def same_text(one: bytes, other: bytes) -> bool:
-    """Whether two texts are one, but for the last bits of numbers and what hashes of such files say."""
+    """Return whether two texts are equal up to the last bits of numbers and hashes of files with such numbers."""
     texts = [re.sub(r'"sha256": "\w+"', "", data.decode()) for data in (one, other)]
     numbers = [np.array([float(number) for number in NUMBER.findall(text)]) for text in texts]
     said = {NUMBER.sub("#", text) for text in texts}
@@ -198,7 +198,7 @@ def test_only_last_bits_may_differ():
 
 
 def test_a_new_export_is_the_same():
-    """To the byte where it was written; other processors compute some angles otherwise in their last bits."""
+    """Files are equal to the byte on the machine that wrote them; elsewhere the last bits of some angles may differ."""
     if MANIFEST["written_with"]["qiskit"] != qiskit.__version__:
         pytest.skip(
             f"the files were written with qiskit {MANIFEST['written_with']['qiskit']}, and qiskit {qiskit.__version__} "
@@ -207,13 +207,13 @@ def test_a_new_export_is_the_same():
     committed = held(FOLDER)
     made = export.exported_files()
     differ = [name for name, data in made.items() if committed.get(name) != data]
-    # What a QPY file holds is compared by `check_qpy`, gate by gate; its bytes are numbers' own.
+    # `check_qpy` compares QPY files gate by gate, because their bytes contain numbers.
     wrong = [name for name in differ if not name.endswith(".qpy") and not same_text(committed[name], made[name])]
     assert wrong == [], "run: dualflow circuits export"
 
 
 def test_another_process_writes_the_same_bytes(tmp_path):
-    # What could leak in: the hash seed, the terminal's encoding, the number of circuits built before.
+    # Bytes could depend on the hash seed, the terminal's encoding and the number of circuits built before.
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     code = "import sys; from dualflow.cli import main; main()"
     command = [sys.executable, "-c", code, "circuits", "export", "--out", str(tmp_path / "deep" / "out")]
@@ -271,12 +271,12 @@ def test_a_circuit_of_ten_or_more_parameters_keeps_their_order():
     assert list(circuit.build().parameters) == circuit.parameters("phi")
 
 
-# --- a newcomer ------------------------------------------------------------------------------------------
+# --- a new family ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Blocks(ParametricCircuit):
-    """Gates that Qiskit composes of others, one of them with an angle that is an expression.
+    """A family of gates that Qiskit composes of others, one with an expression as its angle.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class Blocks(ParametricCircuit):
 
 @dataclass(frozen=True)
 class Cat(ParametricCircuit):
-    """No parameter at all."""
+    """A family without parameters."""
 
     family: ClassVar[str] = "cat"
     n_parameters: ClassVar[int] = 0
@@ -342,9 +342,9 @@ def join(monkeypatch, *families):
     monkeypatch.setattr(circuits, "__all__", [*circuits.__all__, *(family.__name__ for family in families)])
 
 
-# The check of OpenQASM 3 may be skipped, and the others with it if they stood behind it.
+# The check of OpenQASM 3 may be skipped; the others run in a separate case.
 @pytest.mark.parametrize("checks", [CHECKS[:-1], CHECKS[-1:]], ids=["all but qasm", "qasm"])
-def test_a_newcomer_joins_by_being_public(monkeypatch, tmp_path, checks):
+def test_a_new_family_is_exported_if_it_is_public(monkeypatch, tmp_path, checks):
     before = export.exported_files()
     join(monkeypatch, Blocks, Cat)
     export.export_circuits(tmp_path)
@@ -352,7 +352,7 @@ def test_a_newcomer_joins_by_being_public(monkeypatch, tmp_path, checks):
         assert held(tmp_path)[name] == before[name]
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert (
-        "## blocks\n\nGates that Qiskit composes of others, one of them with an angle that is an expression.\n" in text
+        "## blocks\n\nA family of gates that Qiskit composes of others, one with an expression as its angle.\n" in text
     )
     for name in ("blocks_q2", "blocks_q3", "cat_q1", "cat_q3"):
         for check in checks:
@@ -370,7 +370,7 @@ def test_composed_gates_are_written_out():
 
 @dataclass(frozen=True)
 class Restless(Cat):
-    """Its parameters have the ids that Qiskit draws."""
+    """A family whose parameters have Qiskit's random ids."""
 
     family: ClassVar[str] = "restless"
     n_parameters: ClassVar[int] = 1
@@ -383,17 +383,17 @@ class Restless(Cat):
 
 @dataclass(frozen=True)
 class Namesake(Cat):
-    """Has a name that is taken."""
+    """A family with the name of another one."""
 
     name = "tree_q2"
 
 
 @dataclass(frozen=True)
 class Silent(ParametricCircuit):
-    """Gives no examples."""
+    """A family without examples."""
 
 
-def test_families_that_cannot_be_exported_are_told_why(monkeypatch, tmp_path):
+def test_families_that_cannot_be_exported_raise_errors_with_the_reason(monkeypatch, tmp_path):
     for family, error, words in (
         (Restless, ProblemError, "self.parameters"),
         (Namesake, ProblemError, "both named 'tree_q2'"),
@@ -427,7 +427,7 @@ def test_export_replaces_its_own_files_and_leaves_others_alone(tmp_path):
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "tree_q2.qpy").write_bytes(b"old")
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    assert run("export", "--out", tmp_path).exit_code == 2  # for all it knows, that file is somebody's
+    assert run("export", "--out", tmp_path).exit_code == 2  # it may be a user's file
     assert run("export", "--out", tmp_path, "--overwrite").exit_code == 0
     assert held(tmp_path) == export.exported_files() | {"mine.txt": b"mine"}
     assert run("export", "--out", tmp_path).exit_code == 0

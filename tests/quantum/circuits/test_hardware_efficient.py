@@ -62,7 +62,7 @@ def test_tangents_are_derivatives(n_qubits, layers):
 
 
 @pytest.mark.parametrize(("n_qubits", "layers"), SIZES)
-def test_the_short_way_to_a_batch_of_shifts_is_the_long_one(n_qubits, layers):
+def test_shift_distributions_equal_the_distributions_of_the_batch(n_qubits, layers):
     circuit = HardwareEfficientCircuit(n_qubits, layers)
     theta = angles(circuit, 3)
     shifts, P = circuit.shifts(theta), circuit.n_parameters
@@ -70,19 +70,19 @@ def test_the_short_way_to_a_batch_of_shifts_is_the_long_one(n_qubits, layers):
     np.testing.assert_array_equal(shifts[0], theta)
     short = circuit.shift_distributions(theta)
     np.testing.assert_allclose(short, circuit.distribution(shifts), atol=1e-13)
-    # And half the difference of a pair is the derivative.
+    # Half the difference of a pair is the derivative.
     h = 1e-6 * np.eye(P)
     numeric = (circuit.distribution(theta + h) - circuit.distribution(theta - h)) / 2e-6
     np.testing.assert_allclose(0.5 * (short[1 : P + 1] - short[P + 1 :]), numeric, atol=1e-9)
 
 
-def test_the_emulator_answers_a_batch_as_its_rows():
+def test_the_emulator_gives_a_batch_the_distributions_of_its_rows():
     circuit = HardwareEfficientCircuit(3, 2)
     theta, device = angles(circuit, 4), make_device("emulator")
     batch = circuit.shifts(theta, again=5)
     np.testing.assert_array_equal(batch, np.concatenate([np.tile(theta, (5, 1)), circuit.shifts(theta)]))
     other = batch.copy()
-    other[-1] += 0.1  # no batch of shifts any more: row by row
+    other[-1] += 0.1  # an ordinary batch, computed row by row
     for values in (batch, other):
         np.testing.assert_allclose(
             device.submit(circuit, values).result().probabilities, circuit.distribution(values), atol=1e-13
@@ -98,7 +98,7 @@ def test_gates():
 
 
 def test_cx_reaches_every_direction_and_cz_would_not():
-    """The reason for CX in the docstring: with CZ the tangents span q(q+1)/2 directions, however many layers."""
+    """With CX the tangents span all directions; with CZ only q(q+1)/2, for any number of layers."""
     from qiskit import QuantumCircuit
     from qiskit.quantum_info import Statevector
 
@@ -161,7 +161,7 @@ def test_every_exact_device_takes_the_same_path(device, problem):
     np.testing.assert_allclose(theirs.trajectory.alpha, ours.trajectory.alpha, atol=1e-9)
 
 
-def test_fewer_angles_than_points_end_above_the_optimum_and_say_so():
+def test_fewer_angles_than_points_end_above_the_optimum_and_report_it():
     problem = moons(32, 1.0)
     few, many = (
         dualflow.solve(problem, "variational-flow", device="emulator", layers=layers, max_steps=150, **ANSATZ)
@@ -175,7 +175,7 @@ def test_fewer_angles_than_points_end_above_the_optimum_and_say_so():
 
 
 def reference_step(problem, circuit, theta, h):
-    """δ from the P × P system written out, by its pseudo-inverse."""
+    """δ from the full P × P system by its pseudo-inverse."""
     shifted = circuit.shift_distributions(theta)
     pi, dP = shifted[0], 0.5 * (shifted[1 : len(theta) + 1] - shifted[len(theta) + 1 :]).T
     E = problem.dense() @ pi - problem.p
@@ -227,23 +227,23 @@ def test_repeats_of_the_state_are_averaged():
     fold = distributions[:, :6] + np.pad(distributions[:, 6:], ((0, 0), (0, 4)))
     np.testing.assert_allclose(ansatz.measured(distributions), fold[: P + 1].mean(axis=0))
     np.testing.assert_allclose(ansatz.measured(distributions[0]), fold[0])
-    np.testing.assert_allclose(ansatz.known(distributions), fold[: P + 1].mean(axis=0))
+    np.testing.assert_allclose(ansatz.measured_normalised(distributions), fold[: P + 1].mean(axis=0))
     mu, dP = ansatz.tangents(distributions, 100)
     np.testing.assert_allclose(mu, fold[: P + 1].mean(axis=0))
     np.testing.assert_allclose(dP.T, 0.5 * (fold[P + 1 : 2 * P + 1] - fold[2 * P + 1 :]))
 
 
-def test_what_it_refuses():
+def test_arguments_that_raise_errors():
     problem = moons(8, 1.0)
     with pytest.raises(ProblemError, match="warm: ansatz='hardware-efficient' cannot be started"):
         dualflow.solve(problem, "variational-flow", device="emulator", warm=np.full(8, 0.125), **ANSATZ)
     X = np.random.default_rng(0).normal(size=(1400, 2))
-    with pytest.raises(SolverMismatch, match=r"at most 1600 angles, and 1400 variables ask for 17\d\d; set fewer"):
+    with pytest.raises(SolverMismatch, match=r"at most 1600 angles, and 1400 variables need 17\d\d; set fewer"):
         dualflow.solve(dualflow.problems.svdd(Gram(X)), "variational-flow", **ANSATZ)
 
 
-def test_adaptive_shots_do_not_follow_promises_of_noise():
-    """Tangents of few shots promise falls that never come: the step must wait for shots instead of growing."""
+def test_adaptive_shots_do_not_follow_expected_decreases_that_are_noise():
+    """With few shots the tangents predict decreases that are noise: the step must not grow before the shots do."""
     problem = moons(64, None)
     run = dualflow.solve(
         problem, "variational-flow", device="emulator", shots="adaptive", shot_budget=40_000_000, **ANSATZ

@@ -54,7 +54,7 @@ def laplacian(bits):
     return out
 
 
-#: What divides −Δ/2, by bits: for one it is π² by hand; the others are checked below.
+#: Divisor of −Δ/2 by the number of bits: π² for one bit, by hand; the others are checked below.
 UNITS = {1: np.pi**2, 2: 66.92602676693018, 3: 372.0249814757818}
 
 
@@ -76,7 +76,7 @@ def rates(circuit, t):
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3])
-def test_one_variable_answers_a_force_as_its_parabola(bits):
+def test_one_variable_responds_to_a_force_as_its_parabola(bits):
     """⟨x⟩ of the ground state of −Δ/2 in the circuit's unit and ½x² and a force; one qubit has no x²."""
     x, force = np.linspace(-1, 1, 2**bits), 1e-4
     psi = np.linalg.eigh(laplacian(bits) / UNITS[bits] + np.diag(0.5 * x**2 + force * x))[1][:, 0]
@@ -140,7 +140,7 @@ def test_aer_runs_the_circuits_the_solvers_use():
 
 @dataclass(frozen=True)
 class Soft(QHDCircuit):
-    """Rates that both change."""
+    """A family with two time-dependent rates."""
 
     def rates(self, t):
         return 3.0 / (1 + t**3), t**3
@@ -157,7 +157,7 @@ class Soft(QHDCircuit):
     ids=["anneal_q3", "anneal_q8", "qhd_q4_b2", "qhd_q8"],
 )
 def test_error_of_the_splitting_falls_with_the_square_of_the_step(make):
-    """All of the error: midpoint schedule and splitting, against the time-ordered exponential."""
+    """The total error of midpoint schedule and splitting, against the time-ordered exponential."""
     theta = 3.0 * angles(make(1), 4)
     exact = exactly(make(1), theta)
     errors = []
@@ -232,7 +232,7 @@ def test_energies_are_f_on_the_grid(m, bits):
     np.testing.assert_allclose(qubo.decode(bit_table(m * bits)), x, atol=1e-13)
     f = [0.5 * row @ A @ row + g @ row for row in x]
     np.testing.assert_allclose(qubo.energies(), f, atol=1e-12)
-    # The Ising form differs by a constant alone.
+    # The Ising form differs by a constant only.
     constant = qubo.energies() - np.diag(ising(qubo.ising(), m * bits))
     np.testing.assert_allclose(constant, constant[0], atol=1e-12)
     # The dictionary, summed by hand.
@@ -295,14 +295,14 @@ def test_too_many_bits_to_list():
 
 
 def test_a_run_on_the_emulator_evolves_each_circuit_once(monkeypatch):
-    """Its read-outs are compared with the distributions that they were drawn from."""
-    evolve, evolved = QHDCircuit._one, []
+    """The comparison of read-outs with their distributions uses the cached distributions."""
+    evolve, evolved = QHDCircuit._distribution_of, []
 
     def counted(circuit, theta):
         evolved.append(theta)
         return evolve(circuit, theta)
 
-    monkeypatch.setattr(QHDCircuit, "_one", counted)
+    monkeypatch.setattr(QHDCircuit, "_distribution_of", counted)
     problem = problems.svc(Gram([[0.0], [1.0], [2.1], [3.3]], gamma=0.7), [-1, 1, -1, 1], C=3.0)
     found = solve(problem, HamiltonianDescent(device="emulator", shots=50), random_state=7)
     assert found.provenance["fidelity"]["circuits"] == len(evolved) > 0

@@ -100,7 +100,7 @@ def test_simplex_to_angles_and_back_with_padding(n):
     free = encoding.free_angles(n, n_qubits)
     assert free.sum() == n - 1
     assert (theta[~free] == 0).all()
-    # Whatever the free angles are, no mass reaches the padding.
+    # For any free angles no mass reaches the padding.
     theta[free] = np.random.default_rng(n).uniform(0, np.pi, n - 1)
     assert TreeCircuit(n_qubits).distribution(theta)[n:].sum() == 0
 
@@ -151,7 +151,7 @@ def test_natural_gradient_of_the_tree_is_the_replicator_flow():
     t = 1e-5
     moved = circuit.distribution(theta + t * velocity) - circuit.distribution(theta - t * velocity)
     np.testing.assert_allclose(moved / (2 * t), replicator, atol=1e-9)
-    # The closed form: only the mean F on either side of a node matters.
+    # The closed form depends on the mean F on either side of a node only.
     masses, weighted = encoding.node_masses(mu), encoding.node_masses(mu * F)
     means, node = weighted / masses, np.arange(15)
     np.testing.assert_allclose(velocity, -0.5 * np.sin(theta) * (means[2 * node + 2] - means[2 * node + 1]), atol=1e-13)

@@ -17,7 +17,7 @@ SHOTS = 200_000
 
 
 def line(n=5, **options):
-    """A machine of n qubits in a row with errors of its own on each."""
+    """A machine of n qubits in a row with different errors for each."""
     from qiskit.providers.fake_provider import GenericBackendV2
 
     row = [[k, k + 1] for k in range(n - 1)]
@@ -159,7 +159,7 @@ def test_bad_options(options):
 
 
 class SlowJob:
-    """A backend's job that comes a third of a second late, or not at all."""
+    """A backend's job whose result is a third of a second late, or never comes."""
 
     def __init__(self, job, error):
         self.job, self.error, self.begun = job, error, time.monotonic()

@@ -1,4 +1,4 @@
-"""Devices that refuse, fail, cancel, time out, die or drown in noise: what a run keeps, and how it goes on."""
+"""Devices that refuse, fail, cancel, time out, die or are noise-dominated: what a run keeps and how it continues."""
 
 import dataclasses
 import re
@@ -14,7 +14,7 @@ from dualflow.quantum.devices import Capabilities, Job, Noise
 from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.runs.journal import read_journal
-from dualflow.quantum.runs.laboratory import is_told_from_uniform, is_uniform
+from dualflow.quantum.runs.laboratory import is_distinct_from_uniform, is_uniform
 
 OPTIONS = {"shots": 300, "steps": 6}
 
@@ -25,7 +25,7 @@ def moons(n=12, C=10.0):
 
 
 class RemoteJob(Job):
-    """A job of `Remote`: its read-out is there, and what stands between us and it."""
+    """A job of `Remote`: its read-out, and the fault that prevents its delivery."""
 
     poll_s, timeout_s = 0.0, 0.0
 
@@ -41,7 +41,7 @@ class RemoteJob(Job):
 
     def result(self):
         if not self.done():
-            # By the next time it has come.
+            # At the next request it is ready.
             self.trouble = None if self.trouble == "times out" else self.trouble
             raise DeviceError(f"job {self.job_id} was not done after 60 s")
         if self.trouble == "kills us":
@@ -53,7 +53,7 @@ class RemoteJob(Job):
 
 
 class Remote(EmulatorDevice):
-    """A device elsewhere: it keeps its jobs while we die, and job number ``on`` is in trouble.
+    """A remote device: it keeps its jobs when this process dies, and job number ``on`` has a fault.
 
     ``ran`` counts the circuits it really ran.
     """
@@ -120,7 +120,7 @@ def test_a_run_in_trouble_is_kept_and_goes_on_to_the_same_bits(tmp_path, trouble
     rest = run(device, tmp_path, journal)
     same_run(rest, whole)
     assert "device_error" not in rest.provenance
-    # What merely took long is waited for again where it is in the journal; the rest has to run again.
+    # A job that only took long is continued if it is in the journal; other jobs run again.
     again = {"is lost": 0, "times out": 0 if journal else 1}.get(trouble, 1)
     assert device.ran == undisturbed.ran + again
     if journal:
@@ -147,17 +147,17 @@ def test_a_journal_alone_gives_every_job_back(tmp_path):
     whole = run(device, journal=file)
     ran, records = device.ran, read_journal(file)
     same_run(run(device, journal=file), whole)
-    # Another process' device has none of them: the results are in the file.
+    # The device of another process has none of these jobs: the results are in the file.
     same_run(run(Remote("is lost", on=1), journal=file), whole)
     assert device.ran == ran
     assert read_journal(file) == records
-    # Another seed is another run: nothing of it is in the journal.
+    # A run with another seed has no jobs in the journal.
     dualflow.solve(moons(), "variational-flow", device=device, random_state=2, journal=file, **OPTIONS)
     assert device.ran == 2 * ran
     assert read_journal(file)[: len(records)] == records
 
 
-def test_jobs_the_device_has_forgotten_are_sent_again_when_the_user_says_so(tmp_path):
+def test_jobs_the_device_has_lost_are_sent_again_with_resend(tmp_path):
     device = Remote("times out")
     run(device, tmp_path)
     whole, forgetful = run(Remote()), Remote()
@@ -170,7 +170,7 @@ def test_jobs_the_device_has_forgotten_are_sent_again_when_the_user_says_so(tmp_
     assert forgetful.ran == 7 - 2  # of seven jobs two are in the checkpoint
 
 
-def test_a_job_that_takes_for_ever_is_not_paid_twice(tmp_path):
+def test_a_job_without_end_is_not_paid_twice(tmp_path):
     device = Remote("times out again and again")
     for _ in range(3):
         assert run(device, tmp_path).status is Status.DEVICE_FAILED
@@ -229,7 +229,7 @@ def test_an_estimator_says_that_its_device_failed():
 @pytest.mark.filterwarnings("ignore::dualflow.FidelityWarning")
 @pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
 @pytest.mark.parametrize("device", ["null", AerDevice(Noise(0.7, 0.0))], ids=["null", "depolarised"])
-def test_a_uniform_state_is_called_drowned(device, ansatz):
+def test_a_uniform_state_is_noise_dominated(device, ansatz):
     solver = VariationalFlow(device, 1000, ansatz=ansatz, steps=10)
     solution = dualflow.solve(moons(16), solver)
     assert solution.raw_status is solution.status is Status.DROWNED
@@ -238,20 +238,20 @@ def test_a_uniform_state_is_called_drowned(device, ansatz):
 
 
 @pytest.mark.parametrize("device", ["classical-sampler", "aer:noisy"])
-def test_usual_noise_is_not(device):
+def test_usual_noise_is_not_noise_dominated(device):
     for seed in range(5):
         solution = dualflow.solve(moons(16), "variational-flow", device=device, random_state=seed, **OPTIONS)
         assert solution.raw_status is Status.FINISHED
 
 
-def test_a_uniform_optimum_is_no_noise():
+def test_a_uniform_optimum_is_not_noise_dominated():
     problem = dualflow.problems.svdd(dualflow.Gram(np.eye(8), gamma=1.0))
     solution = dualflow.solve(problem, "variational-flow", device="classical-sampler", shots=500, steps=10)
     assert is_uniform(solution.raw_alpha, 500)
     assert solution.raw_status is Status.FINISHED
 
 
-def test_exact_uniform_distributions_are_drowned_too():
+def test_exact_uniform_distributions_are_noise_dominated_too():
     solution = dualflow.solve(moons(16), "variational-flow", device="null", ansatz="hardware-efficient", max_steps=5)
     assert solution.raw_status is Status.DROWNED
 
@@ -263,9 +263,9 @@ def test_rates_of_the_uniformity_test(draws):
     alarms = sum(not is_uniform(row, 500) for row in uniform)
     assert abs(alarms - 1e-3 * draws) < 5 * np.sqrt(1e-3 * draws)
     tilted = np.linspace(0.5, 1.5, 16) / 16
-    told = [is_told_from_uniform(tilted, shots) for shots in (100, 500, 2000)]
-    assert told == [False, False, True]
-    # With 500 shots about as many pass as are said to: the noncentral χ² is the law of Pearson's statistic.
+    is_distinct = [is_distinct_from_uniform(tilted, shots) for shots in (100, 500, 2000)]
+    assert is_distinct == [False, False, True]
+    # With 500 shots the share that passes is the predicted one: Pearson's statistic follows the noncentral χ².
     passed = sum(is_uniform(row, 500) for row in rng.multinomial(500, tilted, draws) / 500) / draws
     assert 0.01 < passed < 0.5
     assert not any(is_uniform(row, 2000) for row in rng.multinomial(2000, tilted, draws) / 2000)
@@ -281,7 +281,7 @@ def test_rates_of_the_uniformity_test(draws):
         ("hardware-efficient", "4 of 16 outcomes shared: outcome i counts for variable i mod 12"),
     ],
 )
-def test_padding_is_said(ansatz, said):
+def test_padding_is_reported(ansatz, said):
     solution = dualflow.solve(moons(12), "variational-flow", device="emulator", ansatz=ansatz, max_steps=2)
     assert solution.provenance["padding"] == said
     assert solution.provenance["padded_size"] == 16
@@ -289,10 +289,10 @@ def test_padding_is_said(ansatz, said):
     assert solution.raw_alpha.sum() == pytest.approx(1.0)
 
 
-def test_too_many_points_name_the_number_and_the_solver_that_can():
+def test_too_many_points_name_the_number_and_a_suitable_solver():
     with pytest.raises(SolverMismatch, match="at most 4096 variables, the problem has 4097; try 'working-set'"):
         dualflow.solve(moons(4097), "variational-flow", device="emulator")
-    with pytest.raises(SolverMismatch, match=r"at most 1600 angles, and 2000 variables ask for .*'working-set'"):
+    with pytest.raises(SolverMismatch, match=r"at most 1600 angles, and 2000 variables need .*'working-set'"):
         dualflow.solve(moons(2000), "variational-flow", device="emulator", ansatz="hardware-efficient")
 
 
@@ -306,7 +306,7 @@ def test_shots_that_are_none(device, shots):
 # --- a comparison ------------------------------------------------------------------------------
 
 
-def test_a_comparison_shows_noisy_failed_and_drowned_rows(tmp_path):
+def test_a_comparison_shows_noisy_failed_and_noise_dominated_rows(tmp_path):
     X, y = make_moons(16, noise=0.15, random_state=0)
     failing = VariationalFlow(Remote("fails", on=5), 200, steps=6)
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What a device runs besides what was asked: checks of the order of bits are counted, forecast and within budgets."""
+"""Checks of the bit order, which a device runs in addition, are counted, forecast and kept within budgets."""
 
 import numpy as np
 import pytest
@@ -6,14 +6,14 @@ import pytest
 import dualflow
 from dualflow import DeviceError
 from dualflow.quantum.devices.backend import BackendDevice
-from dualflow.quantum.devices.part import simulator_of, touched
+from dualflow.quantum.devices.part import active_qubits, simulator_of
 
 N_CHECKS, CHECK_SHOTS = 4, 200  # two jobs of two circuits, of three qubits
 RUN = {"shots": 500, "steps": 5, "random_state": 3, "tol": 1e-300}
 
 
 class Counting(BackendDevice):
-    """Counts what reaches the backend."""
+    """Counts the circuits and shots that reach the backend."""
 
     def __init__(self, check=True):
         from qiskit.providers.fake_provider import GenericBackendV2
@@ -21,10 +21,10 @@ class Counting(BackendDevice):
         super().__init__(GenericBackendV2(4, noise_info=True, seed=7), check_bit_order=check)
         self.circuits = self.shots = 0
 
-    def _send(self, circuit, bindings, asked, tag, seed):
-        self.circuits += asked.rows
-        self.shots += asked.rows * asked.shots
-        return super()._send(circuit, bindings, asked, tag, seed)
+    def _send(self, circuit, bindings, request, tag, seed):
+        self.circuits += request.rows
+        self.shots += request.rows * request.shots
+        return super()._send(circuit, bindings, request, tag, seed)
 
 
 def posed():
@@ -84,8 +84,8 @@ def test_a_simulator_of_some_qubits_gives_the_counts_of_the_whole_machine():
     circuit.barrier()
     circuit.measure([5, 7, 2], [0, 1, 2])
     compiled = transpile(circuit, backend, optimization_level=0)
-    assert touched(compiled) == {2, 5, 7}
-    part, whole = simulator_of(backend, touched(compiled)), AerSimulator.from_backend(backend)
+    assert active_qubits(compiled) == {2, 5, 7}
+    part, whole = simulator_of(backend, active_qubits(compiled)), AerSimulator.from_backend(backend)
     counts = [s.run(compiled, shots=3000, seed_simulator=5).result().get_counts() for s in (part, whole)]
     assert counts[0] == counts[1]
     assert len(counts[0]) == 8  # errors show

@@ -1,4 +1,4 @@
-"""The controls: what each stands in with, exactly and with shots, and that nothing is kept from call to call."""
+"""The controls: their distributions, exact and with shots, and that no state is kept from call to call."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_all_are_listed_as_controls():
 
 @pytest.mark.parametrize("name", CONTROLS)
 @pytest.mark.parametrize("shots", [None, 500])
-def test_the_same_seed_is_answered_alike_whatever_came_before(name, shots):
+def test_the_same_seed_gives_the_same_result_after_any_other_batch(name, shots):
     device = make_device(name)
     first = run(device, shots=shots)
     run(device, THETA[:2], shots, seed=99)
@@ -59,7 +59,7 @@ def test_one_binding_is_one_distribution(name):
     assert run(name, THETA[:1]).probabilities.shape == (1, 8)
 
 
-def test_random_is_one_bit_string_a_circuit_whatever_circuit_and_angles():
+def test_random_is_one_bit_string_for_each_circuit_and_all_angles():
     found = run("control:random").probabilities
     assert (found.max(axis=1) == 1.0).all()
     np.testing.assert_array_equal(run("control:random", -3 * THETA).probabilities, found)
@@ -68,7 +68,7 @@ def test_random_is_one_bit_string_a_circuit_whatever_circuit_and_angles():
         run("control:random", np.zeros((6, other.n_parameters)), circuit=other).probabilities, found
     )
     np.testing.assert_array_equal(run("control:random", shots=50).counts, 50 * found)
-    # Over many circuits every string comes as often as any other.
+    # Over many circuits all strings are equally frequent.
     many = run("control:random", np.zeros((8000, CIRCUIT.n_parameters))).probabilities.sum(axis=0)
     assert np.abs(many - 1000).max() < 6 * np.sqrt(1000)
     assert not np.array_equal(run("control:random", seed=8).probabilities, found)
@@ -80,7 +80,7 @@ def test_permuted_keeps_the_probabilities_and_loses_their_order():
     assert np.abs(found - ideal).max() > 1e-3
     orders = {tuple(np.argsort(b)[np.argsort(np.argsort(a))]) for a, b in zip(ideal, found, strict=True)}
     assert len(orders) == 1  # the probabilities of an anneal are all different
-    # One permutation a width and a seed: another seed has another, and another name.
+    # There is one permutation for each width and seed; another seed has another permutation and another name.
     other = PermutedDevice(3)
     assert other.name == "control:permuted(seed=3)"
     assert not np.array_equal(run(other).probabilities, found)
@@ -89,7 +89,7 @@ def test_permuted_keeps_the_probabilities_and_loses_their_order():
         PermutedDevice(-1)
 
 
-def test_shuffled_angles_are_the_same_angles_elsewhere():
+def test_shuffled_angles_are_a_permutation_of_the_angles():
     found = run("control:shuffled", THETA[:, :]).probabilities
     assert np.abs(found - run("emulator").probabilities).max() > 1e-3
     small = AnnealCircuit(2, 3, 2.0)
@@ -121,7 +121,7 @@ def test_corner_is_the_lowest_energy_of_all(circuit):
 def test_field_is_the_sign_of_each_local_field():
     theta = np.array([[1.0, -2.0, 0.0, 9.0, 9.0, 9.0]])
     (found,) = run("control:field", theta).probabilities
-    # Energy hZ, Z = 1 − 2 bit: qubit 0 wants 1, qubit 1 wants 0, qubit 2 anything.
+    # Energy hZ, Z = 1 − 2 bit: the minimum has 1 on qubit 0, 0 on qubit 1, and either value on qubit 2.
     expected = np.zeros(8)
     expected[[0b001, 0b101]] = 0.5
     np.testing.assert_array_equal(found, expected)
@@ -147,8 +147,8 @@ def test_a_solver_takes_them_as_any_device(name, shots):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_outcomes_that_are_exactly_impossible_end_no_run(seed):
-    """Padding of probability 0, permuted onto variables: their weights 1/μ are beyond float64."""
+def test_outcomes_of_probability_zero_do_not_end_a_run(seed):
+    """Padding of probability 0 is permuted onto variables, whose weights 1/μ overflow float64."""
     X = np.random.default_rng(0).normal(size=(10, 2))
     problem = dualflow.problems.svc(dualflow.Gram(X), np.tile([1, -1], 5), 1.0, loss="squared_hinge")
     found = dualflow.solve(problem, "variational-flow", device=PermutedDevice(seed), max_steps=6, random_state=0)

@@ -16,7 +16,7 @@ from dualflow.quantum.circuits import HardwareEfficientCircuit, ParametricCircui
 from dualflow.quantum.devices import Capabilities, Device, Readout, list_devices, make_device
 
 CONTROLS = ("random", "permuted", "shuffled", "corner", "field")
-# What stands in for another distribution has tests of its own: test_controls.
+# Controls, which have other distributions, are tested in test_controls.
 NAMES = [info.name for info in list_devices() if not info.name.startswith("control:")]
 EXACT = [info.name for info in list_devices() if info.exact and info.name in NAMES]
 CIRCUIT = TreeCircuit(3)
@@ -26,7 +26,7 @@ SHOTS = 20_000
 
 @dataclass(frozen=True)
 class EveryGate(ParametricCircuit):
-    """Every gate PennyLane's translation knows, on qubits that no symmetry confuses."""
+    """All gates of PennyLane's translation, on qubits in asymmetric states, so that mixed-up qubits are found."""
 
     family: ClassVar[str] = "every-gate"
     n_parameters = 3
@@ -93,7 +93,7 @@ def test_one_binding_or_a_batch(name):
     np.testing.assert_allclose(batch.probabilities.sum(axis=1), 1.0, atol=1e-12)
 
 
-def test_null_is_uniform_whatever_the_circuit():
+def test_null_is_uniform_for_every_circuit():
     readout = make_device("null").submit(CIRCUIT, THETA).result()
     np.testing.assert_array_equal(readout.probabilities, 1 / 8)
 
@@ -114,11 +114,11 @@ def test_a_step_of_the_parameter_shift_rule_equals_the_emulator(name, monkeypatc
     exact = make_device("emulator").submit(circuit, batch).result().probabilities
     device = make_device(name)
     np.testing.assert_allclose(device.submit(circuit, batch).result().probabilities, exact, atol=1e-12)
-    monkeypatch.setattr("dualflow.quantum.devices.pennylane.BATCH_AMPLITUDES", 7 * 16)
+    monkeypatch.setattr("dualflow.quantum.devices.pennylane.MAX_BATCH_AMPLITUDES", 7 * 16)
     np.testing.assert_allclose(device.submit(circuit, batch).result().probabilities, exact, atol=1e-12)
 
 
-def test_the_emulator_is_told_of_a_batch_of_shifts_and_guesses_nothing(monkeypatch):
+def test_the_emulator_recognises_a_batch_of_shifts_by_its_class_alone(monkeypatch):
     circuit, device, taken = HardwareEfficientCircuit(3, 2), make_device("emulator"), []
     short = HardwareEfficientCircuit.shift_distributions
     monkeypatch.setattr(
@@ -127,7 +127,7 @@ def test_the_emulator_is_told_of_a_batch_of_shifts_and_guesses_nothing(monkeypat
     theta = np.arange(circuit.n_parameters) / 7
     batch = circuit.shifts(theta, again=2)
     theta[:] = 0.0  # the batch has its own
-    # The same numbers that say nothing, and what was made of a batch.
+    # The same numbers as an ordinary array, and results of operations on a batch.
     others = (np.array(batch), batch.copy(), batch[1:], batch[::-1], batch + 0.1, copy.deepcopy(batch))
     for values in (batch, *others):
         found = device.submit(circuit, values).result().probabilities
@@ -165,15 +165,15 @@ def test_jobs_are_fetched_by_id(name):
     assert job.done()
     assert device.fetch(job.job_id).result() is job.result()
     assert job.result().job_id == job.job_id
-    with pytest.raises(DeviceError, match="nobody"):
-        device.fetch("nobody")
+    with pytest.raises(DeviceError, match="unknown"):
+        device.fetch("unknown")
 
 
-def test_old_jobs_are_forgotten():
-    from dualflow.quantum.devices.local import REMEMBERED
+def test_old_jobs_are_dropped():
+    from dualflow.quantum.devices.local import MAX_KEPT_JOBS
 
     device = make_device("null")
-    ids = [device.submit(TreeCircuit(1), [0.1], 1, seed=k).job_id for k in range(REMEMBERED + 1)]
+    ids = [device.submit(TreeCircuit(1), [0.1], 1, seed=k).job_id for k in range(MAX_KEPT_JOBS + 1)]
     assert device.fetch(ids[1]).job_id == ids[1]
     with pytest.raises(DeviceError):
         device.fetch(ids[0])

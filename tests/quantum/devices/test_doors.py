@@ -1,4 +1,4 @@
-"""Every door that takes a device, with one that hangs, raises or lies: the limit is kept, and the error is by name."""
+"""All callers of a device, with one that hangs, raises or returns wrong data: limits hold, and errors name it."""
 
 import sys
 import threading
@@ -16,14 +16,14 @@ from dualflow.quantum.kernels.concentration import concentration
 
 X = np.random.default_rng(0).uniform(size=(8, 2))
 Y = np.array([-1, 1] * 4)
-#: What hangs, hangs this long. A limit is kept to a second; a busy machine is given four.
+#: Seconds of a hang. A limit is kept to within a second; four are allowed on a busy machine.
 HANG_S, LIMIT_S, SLACK_S = 15.0, 0.4, 4.0
-#: Answers that are given before the trouble begins.
+#: Correct results before the fault.
 GOOD = 2
 
 
 class Troubled(EmulatorDevice):
-    """The emulator, which is in trouble from some call on."""
+    """The emulator, which has a fault from some call on."""
 
     name = "troubled"
     released = threading.Event()
@@ -31,7 +31,7 @@ class Troubled(EmulatorDevice):
     def __init__(self, kind, good=GOOD):
         super().__init__()
         self.kind, self.good, self.calls = kind, good, 0
-        #: Seconds for a run on it: only a hang needs a limit, and a busy machine may take half a second to its trouble.
+        #: Seconds for a run on it: only a hang needs a limit, and a busy machine may take half a second to the fault.
         self.limit = LIMIT_S if kind == "hangs" else 60.0
 
     def __deepcopy__(self, memo):
@@ -51,7 +51,7 @@ class Troubled(EmulatorDevice):
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded():
-    """What is imported at the first circuit is no hang."""
+    """Import all packages first, so that their import does not count as a hang."""
     solve(problems.svdd(Gram(X)), "variational-flow", device=Troubled("raises", 99), shots=10, max_steps=1)
 
 
@@ -63,20 +63,20 @@ def no_thread_hangs_on():
 
 
 def solved(solver, make=problems.svdd, **options):
-    def door(device):
+    def caller(device):
         posed = make(Gram(X, gamma=0.5)) if make is problems.svdd else make(Gram(X, gamma=0.5), Y, C=50.0)
         return solve(posed, solver, device=device, time_limit=device.limit, random_state=0, **options)
 
-    return door
+    return caller
 
 
 def fitted(kind, solver, y=Y, **more):
-    def door(device):
+    def caller(device):
         options = {"device": device} | ({"shots": 200} if solver != "hhl" else {})
         model = kind(solver=solver, solver_options=options, time_limit=device.limit, random_state=0, **more)
         return (model.fit(X) if y is None else model.fit(X, y)).solution_
 
-    return door
+    return caller
 
 
 def fitted_by(kind, device, **more):
@@ -86,18 +86,18 @@ def fitted_by(kind, device, **more):
 
 
 def by_kernel(kind, y=Y, kernel=dualflow.FidelityKernel, **more):
-    def door(device):
+    def caller(device):
         model = kind(kernel=kernel("angle", device=device, shots=50), time_limit=device.limit, **more)
         return model.fit(X) if y is None else model.fit(X, y)
 
-    return door
+    return caller
 
 
 def on_kernel(kind, device):
     return kind(kernel=dualflow.FidelityKernel("angle", device=device, shots=50), time_limit=device.limit)
 
 
-#: Doors whose runs keep a state: what is given back is a Solution.
+#: Callers whose runs keep a state and return a Solution.
 KEEPING = {
     "variational-flow": solved("variational-flow", shots=200),
     "quantum-invasion": solved("quantum-invasion", shots=200, block=4),
@@ -111,13 +111,13 @@ KEEPING = {
     "OneClassSVM": fitted(dualflow.OneClassSVM, "variational-lotka-volterra", None, nu=0.5),
     "SVR": fitted(dualflow.SVR, "variational-lotka-volterra", X[:, 0]),
 }
-#: Doors whose two circuits are one step.
+#: Callers whose two circuits are one step.
 LINEAR = {
     "hhl": solved("hhl", problems.least_squares),
     "LSSVC": fitted(dualflow.LSSVC, "hhl"),
     "LSSVR": fitted(dualflow.LSSVR, "hhl", X[:, 0]),
 }
-#: Doors that need all values of a kernel before there is a state.
+#: Callers that need all values of a kernel before there is a state.
 KERNELS = {
     "SVC": by_kernel(dualflow.SVC),
     "SVC, by another solver": by_kernel(dualflow.SVC, solver="gradient-flow"),
@@ -136,7 +136,7 @@ KERNELS = {
         time_limit=device.limit,
     ),
 }
-#: Doors that need a kernel, or all of a run, before they have anything to give back.
+#: Callers that need a kernel or a full run before they can return a result.
 WHOLE = {
     "ConformalSVC": lambda device: dualflow.ConformalSVC(on_kernel(dualflow.SVC, device), cv=3).fit(X, Y),
     "ConformalSVR": lambda device: dualflow.ConformalSVR(on_kernel(dualflow.SVR, device), cv=3).fit(X, X[:, 0]),
@@ -145,7 +145,7 @@ WHOLE = {
         X, Y, kernel=dualflow.FidelityKernel("angle", device=device, shots=50), time_limit=device.limit
     ),
 }
-#: Estimators that learn from streams: they have no limit, and an error leaves them as they were.
+#: Estimators that learn from streams: they have no limit, and an error does not change them.
 STREAMS = {
     "EcoSVC": (dualflow.EcoSVC, (X, Y)),
     "EcoSVDD": (dualflow.EcoSVDD, (X,)),
@@ -157,65 +157,65 @@ TROUBLES = {"raises": "ValueError: the fridge is warm", "lies": "gave back"}
 pytestmark = pytest.mark.filterwarnings("ignore")  # limits and failures are warned of, which other tests look at
 
 
-def timed(door, device):
+def timed(caller, device):
     begun = time.monotonic()
     try:
-        return door(device), time.monotonic() - begun
+        return caller(device), time.monotonic() - begun
     except Exception as error:
         return error, time.monotonic() - begun
 
 
-@pytest.mark.parametrize("door", KEEPING)
-def test_a_limit_is_kept_and_the_last_state_too(door):
-    found, took = timed(KEEPING[door], Troubled("hangs"))
+@pytest.mark.parametrize("caller", KEEPING)
+def test_a_limit_is_kept_and_the_last_state_too(caller):
+    found, took = timed(KEEPING[caller], Troubled("hangs"))
     assert took < LIMIT_S + SLACK_S
     assert found.raw_status is Status.TIME_LIMIT
-    assert found.cost.circuits >= GOOD or door == "variational-dqc"  # a step of which is a hundred circuits
+    assert found.cost.circuits >= GOOD or caller == "variational-dqc"  # a step of which is a hundred circuits
     assert np.isfinite(found.alpha).all()
     assert "device 'troubled' had not answered when the time was over" in found.provenance["device_error"]
 
 
 @pytest.mark.parametrize("kind", TROUBLES)
-@pytest.mark.parametrize("door", KEEPING)
-def test_an_error_is_a_status_and_the_last_state_is_kept(door, kind):
-    found, _ = timed(KEEPING[door], Troubled(kind))
+@pytest.mark.parametrize("caller", KEEPING)
+def test_an_error_is_a_status_and_the_last_state_is_kept(caller, kind):
+    found, _ = timed(KEEPING[caller], Troubled(kind))
     assert found.raw_status is Status.DEVICE_FAILED
-    assert found.cost.circuits >= GOOD or door == "variational-dqc"  # a step of which is a hundred circuits
+    assert found.cost.circuits >= GOOD or caller == "variational-dqc"  # a step of which is a hundred circuits
     assert np.isfinite(found.alpha).all()
     assert TROUBLES[kind] in found.provenance["device_error"]
 
 
 @pytest.mark.parametrize("kind", ["hangs", *TROUBLES])
-@pytest.mark.parametrize("door", LINEAR)
-def test_a_linear_system_is_one_step(door, kind):
-    found, took = timed(LINEAR[door], Troubled(kind, good=1))
+@pytest.mark.parametrize("caller", LINEAR)
+def test_a_linear_system_is_one_step(caller, kind):
+    found, took = timed(LINEAR[caller], Troubled(kind, good=1))
     assert took < LIMIT_S + SLACK_S
     assert found.raw_status is (Status.TIME_LIMIT if kind == "hangs" else Status.DEVICE_FAILED)
     assert not found.alpha.any()
     assert TROUBLES.get(kind, "had not answered") in found.provenance["device_error"]
 
 
-@pytest.mark.parametrize("door", KERNELS)
-def test_a_kernel_is_waited_for_no_longer_than_the_limit(door):
-    """It is needed before there is a state: the fit ends with the time, and says what it waited for."""
-    found, took = timed(KERNELS[door], Troubled("hangs", good=0))
+@pytest.mark.parametrize("caller", KERNELS)
+def test_a_kernel_is_waited_for_no_longer_than_the_limit(caller):
+    """The kernel is needed before there is a state: the fit ends with the time and names the device it waited for."""
+    found, took = timed(KERNELS[caller], Troubled("hangs", good=0))
     assert took < LIMIT_S + SLACK_S
     assert isinstance(found, FitError)
     assert "device 'troubled' had not answered when the time was over" in str(found)
 
 
 @pytest.mark.parametrize("kind", TROUBLES)
-@pytest.mark.parametrize("door", KERNELS)
-def test_a_kernel_s_device_in_trouble_is_an_error_by_name(door, kind):
-    found, _ = timed(KERNELS[door], Troubled(kind, good=0))
+@pytest.mark.parametrize("caller", KERNELS)
+def test_a_fault_of_a_kernel_s_device_is_an_error_that_names_it(caller, kind):
+    found, _ = timed(KERNELS[caller], Troubled(kind, good=0))
     assert isinstance(found, DeviceError)
     assert TROUBLES[kind] in str(found)
 
 
 @pytest.mark.parametrize("kind", ["hangs", *TROUBLES])
-@pytest.mark.parametrize("door", WHOLE)
-def test_what_is_of_no_use_by_halves_is_an_error_that_names_the_device(door, kind):
-    found, took = timed(WHOLE[door], Troubled(kind, good=0))
+@pytest.mark.parametrize("caller", WHOLE)
+def test_a_call_without_partial_results_raises_an_error_that_names_the_device(caller, kind):
+    found, took = timed(WHOLE[caller], Troubled(kind, good=0))
     assert took < LIMIT_S + SLACK_S
     assert isinstance(found, FitError if kind == "hangs" else DeviceError)
     assert TROUBLES.get(kind, "device 'troubled' had not answered when the time was over") in str(found)
@@ -231,9 +231,9 @@ def test_a_conformal_model_of_circuits_names_the_device_that_hangs():
 
 
 @pytest.mark.parametrize("kind", TROUBLES)
-@pytest.mark.parametrize("door", STREAMS)
-def test_a_stream_is_as_it_was_before_its_kernel_s_device_failed(door, kind):
-    make, data = STREAMS[door]
+@pytest.mark.parametrize("caller", STREAMS)
+def test_a_stream_is_unchanged_after_its_kernel_s_device_failed(caller, kind):
+    make, data = STREAMS[caller]
     device = Troubled(kind, good=10**6)
     model = make(kernel=dualflow.ProjectedKernel("angle", device=device)).fit(*data)
     before = model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
@@ -272,7 +272,7 @@ def test_an_estimate_waits_for_its_device_no_longer_than_the_limit(name):
 
 
 @pytest.mark.parametrize(
-    "door",
+    "caller",
     [
         lambda name: solve(problems.svdd(Gram(X)), "variational-flow", device=name, shots=9, time_limit=LIMIT_S),
         lambda name: dualflow.estimate(
@@ -281,12 +281,12 @@ def test_an_estimate_waits_for_its_device_no_longer_than_the_limit(name):
     ],
     ids=["solve", "estimate"],
 )
-def test_a_factory_that_hangs_is_waited_for_no_longer_than_the_limit(door, monkeypatch):
-    """So may a vendor's library that looks for its machines as a device is made."""
+def test_a_factory_that_hangs_is_waited_for_no_longer_than_the_limit(caller, monkeypatch):
+    """A vendor's library that searches for its machines when a device is made may hang in the same way."""
     module = ModuleType("dualflow_hanging_factory")
     module.make = lambda: Troubled.released.wait(HANG_S)
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    found, took = timed(door, f"backend:{module.__name__}:make")
+    found, took = timed(caller, f"backend:{module.__name__}:make")
     assert took < LIMIT_S + SLACK_S
     said = str(found) if isinstance(found, FitError) else found.provenance["device_error"]
     assert "had not answered when the time was over" in said
@@ -330,7 +330,7 @@ def test_a_search_goes_on_to_the_next_candidate(kind):
 
 @pytest.mark.parametrize("shots", [1e4, np.float64(1e4), np.int32(10_000), 1e4 + 0.5, "1e4", True])
 @pytest.mark.parametrize(
-    "door",
+    "caller",
     [
         lambda shots: testing.check_device("emulator", shots=shots),
         lambda shots: dualflow.FidelityKernel("angle", shots=shots, device="emulator")(X, X),
@@ -345,9 +345,9 @@ def test_a_search_goes_on_to_the_next_candidate(kind):
     ],
     ids=["check_device", "fidelity", "projected", "concentration", "estimate", "compare", "dry run", "solve"],
 )
-def test_shots_may_be_written_1e4_at_every_door(door, shots):
+def test_shots_may_be_written_1e4_for_every_caller(caller, shots):
     if type(shots) in (str, bool) or shots != 10_000:
         with pytest.raises(dualflow.ProblemError, match=r"shots=.* must be an integer ≥ 1"):
-            door(shots)
+            caller(shots)
     else:
-        door(shots)
+        caller(shots)

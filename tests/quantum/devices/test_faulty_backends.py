@@ -1,4 +1,4 @@
-"""Backends and samplers that give back something else than what was asked: right answers, or the fault by its name."""
+"""Backends and samplers that return other data than requested: results are right, or the error names the fault."""
 
 import copy
 
@@ -10,7 +10,7 @@ from dualflow import DeviceError
 from dualflow.quantum.circuits import HardwareEfficientCircuit, TreeCircuit
 from dualflow.quantum.devices import Readout, make_device
 from dualflow.quantum.devices.backend import BackendDevice
-from dualflow.quantum.devices.readouts import Asked, check_readout
+from dualflow.quantum.devices.readouts import Request, check_readout
 from dualflow.quantum.devices.sampler import SamplerDevice
 
 CIRCUIT = TreeCircuit(3)
@@ -25,7 +25,7 @@ def generic(n=3, **options):
 
 
 class Result:
-    """Counts only: no memory, no data but what `get_counts` gives."""
+    """A result with counts only, by `get_counts`, and without memory."""
 
     success = True
 
@@ -37,7 +37,7 @@ class Result:
 
 
 class Doctored:
-    """A backend's job whose counts are changed on their way."""
+    """A backend's job whose counts are changed."""
 
     def __init__(self, inner, change, result_id=None):
         self.inner, self.change, self.result_id = inner, change, result_id
@@ -53,7 +53,7 @@ class Doctored:
 
 
 class Faulty(type(generic())):
-    """A backend that asks for no memory, whatever is asked of it, and gives back doctored counts."""
+    """A backend that never requests memory and returns changed counts."""
 
     change = staticmethod(lambda counts: counts)
     result_id = None
@@ -104,7 +104,7 @@ def test_counts_are_those_of_qiskit_own_sampler_where_that_can_read_them():
 
 FAULTS = {
     "a shot too few": (lambda c: first(c, to=next(iter(c.values())) - 1), rf"{SHOTS - 1} shots where {SHOTS} were"),
-    "no shots": (lambda c: dict.fromkeys(c, 0), rf"0 shots where {SHOTS} were asked for"),
+    "no shots": (lambda c: dict.fromkeys(c, 0), rf"0 shots where {SHOTS} were requested"),
     "NaN": (lambda c: first(c, to=float("nan")), "counts that are infinite or NaN"),
     "negative": (lambda c: {**first(c, to=-5)}, "a negative count, -5"),
     "halves": (lambda c: first(c, to=next(iter(c.values())) + 0.5), "no whole numbers"),
@@ -193,12 +193,12 @@ def test_noise_is_no_permutation():
         return {f"{k:03b}": int(n) for k, n in enumerate(drawn)}
 
     for _ in range(5):
-        with pytest.raises(DeviceError, match=r"that is noise, and tells no order|no order of the qubits explains"):
+        with pytest.raises(DeviceError, match=r"that is noise, which shows no order|no order of the qubits explains"):
             BackendDevice(faulty(coins), check_bit_order=True).submit(CIRCUIT, THETA, SHOTS)
 
 
 @pytest.mark.parametrize("errors", [(0.25, 0.25), (0.02, 0.5)])
-def test_read_out_errors_are_no_fault_of_the_order(errors):
+def test_read_out_errors_are_not_a_wrong_bit_order(errors):
     chance = np.random.default_rng(3)
 
     def misread(counts):
@@ -241,7 +241,7 @@ def problem():
 
 
 @pytest.mark.parametrize("fault", ["a shot too few", "NaN", "no shots"])
-def test_no_model_comes_of_wrong_counts(fault):
+def test_wrong_counts_make_no_model(fault):
     with pytest.raises(DeviceError, match="nothing of it is used"):
         dualflow.solve(problem(), "variational-flow", device=faulty(FAULTS[fault][0]), shots=SHOTS, steps=2)
 
@@ -257,7 +257,7 @@ def test_a_backend_instance_is_a_device():
 
 
 class Sampler:
-    """A V2 sampler that has no base class, and whatever registers it is told."""
+    """A V2 sampler without base class, with the given registers."""
 
     def __init__(self, rename=None, drop=0, other=None, mark=None):
         from qiskit.primitives import StatevectorSampler
@@ -300,18 +300,18 @@ def test_a_sampler_by_duck_type_with_a_register_of_any_name():
     assert one.counts.shape == (8,)
 
 
-def test_a_second_register_of_another_width_is_left_alone_and_of_the_same_refused():
+def test_a_second_register_is_ignored_if_of_another_width_and_else_refused():
     assert SamplerDevice(Sampler(other=4)).submit(CIRCUIT, THETA, SHOTS).result().counts.sum() == 2 * SHOTS
     with pytest.raises(DeviceError, match="not one register of 3 bits but meas of 3 bits, more of 3 bits"):
         SamplerDevice(Sampler(other=3)).submit(CIRCUIT, THETA, SHOTS).result()
 
 
 def test_a_sampler_that_drops_shots():
-    with pytest.raises(DeviceError, match="3999 shots where 4000 were asked for"):
+    with pytest.raises(DeviceError, match="3999 shots where 4000 were requested"):
         SamplerDevice(Sampler(drop=1)).submit(CIRCUIT, THETA, SHOTS).result()
 
 
-def test_a_samplers_result_that_bears_another_jobs_mark():
+def test_a_samplers_result_with_another_jobs_mark():
     with pytest.raises(DeviceError, match="another job's result, marked 'dfdeadbeef'"):
         SamplerDevice(Sampler(mark="dfdeadbeef")).submit(CIRCUIT, THETA, SHOTS).result()
 
@@ -327,9 +327,9 @@ def test_qiskits_sampler_over_backends_is_refused():
 
 def test_any_readout_can_be_checked():
     good = Readout(np.full((2, 4), 0.25), np.full((2, 4), 25), 100, "little", "a")
-    asked = Asked(2, (2,), 100)
-    assert check_readout(good, "theirs", asked, "a") is not None
-    one = check_readout(Readout(np.full((1, 4), 0.25), None, None, "little", "a"), "theirs", Asked(2, (), None))
+    request = Request(2, (2,), 100)
+    assert check_readout(good, "theirs", request, "a") is not None
+    one = check_readout(Readout(np.full((1, 4), 0.25), None, None, "little", "a"), "theirs", Request(2, (), None))
     assert one.probabilities.shape == (4,)
     nan, total = np.full((2, 4), np.nan), np.full((2, 4), 0.3)
     for readout, message in (
@@ -342,7 +342,7 @@ def test_any_readout_can_be_checked():
         (Readout(good.probabilities, good.counts - 1, 100, "little", "a"), "96 shots where 100"),
     ):
         with pytest.raises(DeviceError, match=message):
-            check_readout(readout, "theirs", asked, "a")
+            check_readout(readout, "theirs", request, "a")
 
 
 def test_a_simulator_that_is_wrong_is_found_too():

@@ -1,4 +1,4 @@
-"""``device=`` as an object of Qiskit, Aer or PennyLane, beside names."""
+"""``device=`` as an object of Qiskit, Aer or PennyLane."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ COUNTS = [
 
 @pytest.mark.parametrize("solver", [info.name for info in dualflow.list_solvers() if info.quantum])
 @pytest.mark.parametrize("device", COUNTS)
-def test_who_forgets_shots_is_told_before_anything_runs(device, solver):
+def test_missing_shots_raise_an_error_before_anything_runs(device, solver):
     X, y = np.random.default_rng(0).normal(size=(4, 2)), [1, -1, 1, -1]
     kinds, gram = dualflow.solvers.registry.solver_class(solver).kinds, dualflow.Gram(X)
     if dualflow.Kind.BOX_EQUALITY in kinds:
@@ -155,7 +155,7 @@ def test_who_forgets_shots_is_told_before_anything_runs(device, solver):
         dualflow.solve(problem, solver, device=device if isinstance(device, str) else device())
 
 
-def test_too_few_qubits_are_told_before_anything_runs():
+def test_too_few_qubits_raise_an_error_before_anything_runs():
     X = np.random.default_rng(0).normal(size=(8, 2))
     problem = dualflow.problems.svc(dualflow.Gram(X), [1, -1] * 4, C=1.0)
     for solver in ("hamiltonian-descent", "hamiltonian-adiabatic"):
@@ -164,7 +164,7 @@ def test_too_few_qubits_are_told_before_anything_runs():
 
 
 def test_a_simulator_with_couplings_alone_is_compiled_for_them():
-    """Its basis is all of Aer's gates, those of three qubits among them, which Qiskit does not route."""
+    """Its basis includes Aer's gates of three qubits, which Qiskit does not route."""
     device = make_device(simulator(coupling_map=[[0, 1], [1, 2]]))
     assert device.capabilities.qubits == 3
     compiled = device.compiled(CIRCUIT)
@@ -202,8 +202,8 @@ def test_a_fitted_simulator_of_pennylane_is_cloned_and_pickled(shots):
 
 
 @pytest.mark.parametrize("make", ["sampler", "pennylane"])
-def test_a_generator_that_is_held_gives_each_fold_its_own_draws(make):
-    """A search copies it for each fold: all folds drew the same numbers, and their noise was one noise."""
+def test_a_sampler_with_a_generator_gives_each_fold_different_draws(make):
+    """A search copies the sampler for each fold; the folds' noise must not be equal."""
     if make == "sampler":
         given = pytest.importorskip("qiskit.primitives").StatevectorSampler(seed=np.random.default_rng(7))
     else:
@@ -216,7 +216,7 @@ def test_a_generator_that_is_held_gives_each_fold_its_own_draws(make):
     same, other = fold(0.0), fold(0.0)
     np.testing.assert_array_equal(same, other)  # the same job of the same run
     assert (fold(0.0, seed=2) != same).any()
-    # So small a change of the angles moves no probability by a shot: other counts are other draws.
+    # The change of the angles is too small to change the counts: different counts are different draws.
     assert np.abs(CIRCUIT.distribution(theta + 1e-9) - CIRCUIT.distribution(theta)).max() < 1e-8
     assert (fold(1e-9) != same).any()
 
@@ -243,7 +243,7 @@ def test_shots_may_be_written_1e4(shots):
         (dualflow.HamiltonianDescent, "max_blocks"),
     ],
 )
-def test_what_decides_how_long_a_run_is_may_be_written_1e4_like_shots(solver, name):
+def test_options_for_the_length_of_a_run_may_be_written_1e4(solver, name):
     made = solver(**{name: np.float64(1e4)})
     assert type(getattr(made, name)) is int
     assert made == solver(**{name: 10_000})

@@ -1,4 +1,4 @@
-"""Devices that hang, raise or lie: the limit is kept, the state is kept, and the error is a `DeviceError`."""
+"""Devices that hang, raise or return wrong data: the limit and the state are kept, the error is a `DeviceError`."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from dualflow.quantum.devices.guard import Guard, load
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 
 CIRCUIT, THETA = TreeCircuit(3), np.random.default_rng(4).uniform(0.2, 2.0, (2, 7))
-#: What hangs, hangs this long. A limit is kept to a second; a busy machine is given four.
+#: Seconds of a hang. A limit is kept to within a second; four are allowed on a busy machine.
 HANG_S, LIMIT_S, SLACK_S = 12.0, 1.0, 4.0
 RUN = {"shots": 200, "steps": 30, "random_state": 1, "tol": 1e-300}
 
@@ -31,7 +31,7 @@ def posed():
 
 
 class Trouble:
-    """What becomes of call number ``on``: it hangs, raises, or goes well."""
+    """A fault of call number ``on``: it hangs or raises; with kind=None all calls succeed."""
 
     released = threading.Event()
 
@@ -53,7 +53,7 @@ class Trouble:
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded():
-    """What is imported at the first circuit is no hang."""
+    """Import all packages first, so that their import does not count as a hang."""
     dualflow.solve(posed(), "variational-flow", device=Own(Trouble()), max_steps=1)
 
 
@@ -65,7 +65,7 @@ def no_thread_hangs_on():
 
 
 def backend(trouble, late=False):
-    """A BackendV2 in trouble as it is sent to, or, ``late``, as its job is asked for the result."""
+    """A BackendV2 with a fault when a job is sent, or, with ``late``, when the result is requested."""
     from qiskit.providers.fake_provider import GenericBackendV2
 
     class Theirs(GenericBackendV2):
@@ -143,7 +143,7 @@ class OwnJob(Job):
 
 
 class OwnOfJobs(EmulatorDevice):
-    """A device elsewhere, whose jobs are in trouble."""
+    """A remote device whose jobs have a fault."""
 
     name, remote = "own of jobs", True
 
@@ -155,7 +155,7 @@ class OwnOfJobs(EmulatorDevice):
         return OwnJob(super()._submit(*arguments), self.trouble)
 
 
-DOORS = {
+MAKERS = {
     "a backend": backend,
     "a backend's job": late_backend,
     "a sampler": sampler,
@@ -169,12 +169,12 @@ DOORS = {
 # --- hanging -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_limit_is_kept_on_a_device_that_hangs(door):
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_limit_is_kept_on_a_device_that_hangs(maker):
     whole = dualflow.solve(
-        posed(), "variational-flow", device=DOORS[door](Trouble()), trajectory=True, max_steps=2, **RUN
+        posed(), "variational-flow", device=MAKERS[maker](Trouble()), trajectory=True, max_steps=2, **RUN
     )
-    device = make_device(DOORS[door](Trouble("hangs", on=5)))
+    device = make_device(MAKERS[maker](Trouble("hangs", on=5)))
     dualflow.solve(posed(), "variational-flow", device=device, max_steps=1, **RUN)  # it has compiled
     begun = time.monotonic()
     found = dualflow.solve(posed(), "variational-flow", device=device, time_limit=LIMIT_S, **RUN)
@@ -182,7 +182,7 @@ def test_a_limit_is_kept_on_a_device_that_hangs(door):
     assert found.status is Status.TIME_LIMIT
     assert found.cost.steps == 1
     np.testing.assert_array_equal(found.raw_alpha, whole.trajectory.alpha[1])
-    assert "had not answered when the time was over; what it gives later is dropped" in found.provenance["device_error"]
+    assert "had not answered when the time was over; its later result is dropped" in found.provenance["device_error"]
 
 
 def test_an_estimator_keeps_its_limit_too():
@@ -221,7 +221,7 @@ def test_a_kernel_of_a_device_that_hangs_ends_with_the_time():
     assert time.monotonic() - begun < SLACK_S
 
 
-def test_a_call_that_sees_the_end_of_the_time_before_its_caller_names_its_device():
+def test_a_call_that_notices_the_deadline_before_its_caller_names_its_device():
     def late():
         raise clock.OutOfTime
 
@@ -229,7 +229,7 @@ def test_a_call_that_sees_the_end_of_the_time_before_its_caller_names_its_device
         Guard("it").call("failed", late)
 
 
-def test_what_comes_late_is_dropped_and_the_next_call_is_answered():
+def test_a_late_result_is_dropped_and_the_next_call_succeeds():
     device = Own(Trouble("hangs", on=1))
     lab = Laboratory(device, "late")
     account = Account.opened(np.random.default_rng(0))
@@ -252,14 +252,14 @@ def test_ctrl_c_does_not_wait_for_a_device_that_hangs():
     assert time.monotonic() - begun < SLACK_S
 
 
-def test_a_device_that_raises_ctrl_c_itself_is_no_device_error():
+def test_a_keyboard_interrupt_of_a_device_is_not_a_device_error():
     with pytest.raises(KeyboardInterrupt):
         Laboratory(Own(Trouble(KeyboardInterrupt(), on=1)), "x").measure(
             Account.opened(np.random.default_rng(0)), CIRCUIT, THETA, None
         )
 
 
-def test_work_in_the_thread_is_told_to_stop():
+def test_work_in_the_thread_is_interrupted():
     ended = threading.Event()
 
     def looking():
@@ -281,24 +281,24 @@ ERRORS = [ValueError("no such angle"), IndexError("list index"), RuntimeError("t
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("door", DOORS)
-def test_what_a_device_raises_is_a_device_error_and_the_state_is_kept(door, error):
+@pytest.mark.parametrize("maker", MAKERS)
+def test_what_a_device_raises_is_a_device_error_and_the_state_is_kept(maker, error):
     whole = dualflow.solve(
-        posed(), "variational-flow", device=DOORS[door](Trouble()), trajectory=True, max_steps=2, **RUN
+        posed(), "variational-flow", device=MAKERS[maker](Trouble()), trajectory=True, max_steps=2, **RUN
     )
-    found = dualflow.solve(posed(), "variational-flow", device=DOORS[door](Trouble(error)), **RUN)
+    found = dualflow.solve(posed(), "variational-flow", device=MAKERS[maker](Trouble(error)), **RUN)
     assert found.status is Status.DEVICE_FAILED
     np.testing.assert_array_equal(found.raw_alpha, whole.trajectory.alpha[1])
     assert f"{type(error).__name__}: {error}" in found.provenance["device_error"]
     with pytest.raises(DeviceError) as caught:
-        dualflow.solve(posed(), "variational-flow", device=DOORS[door](Trouble(error, on=1)), **RUN)
+        dualflow.solve(posed(), "variational-flow", device=MAKERS[maker](Trouble(error, on=1)), **RUN)
     assert caught.value.__cause__ is error
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_kernels_device_that_raises(door):
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_kernels_device_that_raises(maker):
     X = np.random.default_rng(0).uniform(size=(3, 3))
-    kernel = dualflow.FidelityKernel("angle", device=DOORS[door](Trouble(ERRORS[0], on=1)), shots=50)
+    kernel = dualflow.FidelityKernel("angle", device=MAKERS[maker](Trouble(ERRORS[0], on=1)), shots=50)
     with pytest.raises(DeviceError, match="no such angle") as caught:
         kernel(X, X)
     assert caught.value.__cause__ is ERRORS[0]
@@ -335,11 +335,11 @@ def test_an_estimate_on_a_device_that_raises(name):
         dualflow.estimate(posed(), "variational-flow", Raising(), shots=200, steps=3)
 
 
-def test_a_backend_that_cannot_say_what_it_is():
+def test_a_backend_that_raises_when_its_type_is_checked():
     class Mute(type(backend(Trouble()))):
         num_qubits = property(lambda self: [][1])
 
-    with pytest.raises(DeviceError, match="'Mute' does not say what it is"):
+    with pytest.raises(DeviceError, match="'Mute' raised an error when its type was checked"):
         make_device(Mute.__new__(Mute))
 
 
@@ -360,11 +360,11 @@ def test_a_child_of_a_fork_uses_a_device_that_a_thread_of_its_parents_hangs_in()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-# --- lying -------------------------------------------------------------------------------------------
+# --- wrong data --------------------------------------------------------------------------------------
 
 
 class Lying(Device):
-    """It answers what it is told to."""
+    """A device that returns the given read-out."""
 
     name, capabilities = "lying", Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
 
@@ -412,13 +412,13 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_device_that_lies(lie):
+def test_a_device_that_returns_wrong_data(lie):
     change, message = LIES[lie]
     device = Lying(lambda readout: change(readout))
     with pytest.raises(DeviceError, match=message):
         Laboratory(device, "x").measure(Account.opened(np.random.default_rng(0)), CIRCUIT, THETA[0], 200)
-    told = []
-    late = Lying(lambda readout: told.append(1) or (change(readout) if len(told) > 2 else readout))
+    results = []
+    late = Lying(lambda readout: results.append(1) or (change(readout) if len(results) > 2 else readout))
     found = dualflow.solve(posed(), "variational-flow", device=late, **RUN)
     assert (found.status, found.cost.steps) == (Status.DEVICE_FAILED, 1)
 
@@ -442,7 +442,7 @@ def test_samples_of_double_width_are_not_reshaped(shots):
             return [np.concatenate([np.asarray(one)] * 2, axis=-1) for one in found]
 
     for theta in (THETA, THETA[0]):
-        with pytest.raises(DeviceError, match=r"an array of shape .* was asked for; nothing of it is used"):
+        with pytest.raises(DeviceError, match=r"an array of shape .* was requested; nothing of it is used"):
             make_device(Wide(wires=3)).submit(CIRCUIT, theta, shots, seed=1)
 
 
@@ -458,7 +458,7 @@ def test_a_binding_sent_and_two_rows_back():
             Twice().submit(CIRCUIT, THETA[0], shots, seed=1)
 
 
-def test_what_submit_gives_back_must_be_a_job():
+def test_submit_must_return_a_job():
     class Nothing(EmulatorDevice):
         name = "nothing"
 
@@ -470,7 +470,7 @@ def test_what_submit_gives_back_must_be_a_job():
 
 
 def test_a_limit_is_kept_where_a_circuit_takes_long_to_be_built(monkeypatch):
-    """Gates are counted after the run, on a circuit that the emulator itself never builds."""
+    """Gates are counted after the run, on a circuit that the emulator does not build."""
     monkeypatch.setattr(TreeCircuit, "_build", lambda self: Trouble.released.wait(HANG_S))
     begun = time.monotonic()
     found = dualflow.solve(posed(), "variational-flow", device="emulator", time_limit=LIMIT_S, **RUN)
@@ -499,12 +499,12 @@ def test_an_import_is_waited_for_no_longer_than_the_limit(monkeypatch, tmp_path)
     del sys.modules["dualflow_slow_import"]
 
 
-def test_a_device_that_hangs_is_not_asked_again_what_gates_it_has():
+def test_the_gates_of_a_device_that_hangs_are_not_requested():
     device = Own(Trouble("hangs"))
-    asked = []
-    device.resources = lambda circuit: asked.append(circuit) or EmulatorDevice.resources(device, circuit)
+    requested = []
+    device.resources = lambda circuit: requested.append(circuit) or EmulatorDevice.resources(device, circuit)
     found = dualflow.solve(posed(), "variational-flow", device=device, time_limit=LIMIT_S, **RUN)
     assert found.status is Status.TIME_LIMIT
-    assert not asked
+    assert not requested
     assert found.cost.depth > 0
     assert "as it was built" in found.provenance["resources"]

@@ -1,4 +1,4 @@
-"""Machines of one name are told apart: in names, labels, checkpoints and journals, in every process."""
+"""Machines of one name are distinguished in names, labels, checkpoints and journals, in every process."""
 
 import os
 import subprocess
@@ -103,7 +103,7 @@ PAIRS = {
         lambda: dualflow.SpreadDevice([BackendDevice(generic(1)), BackendDevice(generic(2))], 1),
     ),
 }
-#: Those that run: the dataclass has no `_submit`, and PennyLane fails where several wires are read wrongly.
+#: Devices that can run: the dataclass has no `_submit`, and PennyLane fails with read-out errors on several wires.
 RUNNING = [name for name in PAIRS if name not in ("a field of one's own", "PennyLane's read-out errors")]
 
 
@@ -126,7 +126,7 @@ def test_running_does_not_change_an_identity(what):
     assert device.identity == make_device(given).identity == before
 
 
-def test_devices_by_name_have_no_more_than_their_names():
+def test_devices_by_name_have_their_name_as_identity():
     for name in (
         "emulator",
         "aer",

@@ -1,4 +1,4 @@
-"""Noise: Aer's density matrix against dense algebra of our own, and our draws against Aer's own counts."""
+"""Noise: Aer's density matrix against dense matrices, and multinomial draws against Aer's own counts."""
 
 import numpy as np
 import pytest
@@ -128,7 +128,7 @@ def test_bad_noise(options):
         Noise(**options)
 
 
-def test_noise_of_no_kind():
+def test_noise_of_another_type():
     with pytest.raises(ProblemError, match="noise must be"):
         AerDevice(0.1)
 

@@ -1,4 +1,4 @@
-"""One backend in several threads: each fit has the noise it has alone."""
+"""One backend in several threads: each fit has the same noise as a single one."""
 
 import subprocess
 import sys
@@ -28,8 +28,8 @@ def fit(device, seed):
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.long)])
-def test_fits_at_once_on_one_fresh_backend_have_its_noise(times):
-    """Qiskit makes the backend's simulator in its first run: a second thread found it without its noise."""
+def test_parallel_fits_on_one_new_backend_have_its_noise(times):
+    """Qiskit makes the backend's simulator in its first run; a second thread must not use it without noise."""
     alone = np.array([fit(fresh(), seed) for seed in range(THREADS)])
     with ThreadPoolExecutor(THREADS) as pool:
         for _ in range(times):
@@ -71,7 +71,7 @@ from dualflow.testing.cloud import FakeCloud
 
 
 def fit(k):
-    # Circuits of other sizes each time, so that each is built anew.
+    # Circuits of different sizes, so that each is built.
     points = [[float(i)] for i in range(2 ** (2 + k % 3))]
     problem = dualflow.problems.svdd(dualflow.Gram(points, "linear"))
     device = FakeCloud(f"cloud-{k}.db") if k % 2 else "emulator"

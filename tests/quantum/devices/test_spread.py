@@ -1,4 +1,4 @@
-"""Batches shared out to processes: the same bits whoever runs them. `test_spread_ends` has what goes wrong."""
+"""Batches split over processes have the same bits for any split. Faults are tested in `test_spread_ends`."""
 
 import copy
 import pickle
@@ -52,9 +52,9 @@ def counts(device, shots=500, angles=ANGLES, seed=2**31 - 3):
 
 @pytest.fixture(scope="module", autouse=True)
 def warm():
-    """One pool for the file, however long a test takes; what is left of pools ends with it."""
+    """Keep one pool for all tests of the file, and end it after them."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(processes, "LINGER_S", 300.0)
+    patch.setattr(processes, "IDLE_POOL_S", 300.0)
     yield
     patch.undo()
     for pool in list(processes._pools.values()):
@@ -76,7 +76,7 @@ def test_two_processes_give_the_bits_of_one(name, shots):
 
 
 def test_wide_noisy_circuits_are_counted_by_aer_and_split_alike(monkeypatch):
-    monkeypatch.setattr("dualflow.quantum.devices.aer.DENSITY_QUBITS", 2)
+    monkeypatch.setattr("dualflow.quantum.devices.aer.MAX_DENSITY_QUBITS", 2)
     device, plain = make_device("aer:noisy"), make_device("aer:noisy")
     whole = plain._run(CIRCUIT, ANGLES, 200, 5)[1]
     parts = [device.run_rows(CIRCUIT, ANGLES[k : k + 3], 200, 5, k)[1] for k in (0, 3, 6)]
@@ -90,7 +90,7 @@ def test_one_circuit_and_no_seed():
     assert (drawn[0] != drawn[1]).any()
 
 
-def test_equal_rows_are_drawn_apart():
+def test_equal_rows_have_different_draws():
     same = np.tile(ANGLES[:1], (4, 1))
     for name in ("aer", "pennylane:lightning.qubit"):
         found = counts(SpreadDevice(name, 2), angles=same)
@@ -98,7 +98,7 @@ def test_equal_rows_are_drawn_apart():
 
 
 @pytest.mark.parametrize("shots", [500, None])
-def test_several_devices_have_their_rows_whatever_the_processes(shots):
+def test_rows_of_several_devices_do_not_depend_on_the_processes(shots):
     devices = [AerDevice(), "aer:noisy", "pennylane:lightning.qubit"]
     found = [counts(SpreadDevice(devices, k), shots) for k in (1, 2)]
     assert (found[0] == found[1]).all()
@@ -149,9 +149,9 @@ def test_solvers_find_the_same_and_spend_the_same(name):
     sent = []
 
     class Counting(SpreadDevice):
-        def _gathered(self, tasks, workers):
+        def _run_tasks(self, tasks, workers):
             sent.append(len(tasks))
-            return super()._gathered(tasks, workers)
+            return super()._run_tasks(tasks, workers)
 
     spread = solve(tiny(name), name, device=Counting("aer", 2), **options)
     plain = solve(tiny(name), name, device="aer", **options)
@@ -188,7 +188,7 @@ def test_a_name_for_command_lines():
             make_device(wrong)
 
 
-def test_copies_share_and_pickles_stand_alone():
+def test_copies_share_the_device_and_pickles_do_not():
     device = SpreadDevice("aer", 2)
     assert copy.deepcopy(device) is device
     again = pickle.loads(pickle.dumps(device))
@@ -206,7 +206,7 @@ def test_what_is_not_spread(name):
         SpreadDevice(name, 2)
 
 
-def test_what_is_not_spread_of_others(tmp_path):
+def test_other_devices_that_are_not_spread(tmp_path):
     pennylane = pytest.importorskip("pennylane")
     from qiskit.primitives import StatevectorSampler
 

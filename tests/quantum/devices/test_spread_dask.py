@@ -1,4 +1,4 @@
-"""Batches shared out to a dask cluster: the same bits."""
+"""Batches split over a dask cluster have the same bits."""
 
 import socket
 
@@ -34,7 +34,7 @@ def no_network(monkeypatch):
 
 
 def test_a_cluster_gives_the_bits_of_one_process():
-    # Its workers are threads: that they may be other processes is the affair of pickles, which are tested.
+    # Its workers are threads; other tests pickle devices, as workers in other processes need it.
     threads = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": ":0"}
     plain = make_device("aer")
     with (

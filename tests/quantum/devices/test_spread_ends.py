@@ -1,4 +1,4 @@
-"""Processes that run circuits die, are interrupted, run out of time: it is noticed, and nobody is left running."""
+"""Worker processes that die, are interrupted or run out of time: errors are reported, and no process stays running."""
 
 import os
 import re
@@ -28,7 +28,7 @@ X = np.random.default_rng(1).normal(size=(6, 2))
 
 
 class Simple(LocalDevice):
-    """Arithmetic, not called so: what no process has to import Qiskit for."""
+    """The emulator without the flag `emulated`: worker processes need not import Qiskit for it."""
 
     name = "simple"
     capabilities = EmulatorDevice.capabilities
@@ -38,7 +38,7 @@ class Simple(LocalDevice):
 
 
 class Sleeping(Simple):
-    """Takes minutes, in a process that works for another."""
+    """Takes minutes in a worker process."""
 
     def _run(self, circuit, values, shots, seed):
         if processes.is_worker():
@@ -47,7 +47,7 @@ class Sleeping(Simple):
 
 
 class Dying(Simple):
-    """Ends the process that runs a batch's first rows, once for each of its files."""
+    """Kills the process that runs a batch's first rows, once for each of its files."""
 
     def __init__(self, *files):
         super().__init__()
@@ -64,14 +64,14 @@ class Dying(Simple):
 
 
 class UnsendableError(Exception):
-    """Cannot be made again from what a pickle keeps of it."""
+    """An error that cannot be unpickled."""
 
     def __init__(self, one, two):
         super().__init__(one + two)
 
 
 class Raising(Simple):
-    """Raises at a batch's first rows, at once, while the other rows take their time."""
+    """Raises for a batch's first rows immediately, while the other rows take long."""
 
     def __init__(self, error):
         super().__init__()
@@ -93,7 +93,7 @@ def pids(pool):
 
 
 def all_gone(found, seconds=20.0):
-    """Whether processes end within some time; one that nobody has asked how it ended counts as ended."""
+    """Return whether processes end within some time; zombie processes count as ended."""
     until = time.monotonic() + seconds
     left = list(found)
     while left and time.monotonic() < until:
@@ -144,7 +144,7 @@ def test_ctrl_c_ends_the_processes():
     seen = []
 
     def interrupt():
-        while not pool._at_work or len(pids(pool)) < 2:
+        while not pool._n_users or len(pids(pool)) < 2:
             time.sleep(0.01)
         seen.extend(pids(pool))
         for pid in (*seen, os.getpid()):  # a terminal tells all of them
@@ -163,7 +163,7 @@ def test_ctrl_c_ends_the_processes():
     ("error", "raised", "message"),
     [(ValueError, ValueError, "^of order"), (UnsendableError, RuntimeError, "^UnsendableError: sent wrongly")],
 )
-def test_what_a_device_raises_is_raised_here_and_leaves_no_rows_behind(error, raised, message):
+def test_a_worker_s_error_is_raised_here_and_leaves_no_rows(error, raised, message):
     pool = processes.pool_of(2, 1)
     for _ in range(2):
         with pytest.raises(DeviceError, match=f"Error: {message.removeprefix('^')}") as found:
@@ -183,8 +183,8 @@ def test_threads_that_share_processes_take_turns():
     assert len(pids(processes.pool_of(2, 1))) == 2
 
 
-def test_what_ends_early_takes_no_answers_of_before():
-    """A batch that was left in the middle must not have the next one read its answers."""
+def test_a_batch_after_an_abandoned_one_does_not_read_its_results():
+    """The results of an abandoned batch must not be read as those of the next one."""
     pool = processes.pool_of(2, 1)
     with pytest.raises(clock.OutOfTime), clock.within(time.monotonic() + 0.2):
         pool.run(time.sleep, [(0.6,), (0.0,)])
@@ -193,7 +193,7 @@ def test_what_ends_early_takes_no_answers_of_before():
     assert processes.pool_of(2, 1).run(abs, [(-1,), (-2,), (-3,)]) == ([1, 2, 3], None)
 
 
-def test_a_time_limit_ends_the_processes_and_keeps_what_there_is():
+def test_a_time_limit_ends_the_processes_and_keeps_the_last_state():
     device, pool = SpreadDevice(Sleeping(), 2), processes.pool_of(2, 1)
     with pytest.raises(clock.OutOfTime), clock.within(time.monotonic() + 0.3):
         counts(device)
@@ -207,7 +207,7 @@ def test_a_time_limit_ends_the_processes_and_keeps_what_there_is():
 
 
 def test_idle_processes_end_by_themselves_and_those_in_use_do_not(monkeypatch):
-    monkeypatch.setattr(processes, "LINGER_S", 0.05)
+    monkeypatch.setattr(processes, "IDLE_POOL_S", 0.05)
     pool = processes.Pool(1, 1)  # it starts none before there is work
     with pool.work():
         with pool.work():
@@ -221,7 +221,7 @@ def test_idle_processes_end_by_themselves_and_those_in_use_do_not(monkeypatch):
 
 
 def test_processes_are_kept_by_with_and_ended_after_it(monkeypatch):
-    monkeypatch.setattr(processes, "LINGER_S", 0.05)
+    monkeypatch.setattr(processes, "IDLE_POOL_S", 0.05)
     with SpreadDevice(Simple(), 2) as device:
         pool = processes.pool_of(2, 1)
         time.sleep(0.2)

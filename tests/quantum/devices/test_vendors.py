@@ -1,4 +1,4 @@
-"""Vendors: what is said without an account or a network, what they are asked, and that no secret is repeated.
+"""Vendors: errors without an account or a network, the requests that are sent, and that no secret is repeated.
 
 Their clouds are stood in for by objects with the few methods that are used; what needs a vendor's library is skipped
 where that is not installed.
@@ -23,7 +23,7 @@ from dualflow.quantum.devices.braket import BraketDevice, counts_of_task
 from dualflow.quantum.devices.compiled import CompiledDevice, VendorJob
 from dualflow.quantum.devices.ibm import FakeIBMDevice, IBMDevice, IBMJob
 from dualflow.quantum.devices.ionq import IonQDevice, IonQJob, send_once
-from dualflow.quantum.devices.readouts import Asked, counts_of_sampler
+from dualflow.quantum.devices.readouts import Request, counts_of_sampler
 from dualflow.quantum.devices.vendor_errors import cause, device_error, without_secrets
 from dualflow.quantum.devices.vendors import list_vendors
 
@@ -59,7 +59,7 @@ def missing(package):
         ("ionq:simulator", "qiskit_ionq", "ionq"),
     ],
 )
-def test_what_is_not_installed_says_which_line_brings_it(name, package, extra, monkeypatch):
+def test_a_missing_package_gives_the_pip_line(name, package, extra, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda what, *a: None if what == package else find(what, *a))
     with pytest.raises(SolverUnavailable, match=re.escape(f"pip install 'dualflow[{extra}]'")):
@@ -180,7 +180,7 @@ def test_secrets_are_not_repeated(monkeypatch):
 
 
 class Service:
-    """IBM's service, as far as it is asked."""
+    """The part of IBM's service that dualflow uses."""
 
     def __init__(self, *jobs):
         self.known = {job.job_id(): job for job in jobs}
@@ -213,12 +213,12 @@ class CloudJob:
 
 
 def ibm(service, backend=None):
-    """An IBM device whose service and backend are stood in for."""
+    """An IBM device with a fake service and backend."""
     from qiskit.providers.fake_provider import GenericBackendV2
 
     device = IBMDevice.__new__(IBMDevice)
     CompiledDevice.__init__(device)
-    device.wanted, device.name, device.mode = "ibm_x", "ibm:ibm_x", "job"
+    device.requested, device.name, device.mode = "ibm_x", "ibm:ibm_x", "job"
     device.dynamical_decoupling = device.max_execution_time_s = None
     device.twirling = False
     device.__dict__ |= {"_service": service, "backend": backend or GenericBackendV2(3, noise_info=True, seed=1)}
@@ -249,7 +249,7 @@ def test_a_job_of_another_process_is_fetched_by_id_and_found_by_tag():
     with pytest.raises(DeviceError, match="does not know job 'd'"):
         device.fetch("d")
     device._service.known["e"] = CloudJob("f", inner)
-    with pytest.raises(DeviceError, match="asked for job e, got f"):
+    with pytest.raises(DeviceError, match="requested job e, got f"):
         device.fetch("e")
 
 
@@ -258,7 +258,7 @@ def test_states_of_a_remote_job(monkeypatch):
     queued = CloudJob("a", state="QUEUED")
     job = IBMJob("ibm:x", queued, "a", counts_of_sampler, timeout_s=0.01)
     assert (job.status(), job.done()) == ("queued", False)
-    with pytest.raises(DeviceError, match=r"not done after timeout_s=0.01.*still there"):
+    with pytest.raises(DeviceError, match=r"not done after timeout_s=0.01.*was not cancelled"):
         job.result()
     job.cancel()
     assert queued.cancelled
@@ -322,7 +322,7 @@ def test_options_that_ibm_is_given():
 def braket(**service):
     device = BraketDevice.__new__(BraketDevice)
     CompiledDevice.__init__(device)
-    device.wanted, device.name = "x", "braket:x"
+    device.requested, device.name = "x", "braket:x"
     service = {"deviceCost": SimpleNamespace(price=0.00035, unit="shot"), **service}
     machine = SimpleNamespace(properties=SimpleNamespace(service=SimpleNamespace(**service)))
     device.__dict__["backend"] = SimpleNamespace(_device=machine)
@@ -365,11 +365,11 @@ def test_counts_of_a_braket_task():
     with pytest.raises(DeviceError, match="failed, without a result"):
         lost.result()
     short = SimpleNamespace(state=lambda: "COMPLETED", result=lambda: SimpleNamespace(entries=[[row([1, 2])]]))
-    with pytest.raises(DeviceError, match="2 shots where 3 were asked for"):
-        VendorJob("x", short, "a", counts_of_task, asked=Asked(3, (1,), 3)).result()
+    with pytest.raises(DeviceError, match="2 shots where 3 were requested"):
+        VendorJob("x", short, "a", counts_of_task, request=Request(3, (1,), 3)).result()
 
 
-def test_ionq_sends_once_and_wants_a_key(no_account):
+def test_ionq_sends_once_and_needs_a_key(no_account):
     class Client:
         tries = 0
 

@@ -1,4 +1,4 @@
-"""hamiltonian-descent and hamiltonian-adiabatic: what they must reach, beside corners, fields, random bits, nothing."""
+"""hamiltonian-descent and hamiltonian-adiabatic against their controls (corners, fields, random bits, null device)."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from dualflow.quantum.circuits.encoding import bit_table
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.solvers import box_zoom
 from dualflow.quantum.solvers.blocks import Block, block_of, choose_block, move_towards, pattern_move
-from dualflow.quantum.solvers.box_zoom import FIELD, STEEPEST, box_angles, follow, open_box
+from dualflow.quantum.solvers.box_zoom import FIELD_PER_CURVATURE, MAX_FIELD_ANGLE, box_angles, first_box, next_box
 from dualflow.solvers.registry import make_solver
 
 SOLVERS = ("hamiltonian-descent", "hamiltonian-adiabatic")
@@ -37,14 +37,14 @@ def problem(data, n, bias=True, C=1.0):
 
 
 def solve(problem, solver, **options):
-    """By the emulator unless a device is named: to the same distributions as Aer, in a hundredth of its time."""
+    """Solve on the emulator by default: it gives the distributions of Aer in a hundredth of the time."""
     if solver in SOLVERS:
         options = {"device": "emulator"} | options
     return dualflow.solve(problem, solver, **options)
 
 
 def excess(problem, solver, circuits=12, **options):
-    """Of f over its optimum after each circuit, shape (circuits + 1,)."""
+    """Return the relative excess of f after each circuit, shape (circuits + 1,)."""
     best = solve(problem, "cvxopt", tol=1e-9).certificate.objective
     path = solve(problem, solver, tol=1e-14, max_steps=circuits, trajectory=True, **options).trajectory
     return (np.array([problem.objective(alpha) for alpha in path.alpha]) - best) / abs(best)
@@ -57,20 +57,20 @@ def circuits_to(excess, wanted):
 @pytest.mark.parametrize("bias", [True, False], ids=["equality", "box"])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_packet_s_mean_is_the_answer_in_a_third_of_the_corner_s_circuits(solver, bias):
-    """Raw, no classical helper: excess 1e-3 at n = 8, beside devices that stand in the circuit's place."""
+    """Raw answers without classical helpers: excess 1e-3 at n = 8, compared with control devices."""
     p = problem("digits", 8, bias, C=10.0)
     right = circuits_to(excess(p, solver), 1e-3)
     assert right <= 5
     others = ("control:corner", "control:field", "control:random")
     needed = {name: circuits_to(excess(p, solver, 40, device=name), 1e-3) for name in others}
     assert min(needed.values()) >= 3 * right, needed
-    assert needed["control:corner"] < 40  # the same loop serves it
+    assert needed["control:corner"] < 40  # the same loop works with it
     assert excess(p, solver, 12, device="null").min() > 0.1
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["equality", "box"])
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_shots_go_the_same_way(solver, bias):
+def test_runs_with_shots_reach_the_optimum_too(solver, bias):
     p = problem("digits", 8, bias, C=10.0)
     assert circuits_to(excess(p, solver, shots=10_000), 1e-2) <= 6
 
@@ -84,8 +84,8 @@ def test_sixteen_qubits():
 @pytest.mark.parametrize("bias", [True, False], ids=["equality", "box"])
 def test_blocks(bias, helpers):
     p = problem("digits", 32, bias)
-    # Which blocks come when hangs on last bits: after 60 circuits six seeds are between 1e-5 and 4e-2, after 120 all of
-    # them below 3e-3.
+    # The order of the blocks depends on last bits: after 60 circuits six seeds are between 1e-5 and 4e-2, after 120 all
+    # are below 3e-3.
     assert excess(p, "hamiltonian-descent", 120, **helpers).min() <= 1e-2
     assert excess(p, "hamiltonian-descent", 60, device="null", **helpers).min() >= 0.2
 
@@ -96,7 +96,7 @@ def test_line_searches_never_let_f_rise():
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_aer_goes_the_way_of_the_emulator(solver):
+def test_aer_gives_the_path_of_the_emulator(solver):
     p = problem("digits", 4, C=10.0)
     runs = [
         solve(p, solver, device=device, max_blocks=1, tol=1e-14, trotter_steps=10) for device in ("aer", "emulator")
@@ -145,7 +145,7 @@ def test_the_point_stays_feasible(bias):
     assert max(p.infeasibility(alpha) for alpha in path.alpha) < 1e-12
 
 
-def test_a_run_that_moves_nothing_rests():
+def test_a_run_that_does_not_move_alpha_ends():
     p = problem("moons", 8)
     solution = solve(p, "hamiltonian-descent", device="null", tol=1e-12)
     assert solution.raw_status is Status.DROWNED
@@ -161,7 +161,7 @@ def test_a_run_resumes_in_the_middle_of_a_block(tmp_path):
     np.testing.assert_array_equal(rest.raw_alpha, whole.raw_alpha)
 
 
-# --- the classical half ------------------------------------------------------------------------
+# --- the classical parts -----------------------------------------------------------------------
 
 
 def a_block(e=None, d=0.0):
@@ -190,7 +190,7 @@ def test_angles_are_the_lagrangian_on_the_box_in_units_of_the_field(bits):
     e = np.array([1.0, 1, -1, 1])
     block = a_block(e)
     block = replace(block, g=0.1 * block.g - block.Q @ block.start - 0.7 * e)  # slopes that are not cut
-    box = replace(open_box(block, 0.7), reach=0.3, held=np.array([1.0, 0.5, 1.0, 1.0]))
+    box = replace(first_box(block, 0.7), reach=0.3, held=np.array([1.0, 0.5, 1.0, 1.0]))
     qubo, theta = box_angles(block, box, 0.7, bits)
     half = 0.3 / np.sqrt(np.diag(block.Q)) * box.held
     corners = qubo.decode(bit_table(4 * bits))
@@ -198,19 +198,19 @@ def test_angles_are_the_lagrangian_on_the_box_in_units_of_the_field(bits):
     np.testing.assert_allclose(corners.mean(axis=0), block.start, atol=1e-14)
     z = 1 - 2 * bit_table(4 * bits)
     first, second = np.triu_indices(4 * bits, 1)
-    energy = (z @ theta[: 4 * bits] + (z[:, first] * z[:, second]) @ theta[4 * bits :]) * FIELD * 0.3**2
+    energy = (z @ theta[: 4 * bits] + (z[:, first] * z[:, second]) @ theta[4 * bits :]) * FIELD_PER_CURVATURE * 0.3**2
     direct = [0.5 * x @ block.Q @ x + block.g @ x + 0.7 * (e @ x - block.d) for x in corners]
     np.testing.assert_allclose(energy - energy[0], np.array(direct) - direct[0], atol=1e-12)
 
 
 def test_steep_fields_are_cut():
     block = a_block()
-    theta = box_angles(block, replace(open_box(block, 0.0), reach=1e-6), 0.0)[1]
-    np.testing.assert_allclose(abs(theta[:4]), STEEPEST)
+    theta = box_angles(block, replace(first_box(block, 0.0), reach=1e-6), 0.0)[1]
+    np.testing.assert_allclose(abs(theta[:4]), MAX_FIELD_ANGLE)
 
 
-def test_in_the_matching_field_a_free_spin_answers_as_its_parabola():
-    """The first sentence of all this, by diagonalisation: ⟨x⟩ of −ΓX + hZ against −g/Q."""
+def test_in_the_matching_field_the_mean_of_a_free_spin_is_a_newton_step():
+    """By diagonalisation: ⟨x⟩ of −ΓX + hZ against −g/Q."""
     Q, g, r = 2.0, 1e-3, 0.1
     H = np.array([[0, -1], [-1, 0]]) * Q * r**2 + np.diag([-g * r, g * r])
     psi = np.linalg.eigh(H)[1][:, 0]
@@ -218,10 +218,10 @@ def test_in_the_matching_field_a_free_spin_answers_as_its_parabola():
 
 
 def test_the_circuit_s_mean_is_that_of_the_ground_state():
-    """The prepared state against exact diagonalisation of −ΣX + V by dense matrices."""
+    """The prepared state against the dense diagonalisation of −ΣX + V."""
     p = problem("digits", 6, bias=False, C=10.0)
     block = block_of(p, np.zeros(6), np.arange(6), p.gradient(np.zeros(6)))
-    theta = box_angles(block, open_box(block, 0.0), 0.0)[1]
+    theta = box_angles(block, first_box(block, 0.0), 0.0)[1]
     z = 1.0 - 2.0 * bit_table(6)
     first, second = np.triu_indices(6, 1)
     H = np.diag(z @ theta[:6] + (z[:, first] * z[:, second]) @ theta[6:])
@@ -235,7 +235,7 @@ def test_the_circuit_s_mean_is_that_of_the_ground_state():
 
 
 class Listening(EmulatorDevice):
-    """The emulator, which keeps the angles it was asked for."""
+    """The emulator, which stores the angles of its circuits."""
 
     def __init__(self):
         super().__init__()
@@ -248,7 +248,7 @@ class Listening(EmulatorDevice):
 
 @pytest.mark.parametrize("solver", [HamiltonianAdiabatic(), HamiltonianDescent()], ids=lambda solver: solver.name)
 def test_the_default_steps_resolve_the_hamiltonian(solver):
-    """Total variation of the outcomes to 6400 steps at most 0.05, on the angles that a run asks for."""
+    """Total variation of the outcomes to 6400 steps at most 0.05, on the angles of a run."""
     p, heard = problem("digits", 8, C=10.0), Listening()
     solve(p, replace(solver, device=heard), max_steps=6, tol=1e-14)
     assert len(heard.seen) == 6
@@ -278,7 +278,7 @@ def test_line_search_is_exact_and_feasible():
     e = np.array([1.0, 1.0, 1.0, 1.0])
     still = a_block(e)
     rounding, _ = move_towards(still, still.start * (1 + 1e-15))
-    np.testing.assert_allclose(rounding, still.start, atol=1e-14)  # a ray of rounding is not stretched
+    np.testing.assert_allclose(rounding, still.start, atol=1e-14)  # a ray of rounding is not extended
     uphill = block.start + 0.1 * (block.Q @ block.start + block.g)
     assert move_towards(a_block(), uphill)[1] == 0.0
 
@@ -300,30 +300,32 @@ def test_pattern_move_is_the_lowest_feasible_point_of_its_ray(bias):
 def test_boxes_follow_the_mean():
     block = replace(a_block(), start=np.full(4, 0.5))
     unit = 1 / np.sqrt(np.diag(block.Q))
-    box = replace(open_box(block, 0.0), reach=0.1, last=np.full(4, 0.1))
+    box = replace(first_box(block, 0.0), reach=0.1, last=np.full(4, 0.1))
 
     def reach(way):
-        return follow(block, box, block.start + 0.1 * unit * way, way, 0.5).reach
+        return next_box(block, box, block.start + 0.1 * unit * way, way, 0.5).reach
 
-    assert reach(np.full(4, 0.9)) == pytest.approx(0.15)  # on at the edge: wider
+    assert reach(np.full(4, 0.9)) == pytest.approx(0.15)  # further at the edge: wider
     assert reach(np.full(4, -0.9)) == pytest.approx(0.05)  # back at the edge: ``shrink``
     assert reach(np.full(4, 0.2)) == pytest.approx(0.04)  # inside: two steps
-    assert reach(np.full(4, 0.01)) == pytest.approx(0.03)  # but not at once
-    assert 0 < follow(block, replace(box, reach=1e-12), block.start, np.zeros(4), 0.5).reach < 1e-8
+    assert reach(np.full(4, 0.01)) == pytest.approx(0.03)  # narrowed by 0.3 at most in a step
+    assert 0 < next_box(block, replace(box, reach=1e-12), block.start, np.zeros(4), 0.5).reach < 1e-8
 
 
-def test_what_is_pressed_against_its_bound_is_held():
+def test_a_variable_pressed_against_its_bound_gets_a_narrower_box():
     block = a_block()  # the last variable is at its upper bound, the third at 0
-    box = open_box(block, 0.0)
-    pressed = follow(block, box, block.start, np.array([0.1, -0.1, -0.1, 0.1]), 0.5)
+    box = first_box(block, 0.0)
+    pressed = next_box(block, box, block.start, np.array([0.1, -0.1, -0.1, 0.1]), 0.5)
     np.testing.assert_allclose(pressed.held, [1, 1, 0.3, 0.3])
-    again = follow(block, pressed, block.start, np.array([0.1, -0.1, 0.1, 0.1]), 0.5)
+    again = next_box(block, pressed, block.start, np.array([0.1, -0.1, 0.1, 0.1]), 0.5)
     np.testing.assert_allclose(again.held, [1, 1, 0.6, 0.1])
 
 
 def test_a_block_can_always_keep_the_equality_and_move():
     p = problem("moons", 40)
-    score = np.where(p.e > 0, 1.0, 0.0) + np.linspace(0, 0.1, 40)  # all the largest want to raise eᵀα
+    score = np.where(p.e > 0, 1.0, 0.0) + np.linspace(
+        0, 0.1, 40
+    )  # the variables of the largest score can only raise eᵀα
     for rng in (None, np.random.default_rng(3)):
         chosen = choose_block(p, np.zeros(40), score, 8, rng)
         assert len(np.unique(chosen)) == 8
@@ -371,13 +373,13 @@ def test_bad_options_are_named(solver, options):
         *((f"hamiltonian-{name}", "splits", "trotter_steps") for name in ("lchs", "schrodingerisation")),
     ],
 )
-def test_other_names_of_options_are_told_the_right_one(solver, option, now):
+def test_former_names_of_options_raise_with_the_present_one(solver, option, now):
     with pytest.raises(TypeError, match=f"no option '{option}'; did you mean '{now}'"):
         make_solver(solver, {option: 5})
     assert make_solver(solver, {now: 5}) == make_solver(solver, {now: np.int64(5)})
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numpy_numbers_are_accepted():
     assert HamiltonianDescent(bits=np.int64(2), block=np.int32(4), shrink=np.float32(0.5)).bits == 2
     assert HamiltonianAdiabatic(sampler="annealing", reads=np.int64(5), total_time=np.float32(3.0)).reads == 5
 

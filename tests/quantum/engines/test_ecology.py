@@ -1,4 +1,4 @@
-"""quantum-invasion with more points than a block holds, against CVXOPT, dense algebra, and itself interrupted."""
+"""quantum-invasion with more points than a block, against CVXOPT, dense algebra, and resumed runs."""
 
 import copy
 import pickle
@@ -41,7 +41,7 @@ def test_a_problem_of_more_points_than_outcomes_is_solved_on_few_qubits(model):
     assert -1e-8 <= excess(problem, found.raw_alpha) <= 1e-4
     assert found.cost.qubits == 4
     assert found.provenance["blocks"] > 2
-    assert found.provenance["visited"] < problem.n  # not everybody ever was on the qubits
+    assert found.provenance["visited"] < problem.n  # some variables were in no block
     assert np.isclose(found.raw_alpha.sum(), 1.0)
 
 
@@ -57,7 +57,7 @@ def test_other_solvers_take_blocks_too(inner, model):
 
 
 @pytest.mark.parametrize("device", ["null", "control:random"])
-def test_devices_that_know_nothing_are_far_off(device):
+def test_control_devices_stay_far_from_the_optimum(device):
     problem = posed("svdd")
     right = dualflow.solve(problem, SOLVER, tol=1e-3, **FAST)
     most = 3 * right.cost.steps
@@ -76,7 +76,7 @@ def test_from_shots_it_ends_near_the_floor_of_a_circuit():
 
 
 class Counting(ClassicalSamplerDevice):
-    """Counts what it is asked for."""
+    """Counts circuits and shots."""
 
     def __init__(self):
         super().__init__()
@@ -88,7 +88,7 @@ class Counting(ClassicalSamplerDevice):
         return super()._run(circuit, values, shots, seed)
 
 
-def test_the_account_is_of_all_blocks():
+def test_the_account_counts_all_blocks():
     device = Counting()
     found = dualflow.solve(posed("svdd"), SOLVER, shots=200, final_shots=1000, **FAST | {"device": device})
     assert found.provenance["blocks"] > 2
@@ -107,7 +107,7 @@ def test_a_run_resumes_within_a_block_to_the_same_bits(shots, tmp_path):
     assert part.cost.circuits == whole.cost.circuits
 
 
-def test_a_budget_ends_a_run_and_its_journal_goes_on(tmp_path):
+def test_a_budget_ends_a_run_and_the_journal_continues_it(tmp_path):
     problem, options = posed("svdd", 24), {"shots": 100, "inner_options": {"steps": 8}} | FAST | {"block": 8}
     whole, device = dualflow.solve(problem, SOLVER, **options), Counting()
     options |= {"device": device, "journal": tmp_path / "jobs"}
@@ -119,7 +119,7 @@ def test_a_budget_ends_a_run_and_its_journal_goes_on(tmp_path):
     assert rest.cost.shots == device.shots  # nothing was sent twice
 
 
-def test_the_shot_budget_is_the_whole_runs():
+def test_the_shot_budget_limits_the_whole_run():
     found = dualflow.solve(posed("svdd"), SOLVER, shots=100, shot_budget=7250, **FAST)
     assert found.raw_status is Status.FINISHED
     assert found.cost.shots <= 7250
@@ -127,7 +127,7 @@ def test_the_shot_budget_is_the_whole_runs():
 
 
 @pytest.mark.parametrize("model", ["l2", "svdd", "hinge", "no bias"])
-def test_a_block_has_the_f_of_everybody_up_to_a_constant(model):
+def test_f_of_a_block_is_f_of_the_problem_up_to_a_constant(model):
     problem, rng = posed(model), np.random.default_rng(0)
     alpha = problem.project(rng.uniform(0, 0.05, problem.n))
     index = np.sort(rng.permutation(problem.n)[:13])
@@ -144,15 +144,15 @@ def test_a_block_has_the_f_of_everybody_up_to_a_constant(model):
 def test_survivors_stay_and_the_best_invaders_join_them():
     problem = posed("svdd")
     best = dualflow.solve(problem, "cvxopt", tol=1e-10).certificate.alpha
-    alive, never = np.flatnonzero(quantum_invasion.living(best)), np.zeros(problem.n, dtype=int)
-    # Without one of the survivors the others are all that is left of it, and it is the one to invade.
+    alive, never = np.flatnonzero(quantum_invasion.is_survivor(best)), np.zeros(problem.n, dtype=int)
+    # One survivor is removed: it must come back as an invader, and the others must stay.
     gone = best.copy()
     gone[alive[0]] = 0.0
     gone /= gone.sum()
     block = quantum_invasion.next_block(problem, gone, problem.gradient(gone), never, len(alive) + 8)
     assert set(alive) <= set(block)
     assert len(block) <= len(alive) + 8
-    # Too many of them take turns: those wait that were in the last block.
+    # Too many survivors take turns: those of the last block wait.
     visited = never.copy()
     visited[alive[:5]] = 1
     few = quantum_invasion.next_block(problem, best, problem.gradient(best), visited, 4)
@@ -160,10 +160,10 @@ def test_survivors_stay_and_the_best_invaders_join_them():
     assert len(set(few) & set(alive[:5])) <= 1
 
 
-def test_noise_is_what_shots_add_to_f():
+def test_the_noise_is_the_mean_excess_of_sampled_answers():
     problem, shots = posed("l2"), 1000
     alpha = np.random.default_rng(0).dirichlet(np.ones(problem.n))
-    found = quantum_invasion.noise(problem, alpha, problem.gradient(alpha), shots)
+    found = quantum_invasion.noise_excess(problem, alpha, problem.gradient(alpha), shots)
     draws = [np.random.default_rng(s).multinomial(shots, alpha) / shots for s in range(2000)]
     added = np.array([problem.objective(draw) for draw in draws]) - problem.objective(alpha)
     assert abs(added.mean() - found) <= 4 * added.std() / np.sqrt(len(added))
@@ -181,7 +181,7 @@ def test_noise_is_what_shots_add_to_f():
         ({"inner_options": {"device": "aer"}}, "'device' is an option of 'quantum-invasion' itself"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, words):
+def test_bad_options_are_refused(options, words):
     with pytest.raises(ProblemError, match=words):
         QuantumInvasion(**options)
     with pytest.raises(TypeError, match="stepz"):
@@ -208,7 +208,7 @@ def test_it_is_pickled_and_copied():
         assert (other.kinds, other.state_type) == (solver.kinds, solver.state_type)
 
 
-def test_what_it_is_given_stays_as_it_is():
+def test_options_and_warm_start_are_not_changed():
     problem, given = posed("svdd"), {"steps": 3}
     solver = QuantumInvasion(inner_options=given, **{k: FAST[k] for k in ("device", "block")})
     given["steps"] = 5

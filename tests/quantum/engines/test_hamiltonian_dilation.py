@@ -41,7 +41,8 @@ def build(kind, n, name="moons", C=10.0):
     return dualflow.problems.svc(gram, y, C, fit_intercept=kind == "box with equality")
 
 
-SIMPLEX, BOX = ("l2", "svdd"), ("box", "box with equality", "soft svdd")
+SIMPLEX = ("l2", "svdd")
+BOX = ("box", "box with equality", "soft svdd")
 
 
 def optimum(problem):
@@ -74,13 +75,13 @@ def evolution(angles):
 @pytest.mark.parametrize("kind", ["l2", "box"])
 @pytest.mark.parametrize("qubits", range(2, 9))
 def test_the_circuit_is_the_evolution(qubits, kind):
-    """Gate by gate, against the dense exponential of the Hamiltonian, padding included."""
+    """The gates against the dense exponential of the Hamiltonian, padding included."""
     from qiskit.quantum_info import Operator
 
     n = max(2, 2 ** (qubits - 1) - 1)
     dilation = make_dilation(build(kind, n))
     assert dilation.circuit.n_qubits == qubits
-    angles = dilation.angles(dilation.settled(np.random.default_rng(qubits).normal(scale=3.0, size=n)))
+    angles = dilation.angles(dilation.feasible_potential(np.random.default_rng(qubits).normal(scale=3.0, size=n)))
     circuit = dilation.circuit.build()
     values = dict(zip(circuit.parameters, dilation.circuit.gate_parameters(angles), strict=True))
     expected = evolution(angles)
@@ -92,7 +93,7 @@ def test_the_circuit_is_the_evolution(qubits, kind):
 def test_the_simplex_is_read_from_ancilla_0(n):
     problem = custom(n)
     dilation = SimplexDilation(problem)
-    V = dilation.settled(np.random.default_rng(0).normal(scale=4.0, size=n))
+    V = dilation.feasible_potential(np.random.default_rng(0).normal(scale=4.0, size=n))
     reading = dilation.read(dilation.circuit.distribution(dilation.angles(V)), None)
     mu = np.exp(V) / np.exp(V).sum()
     np.testing.assert_allclose(reading.alpha, 2.5 * mu, rtol=1e-12)
@@ -104,7 +105,7 @@ def test_the_simplex_is_read_from_ancilla_0(n):
 def test_the_box_is_read_from_both_outcomes_and_meets_its_equality(kind):
     problem = build(kind, 12)
     dilation = BoxDilation(problem)
-    V = dilation.settled(np.random.default_rng(0).normal(scale=4.0, size=12))
+    V = dilation.feasible_potential(np.random.default_rng(0).normal(scale=4.0, size=12))
     reading = dilation.read(dilation.circuit.distribution(dilation.angles(V)), None)
     u = problem.effective_upper
     np.testing.assert_allclose(reading.alpha, u * expit(V), rtol=1e-12)
@@ -113,34 +114,34 @@ def test_the_box_is_read_from_both_outcomes_and_meets_its_equality(kind):
 
 
 @pytest.mark.parametrize("shares", [(0.01, 0.1), (0.4, 0.9)], ids=["too little", "too much"])
-def test_what_counts_miss_of_the_equality_raises_nobody_off_a_bound(shares):
+def test_variables_at_a_bound_stay_there_when_the_equality_is_restored(shares):
     problem = build("soft svdd", 12)
     dilation, u = BoxDilation(problem), problem.effective_upper
     live = np.isin(np.arange(12), [2, 3, 4, 5, 7], invert=True)
     alpha = np.where(live, u * np.random.default_rng(1).uniform(*shares, 12), 0.0)
     alpha[7] = u[7]
-    found = dilation.balanced(alpha)
+    found = dilation.feasible_alpha(alpha)
     assert problem.infeasibility(found) <= 1e-12
     np.testing.assert_array_equal(found[~live], alpha[~live])
     V0, V = (np.log(a[live] / (u - a)[live]) for a in (alpha, found))
-    t = (V - V0) / dilation.mobility[live]  # one for all, e = 1
+    t = (V - V0) / dilation.mobility[live]  # one t for all variables, e = 1
     assert np.sign(t[0]) == np.sign(problem.d - alpha.sum())
     np.testing.assert_allclose(t, t[0], rtol=1e-9)
 
 
-def test_what_cannot_be_balanced_stays():
+def test_alpha_is_unchanged_if_no_shift_meets_the_equality():
     problem = build("soft svdd", 12)
     dilation, u = BoxDilation(problem), problem.effective_upper
-    corner = np.where(np.arange(12) < 4, u, 0.0)  # nobody is between the bounds
-    np.testing.assert_array_equal(dilation.balanced(corner), corner)
-    few = np.where(np.arange(12) == 0, 0.5 * u, 0.0)  # one alone cannot be enough
-    np.testing.assert_allclose(dilation.balanced(few), np.where(np.arange(12) == 0, u, 0.0), rtol=1e-9)
+    corner = np.where(np.arange(12) < 4, u, 0.0)  # no variable is between its bounds
+    np.testing.assert_array_equal(dilation.feasible_alpha(corner), corner)
+    few = np.where(np.arange(12) == 0, 0.5 * u, 0.0)  # a single free variable cannot meet the equality
+    np.testing.assert_allclose(dilation.feasible_alpha(few), np.where(np.arange(12) == 0, u, 0.0), rtol=1e-9)
     without = build("box", 12)
     alpha = np.random.default_rng(2).uniform(0.0, without.effective_upper)
-    np.testing.assert_array_equal(BoxDilation(without).balanced(alpha), alpha)
+    np.testing.assert_array_equal(BoxDilation(without).feasible_alpha(alpha), alpha)
 
 
-def test_an_index_without_counts_keeps_what_was_known():
+def test_an_index_without_counts_keeps_its_last_alpha():
     problem = build("box", 4)
     dilation = BoxDilation(problem)
     seen = np.array([0.25, 0, 0, 0.1, 0.25, 0, 0.3, 0.1])
@@ -164,7 +165,7 @@ def test_the_lipschitz_constant_holds_and_the_distance_is_bregmans(kind):
     problem, rng = build(kind, 12), np.random.default_rng(1)
     dilation, closest = make_dilation(problem), np.inf
     for _ in range(300):
-        V0, V = (dilation.settled(rng.normal(scale=rng.uniform(0.1, 5), size=12)) for _ in range(2))
+        V0, V = (dilation.feasible_potential(rng.normal(scale=rng.uniform(0.1, 5), size=12)) for _ in range(2))
         a, b = dilation.model(V), dilation.model(V0)
         if kind in SIMPLEX:
             expected = (a * np.log(a / b)).sum()
@@ -178,10 +179,10 @@ def test_the_lipschitz_constant_holds_and_the_distance_is_bregmans(kind):
 
 
 def test_the_lipschitz_constant_of_the_simplex_is_sharp():
-    """Two points of opposite classes at the same place: ½ΔᵀQΔ reaches L·D near the even point."""
+    """Two equal points of opposite classes: ½ΔᵀQΔ reaches L·D near equal weights."""
     problem = DualProblem(Gram(np.zeros((2, 1))), p=[0, 0], lower=0.0, upper=np.inf, e=[1, 1], d=1.0, sigma=[1, -1])
     dilation = SimplexDilation(problem)
-    V, V0 = dilation.settled(np.array([1e-3, -1e-3])), np.zeros(2)
+    V, V0 = dilation.feasible_potential(np.array([1e-3, -1e-3])), np.zeros(2)
     move = dilation.model(V) - dilation.model(V0)
     ratio = 0.5 * move @ problem.dense() @ move / (dilation.lipschitz * dilation.distance(V, V0))
     assert ratio == pytest.approx(1, rel=1e-3)
@@ -191,7 +192,7 @@ def test_the_lipschitz_constant_of_the_simplex_is_sharp():
 def test_the_implicit_direction_solves_its_system(problem):
     rng, h = np.random.default_rng(3), 7.0
     dilation = make_dilation(problem)
-    V = dilation.settled(rng.normal(size=problem.n))
+    V = dilation.feasible_potential(rng.normal(size=problem.n))
     reading = dilation.read(dilation.circuit.distribution(dilation.angles(V)), None)
     delta, W = implicit_direction(problem, dilation, reading, h), np.diag(reading.response)
     g = problem.p - problem.dense() @ reading.alpha
@@ -240,7 +241,7 @@ def test_exact_runs_reach_the_optimum(n, kind, name):
     if kind in BOX:
         assert solution.cost.success_probability is None
     else:
-        # The last circuit is the answer's own here: nothing is left to be rejected at the certified optimum.
+        # The last circuit is that of the answer: the run ends at the certified optimum, before a rejected trial.
         assert solution.cost.success_probability == pytest.approx(1 / (2**q * solution.raw_alpha.max()), rel=1e-9)
 
 
@@ -257,7 +258,7 @@ def test_every_exact_device_takes_the_same_path(kind, method):
 
 @pytest.mark.parametrize("kind", [*SIMPLEX, *BOX])
 def test_the_accelerated_bound_holds(kind):
-    """f − f* ≤ D(α*, z₀)/A, and on the simplex ≤ 4dL ln n/(k(k+1)) after k steps that were taken."""
+    """f − f* ≤ D(α*, z₀)/A, and on the simplex ≤ 4dL ln n/(k(k+1)) after k accepted steps."""
     n = 32
     problem = build(kind, n)
     f = problem.objective(optimum(problem))
@@ -317,7 +318,7 @@ def test_the_final_circuit_prepares_the_answer(kind):
 
 @pytest.mark.parametrize("kind", [*SIMPLEX, *BOX])
 @pytest.mark.parametrize("shots", [None, SHOTS])
-def test_warm_starts_at_a_vertex_are_left(kind, shots):
+def test_a_warm_start_at_a_vertex_leaves_it(kind, shots):
     problem = build(kind, 16)
     best = optimum(problem)
     wrong = problem.project(np.where(np.arange(16) == int(np.argmin(best)), 1.0, 0.0))
@@ -372,7 +373,7 @@ def test_sampled_answers_are_within_the_shot_floor(kind, name):
 
 
 def test_no_seed_of_a_ball_ends_far_off():
-    """The nearest point on the equality left two runs of five at 13 to 277 floors of all their shots."""
+    """With the nearest point on the equality two runs of five ended at 13 to 277 floors of all their shots."""
     specimen = next(z for z in zoo() if z.name == "soft SVDD cloud")
     solver = HamiltonianDilation("classical-sampler", SHOTS)
     runs = [dualflow.solve(specimen.problem, solver, random_state=seed, refine=False) for seed in range(5)]
@@ -415,7 +416,7 @@ def test_the_answer_is_the_average_of_what_was_measured():
 
 
 def test_few_shots_that_are_all_discarded_waste_the_step():
-    """A vertex of 64 variables keeps one outcome in 64: with two shots most circuits say nothing."""
+    """A vertex of 64 variables keeps one outcome in 64: with two shots most circuits keep none."""
     problem = DualProblem(
         Gram(np.zeros((64, 1))), p=100.0 * np.eye(64)[3], lower=0.0, upper=np.inf, e=np.ones(64), d=1.0
     )

@@ -13,8 +13,10 @@ from dualflow.quantum.devices import make_device
 from dualflow.quantum.runs.journal import read_journal
 from dualflow.quantum.solvers.hhl import clock_for, invert, make_system
 
-#: Largest direction error, and what the null device must exceed.
-LIMIT, MISS = 0.01, 10
+#: Largest direction error.
+MAX_DIRECTION_ERROR = 0.01
+#: The null device must have at least this multiple of it.
+MIN_NULL_RATIO = 10
 
 
 def build(data="moons", n=15, C=10.0, **options):
@@ -74,7 +76,7 @@ def test_accepted_outcomes_are_those_of_dense_exponentials(s, t):
     A, b = np.array(circuit.matrix), np.array(circuit.rhs)
     window = np.sin(np.pi * (np.arange(T) + 0.5) / T)
     window /= np.linalg.norm(window)
-    # On clock ⊗ system: Σ_τ |τ⟩⟨τ| ⊗ exp(2πiAτ), the Fourier matrix, the turn, and everything back.
+    # On clock ⊗ system: Σ_τ |τ⟩⟨τ| ⊗ exp(2πiAτ), the Fourier matrix, the rotation, and the inverse.
     evolution = scipy.linalg.block_diag(*[scipy.linalg.expm(2j * np.pi * A * tau) for tau in range(T)])
     fourier = np.exp(-2j * np.pi * np.outer(np.arange(T), np.arange(T)) / T) / np.sqrt(T)
     estimation = np.kron(fourier, np.eye(n)) @ evolution
@@ -121,11 +123,11 @@ def test_circuit_refuses(arguments, words):
 def test_direction_at_fifteen_points(data, device):
     problem = build(data)
     exact = bordered(problem)
-    assert (exact < 0).any()  # signs are at stake
+    assert (exact < 0).any()  # so that the signs are tested
     solution = dualflow.solve(problem, "hhl", device=device, refine=False)
     assert solution.provenance["condition"] <= 50
-    assert direction_error(solution.raw_alpha, exact) <= LIMIT
-    np.testing.assert_allclose(solution.raw_alpha, exact, atol=LIMIT * np.linalg.norm(exact))
+    assert direction_error(solution.raw_alpha, exact) <= MAX_DIRECTION_ERROR
+    np.testing.assert_allclose(solution.raw_alpha, exact, atol=MAX_DIRECTION_ERROR * np.linalg.norm(exact))
     assert solution.raw_certificate.relative_gap <= 1e-4
     cost = solution.cost
     assert (cost.circuits, cost.shots, cost.steps) == (2, 0, 1)
@@ -139,7 +141,7 @@ def test_direction_at_fifteen_points(data, device):
 def test_the_null_device_misses_ten_times(data):
     problem = build(data)
     solution = dualflow.solve(problem, "hhl", device="null", refine=False)
-    assert direction_error(solution.raw_alpha, bordered(problem)) > MISS * LIMIT
+    assert direction_error(solution.raw_alpha, bordered(problem)) > MIN_NULL_RATIO * MAX_DIRECTION_ERROR
     assert solution.raw_status is Status.DROWNED
 
 
@@ -168,7 +170,7 @@ def test_error_falls_with_the_square_of_the_clock():
 def test_other_sizes_with_and_without_bias(n, fit_intercept):
     problem = build(n=n, C=2.0, fit_intercept=fit_intercept)
     solution = dualflow.solve(problem, "hhl", device="emulator", refine=False)
-    assert direction_error(solution.raw_alpha, bordered(problem)) <= LIMIT
+    assert direction_error(solution.raw_alpha, bordered(problem)) <= MAX_DIRECTION_ERROR
 
 
 def test_an_affine_problem_with_a_right_side():

@@ -1,4 +1,4 @@
-"""What a run says of itself: circuits that noise drowned, windows beyond the register, advice for a sampled run."""
+"""Reports of a run: circuits dominated by noise, windows beyond the ancillas, advice for a sampled run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def moons(n=8, loss="hinge"):
 
 
 @pytest.mark.parametrize("shots", [None, 4000])
-def test_box_flow_says_that_noise_drowned_it(shots):
+def test_the_box_flow_reports_that_noise_dominates(shots):
     run = {"shots": shots, "random_state": 0}
     assert dualflow.solve(moons(), "variational-lotka-volterra", device="null", **run).raw_status is Status.DROWNED
     found = dualflow.solve(moons(), "variational-lotka-volterra", device="emulator", **run)
@@ -55,11 +55,11 @@ def test_resolved_windows_with_shots(shots):
 def test_a_sampled_fit_that_three_steps_leave_far_off_is_advised_to_take_more():
     X, y = make_moons(16, noise=0.2, random_state=0)
     options = {"device": "emulator", "shots": 100}
-    for solver, asked, advice in (
+    for solver, own_options, advice in (
         ("variational-lotka-volterra", options, "The number of steps binds"),
         ("variational-lotka-volterra", {"device": "emulator"}, "The steps bind: raise max_steps"),
     ):
-        model = dualflow.SVC(solver=solver, solver_options=asked, refine=False, max_steps=3, random_state=0)
+        model = dualflow.SVC(solver=solver, solver_options=own_options, refine=False, max_steps=3, random_state=0)
         with pytest.warns(ConvergenceWarning) as caught:
             model.fit(X, y)
         (message,) = [str(w.message) for w in caught if "relative gap" in str(w.message)]

@@ -21,7 +21,8 @@ from dualflow.quantum.circuits.rotation import append_rotation, rotation_angles,
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.solvers import linear_model
 
-SCHRODINGERISATION, LCHS = "hamiltonian-schrodingerisation", "hamiltonian-lchs"
+SCHRODINGERISATION = "hamiltonian-schrodingerisation"
+LCHS = "hamiltonian-lchs"
 FAMILIES = (LCHSCircuit, SchrodingerisedCircuit)
 
 
@@ -181,7 +182,7 @@ def _label(x, z, q):
     return "".join(letters[x >> k & 1, z >> k & 1] for k in reversed(range(q)))
 
 
-# --- what the outcomes that are kept show -----------------------------------------------------------------
+# --- the outcomes that are kept ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,7 @@ def test_kept_outcomes_show_the_dissipative_flow(circuit, error):
         if isinstance(circuit, LCHSCircuit):
             said = (np.linalg.norm(x) / np.abs(circuit.weights).sum()) ** 2
         else:
-            v = np.exp(np.where(circuit.p < 0, circuit.LEFT, -1.0) * circuit.p) ** 2
+            v = np.exp(np.where(circuit.p < 0, circuit.LEFT_RATE, -1.0) * circuit.p) ** 2
             said = np.linalg.norm(x) ** 2 * v[circuit.accepted].sum() / v.sum()
         assert kept.sum() == pytest.approx(said, abs=4 * error)
 
@@ -229,23 +230,23 @@ def test_with_an_antisymmetric_part_too(family):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class WrongPairing(SchrodingerisedCircuit):
-    """+k̂ ⊗ L, and read at p > 0 all the same."""
+    """The wrong sign +k̂ ⊗ L, read at p > 0."""
 
     pairing = 1
 
 
-def test_the_wrong_pairing_is_off_by_far():
+def test_the_wrong_sign_gives_a_large_error():
     model, t = random_model(4, 2, with_k=False), 1.0
     x = expm(-t * model.L) @ model.x0
     errors = []
     for family in (SchrodingerisedCircuit, WrongPairing):
         circuit = family(10, 8)
         state = circuit.state(linear_model.window_angles(circuit, model, t))[circuit.accepted]
-        v = np.exp(np.where(circuit.p < 0, circuit.LEFT, -1.0) * circuit.p)
+        v = np.exp(np.where(circuit.p < 0, circuit.LEFT_RATE, -1.0) * circuit.p)
         read = np.abs(state) * np.linalg.norm(v) * np.exp(circuit.p[circuit.accepted])[:, None]
         errors.append(np.abs(read - np.abs(x)).max() / np.abs(x).max())
     assert errors[0] < 0.1
-    assert errors[1] > 5.0  # exp(+tL) in the place of exp(−tL)
+    assert errors[1] > 5.0  # exp(+tL) instead of exp(−tL)
 
 
 # --- the linear models -----------------------------------------------------------------------------------
@@ -385,7 +386,7 @@ def test_any_total_any_number_and_a_single_variable(solver):
     np.testing.assert_array_equal(dualflow.solve(single, solver, device="emulator").raw_alpha, [1.0])
 
 
-def test_a_start_in_a_wrong_corner_is_left():
+def test_a_run_leaves_a_start_in_a_wrong_corner():
     problem = problem_of("moons", "svdd", 8)
     for vertex in (0, 5):
         solution = dualflow.solve(problem, LCHS, device="emulator", warm=np.eye(8)[vertex])
@@ -420,7 +421,7 @@ def test_shots_are_within_three_times_the_floor(solver):
 
 @pytest.mark.parametrize("solver", [LCHS, SCHRODINGERISATION])
 def test_with_few_shots_no_run_strays(solver):
-    """Windows that keep next to nothing are not gone on from: of 1000 shots one was taken for the state once."""
+    """Windows that keep hardly any shots are rejected: without that, one shot of 1000 was once taken for the state."""
     problem = problem_of("moons", "svdd", 8)
     best = dualflow.solve(problem, tol=1e-12, refine=True)
     f, shots = best.certificate.objective, 61 * 1000
@@ -445,7 +446,7 @@ def test_budgets_final_shots_and_adaptive_shots():
     np.testing.assert_array_equal(adaptive.raw_alpha, again.raw_alpha)
 
 
-def test_when_nothing_is_kept_the_error_says_so():
+def test_an_error_is_raised_if_no_outcome_is_kept():
     problem = problem_of("digits", "svdd", 16)
     with pytest.raises(DeviceError, match="keeps; raise shots"):
         dualflow.solve(problem, LCHS, device="null", shots=5)

@@ -1,4 +1,4 @@
-"""A checkpoint of a sampled run, written before its answer became a mean: the run goes on, and ends where it would."""
+"""Checkpoints of sampled runs from before answers were means: such a run continues and gives the same answer."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from sklearn.datasets import make_moons
 
 from dualflow import Checkpoint, Gram, ProblemError, problems, solve
 
-#: What states have had since then, by solver, and options of a short run.
+#: By solver: the fields that such checkpoints lack, and the options of a short run.
 NEW = {
     "variational-flow": (("mean", "mean_shots"), {"steps": 10}),
     "variational-lotka-volterra": (("mean", "mean_shots"), {"steps": 10}),
@@ -30,7 +30,7 @@ def run(name, **more):
 
 
 def rewritten(path, change):
-    """The file with its header and arrays changed."""
+    """Change the header and arrays of a file."""
     with np.load(path) as file:
         arrays = dict(file)
     header = json.loads(arrays["header"].tobytes())
@@ -42,7 +42,7 @@ def rewritten(path, change):
 
 
 @pytest.mark.parametrize("name", NEW)
-def test_a_run_saved_before_answers_were_means_goes_on(name, tmp_path):
+def test_a_run_saved_before_answers_were_means_continues(name, tmp_path):
     saving = Checkpoint(tmp_path / "run.npz", interval_s=0.0)
     problem, whole = run(name)
     assert run(name, max_steps=3, checkpoint=saving)[1].status.name == "STEP_LIMIT"
@@ -62,7 +62,7 @@ def test_a_run_saved_before_answers_were_means_goes_on(name, tmp_path):
         assert np.array_equal(resumed.raw_alpha, whole.raw_alpha)
 
 
-def test_a_state_that_lacks_what_a_run_needs_is_refused(tmp_path):
+def test_a_state_without_a_needed_field_is_refused(tmp_path):
     saving = Checkpoint(tmp_path / "run.npz", interval_s=0.0)
     run("variational-flow", max_steps=3, checkpoint=saving)
     rewritten(saving.path, lambda header, arrays: header["state"].pop("theta"))

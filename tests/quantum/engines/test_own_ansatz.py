@@ -1,4 +1,4 @@
-"""Circuits of the user's as an ansatz: their distributions and gradients, what is refused and why, and whole runs."""
+"""A user's circuit as an ansatz: distributions, gradients, error messages, and runs."""
 
 import copy
 import pickle
@@ -48,7 +48,7 @@ CIRCUITS = [real_amplitudes(3, reps=2), efficient_su2(2, reps=1), shared()]
 
 
 @pytest.mark.parametrize("circuit", CIRCUITS, ids=lambda circuit: circuit.name)
-def test_a_qiskit_circuit_is_taken_apart_without_a_change(circuit):
+def test_a_qiskit_circuit_is_decomposed_exactly(circuit):
     own, rng = own_circuit(circuit), np.random.default_rng(0)
     assert own.n_angles == circuit.num_parameters
     for theta in rng.uniform(-4, 4, (3, own.n_angles)):
@@ -87,7 +87,7 @@ def layered(weights, wires):
         qml.IsingXX(layer[0] + 0.1, wires=[wires[1], wires[2]])
 
 
-def test_a_pennylane_function_is_taken_apart_without_a_change():
+def test_a_pennylane_function_is_decomposed_exactly():
     qml = pytest.importorskip("pennylane")
     own = own_circuit(layered, (2, 3), 3)
     device = qml.device("default.qubit", wires=3)
@@ -108,7 +108,7 @@ def test_a_pennylane_function_is_taken_apart_without_a_change():
 
 
 @pytest.mark.parametrize("device", ["aer", "pennylane:lightning.qubit"])
-def test_devices_take_the_same_way(device):
+def test_devices_give_the_same_path(device):
     pytest.importorskip("pennylane")
     problem, given = svdd(6), {"ansatz": shared(), "max_steps": 4, "tol": 1e-12, "trajectory": True}
     ours = solve(problem, "variational-flow", device="emulator", **given)
@@ -166,7 +166,7 @@ def test_a_solver_with_a_circuit_is_plain_data():
             assert other == one
             assert repr(other) == repr(one)
             assert hash(other) == hash(one)
-    circuit.ry(Parameter("z"), 0)  # what became of it since is not the solver's
+    circuit.ry(Parameter("z"), 0)  # the solver has a copy
     assert solver == VariationalFlow("emulator", ansatz=shared())
     assert solver != VariationalFlow("emulator", ansatz=circuit)
 
@@ -222,10 +222,10 @@ def of_phase():
         ({"ansatz": real_amplitudes(2), "angles": 4}, "angles=4 goes with an ansatz that is a PennyLane function"),
         ({"qubits": 4}, "qubits=4 goes with an ansatz that is a PennyLane function"),
         ({"ansatz": real_amplitudes(2), "qubits": 0}, "qubits=0 must be an integer ≥ 1"),
-        ({"ansatz": real_amplitudes}, "real_amplitudes is a function of Qiskit's that makes circuits"),
+        ({"ansatz": real_amplitudes}, "real_amplitudes is a Qiskit function that returns circuits"),
     ],
 )
-def test_what_is_no_ansatz_is_refused(options, message):
+def test_an_unsuitable_circuit_is_refused(options, message):
     with pytest.raises(ProblemError, match=message):
         VariationalFlow("emulator", **options)
 
@@ -262,17 +262,17 @@ def far_out(w, wires):
     [
         ({"ansatz": layered}, "layered is called with weights of shape angles"),
         ({"ansatz": layered, "angles": (2, 0)}, r"angles=\(2, 0\), but layered is called with"),
-        ({"ansatz": layered, "angles": (2, 3)}, "layered takes wires; say how many by qubits"),
+        ({"ansatz": layered, "angles": (2, 3)}, "layered takes wires; set their number by qubits"),
         ({"ansatz": fickle, "angles": 1}, "applies other gates at other weights"),
         ({"ansatz": curved, "angles": 2}, "in curved, the angle of ry on wire 1 is no affine function"),
         ({"ansatz": measuring, "angles": 1}, "the function measures; an ansatz prepares a state"),
         ({"ansatz": far_out, "angles": 1, "qubits": 2}, "RX acts on wire 7, and the wires are 0 to 1; set qubits"),
-        ({"ansatz": lambda w: None, "angles": 1}, "applies no operation of PennyLane's"),
-        ({"ansatz": lambda w: QuantumCircuit(2), "angles": 1}, "makes a circuit; give one that it made"),
+        ({"ansatz": lambda w: None, "angles": 1}, "applies no PennyLane operation"),
+        ({"ansatz": lambda w: QuantumCircuit(2), "angles": 1}, "returns a circuit; give such a circuit"),
         ({"ansatz": lambda a, b, c: None, "angles": 1}, "takes a, b, c: set the others by functools.partial"),
     ],
 )
-def test_what_is_no_function_of_an_ansatz_is_refused(options, message):
+def test_an_unsuitable_function_is_refused(options, message):
     pytest.importorskip("pennylane")
     with pytest.raises(ProblemError, match=message):
         VariationalFlow("emulator", **options)

@@ -13,12 +13,18 @@ from dualflow.quantum.circuits import ChebyshevCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.runs.journal import read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
-from dualflow.quantum.solvers.dqc_model import COLLOCATIONS, DENSITY, REACH, Executor, Window
+from dualflow.quantum.solvers.dqc_model import (
+    COLLOCATIONS,
+    DENSE_POINTS_PER_COLLOCATION,
+    WINDOW_SHARE,
+    Executor,
+    Window,
+)
 from dualflow.quantum.solvers.variational_dqc import Rules
 from dualflow.testing import check_solver, zoo
 
 pytest.importorskip("pennylane")
-FAST = "classical-sampler"  # the same distributions at a tenth of the price
+FAST = "classical-sampler"  # the same distributions in a tenth of the time
 
 
 def three_points(C=1.0, **options):
@@ -92,7 +98,7 @@ def test_values_and_slopes_from_the_grid_are_those_of_the_circuit(collocation):
     theta = np.random.default_rng(1).uniform(0, 6, 6)
 
     def at(xi):
-        return run.run(circuit.angles(np.arccos(REACH * xi), theta))
+        return run.run(circuit.angles(np.arccos(WINDOW_SHARE * xi), theta))
 
     values, slopes = window.readers
     grid = run.run(circuit.angles(window.grid, theta))
@@ -129,8 +135,8 @@ def test_the_jacobian_of_the_residual_is_that_of_finite_differences(name):
     np.testing.assert_allclose(J, found, atol=1e-7 * np.abs(J).max())
 
 
-def test_the_dense_check_is_right_about_a_residual_known_otherwise():
-    """Its slopes come from shifts of single gates; here from differences of what it reads."""
+def test_the_dense_check_gives_the_residual_of_finite_differences():
+    """The check's slopes come from shifts of single gates; here they come from differences of its values."""
     flow, window, run, fit = fitted(three_points(), points=30)
     # Large weights: the slopes must be most of the residual.
     fit = dataclasses.replace(fit, weights=np.random.default_rng(3).normal(size=fit.weights.shape))
@@ -140,7 +146,7 @@ def test_the_dense_check_is_right_about_a_residual_known_otherwise():
     rate = 0.25 * flow.rate(y)
     assert residual == pytest.approx(np.sqrt(np.mean((slopes - rate) ** 2)), rel=1e-2)
     assert size == pytest.approx(np.sqrt(np.mean(rate**2)))
-    assert len(window.dense) == DENSITY * 30
+    assert len(window.dense) == DENSE_POINTS_PER_COLLOCATION * 30
     assert residual > 2 * size
 
 
@@ -184,7 +190,7 @@ def independent(problem, alpha0, lam0, times, damping):
 
 @pytest.mark.parametrize(("options", "allowed"), [({}, 3e-3), ({"residual_tol": 1e-3}, 3e-4)])
 def test_three_points_follow_scipy_to_t_10(options, allowed):
-    """1.4e-3 was the prototype's error here; α lies in [0, 1]."""
+    """The prototype had an error of 1.4e-3 here; α lies in [0, 1]."""
     problem = three_points()
     solution = dualflow.solve(problem, VariationalDQC(FAST, t_end=10.0, **options), tol=1e-14)
     t, alpha = solution.extras["path_t"], solution.extras["path_alpha"]
@@ -192,7 +198,7 @@ def test_three_points_follow_scipy_to_t_10(options, allowed):
     assert t[-1] == pytest.approx(10.0)
     start = LotkaVolterraField(problem).start()
     expected = independent(problem, start[:-1], start[-1], t, damping=1.0)
-    assert np.ptp(expected, axis=0).max() > 0.2  # it is a trajectory, not a rest point
+    assert np.ptp(expected, axis=0).max() > 0.2  # α moves along the trajectory
     assert np.abs(alpha - expected).max() < allowed
     np.testing.assert_allclose(solution.extras["path_reference"], expected, atol=1e-6)
     assert solution.provenance["largest_error_against_lsoda"] == pytest.approx(
@@ -235,12 +241,12 @@ def test_every_device_takes_the_same_path(device):
     assert ours.provenance["device"] == device
 
 
-# --- the dense grid decides ---------------------------------------------------------------------
+# --- the check on the dense grid------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("collocation", COLLOCATIONS)
 def test_a_spurious_solution_is_seen_on_the_dense_grid_only(collocation):
-    """Six points for functions of degree 10: trained to nothing there, and wrong between them."""
+    """Six points for functions of degree 10: the residual is 0 there, and large between them."""
     flow, circuit = LogitLotkaVolterra(three_points(), 1.0, 1.0), ChebyshevCircuit(4, 6)
     window, run = Window(circuit, 6, collocation), executor(circuit)
     fit = window.begin(run, flow, flow.y0, 5.0, np.random.default_rng(0).uniform(0, 6, 24))
@@ -273,7 +279,7 @@ def test_uniform_points_hide_more_than_lobatto_points_do():
     assert uniform > 2 * lobatto
 
 
-def test_a_trained_window_whose_angles_were_tampered_with_is_rejected():
+def test_a_trained_window_with_changed_angles_is_rejected():
     flow, window, run, fit = fitted(three_points(), 16, 1.0, 0, ChebyshevCircuit(4, 6), rounds=30)
     _, residual, size = window.check(run, flow, flow.y0, 1.0, fit)
     assert residual <= Rules(1e-2).allowed(size)
@@ -282,20 +288,20 @@ def test_a_trained_window_whose_angles_were_tampered_with_is_rejected():
     assert residual > Rules(1e-2).allowed(size)
 
 
-def test_a_failed_check_warns_rests_and_says_so():
+def test_a_failed_check_warns_ends_the_run_and_is_reported():
     problem = three_points()
     with pytest.warns(UserWarning, match=r"residual on the dense grid is .* halvings did not help"):
         solution = dualflow.solve(problem, VariationalDQC("null"))
     assert solution.raw_status is Status.FINISHED
     assert solution.provenance["residual_check"].startswith("FAILED in the window after t = 0")
     assert solution.provenance["rejected_windows"] == 8
-    # The null device learns nothing: α is where it started, far from the optimum.
+    # On the null device α stays at its start, far from the optimum.
     start = LotkaVolterraField(problem).start()[:-1]
     np.testing.assert_allclose(solution.raw_alpha, start, rtol=1e-12)
     assert solution.raw_certificate.relative_gap > 0.1
 
 
-# --- the door ----------------------------------------------------------------------------------
+# --- the solver class---------------------------------------------------------------------------
 
 
 class Counting(type(make_device(FAST))):
@@ -313,7 +319,7 @@ def test_circuits_are_counted_as_they_are_submitted():
     assert solution.cost.shots == 0
 
 
-def test_its_jobs_are_in_the_journal_and_found_again(tmp_path):
+def test_its_jobs_are_journalled_and_fetched_again(tmp_path):
     device, file = Counting(), tmp_path / "jobs.db"
     solver = VariationalDQC(device, 2, 2, 6, residual_tol=0.1, t_end=0.5, journal=file)
     first, again = (dualflow.solve(three_points(), solver, max_steps=4) for _ in range(2))
@@ -382,12 +388,12 @@ def test_bad_options_are_named(options):
         VariationalDQC(**options)
 
 
-def test_more_points_than_it_can_are_refused_by_name():
+def test_more_points_than_max_n_are_refused_by_name():
     with pytest.raises(SolverMismatch, match=r"at most 12 variables, the problem has 13; try"):
         dualflow.solve(moons_like(13), "variational-dqc")
 
 
-def test_a_comparison_leaves_it_out_unless_asked():
+def test_a_comparison_leaves_it_out_unless_requested():
     X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
     small = {"max_n": 4, "time_limit": 0.5}
     assert "variational-dqc" not in {row.solver for row in dualflow.compare(X, y, "svdd", ["smo"], **small).rows}

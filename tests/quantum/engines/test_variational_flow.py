@@ -100,7 +100,7 @@ def test_f_never_rises():
 
 
 @pytest.mark.parametrize("vertex", [0, 15])
-def test_a_start_in_a_wrong_corner_is_left(vertex):
+def test_a_run_leaves_a_start_in_a_wrong_corner(vertex):
     problem = moons(16, None)
     warm = np.eye(16)[vertex]
     solver = VariationalFlow("classical-sampler")
@@ -254,8 +254,8 @@ def test_the_null_device_fails(n, C, shots):
         assert gap(problem, solution.raw_alpha, best) >= 10 * shot_floor(gap, problem, best)
 
 
-def test_a_leaf_without_counts_comes_back():
-    """A corner is measured as one certain outcome: its dead leaves must still be able to grow."""
+def test_a_leaf_without_counts_can_grow_again():
+    """At a corner one outcome has all counts: the other leaves must still be able to grow."""
     problem = moons(16, None)
     best = optimum(problem)
     dead = int(np.argmax(best))
@@ -285,7 +285,7 @@ def test_the_answer_is_the_mean_of_what_the_second_half_measured(ansatz):
     state, seen = solver.start(context, np.random.default_rng(3)), []
     while not solver.finished(state):
         before, state = state, solver.step(context, state)
-        # Of the hardware-efficient ansatz all circuits that were run at θ itself: the first P + 1.
+        # For the hardware-efficient ansatz: all circuits at θ, the first P + 1.
         angles = len(state.theta)
         own = np.atleast_2d(state.distributions)[: angles + 1 if ansatz == "hardware-efficient" else 1]
         seen.append(problem.d * own.mean(axis=0))
@@ -333,7 +333,7 @@ def test_a_stopped_run_resumes_to_the_same_answer(tmp_path, shots):
 
 
 class Leaky(type(make_device("classical-sampler"))):
-    """Sends mass to the last outcome as a noisy device would, counts its qubits from the other end, keeps seeds."""
+    """Moves mass to the last outcome like a noisy device, reverses the qubits, and stores seeds."""
 
     name = "leaky"
     capabilities = Capabilities(exact=True, sampled=True, noisy=True, qubits=24)
@@ -357,13 +357,13 @@ class Leaky(type(make_device("classical-sampler"))):
         return dataclasses.replace(job, readout=backwards)
 
 
-def test_counts_on_the_padding_are_shown_and_not_followed():
+def test_counts_on_the_padding_are_reported_and_do_not_change_the_flow():
     problem = custom(12)
     solution = dualflow.solve(problem, "variational-flow", device=Leaky(0.1))
     assert solution.raw_alpha.sum() == pytest.approx(0.9 * problem.d)
     assert solution.raw_certificate.infeasibility == pytest.approx(0.1 * problem.d)
     assert solution.status is not dualflow.Status.OPTIMAL
-    # The flow itself went to the optimum: what is left of the raw answer is in proportion to it.
+    # The flow reached the optimum: the raw answer without padding is proportional to it.
     assert abs(excess(problem, solution.raw_alpha / 0.9, optimum(problem))) < 1e-6
     with pytest.raises(DeviceError, match="only padding"):
         dualflow.solve(problem, "variational-flow", device=Leaky(1.0))
@@ -378,7 +378,7 @@ def test_bit_order_and_seeds_of_a_device():
 
 
 def test_averaging_beats_the_noise_of_one_circuit():
-    """Damped, the angles gather the second half's circuits: μ(θ) is well below the floor of one of them."""
+    """Damped angles average the circuits of the second half: μ(θ) is well below the floor of one circuit."""
     problem = moons(16, None)
     best = optimum(problem)
     solver = VariationalFlow("classical-sampler", shots=SHOTS)
@@ -387,13 +387,13 @@ def test_averaging_beats_the_noise_of_one_circuit():
     assert np.median([excess(problem, alpha, best) for alpha in runs]) < 0.3 * floor
 
 
-# --- the faithful mode, budgets ----------------------------------------------------------------
+# --- LSODA, budgets ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
 @pytest.mark.parametrize("n", [5, 8])
 @pytest.mark.parametrize("C", [10.0, None], ids=["C=10", "svdd"])
-def test_the_faithful_mode_is_the_gradient_flow(ansatz, n, C):
+def test_lsoda_follows_the_gradient_flow(ansatz, n, C):
     problem = moons(n, C)
     solution = dualflow.solve(
         problem,
@@ -413,7 +413,7 @@ def test_the_faithful_mode_is_the_gradient_flow(ansatz, n, C):
     assert solution.cost.circuits > 10 * solution.cost.steps  # LSODA's own evaluations are circuits, and counted
 
 
-def test_the_faithful_mode_is_gradient_flow_the_solver_too():
+def test_lsoda_follows_the_path_of_the_solver_gradient_flow():
     problem = moons(8, 10.0)
     quantum = dualflow.solve(
         problem, "variational-flow", device="emulator", integrator="lsoda", t_end=3.0, trajectory=True, tol=1e-300
@@ -544,7 +544,7 @@ def test_classes_of_accuracy():
     assert VariationalFlow.quantum
 
 
-# --- the circuit that is left ------------------------------------------------------------------
+# --- the final circuit -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("solver", ["variational-flow", "variational-lotka-volterra"])

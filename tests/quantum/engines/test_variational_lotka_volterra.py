@@ -15,11 +15,12 @@ from dualflow.flows.gradient import GradientField
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.quantum.circuits import AncillaCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.solvers.variational_lotka_volterra import LEAST_ANGLE, BoxEncoding, primal_dual_step
+from dualflow.quantum.solvers.variational_lotka_volterra import MIN_ANGLE, BoxEncoding, primal_dual_step
 from dualflow.testing import checks, zoo
 from dualflow.testing.bench import Bench
 
-NAME, SHOTS = "variational-lotka-volterra", 10_000
+NAME = "variational-lotka-volterra"
+SHOTS = 10_000
 
 
 def points(name, n):
@@ -74,7 +75,7 @@ def test_exact_mode_reaches_the_optimum_in_tens_of_steps(name, n, C, bias, tau):
     np.testing.assert_allclose(solution.extras["parameter_alpha"], solution.raw_alpha, atol=1e-9 * problem.upper.max())
 
 
-def test_costs_and_padding_are_told():
+def test_costs_and_padding_are_reported():
     solution = dualflow.solve(box(n=12), NAME)
     assert (solution.cost.qubits, solution.cost.two_qubit_gates) == (5, 16)
     assert "4 of 16 index values stand for no variable" in solution.provenance["padding"]
@@ -114,7 +115,7 @@ def test_exact_mode_comes_to_rest_by_itself():
 
 
 @pytest.mark.parametrize("tau", [1.0, 30.0])
-def test_a_multiplier_that_comes_late_is_waited_for(tau):
+def test_a_run_continues_until_a_slow_multiplier_has_converged(tau):
     """f along the constraint is at its minimum long before eᵀα = d, or rises on the way."""
     for z in zoo():
         if z.name in ("two points", "separated clouds", "Gram of rank 2"):
@@ -124,7 +125,7 @@ def test_a_multiplier_that_comes_late_is_waited_for(tau):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_start_in_a_wrong_corner_is_left(bias):
+def test_a_run_leaves_a_start_in_a_wrong_corner(bias):
     problem = box(n=16, C=10.0, bias=bias)
     best = optimum(problem)
     wrong = problem.project(np.where(best > 1e-3, 0.0, 10.0))
@@ -161,8 +162,8 @@ def test_encoding_and_circuit_agree():
     unseen = distribution.copy()
     unseen[[4, 20]] = 0.0
     assert encoding.read(unseen, np.full(11, 0.7))[0][4] == 0.7
-    # Balanced: eᵀα = d by one shift of all log-odds along e.
-    shifted = encoding.balanced(theta, LEAST_ANGLE)
+    # On the equality: eᵀα = d by one shift of all log-odds along e.
+    shifted = encoding.on_equality(theta, MIN_ANGLE)
     assert abs(problem.e @ encoding.alpha(shifted)) < 1e-12
     odds = [2 * np.log(np.tan(angles / 2)) for angles in (theta, shifted)]
     shifts = problem.e * (odds[1] - odds[0])
@@ -235,14 +236,14 @@ def test_a_short_step_follows_the_flow(tau):
 # --- counts ------------------------------------------------------------------------------------
 
 
-#: Every model and every size once or more: what .ci/run takes, with .ci/long for the rest.
-OFTEN = {(16, 1.0), (16, "svdd"), (32, 10.0), (32, "one-class"), (64, 1.0)}
+#: Cases of .ci/run, with every model and every size; .ci/long runs the others too.
+SHORT_CASES = {(16, 1.0), (16, "svdd"), (32, 10.0), (32, "one-class"), (64, 1.0)}
 
 
 @pytest.mark.parametrize(
     ("name", "n", "C"),
     [
-        pytest.param(name, n, C, marks=[pytest.mark.long] * ((n, C) not in OFTEN))
+        pytest.param(name, n, C, marks=[pytest.mark.long] * ((n, C) not in SHORT_CASES))
         for name, n in (("moons", 16), ("digits", 32), ("moons", 64))
         for C in (1.0, 10.0, "svdd", "one-class")
     ],
@@ -278,7 +279,7 @@ def on_circuits(device, seeds):
 
 
 def test_measured_answers_of_circuits_are_none_of_the_null_devices():
-    # Counts read in a wrong order are as good as its: that takes two runs to see, and the median below 25.
+    # Counts read in a wrong order would be as far off as the null device: two runs and a median below 25 show it.
     problem, best, found = on_circuits("aer", 2)
     null = dualflow.solve(problem, NAME, device="null", shots=SHOTS)
     assert excess(problem, null.raw_alpha, best) > 10 * max(found)
@@ -314,18 +315,18 @@ def test_an_index_without_shots_keeps_what_was_measured_before():
     solver = VariationalLotkaVolterra("classical-sampler", 40)
     context = solver.open(problem, Workspace(problem))
     first = solver.start(context, np.random.default_rng(0))
-    # 40 shots cannot reach 64 indices: the others still stand where nothing is known, at u/2.
+    # 40 shots cannot reach 64 indices: those without counts keep their first value, u/2.
     assert (first.measured == 0.5).sum() >= 24
     second = solver.step(context, first)
     kept = second.measured == first.measured
     assert kept.sum() > 12  # (1 − 1/64)⁴⁰ = 53 % of the indices get no shot
     assert (~kept).sum() > 12
-    # Measured, never filled in from the angles.
+    # α is measured, never computed from the angles.
     moved = np.abs(solver.extras(context, second)["parameter_alpha"] - 0.5) > 1e-3
     assert (kept & moved & (second.measured == 0.5)).any()
 
 
-def test_a_variable_without_counts_comes_back():
+def test_a_variable_without_counts_can_grow_again():
     problem = box(n=16)
     best = optimum(problem)
     warm = problem.project(np.where(best > 0.5, 0.0, 1.0))
@@ -344,7 +345,7 @@ def test_adaptive_shots_stay_in_their_budget():
     assert max(run.cost.shots for run in runs) <= 200_000
     assert all(run.raw_status is dualflow.Status.FINISHED for run in runs)
     assert np.median([excess(problem, run.raw_alpha, best) for run in runs]) <= 3 * floor(problem, best)
-    # The run stops before its last steps have fewer shots than noise: the angles lie below the floor.
+    # The run ends before its steps have too few shots, and the angles are below the floor.
     angles = [excess(problem, run.extras["parameter_alpha"], best) for run in runs]
     assert np.median(angles) <= floor(problem, best)
 

@@ -1,4 +1,4 @@
-"""Concentration: the spread of a kernel's entries, the noise of its shots, and when they are one."""
+"""Concentration: the spread of a kernel's entries against the noise of its shots."""
 
 import warnings
 
@@ -33,7 +33,7 @@ def test_of_an_exact_fidelity_kernel_it_is_plain_variance_against_the_binomial_o
     assert seen.shot_variance == pytest.approx((k * (1 - k)).mean() / 50)
     assert not seen.concentrated
     assert seen.shots_needed == np.ceil((k * (1 - k)).mean() / k.var(ddof=1))
-    assert "told apart" in str(seen)
+    assert "distinguishable" in str(seen)
 
 
 def test_deep_wide_circuits_concentrate_and_narrow_ones_do_not():
@@ -46,7 +46,7 @@ def test_deep_wide_circuits_concentrate_and_narrow_ones_do_not():
 
 
 @pytest.mark.parametrize("make", [FidelityKernel, ProjectedKernel])
-def test_the_noise_said_is_the_noise_of_repeated_measurements(make):
+def test_the_reported_noise_is_that_of_repeated_measurements(make):
     shots, points = 200, NARROW[:12]
     exact = make("zz")
     said = concentration(exact, points, shots=shots).shot_variance
@@ -74,13 +74,13 @@ def test_a_sampled_kernel_that_has_concentrated_warns_once_and_an_exact_one_does
         warnings.simplefilter("error")
         kernel(WIDE, WIDE)
         FidelityKernel("zz")(WIDE, WIDE)
-        FidelityKernel("zz", shots=100)(WIDE[:5], WIDE[:5])  # too few to tell
+        FidelityKernel("zz", shots=100)(WIDE[:5], WIDE[:5])  # too few pairs to check
         FidelityKernel("zz", shots=100)(NARROW, NARROW)
         ProjectedKernel("zz", shots=100)(NARROW, NARROW)
     with pytest.warns(ConcentrationWarning):
         ProjectedKernel("zz", shots=2)(WIDE, WIDE)
     with pytest.warns(ConcentrationWarning, match="dualflow.concentration"):
-        FidelityKernel("zz", device="null", shots=200)(NARROW, NARROW)  # noise alone
+        FidelityKernel("zz", device="null", shots=200)(NARROW, NARROW)  # only noise
 
 
 @pytest.mark.parametrize("shots", [1000, None])
@@ -95,14 +95,14 @@ def test_identical_entries_have_concentrated(shots):
 
 
 @pytest.mark.parametrize("make", [FidelityKernel, ProjectedKernel])
-def test_one_shot_is_not_taken_for_no_noise(make):
+def test_one_shot_does_not_count_as_noiseless(make):
     with pytest.warns(ConcentrationWarning):
         seen = concentration(make("zz", shots=1), WIDE)
     assert seen.concentrated
     assert seen.shot_variance > 0
 
 
-def test_a_fit_says_it_too():
+def test_a_fit_warns_too():
     y = np.arange(30) % 2
     with pytest.warns() as caught:
         SVC(kernel=FidelityKernel("zz", shots=50)).fit(WIDE, y)

@@ -73,13 +73,13 @@ def test_the_kernel_of_a_qiskit_circuit_is_qiskits_state_fidelity(circuit):
     assert examine(K).is_psd
 
 
-def test_built_in_maps_are_what_they_are_called():
+def test_built_in_maps_match_their_names():
     np.testing.assert_allclose(quantum_kernel("zz", X), quantum_kernel(zz_feature_map(3, reps=2), X), atol=1e-12)
     by_hand = np.prod(np.cos(0.5 * (X[:, None] - Z)) ** 2, axis=2)
     np.testing.assert_allclose(quantum_kernel("angle", X, Z), by_hand, atol=1e-12)
 
 
-def test_states_are_in_qiskits_order_whoever_prepared_them():
+def test_states_of_all_maps_are_in_qiskits_order():
     circuit = every_gate()
     ours = feature_maps.make_feature_map(circuit, 3, None).states(X)
     for found, theirs in zip(ours, states_of(circuit, X), strict=True):
@@ -150,7 +150,7 @@ def test_sampled_entries_are_binomial(device):
 
 
 class Counting(AerDevice):
-    """Aer that remembers what it was sent."""
+    """Aer, which stores the bindings it receives."""
 
     def __init__(self, noise=None):
         super().__init__(noise)
@@ -161,7 +161,7 @@ class Counting(AerDevice):
         return super()._submit(circuit, values, shots, tag, seed)
 
 
-def test_all_pairs_go_out_as_one_batch_and_none_twice():
+def test_all_pairs_are_sent_as_one_batch_and_none_twice():
     device = Counting()
     kernel = FidelityKernel("zz", device=device, shots=50)
     K = kernel(X, X)
@@ -171,13 +171,13 @@ def test_all_pairs_go_out_as_one_batch_and_none_twice():
     np.testing.assert_array_equal(kernel(X[2:5], X), K[2:5])  # kept
     np.testing.assert_array_equal(kernel(X[:, ::-1][:, ::-1], X[:3]), K[:, :3])
     assert len(device.batches) == 1
-    kernel(np.vstack([X[:2], Z[:1], Z[:1]]), X)  # one new point, however often
+    kernel(np.vstack([X[:2], Z[:1], Z[:1]]), X)  # one new point, given twice
     assert device.batches[1:] == [(8, angles)]
 
 
 def test_a_batch_too_large_for_memory_is_split(monkeypatch):
     whole = quantum_kernel("zz", X, device="aer", shots=None)
-    monkeypatch.setattr("dualflow.quantum.kernels.fidelity.BATCH_NUMBERS", 8 * 10)
+    monkeypatch.setattr("dualflow.quantum.kernels.fidelity.MAX_BATCH_NUMBERS", 8 * 10)
     device = Counting()
     np.testing.assert_allclose(quantum_kernel("zz", X, device=device), whole, atol=1e-12)
     assert [rows for rows, _ in device.batches] == [10, 10, 8]
@@ -187,7 +187,7 @@ def test_noise_lowers_what_is_measured_and_the_diagonal_only_if_measured():
     exact = quantum_kernel("angle", X)
     device = AerDevice(Noise(depolarizing=0.0, readout=0.1))
     noisy = quantum_kernel("angle", X, device=device, diagonal="measured")
-    np.testing.assert_allclose(np.diag(noisy), 0.9**3, atol=1e-12)  # all three bits read rightly
+    np.testing.assert_allclose(np.diag(noisy), 0.9**3, atol=1e-12)  # all three bits are read correctly
     assert (np.diag(quantum_kernel("angle", X, device=device)) == 1).all()
     mended = quantum_kernel("angle", X, device=device, diagonal="measured", shots=100_000, mitigation="confusion")
     assert np.abs(mended - exact).max() < 0.02 < np.abs(noisy - exact).max()
@@ -196,11 +196,11 @@ def test_noise_lowers_what_is_measured_and_the_diagonal_only_if_measured():
 def test_a_backend_with_couplings_measures_the_kernel():
     K = quantum_kernel("angle", X[:4, :2], device="backend:generic", shots=2000)
     exact = quantum_kernel("angle", X[:4, :2])
-    assert np.abs(K - exact).max() < 4.5 * 0.5 / np.sqrt(2000) + 0.1  # shots, and the machine's own errors
+    assert np.abs(K - exact).max() < 4.5 * 0.5 / np.sqrt(2000) + 0.1  # shot noise and the machine's errors
     assert (K == K.T).all()
 
 
-def test_the_null_device_knows_nothing():
+def test_the_null_device_gives_a_constant_kernel():
     K = quantum_kernel("zz", X, device="null")
     np.testing.assert_allclose(K, np.where(np.eye(8, dtype=bool), 1.0, 1 / 8))
 
@@ -216,7 +216,7 @@ def test_same_seed_same_matrix_and_another_seed_another():
     np.testing.assert_array_equal(again(X, X), one)
 
 
-def test_a_sampled_kernel_is_found_indefinite_and_mended():
+def test_a_sampled_kernel_is_reported_indefinite_and_repaired():
     points = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 3))
     y = np.where(points[:, 0] > 0, 1, -1)
     exact, K = quantum_kernel("angle", points), quantum_kernel("angle", points, shots=100)
@@ -274,7 +274,7 @@ def test_refusals_name_the_argument(call, error, words):
         call()
 
 
-def test_what_is_no_feature_map_is_refused():
+def test_an_unsuitable_feature_map_is_refused():
     measured = zz_feature_map(3)
     measured.measure_all()
     with pytest.raises(ProblemError, match="holds 'measure'"):
@@ -303,7 +303,7 @@ def test_a_circuit_whose_angles_are_not_finite_is_refused():
 
 
 @pytest.mark.parametrize("device", ["emulator", "aer"])
-def test_what_is_no_state_preparation_of_pennylanes_is_refused(device):
+def test_an_unsuitable_pennylane_function_is_refused(device):
     @qml.qnode(qml.device("default.qubit", wires=3))
     def node(x, wires):
         qml.AngleEmbedding(x, wires)
@@ -320,7 +320,7 @@ def test_what_is_no_state_preparation_of_pennylanes_is_refused(device):
         qml.measure(0)
 
     for function, words in [
-        (node, "applies no operation of PennyLane's; of a QNode give the function"),
+        (node, "applies no PennyLane operation; of a QNode give the function"),
         (outside, "RX acts on wire 7, and the wires are 0 to 2; set n_qubits"),
         (named, "RX acts on wire 'a'"),
         (measured, "the function measures"),
@@ -336,7 +336,7 @@ def test_what_is_no_state_preparation_of_pennylanes_is_refused(device):
 @pytest.mark.parametrize(
     ("end", "kind"), [(lambda: qml.expval(qml.Z(0)), "Expectation"), (lambda: qml.probs([0]), "Prob")]
 )
-def test_a_function_of_pennylanes_that_measures_is_no_feature_map(device, end, kind):
+def test_a_pennylane_function_that_measures_is_refused(device, end, kind):
     def measuring(x, wires):
         qml.AngleEmbedding(x, wires)
         return end()
@@ -345,7 +345,7 @@ def test_a_function_of_pennylanes_that_measures_is_no_feature_map(device, end, k
         qml.AngleEmbedding(x, wires)
         return qml.state()
 
-    with pytest.raises(ProblemError, match=f"ends in a measurement of PennyLane's .{kind}"):
+    with pytest.raises(ProblemError, match=f"ends in a PennyLane measurement .{kind}"):
         quantum_kernel(measuring, X, device=device)
     np.testing.assert_allclose(quantum_kernel(of_states, X, device=device), quantum_kernel("angle", X), atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""Trainable kernels: gradients against differences, alignment as defined, and what is said of new points."""
+"""Trainable kernels: gradients against differences, alignment by its definition, and held-out points."""
 
 import pickle
 
@@ -17,12 +17,13 @@ from dualflow.quantum.kernels.training import Losses
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(9, 2))
 Y = np.array([0, 1, 2] * 3)
-THETA, FEATURES = ParameterVector("θ", 3), ParameterVector("x", 2)
+THETA = ParameterVector("θ", 3)
+FEATURES = ParameterVector("x", 2)
 VALUES = [0.3, 0.4, 0.5]
 
 
 def circuit() -> QuantumCircuit:
-    """Every gate; weights alone, times features, squared, in a sine, and one that is in two angles."""
+    """Every gate; weights without and with features, squared, in a sine, and one weight in two angles."""
     made = QuantumCircuit(3)
     made.h(0)
     made.ry(THETA[0] * FEATURES[0] + THETA[1], 0)
@@ -46,7 +47,7 @@ KERNELS = {
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_adjoint_gradient_is_that_of_differences(name):
     kernel = KERNELS[name]()
-    losses = Losses(kernel, kernel._settle(2), X, target_matrix(Y, len(X)))
+    losses = Losses(kernel, kernel._map_for(2), X, target_matrix(Y, len(X)))
     weights = kernel.weights + 0.1 * RNG.normal(size=kernel.weights.shape)
     value, gradient = losses(weights)
     assert value == pytest.approx(-kernel_alignment(kernel.with_weights(weights)(X, X), Y), abs=1e-12)
@@ -104,7 +105,7 @@ def test_alignment_by_its_definition():
 
 
 @pytest.mark.parametrize("name", ["fidelity, re-uploading", "projected, re-uploading"])
-def test_training_raises_the_alignment_and_says_what_it_is_on_points_held_out(name):
+def test_training_raises_the_alignment_and_reports_it_on_held_out_points(name):
     points, y = make_moons(60, noise=0.1, random_state=0)
     kernel = KERNELS[name]()
     before = kernel(points, points)
@@ -115,7 +116,7 @@ def test_training_raises_the_alignment_and_says_what_it_is_on_points_held_out(na
     assert found.held_out[1] > found.held_out[0]
     assert found.p_value < 0.01
     assert "15 held out" in str(found)
-    np.testing.assert_array_equal(kernel(points, points), before)  # it is not changed
+    np.testing.assert_array_equal(kernel(points, points), before)  # the given kernel is not changed
     np.testing.assert_array_equal(found.kernel.weights, found.weights)
     everything = train_kernel(kernel, points, y, steps=2, held_out=0)
     assert everything.held_out is None
@@ -126,22 +127,22 @@ def test_training_raises_the_alignment_and_says_what_it_is_on_points_held_out(na
     np.testing.assert_array_equal(again(points, points), found.kernel(points, points))
 
 
-def test_what_is_learnt_from_noise_is_warned_of():
+def test_training_on_noise_warns():
     rng = np.random.default_rng(0)
     points, y = rng.normal(size=(40, 2)), rng.permutation(np.repeat([0, 1], 20))
-    with pytest.warns(UserWarning, match="holds for new points is not seen"):
+    with pytest.warns(UserWarning, match="the points held out do not confirm"):
         found = train_kernel(FidelityKernel(Reuploading(4)), points, y, steps=60, random_state=1)
     assert found.alignment[-1] > found.alignment[0] + 0.1
     assert found.p_value > 0.05
 
 
-def test_alignment_with_points_held_out_is_0_in_the_mean_for_labels_that_mean_nothing():
+def test_the_mean_alignment_with_held_out_points_is_0_for_random_labels():
     K, rng = FidelityKernel("angle")(X, X), np.random.default_rng(3)
     draws = [alignment_between(K[:5, 5:], rng.permutation([0, 0, 1, 1, 1]), np.array([0, 1, 1, 0])) for _ in range(300)]
     values, p = np.transpose(draws[:300])
     means = [value for value, _ in draws]
     assert abs(np.mean(means)) < 4 * np.std(means) / np.sqrt(len(means))
-    assert np.mean(p <= 0.2) < 0.2 + 4 * np.sqrt(0.2 * 0.8 / len(p))  # a p-value is one
+    assert np.mean(p <= 0.2) < 0.2 + 4 * np.sqrt(0.2 * 0.8 / len(p))  # p-values are uniform
     y = np.array([0, 0, 1, 1, 1])
     ideal = alignment_between(np.outer(np.where(y, 1, -1), [-1, 1, 1, -1]) + 0.5, y, np.array([0, 1, 1, 0]))
     assert ideal[1] < 0.3  # 1 of 10 orders

@@ -90,7 +90,7 @@ def test_the_circuits_distribution_is_qiskits():
     np.testing.assert_allclose(circuit.distribution(theta), theirs, atol=1e-12)
 
 
-# --- any map of Qiskit's library -------------------------------------------------------------------------
+# --- maps of Qiskit's library ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_a_function_of_the_number_of_features_makes_the_circuit(make):
 
 
 def test_angles_that_are_affine_in_every_feature_are_not_bound_one_by_one():
-    known = [ProjectedKernel(c)._settle(3).angles.expressions for c in (zz_feature_map(3), tangled())]
+    known = [ProjectedKernel(c)._map_for(3).angles.expressions for c in (zz_feature_map(3), tangled())]
     assert all(expression.coefficients is not None for expression in known[0])
     assert any(expression.coefficients is None for expression in known[1])
     x = ParameterVector("x", 1)
     bent = QuantumCircuit(1)
     bent.ry(abs(x[0] + 1.0), 0)
-    there = ProjectedKernel(bent)._settle(1)
+    there = ProjectedKernel(bent)._map_for(1)
     np.testing.assert_allclose(there.angles_of(np.array([[-3.0], [0.5]])), [[2.0], [1.5]])
 
 
@@ -144,11 +144,11 @@ def test_same_seed_same_matrix_and_another_seed_another():
 
 def test_a_batch_too_large_for_memory_is_split(monkeypatch):
     whole = ProjectedKernel("zz", device="aer")(X, Z)
-    monkeypatch.setattr("dualflow.quantum.kernels.projected.BATCH_NUMBERS", 8 * 7)
+    monkeypatch.setattr("dualflow.quantum.kernels.projected.MAX_BATCH_NUMBERS", 8 * 7)
     np.testing.assert_allclose(ProjectedKernel("zz", device="aer")(X, Z), whole, atol=1e-12)
 
 
-def test_the_null_device_tells_no_points_apart():
+def test_the_null_device_gives_a_constant_kernel():
     np.testing.assert_allclose(ProjectedKernel("zz", device="null")(X, Z), 1.0)
 
 
@@ -165,7 +165,7 @@ def test_estimators_take_the_kernel_exact_or_sampled():
     np.testing.assert_allclose(direct.decision_function(points[40:]), given.decision_function(K[40:, :40]), atol=1e-6)
     np.testing.assert_array_equal(clone(direct).fit(points[:40], y[:40]).dual_coef_, direct.dual_coef_)
     sampled = SVC(C=5.0, kernel=ProjectedKernel("zz", shots=200)).fit(points[:40], y[:40])
-    assert sampled.certificate_.relative_gap <= 1e-3  # positive semidefinite: nothing is withheld
+    assert sampled.certificate_.relative_gap <= 1e-3  # positive semidefinite: the certificate is given
     assert sampled.predict(points[40:]).shape == (20,)
     assert SVDD(nu=0.2, kernel=kernel).fit(points).certificate_.relative_gap <= 1e-3
     assert SVR(kernel=kernel, C=10, epsilon=0.01).fit(points, points[:, 0]).score(points, points[:, 0]) > 0.9

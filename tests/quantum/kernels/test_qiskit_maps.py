@@ -1,4 +1,4 @@
-"""Circuits of Qiskit's library as feature maps, against its own states; what is none is refused with a way out."""
+"""Circuits of Qiskit's library as feature maps, against Qiskit's states; errors with a way out."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ def angles() -> QuantumCircuit:
 
 
 def strange() -> QuantumCircuit:
-    """Registers, barriers, bits that nothing is written to, a phase, wide gates, a subcircuit turned round."""
+    """Registers, barriers, bits that nothing is written to, a phase, wide gates, an inverted subcircuit."""
     x = ParameterVector("x", 3)
     circuit = QuantumCircuit(QuantumRegister(2, "a"), QuantumRegister(1, "b"), global_phase=x[0])
     circuit.add_bits([*QuantumCircuit(0, 2).clbits])
@@ -118,32 +118,32 @@ def complex_angle() -> QuantumCircuit:
 
 
 REFUSED = {
-    "measured": (measured(), "holds 'measure', which is no unitary gate.*remove_final_measurements"),
+    "measured": (measured(), "holds 'measure', which is not a unitary gate.*remove_final_measurements"),
     "reset": (with_operation(lambda c: c.reset(0)), "holds 'reset'.*leave it out"),
     "initialize": (with_operation(lambda c: c.initialize([1, 0], 0)), "holds 'initialize'.*prepare_state"),
     "delay": (with_operation(lambda c: c.append(Delay(100), [0])), "holds 'delay'"),
     "conditional": (conditional(), "holds 'if_else'"),
-    "saved": (saved(), "Qiskit cannot take the circuit apart into cx, cz, .*save_statevector"),
+    "saved": (saved(), "Qiskit cannot decompose the circuit into cx, cz, .*save_statevector"),
     "bound": (angles().assign_parameters([0.1, 0.2]), "has 0 parameters and the points have 2.*unbound"),
     "few": (qiskit.z_feature_map(1), "has 1 parameters and the points have 2 features.*or take fewer features"),
     "many": (qiskit.z_feature_map(3), "has 3 parameters and the points have 2 features.*weights={"),
     "empty": (QuantumCircuit(2), "has 0 parameters"),
     "phase only": (QuantumCircuit(1, global_phase=sum(ParameterVector("x", 2))), "no gate of the circuit depends"),
     "complex": (complex_angle(), "an angle of the point .* is not finite, or not real"),
-    "name": ("ZZFeatureMap", "'ZZFeatureMap' is not one of 'angle', .*give any other map itself"),
+    "name": ("ZZFeatureMap", "'ZZFeatureMap' is not one of 'angle', .*give any other map as a circuit"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("kernel", [FidelityKernel, ProjectedKernel])
-def test_what_is_no_feature_map_is_refused_with_a_way_out(name, kernel):
+def test_an_unsuitable_feature_map_is_refused_with_a_way_out(name, kernel):
     given, words = REFUSED[name]
     X = RNG.uniform(0.1, 1, (3, 2))
     with pytest.raises(ProblemError, match=f"feature_map.*{words}"):
         kernel(given)(X, X)
 
 
-def test_the_way_out_of_too_many_parameters_is_one():
+def test_the_way_out_of_too_many_parameters_works():
     circuit = qiskit.zz_feature_map(2).compose(qiskit.efficient_su2(2, reps=1))
     weights = {p: 0.1 * k for k, p in enumerate(qiskit.efficient_su2(2, reps=1).parameters)}
     X = RNG.uniform(-1, 1, (3, 2))
@@ -154,7 +154,7 @@ def test_the_way_out_of_too_many_parameters_is_one():
     np.testing.assert_allclose(K, np.abs(phi.conj() @ phi.T) ** 2, atol=1e-12)
 
 
-def test_the_way_out_of_measurements_is_one():
+def test_the_way_out_of_measurements_works():
     X = RNG.uniform(-1, 1, (3, 2))
     circuit = measured().remove_final_measurements(inplace=False)
     np.testing.assert_allclose(quantum_kernel(circuit, X), quantum_kernel(angles(), X), atol=1e-12)
@@ -166,7 +166,7 @@ def test_weights_are_real_numbers(value):
         quantum_kernel(qiskit.z_feature_map(2), np.ones((2, 1)), weights={"x[1]": value})
 
 
-def test_a_function_that_needs_more_is_told_how_to_be_given():
+def test_a_function_with_more_arguments_is_refused_with_a_way_out():
     with pytest.raises(
         TypeError, match=r"feature_map: a function.* needs num_qubits, rotation_blocks, entanglement_blocks"
     ):
@@ -176,7 +176,7 @@ def test_a_function_that_needs_more_is_told_how_to_be_given():
 
 
 def test_a_circuit_that_is_changed_later_changes_no_kernel():
-    circuit, X = angles(), np.array([[0.9, 0.8], [-0.7, 0.4], [0.2, -0.5]])  # of RNG some draws are all but the same
+    circuit, X = angles(), np.array([[0.9, 0.8], [-0.7, 0.4], [0.2, -0.5]])  # some draws of RNG are nearly equal
     kernel, K = FidelityKernel(circuit), quantum_kernel(circuit, X)
     before = circuit.copy()
     circuit.rx(circuit.parameters[0], 1)

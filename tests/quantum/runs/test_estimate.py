@@ -1,4 +1,4 @@
-"""What a run will take: said before anything is sent, and then counted on a device that answers."""
+"""Estimates of a run's circuits and shots, compared with the counts of the run itself."""
 
 import dataclasses
 
@@ -14,12 +14,12 @@ from dualflow.quantum.runs.batches import Batch
 from dualflow.solvers import SOLVERS
 
 N = 8
-#: IBM's: seconds a job, and of each shot besides its circuit.
+#: Seconds of a job, and of each shot in addition to its circuit, as of IBM.
 JOB_S, SHOT_S, GATE_S = 2.0, 250e-6, 500e-9
 
 
 class Metered(EmulatorDevice):
-    """Remote as far as anybody can see: a price by IBM's formula, small jobs, and a meter that runs with the jobs."""
+    """A device with remote=True, prices by IBM's formula and small jobs, which adds up the cost of its jobs."""
 
     name = "metered"
     remote = True
@@ -46,7 +46,7 @@ class Metered(EmulatorDevice):
 
 
 class Silent(Metered):
-    """Anything that reaches it is a fault."""
+    """A device that must not receive a job."""
 
     name = "silent"
 
@@ -67,7 +67,7 @@ def problem(kind, n=N):
     }[kind]()
 
 
-#: Solvers and options whose numbers are fixed; every quantum solver with shots is there (a test below sees to it).
+#: Solvers and options with fixed numbers of circuits; a test below checks that no quantum solver with shots is missing.
 FIXED = [
     ("variational-flow", "simplex", {"shots": 300}),
     ("variational-flow", "simplex", {"shots": 300, "final_shots": 7000, "mitigation": "confusion"}),
@@ -155,7 +155,7 @@ def test_every_quantum_solver_with_shots_is_among_them():
         ("variational-dqc", "box", {"t_end": 0.02, "layers": 1, "n_qubits": 2}),
     ],
 )
-def test_what_depends_on_measurements_is_a_labelled_forecast_from_the_emulator(solver, kind, options):
+def test_numbers_that_depend_on_measurements_are_forecast_by_the_emulator(solver, kind, options):
     posed = problem(kind)
     said = estimate(posed, solver, Silent(), random_state=3, **options)
     assert not said.fixed
@@ -168,10 +168,10 @@ def test_what_depends_on_measurements_is_a_labelled_forecast_from_the_emulator(s
 def test_a_rehearsal_that_is_cut_short_says_so():
     said = estimate(problem("box"), "hamiltonian-descent", Silent(), shots=200, time_limit=1e-3)
     assert not said.fixed
-    assert said.basis.startswith("at least")
+    assert said.basis.startswith("lower bounds")
 
 
-def test_nothing_of_the_run_is_touched(tmp_path):
+def test_an_estimate_does_not_change_the_run(tmp_path):
     journal = tmp_path / "jobs"
     said = estimate(problem("simplex"), "variational-flow", Silent(), shots=100, journal=journal)
     assert said.options == {"shots": 100}
@@ -179,7 +179,7 @@ def test_nothing_of_the_run_is_touched(tmp_path):
     assert not journal.exists()
 
 
-def test_jobs_are_split_at_the_device_s_limits_and_each_is_paid():
+def test_jobs_are_split_at_the_device_s_limits_and_each_has_a_price():
     posed = problem("simplex")
     whole = estimate(posed, "variational-flow", Silent(), shots=1000, steps=4, ansatz="hardware-efficient")
     small = Silent(Limits(circuits=10, shots=400))
@@ -211,7 +211,7 @@ def test_a_split_batch_is_the_same_work_within_the_limits(circuits, shots, limit
     assert [(piece.circuits, piece.shots) for piece in pieces] == [(len(work[rows]), load) for rows, load in parts]
 
 
-def test_hours_are_said_before_and_the_cheaper_ansatz_is_offered_with_its_figures():
+def test_hours_are_reported_and_a_cheaper_ansatz_is_offered_with_its_numbers():
     posed = problem("simplex", 64)
     said = estimate(posed, "variational-flow", Silent(), shots=10_000, ansatz="hardware-efficient", steps=40)
     assert 5 < said.qpu_seconds / 3600 < 10
@@ -239,7 +239,7 @@ def test_other_solvers_are_offered_only_where_they_solve_the_problem():
     assert lchs.cheaper is None or lchs.cheaper.qpu_seconds <= 0.5 * lchs.qpu_seconds
 
 
-def test_a_device_that_cannot_run_it_says_so_before():
+def test_a_device_that_cannot_run_the_circuits_raises_an_error():
     class Small(Silent):
         capabilities = Capabilities(exact=False, sampled=True, noisy=True, qubits=2)
 
@@ -249,7 +249,7 @@ def test_a_device_that_cannot_run_it_says_so_before():
         estimate(problem("simplex", 4), "variational-flow", Small())
 
 
-def test_what_is_not_known_is_not_invented():
+def test_unknown_prices_stay_unknown():
     class Closed(Silent):
         def price(self, circuit, circuits, shots):
             return Price(formula="the vendor says nothing")
@@ -259,7 +259,7 @@ def test_what_is_not_known_is_not_invented():
     assert said.cost is None
     assert "not known" in said.time
     assert said.money == "not public"
-    assert said.cheaper.shots < said.shots  # by shots, where nobody knows seconds
+    assert said.cheaper.shots < said.shots  # by shots, if seconds are not known
 
 
 def test_a_budget_that_is_too_small_is_named():

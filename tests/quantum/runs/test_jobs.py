@@ -1,4 +1,4 @@
-"""The journal of jobs: what it holds, whose it is, what is asked of the device again, and the commands."""
+"""The journal of jobs: its content, its data and owner, jobs that are requested again, and the commands."""
 
 import copy
 import os
@@ -27,7 +27,7 @@ OPTIONS = {"shots": 100, "steps": 3, "random_state": 1}
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(sending, "FIRST_S", 0.0005)
+    monkeypatch.setattr(sending, "FIRST_PAUSE_S", 0.0005)
 
 
 def posed(y=Y, C=5.0, data=X):
@@ -54,10 +54,10 @@ def free(spent):
     pass
 
 
-# --- what it holds ---------------------------------------------------------------------------------
+# --- content ---------------------------------------------------------------------------------------
 
 
-def test_a_journal_holds_what_was_sent_and_what_came_of_it(tmp_path):
+def test_a_journal_holds_jobs_and_their_results(tmp_path):
     found, account = measured(tmp_path / "jobs.db")
     first, second = read_journal(tmp_path / "jobs.db")
     assert (first.job_id, second.job_id) == account.job_ids
@@ -96,7 +96,7 @@ def test_an_intent_is_on_the_disk_before_it_is_sent(tmp_path):
     assert len({tag for tag, _ in seen}) == 2
 
 
-def test_what_makes_two_jobs_the_same(tmp_path):
+def test_jobs_of_equal_content_are_found(tmp_path):
     journal = Journal(tmp_path / "jobs.db")
     record = journal.intend(job(), free)
     assert Journal(journal.path).find(job(label="another", mitigation="confusion", cost=1.0)) == record
@@ -106,7 +106,7 @@ def test_what_makes_two_jobs_the_same(tmp_path):
         assert journal.find(job(**other)) is None
 
 
-def test_it_is_its_owners_alone(tmp_path):
+def test_only_the_owner_can_read_it(tmp_path):
     old = os.umask(0o000)
     try:
         (tmp_path / "empty.db").touch()
@@ -124,7 +124,7 @@ def test_it_is_its_owners_alone(tmp_path):
     assert (mode, synchronous) == ("wal", 2)
 
 
-def test_copies_and_children_of_a_fork_write_under_tags_of_their_own(tmp_path):
+def test_copies_and_children_of_a_fork_use_different_tags(tmp_path):
     journal = Journal(tmp_path / "jobs.db")
     for other in (journal, copy.deepcopy(journal), pickle.loads(pickle.dumps(journal))):
         other.intend(job(), free)
@@ -141,7 +141,7 @@ def test_copies_and_children_of_a_fork_write_under_tags_of_their_own(tmp_path):
     assert {record.seed for record in records} == {2, 9, 10}
 
 
-def test_a_list_leaves_no_trace(tmp_path):
+def test_a_list_changes_no_file(tmp_path):
     measured(tmp_path / "jobs.db")
     before = (tmp_path / "jobs.db").read_bytes()
     assert len(read_journal(tmp_path / "jobs.db")) == 2
@@ -159,7 +159,7 @@ def test_files_that_cannot_be_used(tmp_path):
     assert len(read_journal(tmp_path / "empty")) == 2
 
 
-# --- whose it is -----------------------------------------------------------------------------------
+# --- its data and owner ----------------------------------------------------------------------------
 
 
 def test_other_data_are_refused_by_their_hash(tmp_path):
@@ -189,7 +189,7 @@ def test_all_pairs_of_a_fit_share_a_journal(tmp_path):
         model.fit(data, (np.arange(12) + 1) % 3)
 
 
-# --- what is asked of the device again -------------------------------------------------------------
+# --- jobs that are requested again -----------------------------------------------------------------
 
 
 def test_a_run_is_replayed_without_its_device(tmp_path):
@@ -207,16 +207,16 @@ def test_a_run_is_replayed_without_its_device(tmp_path):
 
 
 class Dead(BaseException):
-    """What a kill looks like from inside."""
+    """Raised in place of a kill of the process."""
 
 
 def dying(word):
-    """An observer of a cloud that dies at a word once."""
-    told = []
+    """An observer of a cloud that raises `Dead` at one word, once."""
+    observed = []
 
     def observe(said):
-        if said == word and not told:
-            told.append(said)
+        if said == word and not observed:
+            observed.append(said)
             raise Dead
 
     return observe
@@ -224,7 +224,7 @@ def dying(word):
 
 @pytest.mark.parametrize("tags", [True, False])
 @pytest.mark.parametrize("word", ["before submit", "after submit"])
-def test_an_intent_without_an_id_is_looked_up_or_asked_for(tmp_path, tags, word):
+def test_a_job_without_an_id_is_looked_up_or_needs_resend(tmp_path, tags, word):
     path = tmp_path / "jobs.db"
     with pytest.raises(Dead):
         measured(path, device=FakeCloud(tmp_path / "cloud.db", tags=tags, on_event=dying(word)))
@@ -237,7 +237,7 @@ def test_an_intent_without_an_id_is_looked_up_or_asked_for(tmp_path, tags, word)
         assert cloud.paid()["jobs"] == (word == "after submit")
     found, _ = measured(path, device=cloud, resend=not tags)
     np.testing.assert_array_equal(found, measured(tmp_path / "other")[0])
-    # Paid twice is only what nobody could know of, and the user said so.
+    # Only a job of unknown state is paid twice, with resend=True.
     assert cloud.paid()["jobs"] == 2 + (not tags and word == "after submit")
     states = [record.state for record in read_journal(path)]
     assert states == (["done", "done"] if tags and word == "after submit" else [states[0], "done", "done"])
@@ -276,7 +276,7 @@ def command(*words):
 
 @pytest.fixture
 def half(tmp_path, monkeypatch):
-    """A journal of one finished job, and of one whose process died as it waited; and the cloud they are in."""
+    """A journal with a finished job and a job whose process died while it waited, and their cloud."""
 
     class Named(FakeCloud):
         @classmethod
@@ -306,11 +306,11 @@ def test_list_and_show(half):
         assert code == 0
         assert "with the device" in text
         assert second.bindings in text
-    assert command("show", half, "nobody")[0] == 2
+    assert command("show", half, "unknown")[0] == 2
     assert command("list", half.parent / "none")[0] == 2
 
 
-def test_a_device_that_a_journal_names_is_the_users_to_say(half):
+def test_the_user_must_name_the_device_of_a_journal(half):
     code, text = command("resume", half)
     assert code == 2
     assert "--device fake-cloud" in text
@@ -319,7 +319,7 @@ def test_a_device_that_a_journal_names_is_the_users_to_say(half):
     assert "the journal's jobs are on 'fake-cloud'" in text
 
 
-def test_fetch_asks_once_and_resume_waits(half):
+def test_fetch_requests_once_and_resume_waits(half):
     tag = read_journal(half)[1].tag
     code, text = command("fetch", half, "--device", "fake-cloud")
     assert (code, text in (f"{tag}: queued", f"{tag}: running")) == (0, True)
@@ -330,12 +330,12 @@ def test_fetch_asks_once_and_resume_waits(half):
         0,
         "No job is open: each has its results, or has failed.",
     )
-    # The run itself asks the cloud for nothing any more.
+    # The run itself sends no more requests to the cloud.
     found, _ = measured(half, device=FakeCloud(half.parent / "gone.db", Faults(unreachable=1.0)))
     np.testing.assert_array_equal(found, measured(half.parent / "other")[0])
 
 
-def test_cancel_takes_back_what_has_not_run(half):
+def test_cancel_cancels_jobs_that_have_not_run(half):
     assert command("cancel", half, "--device", "fake-cloud")[1].endswith("cancelled")
     cloud = FakeCloud(half.parent / "cloud.db")
     assert cloud.paid()["jobs"] == 1
@@ -344,8 +344,8 @@ def test_cancel_takes_back_what_has_not_run(half):
     assert cloud.paid()["jobs"] == 2
 
 
-def test_resume_asks_and_is_told_to_send_again(tmp_path, half, monkeypatch):
-    path = tmp_path / "doubt.db"
+def test_resume_stops_at_an_unknown_job_and_sends_it_with_resend(tmp_path, half, monkeypatch):
+    path = tmp_path / "unknown.db"
     with pytest.raises(Dead):
         measured(path, device=FakeCloud(tmp_path / "other.db", tags=False, on_event=dying("after submit")))
     monkeypatch.setattr(FakeCloud, "lookup", lambda self, tag: super(FakeCloud, self).lookup(tag))
@@ -359,7 +359,7 @@ def test_resume_asks_and_is_told_to_send_again(tmp_path, half, monkeypatch):
     assert [record.state for record in read_journal(path)] == ["given up"]
 
 
-def test_a_journal_that_is_read_by_two_is_waited_for(tmp_path):
+def test_a_locked_journal_is_waited_for(tmp_path):
     journal = Journal(tmp_path / "jobs.db")
     other = sqlite3.connect(tmp_path / "jobs.db")
     assert other.execute("SELECT count(*) FROM jobs").fetchone() == (0,)

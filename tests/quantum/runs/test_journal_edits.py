@@ -1,4 +1,4 @@
-"""Journals that were edited, swapped, or are of an earlier version: no number comes of them that was not measured."""
+"""Edited or swapped journals, and those of an earlier version: only measured numbers are taken from them."""
 
 import hashlib
 import shutil
@@ -14,7 +14,7 @@ from dualflow import ProblemError
 from dualflow.cli import app
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.runs.job_record import COLUMNS, TABLES, UNSEALED
+from dualflow.quantum.runs.job_record import COLUMNS, TABLES, UNSEALED_FORMAT
 from dualflow.quantum.runs.journal import Journal, read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 
@@ -23,7 +23,7 @@ LATER = ("sent", "failed", "given up", "not sent", "intended")
 
 
 def measured(path, device="emulator"):
-    """What a run of three batches with counts and one exact one measures by a journal, and from how many circuits."""
+    """Return the results of three sampled batches and an exact one, and the number of circuits from the journal."""
     lab, account, found = (
         Laboratory(make_device(device), "run", journal=path),
         Account.opened(np.random.default_rng(5)),
@@ -52,7 +52,7 @@ def write(path, *statements):
 
 
 def edited(path, rng):
-    """Change something in a journal at random; what it was."""
+    """Change a journal at random; return the kind of change."""
     rows = rows_of(path)
     first, second = (rows[k] for k in rng.choice(len(rows), 2, replace=False))
     plain = np.frombuffer(zlib.decompress(first[1]), dtype="<f8" if first[3] is None else "<i8").copy()
@@ -64,12 +64,12 @@ def edited(path, rng):
             write(path, (f"UPDATE jobs SET {names} WHERE tag = ?", values))
     elif kind in ("counts", "numbers"):
         k, j = rng.choice(len(plain), 2, replace=False)
-        if kind == "counts":  # as many in all as there were
+        if kind == "counts":  # with the same sum
             plain[k], plain[j] = plain[k] + 0.5 * plain[j], plain[j] - 0.5 * plain[j]
         else:
             plain[k] = rng.choice([-3, 0, 700, 2**40])
         content = plain.astype("<f8" if first[3] is None else "<i8").tobytes()
-        digests = [first[2], hashlib.sha256(content).hexdigest()]  # as it was; as it would be of the result alone
+        digests = [first[2], hashlib.sha256(content).hexdigest()]  # unchanged; and that of the result alone
         values = (zlib.compress(content), digests[rng.integers(2)], first[0])
         write(path, ("UPDATE jobs SET result = ?, digest = ? WHERE tag = ?", values))
     elif kind == "column":
@@ -99,7 +99,7 @@ def edited(path, rng):
 
 
 @pytest.mark.parametrize("edits", [60, pytest.param(1000, marks=pytest.mark.long)])
-def test_of_random_edits_none_changes_a_number(tmp_path, edits):
+def test_random_edits_change_no_result(tmp_path, edits):
     honest, rng = tmp_path / "honest.db", np.random.default_rng(0)
     whole, _ = measured(honest)
     refused, replayed = dict.fromkeys(["refused", "same"], 0), 0
@@ -114,22 +114,22 @@ def test_of_random_edits_none_changes_a_number(tmp_path, edits):
         except ProblemError:
             refused["refused"] += 1
         else:
-            np.testing.assert_array_equal(found, whole, err_msg=kind)  # measured anew, by the same seed
+            np.testing.assert_array_equal(found, whole, err_msg=kind)  # measured again with the same seed
             replayed += account.replayed
             refused["same"] += 1
     assert refused["refused"] > 0.6 * edits
-    assert replayed < 8 * refused["same"]  # nothing that was edited is taken
+    assert replayed < 8 * refused["same"]  # no edited result is used
 
 
 FORGED = {
-    "700 counts of 1000": (np.array([700, 0, 0, 0] * 2), "700 shots where 1000 were asked for"),
+    "700 counts of 1000": (np.array([700, 0, 0, 0] * 2), "700 shots where 1000 were requested"),
     "a negative count": (np.array([1010, -10, 0, 0] * 2), "a negative count, -10|negative"),
 }
 
 
 @pytest.mark.parametrize("forged", FORGED)
 def test_results_of_a_journal_are_checked_as_read_outs_are(tmp_path, forged):
-    """Even where every digest is right."""
+    """Results are checked even if all digests are right."""
     path, (counts, message) = tmp_path / "jobs.db", FORGED[forged]
     measured(path)
     journal = Journal(path)
@@ -157,7 +157,7 @@ def test_a_swap_with_digests_is_found(tmp_path):
         measured(path)
 
 
-def test_it_is_said_how_many_results_came_from_the_file(tmp_path):
+def test_provenance_has_the_number_of_results_from_the_file(tmp_path):
     X = np.random.default_rng(0).normal(size=(6, 2))
     problem = dualflow.problems.svdd(dualflow.Gram(X, gamma=0.7))
     run = {"device": "emulator", "shots": 100, "steps": 3, "journal": tmp_path / "jobs.db", "tol": 1e-300}
@@ -176,16 +176,16 @@ def test_it_is_said_how_many_results_came_from_the_file(tmp_path):
 
 
 def older(path, new):
-    """A journal of format 2 of the jobs of a new one."""
+    """Make a journal of format 2 with the jobs of a new one."""
     database = sqlite3.connect(new)
     about = database.execute("SELECT name, value FROM about WHERE name NOT LIKE 'machine%'").fetchall()
     rows = database.execute(f"SELECT {', '.join(COLUMNS)}, result FROM jobs ORDER BY rowid").fetchall()
     database.close()
     database = sqlite3.connect(path)
-    for table in TABLES[UNSEALED]:
+    for table in TABLES[UNSEALED_FORMAT]:
         database.execute(table)
     database.execute(f"PRAGMA application_id = {0x64666A6C}")
-    database.execute(f"PRAGMA user_version = {UNSEALED}")
+    database.execute(f"PRAGMA user_version = {UNSEALED_FORMAT}")
     database.executemany("INSERT INTO about VALUES (?, ?)", about)
     for row in rows:
         digest = hashlib.sha256(zlib.decompress(row[-1])).hexdigest()
@@ -201,7 +201,7 @@ def command(*words):
     return found.exit_code, " ".join(found.output.split())
 
 
-def test_an_older_journal_is_listed_and_taken_over_on_the_users_word(tmp_path):
+def test_an_older_journal_is_listed_and_converted_for_a_named_device(tmp_path):
     new, old, taken = (tmp_path / name for name in ("new.db", "old.db", "taken.db"))
     whole, _ = measured(new)
     older(old, new)
@@ -218,11 +218,11 @@ def test_an_older_journal_is_listed_and_taken_over_on_the_users_word(tmp_path):
     np.testing.assert_array_equal(found, whole)
     assert account.replayed == account.circuits == 8
     assert old.read_bytes() == content
-    assert command("convert", old, taken, "--device", "emulator")[0] == 2  # it is there already
+    assert command("convert", old, taken, "--device", "emulator")[0] == 2  # the file exists
     assert command("convert", taken, tmp_path / "more.db", "--device", "emulator")[0] == 2
 
 
-def test_what_fails_a_check_is_not_taken_over(tmp_path):
+def test_results_that_fail_a_check_are_not_converted(tmp_path):
     new, old, taken = (tmp_path / name for name in ("new.db", "old.db", "taken.db"))
     measured(new)
     older(old, new)
@@ -230,5 +230,5 @@ def test_what_fails_a_check_is_not_taken_over(tmp_path):
     values = (zlib.compress(content), hashlib.sha256(content).hexdigest(), rows_of(old)[0][0])
     write(old, ("UPDATE jobs SET result = ?, digest = ? WHERE tag = ?", values))
     code, text = command("convert", old, taken, "--device", "emulator")
-    assert (code, "700 shots where 1000 were asked for" in text) == (2, True)
+    assert (code, "700 shots where 1000 were requested" in text) == (2, True)
     assert not taken.exists()

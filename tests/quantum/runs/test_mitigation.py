@@ -1,4 +1,4 @@
-"""Read-out error mitigation: exact where the confusion is known, within the shot floor on a noisy simulator."""
+"""Read-out error mitigation: exact for a known confusion, near the shot floor on a noisy simulator."""
 
 import dataclasses
 import importlib.util
@@ -53,7 +53,7 @@ def test_the_calibration_circuit_prepares_all_zeros_and_all_ones():
         np.testing.assert_allclose(found[2], np.kron(np.kron(high, mid), low), atol=1e-15)
 
 
-def test_confusion_is_found_and_undone():
+def test_confusion_is_measured_and_inverted():
     prepared = CalibrationCircuit(3).distribution(CalibrationCircuit(3).all_zeros_and_ones())
     found = mitigation.confusion_matrices(apply_tensored(CONFUSION, prepared), 1000)
     np.testing.assert_allclose(found, CONFUSION, atol=1e-15)
@@ -86,11 +86,11 @@ def test_the_device_is_calibrated_once_and_the_circuits_are_counted():
     _, again = lab.measure(booked, circuit, theta, 500)
     assert again.circuits == 8
     assert lab.effective_shots(again, circuit, 500) == 500 / mitigation.overhead(factors)
-    # Other qubits may be another circuit's.
+    # Another circuit may use other qubits.
     assert lab.measure(again, TreeCircuit(3), np.ones(7), 20_000)[1].shots == again.shots + 3 * 20_000
 
 
-def test_many_shots_mitigated_tell_the_ideal_distribution():
+def test_many_mitigated_shots_give_the_ideal_distribution():
     circuit, theta = TreeCircuit(3), np.random.default_rng(3).uniform(0.7, np.pi - 0.7, 7)
     shots, device = 10_000_000, AerDevice(Noise(0.0, 0.05))
     ideal, account = circuit.distribution(theta), Account.opened(np.random.default_rng(1))
@@ -123,7 +123,7 @@ def test_sampled_answers_with_noise_are_within_five_times_the_floor():
 
 
 @pytest.mark.parametrize("circuit", [TreeCircuit(1), TreeCircuit(3), AncillaCircuit(2), AncillaCircuit(4)], ids=str)
-def test_at_its_ends_a_circuit_has_its_qubits_all_in_0_and_all_in_1(circuit):
+def test_the_ends_of_a_circuit_prepare_all_0_and_all_1(circuit):
     angles, qubits = circuit.ends
     for device in ("emulator", "aer"):
         found = make_device(device).submit(circuit, angles).result().probabilities
@@ -137,8 +137,8 @@ def test_at_its_ends_a_circuit_has_its_qubits_all_in_0_and_all_in_1(circuit):
     [(TreeCircuit(3), 2, 0.75), (AncillaCircuit(4), 4, 0.5)],
     ids=["tree", "ancilla"],
 )
-def test_a_circuit_run_at_its_ends_tells_the_errors_of_its_gates(circuit, calibrating, share):
-    """Depolarising 1e-2 a two-qubit gate, 2 % read-out errors: what is left of what "confusion" leaves, ten points."""
+def test_a_circuit_at_its_ends_shows_the_errors_of_its_gates(circuit, calibrating, share):
+    """Depolarising 1e-2 on two-qubit gates, 2 % read-out errors: the remaining error relative to "confusion"."""
     points = np.random.default_rng(3).uniform(0.3, np.pi - 0.3, (10, circuit.n_parameters))
     ideal, left, shots = circuit.distribution(points), {}, 200_000
     for method in ("confusion", "circuit"):
@@ -173,12 +173,12 @@ def test_calibrations_by_the_circuit_are_forecast_and_kept(tmp_path, name, calib
         ("hamiltonian-descent", {"block": 2}),
     ],
 )
-def test_circuits_without_ends_are_refused_that_mitigation(name, options):
+def test_circuits_without_ends_do_not_allow_mitigation_by_the_circuit(name, options):
     problem = svdd(4)
     if name == "hamiltonian-descent":
         X, t = make_moons(4, noise=0.15, random_state=0)
         problem = dualflow.problems.svc(dualflow.Gram(X), 2.0 * t - 1, 1.0)
-    with pytest.raises(ProblemError, match="knows no angles for that; use mitigation='confusion'"):
+    with pytest.raises(ProblemError, match="has no known angles for that; use mitigation='confusion'"):
         dualflow.solve(problem, name, device="emulator", shots=100, mitigation="circuit", **options)
 
 
@@ -191,7 +191,7 @@ def test_a_calibration_survives_a_checkpoint(tmp_path):
     assert (rest.cost.circuits, rest.cost.shots) == (whole.cost.circuits, whole.cost.shots) == (9, 20_000 + 7 * 500)
 
 
-def test_a_device_that_reads_nothing_cannot_be_mitigated():
+def test_a_device_with_singular_confusion_cannot_be_mitigated():
     with pytest.raises(DeviceError, match=r"qubit 0 reads 1 with probability 0\.\d+ .* singular"):
         dualflow.solve(svdd(), "variational-flow", device="null", shots=1000, mitigation="confusion")
     with pytest.raises(DeviceError, match="singular"):

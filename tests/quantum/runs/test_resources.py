@@ -1,4 +1,4 @@
-"""How circuits grow with n: counts against closed forms, models against what their papers print."""
+"""Growth of circuits with n: counts against closed forms, models against the values of their papers."""
 
 import math
 
@@ -19,7 +19,7 @@ SIMPLEX = problems.svc(Gram(X), Y, C=10.0, loss="squared_hinge")
 HINGE = problems.svc(Gram(X), Y, C=10.0)
 
 
-def test_the_tree_is_counted_as_its_closed_form_says():
+def test_counts_of_the_tree_match_its_closed_form():
     table = resources(SIMPLEX, "variational-flow", sizes=(2, 4, 8, 16, 32), large=(1024,))
     for row in table.counted:
         assert (row.qubits, row.cx) == (math.log2(row.n), row.n - 2)
@@ -29,7 +29,7 @@ def test_the_tree_is_counted_as_its_closed_form_says():
     assert not model.counted
     assert (model.qubits, model.cx, model.rotations) == pytest.approx((10, 1022, 1023))
     assert (model.circuits, model.shots) == (41, 410_000)
-    true = logical_counts(TreeCircuit(10))  # what can be built beyond what was counted agrees with the model
+    true = logical_counts(TreeCircuit(10))  # a larger circuit that can still be built agrees with the model
     assert (model.cx, model.rotations) == pytest.approx((true.cx, true.rotations))
     assert model.depth == pytest.approx(true.depth, rel=0.25)
 
@@ -48,7 +48,7 @@ def test_qiskit_s_own_count_of_gates_is_the_same():
         assert logical_counts(circuit).cx == plain.count_ops()["cx"]
 
 
-def test_angles_that_are_multiples_of_an_eighth_turn_cost_what_they_are():
+def test_multiples_of_an_eighth_turn_are_clifford_and_t_gates():
     from dataclasses import dataclass
     from typing import ClassVar
 
@@ -129,7 +129,7 @@ def test_a_resized_problem_is_of_the_same_kind_and_feasible(posed, n):
     assert np.isfinite(other.dense()).all()
 
 
-def test_what_must_be_run_is_not_counted_above_what_can_be_run():
+def test_solvers_that_must_run_are_counted_up_to_the_feasible_size():
     table = resources(problems.least_squares(Gram(X), Y, C=10.0), "hhl", sizes=(4, 8, 32), large=())
     assert [row.n for row in table.rows] == [4, 8]
     assert [row.circuits for row in table.rows] == [2, 2]
@@ -137,7 +137,7 @@ def test_what_must_be_run_is_not_counted_above_what_can_be_run():
     assert table.rows[-1].seconds is None
 
 
-def test_a_table_reads_and_its_sentence_is_its_last_counted_row():
+def test_the_sentence_of_a_table_is_its_last_counted_row():
     table = resources(SIMPLEX, "variational-flow", sizes=(4, 8, 16), large=(1000,))
     text = str(table)
     assert text.splitlines()[0] == "variational-flow, simplex"

@@ -1,4 +1,4 @@
-"""Budgets, splits, retries and waits of a laboratory on a fake cloud; and that no token is ever written anywhere."""
+"""Budgets, splits, retries and waits of a laboratory on a fake cloud; and that no token is written to any file."""
 
 import io
 import itertools
@@ -33,7 +33,7 @@ THETA = np.random.default_rng(1).normal(size=(7, 3))
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(sending, "FIRST_S", 0.0005)
+    monkeypatch.setattr(sending, "FIRST_PAUSE_S", 0.0005)
 
 
 def posed():
@@ -62,7 +62,7 @@ def laboratory(folder, faults=None, limits=None, journal=True, **more):
     faults=st.sampled_from([Faults(), Faults(3, 2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1)]),
     journal=st.booleans(),
 )
-def test_a_budget_is_never_passed_by_one_shot(budget, batches, circuits, most, restarts, faults, journal):
+def test_a_budget_is_never_exceeded_by_a_shot(budget, batches, circuits, most, restarts, faults, journal):
     with TemporaryDirectory() as name:
         folder, limits = Path(name), Limits(circuits, most)
 
@@ -72,7 +72,7 @@ def test_a_budget_is_never_passed_by_one_shot(budget, batches, circuits, most, r
         lab, account = opened(), begun()
         for k, (rows, shots) in enumerate(batches):
             if k in restarts and journal:
-                lab = opened()  # another process: what the last one sent in vain is in the journal, and nowhere else
+                lab = opened()  # another process: lost jobs of the last one are in the journal only
             for _ in range(3):
                 try:
                     found, account = lab.measure(account, TreeCircuit(2), THETA[:rows], shots)
@@ -103,7 +103,7 @@ def test_a_run_ends_at_its_budget_and_a_larger_one_goes_on(tmp_path, journal):
             assert "budget of the run does not hold" in run.status.text
             assert f"max_shots={budget} does not hold the next batch, which takes 100" in run.provenance["device_error"]
             assert f"{spent} are spent and {budget - spent} are left" in run.provenance["device_error"]
-            assert ("There is no journal: what this process sent" in run.provenance["device_error"]) is not journal
+            assert ("Without a journal only the jobs of this process" in run.provenance["device_error"]) is not journal
     np.testing.assert_array_equal(run.raw_alpha, whole.raw_alpha)
 
 
@@ -130,13 +130,13 @@ def test_seconds_and_money_are_budgets_too(tmp_path, budget, paid):
     assert account.qpu_seconds == pytest.approx(1.1 * paid)
 
 
-def test_what_was_meant_to_be_sent_counts_whatever_came_of_it(tmp_path):
+def test_every_job_that_may_have_been_sent_counts(tmp_path):
     broken = Faults(failing=1.0)
     with pytest.raises(DeviceError, match="is failed"):
         laboratory(tmp_path, broken, budget=Budget(max_shots=150)).measure(begun(), TreeCircuit(2), THETA[0], 100)
     with pytest.raises(DeviceError, match="100 are spent and 50 are left"):
         laboratory(tmp_path, budget=Budget(max_shots=150)).measure(begun(), TreeCircuit(2), THETA[0], 100)
-    # What certainly never arrived does not.
+    # A job that certainly was not sent does not count.
     (other := tmp_path / "other").mkdir()
     with pytest.raises(DeviceError, match="cannot be reached"):
         laboratory(other, Faults(unreachable=1.0), budget=Budget(max_shots=100)).measure(
@@ -145,7 +145,7 @@ def test_what_was_meant_to_be_sent_counts_whatever_came_of_it(tmp_path):
     laboratory(other, budget=Budget(max_shots=100)).measure(begun(), TreeCircuit(2), THETA[0], 100)
 
 
-def test_a_batch_that_does_not_fit_is_not_begun(tmp_path):
+def test_a_batch_beyond_the_budget_is_not_sent_in_part(tmp_path):
     lab = laboratory(tmp_path, limits=Limits(circuits=2), budget=Budget(max_shots=650))
     with pytest.raises(DeviceError, match="which takes 700: 0 are spent and 650 are left"):
         lab.measure(begun(), TreeCircuit(2), THETA, 100)
@@ -205,20 +205,20 @@ def test_exact_distributions_are_split_too(monkeypatch):
 # --- retries and waits -----------------------------------------------------------------------------
 
 
-def test_what_fails_for_the_moment_is_tried_again_later_and_later(tmp_path, monkeypatch):
+def test_temporary_errors_are_retried_after_growing_pauses(tmp_path, monkeypatch):
     pauses = []
-    monkeypatch.setattr(sending, "_rest", pauses.append)
-    monkeypatch.setattr(sending, "FIRST_S", 1.0)
+    monkeypatch.setattr(sending, "_sleep", pauses.append)
+    monkeypatch.setattr(sending, "FIRST_PAUSE_S", 1.0)
     lab = laboratory(tmp_path, Faults(unreachable=1.0))
     with pytest.raises(DeviceError, match="cannot be reached") as caught:
         lab.measure(begun(), TreeCircuit(2), THETA, 100)
     assert caught.value.transient
-    assert len(pauses) == sending.TRIES - 1
+    assert len(pauses) == sending.MAX_ATTEMPTS - 1
     assert all(0.5 * 2**k <= pause <= 2**k for k, pause in enumerate(pauses))
-    assert [record.state for record in read_journal(tmp_path / "jobs.db")] == ["not sent"] * sending.TRIES
+    assert [record.state for record in read_journal(tmp_path / "jobs.db")] == ["not sent"] * sending.MAX_ATTEMPTS
 
 
-def test_what_fails_for_good_is_not_tried_again(tmp_path, monkeypatch):
+def test_permanent_errors_are_not_retried(tmp_path, monkeypatch):
     sent = []
 
     class Refusing(FakeCloud):
@@ -243,24 +243,24 @@ def test_a_lost_reply_is_not_paid_twice(tmp_path):
     )
 
 
-def test_where_nobody_can_say_the_run_stops_with_or_without_a_journal(tmp_path):
+def test_a_job_of_unknown_state_stops_the_run_with_or_without_a_journal(tmp_path):
     for journal in (None, tmp_path / "jobs.db"):
         cloud = FakeCloud(tmp_path / "cloud.db", Faults(lost_reply=1.0), tags=False)
-        with pytest.raises(DeviceError, match=r"whether job dualflow-.* is there is not known.*resend=True") as caught:
+        with pytest.raises(DeviceError, match=r"whether job dualflow-.* was sent is not known.*resend=True") as caught:
             Laboratory(cloud, "flow", journal=journal).measure(begun(), TreeCircuit(2), THETA, 100)
         assert caught.value.sent is None
     assert cloud.paid()["jobs"] == 2
 
 
-def test_looks_at_a_job_grow_rarer_and_look_at_the_clock(tmp_path, monkeypatch):
+def test_a_job_is_polled_at_growing_intervals_until_the_deadline(tmp_path, monkeypatch):
     pauses = []
-    monkeypatch.setattr(sending, "_rest", pauses.append)
+    monkeypatch.setattr(sending, "_sleep", pauses.append)
     monkeypatch.setattr(FakeCloudJob, "poll_s", 0.5)
     cloud = FakeCloud(tmp_path / "cloud.db", Faults(slow=40, seed=1))
     Laboratory(cloud, "flow").measure(begun(), TreeCircuit(2), THETA, 100)
     assert len(pauses) > 10
     assert pauses[0] == 0.5
-    assert all(a <= b <= sending.RAREST_S for a, b in itertools.pairwise(pauses))
+    assert all(a <= b <= sending.MAX_POLL_S for a, b in itertools.pairwise(pauses))
     monkeypatch.undo()
     began = time.monotonic()
     cloud = FakeCloud(tmp_path / "cloud.db", Faults(slow=10**9))
@@ -275,7 +275,7 @@ def test_looks_at_a_job_grow_rarer_and_look_at_the_clock(tmp_path, monkeypatch):
 
 
 class Wrong(EmulatorDevice):
-    """A device whose read-outs are not what was asked for."""
+    """A device with changed read-outs."""
 
     def __init__(self, change):
         super().__init__()
@@ -295,16 +295,16 @@ def readout(r, counts=None, shots=None, job_id=None):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: readout(r, 2 * r.counts), "200 shots where 100 were asked for"),
+        (lambda r: readout(r, 2 * r.counts), "200 shots where 100 were requested"),
         (lambda r: readout(r, r.counts[:3]), "3 circuits where 7 were sent"),
         (lambda r: readout(r, np.tile(r.counts, 2)), "8 outcomes where 2 qubits have 4"),
-        (lambda r: readout(r, shots=50), "50 shots where 100 were asked for"),
+        (lambda r: readout(r, shots=50), "50 shots where 100 were requested"),
         (lambda r: readout(r, job_id="another"), "the read-out of job another"),
         (lambda r: readout(r, r.counts - [[1000, -1000, 0, 0]]), "negative"),
         (lambda r: Readout(r.probabilities, None, None, "little", r.job_id), "None shots"),
     ],
 )
-def test_a_read_out_of_something_else_is_no_answer(change, message):
+def test_a_read_out_of_another_size_is_refused(change, message):
     with pytest.raises(DeviceError, match=message):
         Laboratory(Wrong(change), "flow").measure(begun(), TreeCircuit(2), THETA, 100)
 
@@ -315,14 +315,14 @@ TOKEN = "s3cr3t-t0ken-8c1f"
 
 
 class WithToken(FakeCloud):
-    """A device whose vendor's library holds a token, and puts it into nothing of ours."""
+    """A device whose vendor's library holds a token."""
 
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
         self.service = {"token": TOKEN}
 
 
-def test_a_planted_token_reaches_nothing(tmp_path, monkeypatch, capsys):
+def test_a_token_is_written_nowhere(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FAKE_CLOUD_TOKEN", TOKEN)
     log = io.StringIO()
     handler = logging.StreamHandler(log)

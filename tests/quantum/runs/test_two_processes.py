@@ -1,4 +1,4 @@
-"""One process at a time sends by a journal; a process that died holds nothing."""
+"""One process at a time sends the jobs of a journal; a process that died holds no lock."""
 
 import copy
 import gc
@@ -31,7 +31,7 @@ def posed():
 
 
 class Hanging(EmulatorDevice):
-    """Its third job says that it is under way, and then waits to be told to go on."""
+    """A device whose third job sends a message and then waits for a reply."""
 
     name = "emulator"
 
@@ -53,7 +53,7 @@ def run(path, pipe):
 
 @pytest.fixture
 def other(tmp_path):
-    """A run in another process, at its third job, and the journal it sends by."""
+    """A run in another process, at its third job, and its journal."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     child = context.Process(target=run, args=(tmp_path / "jobs.db", theirs), daemon=True)
@@ -83,7 +83,7 @@ def test_a_second_process_is_refused_until_the_first_has_ended(other):
     np.testing.assert_array_equal(ours.raw_alpha, theirs)
 
 
-def test_what_a_killed_process_held_is_taken_over(other):
+def test_the_lock_of_a_killed_process_is_released(other):
     path, child, _ = other
     os.kill(child.pid, signal.SIGKILL)
     child.join()
@@ -112,13 +112,13 @@ def test_one_process_shares_it_and_leaves_no_file(tmp_path):
     assert live.exists()
 
 
-def test_a_child_of_a_fork_holds_nothing_of_its_parents(tmp_path):
+def test_a_child_of_a_fork_holds_no_lock_of_its_parent(tmp_path):
     journal = Journal(tmp_path / "jobs.db")
     live = Live(journal)
     child = os.fork()
     if child == 0:  # pragma: no cover - another process
         try:
-            live.close()  # its parent's, not its own
+            live.close()  # the lock is its parent's
             Live(Journal(tmp_path / "jobs.db"))
         except ProblemError:
             os._exit(7)
@@ -127,13 +127,13 @@ def test_a_child_of_a_fork_holds_nothing_of_its_parents(tmp_path):
     assert (tmp_path / "jobs.db-live").exists()
 
 
-def test_what_is_in_the_way_of_the_lock_is_named(tmp_path):
+def test_a_lock_file_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "jobs.db-live").mkdir()
     with pytest.raises(ProblemError, match=r"jobs.db' cannot be used: jobs.db-live: unable to open"):
         dualflow.solve(posed(), "variational-flow", device="emulator", journal=tmp_path / "jobs.db", **RUN)
 
 
-def test_a_kernel_lets_go_between_its_batches(tmp_path):
+def test_a_kernel_releases_the_lock_between_its_batches(tmp_path):
     cloud = FakeCloud(tmp_path / "cloud.db")
     kernel = dualflow.FidelityKernel("zz", device=cloud, shots=50, journal=tmp_path / "jobs.db")
     kernel(np.random.default_rng(0).normal(size=(3, 2)), np.random.default_rng(0).normal(size=(3, 2)))

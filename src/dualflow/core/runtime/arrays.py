@@ -1,4 +1,4 @@
-"""Arrays that nobody can write to."""
+"""Read-only arrays: copies whose memory cannot be made writeable, and their pickles."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from .._sealed import Sealed
 
 __all__ = [
-    "AT_ONCE",
-    "OURS",
+    "MARK",
+    "PART_NUMBERS",
     "Value",
     "filled",
     "immutable",
@@ -26,34 +26,36 @@ __all__ = [
     "unpacked",
 ]
 
-#: What stands behind the numbers in a `bytes` that `immutable` made, and in no other.
-OURS = os.urandom(16)
-#: Bytes from which on memory is the arena's: what the allocator has back from these it may give back to the system.
-LARGE = 1 << 20
-#: Numbers that are copied at a time where they are made or converted first: they stay in the cache.
-AT_ONCE = 1 << 15
+#: Follows the numbers in each `bytes` object that `immutable` makes, and in no other.
+MARK = os.urandom(16)
+#: Bytes from which memory comes from the arena: the allocator may return freed memory of this size to the system.
+MIN_BYTES_ARENA = 1 << 20
+#: Numbers of a part that is copied or converted at a time: they stay in the cache.
+PART_NUMBERS = 1 << 15
 
 
 def filled(shape: int | tuple[int, ...], value: float) -> NDArray:
-    """What numpy.full makes, by fewer steps: those of a small fit are felt."""
+    """Return an array with all entries equal, as numpy.full, which takes a visible part of the time of a small fit."""
     array = np.empty(shape)
     array.fill(value)
     return array
 
 
 def immutable(array: ArrayLike, dtype: Any = float) -> NDArray:
-    """A copy over memory that stays read-only: its owner is a `bytes` or, of large data, `Sealed`, so that
-    ``flags.writeable`` can't be set."""
-    if type(array) is np.ndarray and array.base is not None and array.dtype == dtype and _is_ours(array):
-        return array.view()  # nobody can write to it; its shape, which can be set, is the view's own
+    """Return a copy whose memory stays read-only, or a view of an array that this function made.
+
+    The memory belongs to a `bytes` object or, for large data, to `Sealed`, so that ``flags.writeable`` cannot be set.
+    """
+    if type(array) is np.ndarray and array.base is not None and array.dtype == dtype and _is_immutable(array):
+        return array.view()  # a new object, since the shape of an array can be set
     source = np.ascontiguousarray(array, dtype=dtype)
-    if source.nbytes < LARGE:
-        return np.frombuffer(b"".join((source.data, OURS)), dtype, source.size).reshape(source.shape)
+    if source.nbytes < MIN_BYTES_ARENA:
+        return np.frombuffer(b"".join((source.data, MARK)), dtype, source.size).reshape(source.shape)
     return _over((source.data,), source.nbytes, source.shape, dtype)
 
 
 def immutable_rows(X: NDArray, J: NDArray | slice, dtype: Any = float) -> NDArray:
-    """Rows J of a matrix, as `immutable` has them: without a copy of all of them in between, or any if they are all."""
+    """Return rows J of a matrix as an `immutable` array, copied a part at a time."""
     n = len(range(len(X))[J]) if isinstance(J, slice) else len(J)
     if n == len(X) and (isinstance(J, slice) or np.array_equal(J, np.arange(n))):
         return immutable(X, dtype)
@@ -61,19 +63,19 @@ def immutable_rows(X: NDArray, J: NDArray | slice, dtype: Any = float) -> NDArra
 
 
 def immutable_parts(parts: Iterable[NDArray], shape: tuple[int, ...], dtype: Any = float) -> NDArray:
-    """Arrays one after another as one of a shape, as `immutable` has them."""
+    """Return an `immutable` array of this shape with the numbers of some arrays, one after another."""
     flat = (np.ascontiguousarray(part, dtype=dtype).data for part in parts)
     return _over(flat, prod(shape) * np.dtype(dtype).itemsize, shape, dtype)
 
 
 def immutable_from(owner: bytes, shape: tuple[int, ...], dtype: Any = float) -> NDArray:
-    """An array, as `immutable` has them, over bytes that were made with `OURS` behind its numbers."""
+    """Return an `immutable` array over bytes that hold its numbers followed by `MARK`; not copied."""
     return np.frombuffer(owner, dtype, prod(shape)).reshape(shape)
 
 
 def in_parts(X: NDArray, J: NDArray | slice) -> Iterator[NDArray | slice]:
-    """Rows J of a matrix, so many at a time that a copy of them stays in the cache."""
-    height = max(1, AT_ONCE // max(1, X.shape[1]))
+    """Return an iterator over parts of the rows J of a matrix, small enough that a copy stays in the cache."""
+    height = max(1, PART_NUMBERS // max(1, X.shape[1]))
     if not isinstance(J, slice):
         return (J[k : k + height] for k in range(0, len(J), height))
     start, stop, step = J.indices(len(X))
@@ -81,26 +83,28 @@ def in_parts(X: NDArray, J: NDArray | slice) -> Iterator[NDArray | slice]:
 
 
 def _over(parts: Iterable[memoryview], size: int, shape: tuple[int, ...], dtype: Any) -> NDArray:
-    """An array over a copy of contiguous parts, of so many bytes together."""
-    owner: Any = b"".join((*parts, OURS)) if size < LARGE else Sealed(parts, size)
-    # A view of it, whose base, which others can reach, is nobody's.
+    """Return a read-only array over a copy of contiguous parts, of ``size`` bytes together."""
+    owner: Any = b"".join((*parts, MARK)) if size < MIN_BYTES_ARENA else Sealed(parts, size)
+    # Reshaped, so that the array's base, which callers can reach and change, is an array that nothing else uses.
     return np.frombuffer(owner, dtype, prod(shape)).reshape(shape)
 
 
-def _is_ours(array: NDArray) -> bool:
-    """Whether an array is a whole one that `immutable` made: its memory ends in the mark, or is `Sealed`. That of an
-    array out of a pickle is a `bytes` too, and can be written to."""
+def _is_immutable(array: NDArray) -> bool:
+    """Whether an array is one that `immutable` made, not a part: its memory ends in the mark, or is `Sealed`.
+
+    The memory of an unpickled array is a `bytes` object too, but can be written to.
+    """
     base: Any = array.base
     owner: Any = base.base if type(base) is np.ndarray else None
     if type(owner) is bytes:
-        ours = len(owner) == array.nbytes + len(OURS) and owner.endswith(OURS)
+        has_mark = len(owner) == array.nbytes + len(MARK) and owner.endswith(MARK)
     else:
-        ours = type(owner) is Sealed and owner.size == array.nbytes
-    return ours and array.flags.c_contiguous
+        has_mark = type(owner) is Sealed and owner.size == array.nbytes
+    return has_mark and array.flags.c_contiguous
 
 
 def packed(array: NDArray) -> Any:
-    """An array as its pickle is smallest: its shape, where it is not 0 and what it is there, if that takes less."""
+    """Return an array, or its shape, its non-zero places and their values if these are fewer bytes, for a pickle."""
     flat = array.ravel()
     (at,) = flat.nonzero()
     at, values = at.astype(np.min_scalar_type(len(flat))), flat[at]
@@ -108,7 +112,7 @@ def packed(array: NDArray) -> Any:
 
 
 def unpacked(kept: Any) -> NDArray:
-    """That array again, read-only."""
+    """Return the array that was `packed`, read-only."""
     if not isinstance(kept, tuple):
         return immutable(kept, kept.dtype)
     shape, at, values = kept
@@ -118,16 +122,17 @@ def unpacked(kept: Any) -> NDArray:
 
 
 class Value:
-    """Base of classes whose attributes are set once, by `_set`."""
+    """Base class of immutable objects; constructors set their attributes by `_set`."""
 
     def _set(self, **values: Any) -> None:
+        """Set attributes; for constructors alone."""
         self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a {type(self).__name__} is a value: {name} cannot be set; make another")
+        raise AttributeError(f"a {type(self).__name__} is a value: {name} cannot be set; make another one")
 
     __delattr__ = __setattr__  # type: ignore[assignment]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy's arrays come back from pickles and copies as writeable ones.
+        # Unpickled and copied arrays are writeable.
         self._set(**{name: immutable(v, v.dtype) if isinstance(v, np.ndarray) else v for name, v in state.items()})

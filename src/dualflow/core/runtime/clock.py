@@ -1,4 +1,4 @@
-"""The time a run has: whatever takes long looks at the clock on its way."""
+"""The time limit of a run, which long computations check (`look`), and delivery of Ctrl-C to them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = [
     "within",
 ]
 
-#: Seconds after which Ctrl-C that Python dropped is given again.
-AGAIN_S = 0.01
+#: Seconds after which a Ctrl-C that Python dropped is raised again.
+RETRY_S = 0.01
 
-#: When the work under way must stop, by `time.monotonic`. Of a context: other threads' runs have their own.
+#: `time.monotonic` value at which the current work must stop. A context variable: each thread's run has its own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
-#: Until when a kernel is waited for before the run it is needed for, by `time.monotonic`.
-_patience: ContextVar[float | None] = ContextVar("patience", default=None)
+#: `time.monotonic` value until which calls of a kernel before the run may last.
+_kernel_deadline: ContextVar[float | None] = ContextVar("kernel_deadline", default=None)
 
 
 class Interrupt:
-    """Ctrl-C for work in a thread that the system's never reaches: once ``pending``, it is raised where that looks."""
+    """Ctrl-C for work in a thread that never receives the system's: if ``pending``, the next `look` raises it."""
 
     pending = False
 
@@ -45,37 +45,37 @@ _interrupt: ContextVar[Interrupt | None] = ContextVar("interrupt", default=None)
 
 
 class OutOfTime(BaseException):
-    """The time limit of the run under way is over.
+    """The time limit of the current run is over.
 
-    Like KeyboardInterrupt it is no Exception: who handles errors on the way must not take it for one. The driver throws
-    the half-finished step away and returns what there was before it.
+    Like KeyboardInterrupt it is not an Exception, so that handlers of errors do not catch it. The driver drops the
+    half-finished step and returns the state before it.
     """
 
 
 def within(deadline: float | None) -> contextlib.AbstractContextManager[None]:
-    """Work that must stop at a time of `time.monotonic`, or at that of the work around it, if that is earlier."""
+    """Return a context in which work must stop at a `time.monotonic` value, or at an earlier limit around it."""
     return _earlier(_deadline, deadline)
 
 
 @contextlib.contextmanager
 def at_leisure() -> Iterator[None]:
-    """Work that is done to its end, whatever the clock says: it must be short, or its time set aside before."""
-    token, patience = _deadline.set(None), _patience.set(None)
+    """A context without time limits, for work that is short or has its time reserved."""
+    token, kernel_token = _deadline.set(None), _kernel_deadline.set(None)
     try:
         yield
     finally:
         _deadline.reset(token)
-        _patience.reset(patience)
+        _kernel_deadline.reset(kernel_token)
 
 
 def waiting(deadline: float | None) -> contextlib.AbstractContextManager[None]:
-    """Work that is done to its end, but waits no longer than until then for a kernel that looks at the clock."""
-    return _earlier(_patience, deadline)
+    """Return a context without a time limit for work, but with one for calls of a kernel that checks it."""
+    return _earlier(_kernel_deadline, deadline)
 
 
 @contextlib.contextmanager
 def _earlier(limit: ContextVar[float | None], deadline: float | None) -> Iterator[None]:
-    """Work with a limit at a deadline, unless the limit is earlier already."""
+    """A context with a limit at the deadline, or the earlier limit that is set."""
     outer = limit.get()
     token = limit.set(outer if deadline is None else deadline if outer is None else min(deadline, outer))
     try:
@@ -86,14 +86,14 @@ def _earlier(limit: ContextVar[float | None], deadline: float | None) -> Iterato
 
 @contextlib.contextmanager
 def awaited() -> Iterator[None]:
-    """The call of a kernel: where no clock is looked at, before a run, it ends when `waiting` said."""
-    with within(_patience.get() if _deadline.get() is None else None):
+    """The context of a call of a kernel: outside a run, its time limit is that of `waiting`."""
+    with within(_kernel_deadline.get() if _deadline.get() is None else None):
         yield
 
 
 @contextlib.contextmanager
 def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """Work that another thread may interrupt."""
+    """A context for work that another thread may interrupt."""
     token = _interrupt.set(interrupt)
     try:
         yield
@@ -103,23 +103,23 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hearing() -> Iterator[None]:
-    """Work in which no Ctrl-C is lost; also a decorator.
+    """A context, and a decorator, in which no Ctrl-C is lost.
 
-    Python drops what is raised in a finalizer or in the callback of a weak reference, and each import calls one. A
-    KeyboardInterrupt that came there is raised a moment later, or at the end of the work.
+    Python drops exceptions in a finalizer or in the callback of a weak reference, and each import calls one. A
+    KeyboardInterrupt there is raised again a moment later, or at the end of the context.
     """
     if getattr(sys.unraisablehook, "hears", False) or threading.current_thread() is not threading.main_thread():
-        yield  # Ctrl-C comes to the main thread alone, and the work around this may hear it
+        yield  # only the main thread receives Ctrl-C, and an outer context may handle it
         return
     lost: list[bool] = []
     before, main = sys.unraisablehook, threading.get_ident()
 
     def again() -> None:
-        time.sleep(AGAIN_S)
-        with contextlib.suppress(IndexError):  # the work's end may have raised it
+        time.sleep(RETRY_S)
+        with contextlib.suppress(IndexError):  # the end of the context may have raised it
             lost.pop()
             if hasattr(signal, "pthread_kill"):
-                signal.pthread_kill(main, signal.SIGINT)  # unlike the other one, it ends a system call
+                signal.pthread_kill(main, signal.SIGINT)  # unlike interrupt_main, it ends a system call
             else:
                 _thread.interrupt_main()
 
@@ -128,7 +128,7 @@ def hearing() -> Iterator[None]:
             before(dropped)
             return
         lost.append(True)
-        _thread.start_new_thread(again, ())  # `threading.Thread` takes locks, which what was interrupted may hold
+        _thread.start_new_thread(again, ())  # `threading.Thread` takes locks, which the interrupted code may hold
 
     hear.hears = True  # type: ignore[attr-defined]
     sys.unraisablehook = hear
@@ -142,22 +142,22 @@ def hearing() -> Iterator[None]:
 
 
 def is_late() -> bool:
-    """Whether the deadline of the work under way is over."""
+    """Whether the deadline of the current work is over."""
     deadline = _deadline.get()
     return deadline is not None and time.monotonic() >= deadline
 
 
 def left() -> float | None:
-    """Seconds until the deadline of the work under way, 0 if it is over; None without one."""
+    """Return the seconds until the deadline of the current work, 0 if it is over, None without one."""
     deadline = _deadline.get()
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def look() -> None:
-    """Stop the work under way if it is late, or interrupted: `OutOfTime` passes through to the driver, or to whoever
-    set the limit, and KeyboardInterrupt to the user.
+    """Raise `OutOfTime` if the current work is late, or KeyboardInterrupt if it is interrupted.
 
-    To be called every tenth of a second or so; it costs a tenth of a microsecond.
+    The driver, or the code that set the limit, catches `OutOfTime`. Call this about every tenth of a second; it takes a
+    tenth of a microsecond.
     """
     interrupt = _interrupt.get()
     if interrupt is not None and interrupt.pending:

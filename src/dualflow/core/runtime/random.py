@@ -1,4 +1,4 @@
-"""Random generators from what users give for one."""
+"""Random generators, made from the ``random_state`` of users and from saved states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
-    """numpy's `default_rng`; `ProblemError` names the argument where that cannot be made."""
+    """Return numpy's `default_rng` of a ``random_state``; a `ProblemError` if it is none."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
@@ -27,28 +27,30 @@ def generator_of(random_state: Any) -> np.random.Generator:
 
 
 def generator_of_run(random_state: Any, moves: bool) -> np.random.Generator:
-    """The generator of one run: a copy of one that is given, which itself, if it ``moves``, goes on from a seed of its
-    own drawing, so that the next run draws other numbers."""
+    """Return the generator of one run: a new one, or a copy of a given generator.
+
+    If ``moves``, a given generator is set to a seed that it draws itself, so that the next run draws other numbers.
+    """
     rng = generator_of(random_state)
     if rng is not random_state:
         return rng
-    own, given = generator(generator_state(rng)), rng.bit_generator
+    copied, given = generator(generator_state(rng)), rng.bit_generator
     if moves:
         given.state = type(given)(rng.integers(1 << 32, size=SEED_WORDS)).state
-    return own
+    return copied
 
 
 def generator_state(rng: np.random.Generator) -> dict[str, Any]:
-    """The state of a random generator as plain data, to be kept in a solver's state."""
+    """Return the state of a random generator as plain data, for a solver's state."""
     return dict(rng.bit_generator.state)
 
 
 def generator(state: Mapping[str, Any]) -> np.random.Generator:
-    """A fresh generator that continues from `generator_state`."""
-    # It may come from a file, and numpy takes any position, and would read memory there.
+    """Return a new generator that continues from a `generator_state`."""
+    # The state may come from a file; numpy accepts any position, and would read memory there.
     name, positions = state["bit_generator"], (state["state"].get("pos", 0), state.get("buffer_pos", 0))
     if name not in _BIT_GENERATORS or not (0 <= positions[0] <= 624 and 0 <= positions[1] <= 4):
-        raise ValueError(f"the state of the random generator {name!r} is none")
+        raise ValueError(f"the saved state of the random generator {name!r} is not valid")
     bit_generator = getattr(np.random, name)()
     bit_generator.state = dict(state)
     return np.random.Generator(bit_generator)

@@ -1,13 +1,11 @@
-"""Stretches of one piece of work, shared out among as many threads as BLAS may have.
+"""Threads: work shared among as many of them as BLAS may use, and state of the process that survives a fork.
 
-Who shares work cuts it so that values do not depend on where (the last bit of BLAS's in float32 may), and while it is
-done each BLAS call has one thread.
-Compiled loops, numpy and scipy's sparse products run beside one another, for they let the interpreter's lock go.
+`share` runs the parts of one piece of work in several threads. Callers must split work so that results do not depend on
+the split points (only the last bit of BLAS in float32 may). Each BLAS call has one thread meanwhile. Compiled loops,
+numpy and scipy's sparse products run in parallel, because they release the interpreter's lock.
 
-What threads share and a forked child survives: attributes made once without a lock, contexts and locks of a process.
-
-A child of a fork has the thread that forked alone. A lock that another thread held at that moment is held for ever
-there, so that no lock of the process may go into a child as it is.
+A forked child has only the thread that forked. A lock that another thread held at that moment is never released there,
+so each lock of the process is replaced in the child (`in_child`, `ProcessContext`).
 """
 
 from __future__ import annotations
@@ -26,9 +24,9 @@ from threadpoolctl import ThreadpoolController
 from .clock import Interrupt, interruptible, look
 
 __all__ = [
+    "MAX_N_ONE_THREAD",
     "ONE_THREAD",
-    "SMALL",
-    "WORTH",
+    "STRETCH_WORK",
     "Crew",
     "ProcessContext",
     "allowed",
@@ -45,9 +43,9 @@ T = TypeVar("T")
 
 
 class cached_property(functools.cached_property[T]):  # noqa: N801 - named as in the standard library
-    """`functools.cached_property` as Python 3.12 has it: without the lock of 3.11, one for all objects of a class.
+    """`functools.cached_property` as in Python 3.12, without the lock of 3.11, which all objects of a class share.
 
-    Threads that ask at the same time may each make the value; all of them get the first that is there.
+    Threads that access it at the same time may each compute the value; all of them get the one that was stored first.
     """
 
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
@@ -57,17 +55,17 @@ class cached_property(functools.cached_property[T]):  # noqa: N801 - named as in
 
 
 def in_child(renew: Callable[[], object]) -> Callable[[], object]:
-    """Call a function first thing in every forked child; returns it."""
+    """Register a function to be called first in each forked child, and return it."""
     if hasattr(os, "register_at_fork"):  # Windows has no fork
         os.register_at_fork(after_in_child=renew)
     return renew
 
 
 class ProcessContext:
-    """A context whose effect is one of the process: the first thread that enters brings it about, by `begin`, and the
-    last that leaves takes it back, by `end`. It may be entered again by the same thread.
+    """A context that acts on the whole process: the first thread that enters calls `begin`, the last that leaves `end`.
 
-    One object lives as long as the process. In a forked child only the forking thread is left inside.
+    A thread may enter it again. The object must live as long as the process. In a forked child, only the thread that
+    forked is inside.
     """
 
     def __init__(self) -> None:
@@ -75,9 +73,11 @@ class ProcessContext:
         in_child(self._renew)
 
     def begin(self) -> None:
+        """Start the effect on the process."""
         raise NotImplementedError
 
     def end(self) -> None:
+        """End the effect on the process."""
         raise NotImplementedError
 
     def __enter__(self) -> None:
@@ -96,32 +96,33 @@ class ProcessContext:
 
     @property
     def _mine(self) -> int:
-        """How many times this thread is inside."""
+        """How many times this thread has entered."""
         return getattr(self._own, "count", 0)
 
     def _renew(self) -> None:
+        """Replace the lock in a forked child, and count only the thread that forked."""
         before, self._lock, self._inside = self._inside, threading.Lock(), self._mine
         if before and not self._inside:
             self.end()
 
 
-#: Variables up to which more threads cost more than they bring: numpy and scipy bring a pool each, and on a busy
-#: machine these wait for one another (30 × slower fits).
-SMALL = 2000
-#: Multiplications of a stretch, about a millisecond: starting a thread takes a tenth of that.
-WORTH = 1 << 24
-#: Threads at most: each has memory of its own for what it is at.
-MOST = 32
+#: Variables up to which BLAS has one thread: numpy and scipy bring a pool each, and on a busy machine these wait for
+#: one another (fits are 30 times slower).
+MAX_N_ONE_THREAD = 2000
+#: Multiplications of a stretch of work: they take about a millisecond, ten times as long as starting a thread.
+STRETCH_WORK = 1 << 24
+#: Threads, at most: each has its own buffers.
+MAX_THREADS = 32
 
 
-#: Threads to share work among where somebody said so.
-_told: ContextVar[int | None] = ContextVar("threads", default=None)
+#: Number of threads that `at_most` sets, or None.
+_requested: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 class _OneThread(ProcessContext):
-    """A context in which BLAS pools have one thread. It may be entered again, and by several threads at once.
+    """A context in which BLAS pools have one thread; several threads may be inside, each more than once.
 
-    Where BLAS takes OpenMP's threads the setting belongs to the thread that makes it: there each has its own.
+    If BLAS uses OpenMP, the setting belongs to the thread that makes it, so each thread sets it.
     """
 
     def __init__(self) -> None:
@@ -131,7 +132,7 @@ class _OneThread(ProcessContext):
 
     @cached_property
     def pools(self) -> tuple[list[Any], list[Any]]:
-        """Those whose setting is the process's, and those where it is a thread's."""
+        """The BLAS pools with a setting for the process, and those with a setting for each thread."""
         blas = [pool for pool in _controller.pools if pool.user_api == "blas"]
         openmp = [pool for pool in blas if getattr(pool, "threading_layer", "") == "openmp"]
         return [pool for pool in blas if pool not in openmp], openmp
@@ -159,15 +160,16 @@ class _OneThread(ProcessContext):
 
 
 class _Controller:
-    """The pools of threads there are."""
+    """The thread pools of the process."""
 
     @cached_property
     def pools(self) -> list[Any]:
-        """Looked for once: it takes milliseconds."""
+        """All pools, found once: that takes milliseconds."""
         return list(ThreadpoolController().lib_controllers)
 
 
 def _limited(pools: list[Any]) -> list[tuple[Any, int]]:
+    """Set pools to one thread; return those that had more, with their numbers."""
     before = [(pool, int(pool.num_threads)) for pool in pools]
     before = [(pool, count) for pool, count in before if count > 1]
     for pool, _ in before:
@@ -176,6 +178,7 @@ def _limited(pools: list[Any]) -> list[tuple[Any, int]]:
 
 
 def _give_back(before: list[tuple[Any, int]]) -> None:
+    """Restore the numbers of threads that `_limited` returned."""
     for pool, count in before:
         pool.set_num_threads(count)
 
@@ -185,66 +188,71 @@ ONE_THREAD = _OneThread()
 
 
 def blas_for(n: int, shared: bool) -> contextlib.AbstractContextManager[None]:
-    """The context to solve a problem of n variables in: BLAS has one thread while systems are small, and where most
-    work is ``shared`` out here. Threads of its pool that wait for the next call keep processors busy (letters,
-    n = 16 000: twice the user time, and no less on the wall)."""
-    if n <= SMALL:
+    """Return the context to solve a problem of n variables in.
+
+    BLAS has one thread if the problem is small, or if most work is ``shared`` by `share`: threads of its pool that wait
+    for the next call keep processors busy (letters, n = 16 000: twice the user time, the same wall time).
+    """
+    if n <= MAX_N_ONE_THREAD:
         return ONE_THREAD
     return _shared() if shared else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def _shared() -> Iterator[None]:
+    """A context in which `share` uses the threads of BLAS, and BLAS has one."""
     with at_most(allowed()), ONE_THREAD:
         yield
 
 
 def allowed() -> int:
-    """Threads that work may be shared among now: as many as the BLAS pool that has fewest, or OpenMP's where BLAS is
-    not known to threadpoolctl."""
-    told = _told.get()
-    if told is not None:
-        return told
+    """Return the number of threads that work may be shared among.
+
+    It is the number that `at_most` sets, or that of the BLAS pool with the fewest, or of OpenMP if threadpoolctl does
+    not know BLAS.
+    """
+    requested = _requested.get()
+    if requested is not None:
+        return requested
     pools = [pool for found in ONE_THREAD.pools for pool in found] or _controller.pools
     return max(1, min((int(pool.num_threads) for pool in pools), default=1))
 
 
 @contextlib.contextmanager
 def at_most(threads: int | None) -> Iterator[None]:
-    """Share work among so many threads, whatever BLAS has; None leaves it at those."""
+    """Share work among this number of threads, whatever BLAS has; None changes nothing."""
     if threads is None:
         yield
         return
-    token = _told.set(threads)
+    token = _requested.set(threads)
     try:
         yield
     finally:
-        _told.reset(token)
+        _requested.reset(token)
 
 
 def stretches(count: int, width: int) -> list[slice]:
-    """0 … count in stretches of a width; the last is at least half as wide, and less than twice, if there are more."""
+    """Return 0 … count as stretches of a width; the last of several is from half to less than twice as wide."""
     starts = list(range(0, max(1, count - width // 2), max(1, width)))
     return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], count], strict=True)]
 
 
 def share(work: Callable[[T], object], parts: Sequence[T], *, blas: bool = False) -> None:
-    """``work(part)`` for each of the parts, which must not depend on one another.
+    """Call ``work(part)`` for each of the parts, which must be independent, in several threads.
 
-    The clock is looked at between parts, so one should not take longer than a tenth of a second, or look itself, which
-    each thread can: it is that of the work that is shared. Whatever is raised comes out when no thread is at work any
-    more.
+    The time limit is checked between parts, so a part should take at most a tenth of a second, or call `look` itself:
+    all threads have the time limit of the caller. An exception is raised here when no thread works any more.
 
     Parameters
     ----------
     work : callable
     parts : sequence
     blas : bool
-        Whether BLAS is called there.
+        Whether ``work`` calls BLAS.
     """
-    threads = min(len(parts), allowed(), MOST) if len(parts) > 1 else 1
+    threads = min(len(parts), allowed(), MAX_THREADS) if len(parts) > 1 else 1
     if threads > 1:
-        _side_by_side(work, parts, threads)
+        _share_among(work, parts, threads)
         return
     with ONE_THREAD if blas else contextlib.nullcontext():
         for part in parts:
@@ -252,18 +260,19 @@ def share(work: Callable[[T], object], parts: Sequence[T], *, blas: bool = False
             work(part)
 
 
-def _side_by_side(work: Callable[[T], object], parts: Sequence[T], threads: int) -> None:
+def _share_among(work: Callable[[T], object], parts: Sequence[T], threads: int) -> None:
+    """Call ``work(part)`` for each of the parts, in this thread and ``threads`` − 1 others."""
     waiting, lock, errors, handling = list(parts)[::-1], threading.Lock(), [], np.geterr()
     context, stop = copy_context(), Interrupt()
 
-    def next_one() -> list[T]:
+    def next_part() -> list[T]:
         with lock:
             return [waiting.pop()] if waiting else []
 
-    def help_out() -> None:
+    def work_on_parts() -> None:
         try:
             with np.errstate(**handling), at_most(1), ONE_THREAD, interruptible(stop):
-                while part := next_one():
+                while part := next_part():
                     work(part[0])
         except BaseException as error:
             with lock:
@@ -273,8 +282,8 @@ def _side_by_side(work: Callable[[T], object], parts: Sequence[T], threads: int)
     crew = Crew()
     with ONE_THREAD, at_most(1):
         try:
-            crew.start(lambda: context.copy().run(help_out), threads - 1)
-            while part := next_one():
+            crew.start(lambda: context.copy().run(work_on_parts), threads - 1)
+            while part := next_part():
                 look()
                 work(part[0])
         except BaseException:
@@ -289,16 +298,16 @@ def _side_by_side(work: Callable[[T], object], parts: Sequence[T], threads: int)
 
 
 class Crew:
-    """Threads that work until they are told to finish. Whoever has not begun by then does not.
+    """Threads that run a function; those that have not begun when `finish` is called do not run it.
 
-    `threading.Thread.join` is not for this: where Ctrl-C interrupts it, it takes any thread for one that has ended.
+    `threading.Thread.join` cannot be used here: if Ctrl-C interrupts it, it counts a running thread as ended.
     """
 
     def __init__(self) -> None:
         self._changed, self._at_work, self._open = threading.Condition(), 0, True
 
     def start(self, work: Callable[[], object], count: int) -> bool:
-        """Let so many threads work; whether the system has room for all. Ctrl-C may come before they all are there."""
+        """Start ``count`` threads, and return whether the system allowed all of them. Ctrl-C may interrupt this."""
         try:
             for _ in range(count):
                 threading.Thread(target=self._run, args=(work,), name="dualflow", daemon=True).start()
@@ -307,6 +316,7 @@ class Crew:
         return True
 
     def _run(self, work: Callable[[], object]) -> None:
+        """Call ``work`` unless `finish` has been called, and count this thread as working meanwhile."""
         with self._changed:
             if not self._open:
                 return
@@ -319,12 +329,12 @@ class Crew:
                 self._changed.notify_all()
 
     def rests(self, timeout: float | None = None) -> bool:
-        """Wait, so many seconds at most, until nobody is at work; whether that is so."""
+        """Wait at most ``timeout`` seconds until no thread works, and return whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._at_work, timeout)
 
     def finish(self) -> None:
-        """Let nobody begin, and wait for the others; Ctrl-C that comes meanwhile is raised afterwards."""
+        """Prevent further threads from beginning, and wait for the others; Ctrl-C meanwhile is raised afterwards."""
         interrupt = None
         self._open = False
         while True:

@@ -1,4 +1,4 @@
-"""Derivatives by all angles of a circuit in one sweep from its end to its beginning, many circuits at once."""
+"""Derivatives by all angles of a circuit by the adjoint method, for many circuits together."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["angle_gradients", "pauli_product"]
 def angle_gradients(
     n_qubits: int, steps: Sequence[Step], angles: NDArray, states: NDArray, cotangents: NDArray
 ) -> NDArray:
-    """∂L/∂angle of every circuit, where dL = Re Σᵢ ⟨λᵢ|dφᵢ⟩ says how L changes with the final states.
+    """Return ∂L/∂angle for every circuit, given the derivative dL = Re Σᵢ ⟨λᵢ|dφᵢ⟩ by the final states φᵢ.
 
-    The adjoint method (Jones & Gacon, arXiv:2009.02823): a rotation exp(−iθP/2) contributes ½ Im⟨λ|P|φ⟩, with λ and φ
-    as they are right after it; both are taken back through it by its inverse. Two states a circuit are in memory, and
-    the work is three runs of it, however many angles it has.
+    This is the adjoint method (Jones & Gacon, arXiv:2009.02823), one pass from the last gate to the first. A rotation
+    exp(−iθP/2) contributes ½ Im⟨λ|P|φ⟩ with λ and φ directly after it; then its inverse is applied to both. It needs
+    two states for each circuit and the time of three runs, for any number of angles.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def angle_gradients(
 
 
 def pauli_product(left: NDArray, pauli: str, qubit: int, right: NDArray) -> NDArray:
-    """⟨left|P|right⟩ of a Pauli matrix "x", "y" or "z" on one qubit, column by column of arrays (2^q, k)."""
+    """Return ⟨left|P|right⟩ for P = "x", "y" or "z" on one qubit, for each column of arrays of shape (2^q, k)."""
     (a, b), (c, d) = halves(left, qubit), halves(right, qubit)
     axes = "ijk,ijk->k"
     if pauli == "z":

@@ -1,4 +1,4 @@
-"""The box encoding: a uniform index register, and an ancilla that each index turns by an angle of its own."""
+"""The box encoding: a uniform index register and an ancilla that rotates by a separate angle for each index."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ __all__ = ["AncillaCircuit"]
 
 @dataclass(frozen=True)
 class AncillaCircuit(ParametricCircuit):
-    """|ψ⟩ = 2^(−(q−1)/2) Σᵢ |i⟩ (cos θᵢ/2 |0⟩ + sin θᵢ/2 |1⟩), the ancilla on the last qubit, q−1.
+    """The state |ψ⟩ = 2^(−(q−1)/2) Σᵢ |i⟩ (cos θᵢ/2 |0⟩ + sin θᵢ/2 |1⟩) with the ancilla on the last qubit, q−1.
 
-    P(1|i) = sin² θᵢ/2 is read from both outcomes of the ancilla: nothing is post-selected. 2^(q−1) angles, as many
-    RY and CX: a classical parametrisation of the box, run on qubits. Outcome i + 2^(q−1)·ancilla.
+    P(1|i) = sin² θᵢ/2 is computed from both outcomes of the ancilla, without post-selection. The circuit has 2^(q−1)
+    angles and as many RY and CX: it is a classical parametrisation of the box, run on qubits. Outcome
+    i + 2^(q−1)·ancilla.
 
     Parameters
     ----------
     n_qubits : int ≥ 2
-        The ancilla included.
+        Including the ancilla.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A Trotterised quantum anneal that stops inside: the problem is turned up, the transverse field stays."""
+"""A Trotterised quantum anneal with a constant transverse field and a growing problem Hamiltonian."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["AnnealCircuit"]
 
 @dataclass(frozen=True)
 class AnnealCircuit(SplitStepCircuit):
-    """H(t) = −Σ Xₖ + (t/T) V from the ground state of −Σ Xₖ to that of V in the field, by Strang steps.
+    """Evolution under H(t) = −Σ Xₖ + (t/T) V by Strang steps, from the ground state of −Σ Xₖ to that of −Σ Xₖ + V.
 
-    An anneal (Farhi et al., quant-ph/0001106) that does not turn the field off. V = Σ hₖ Zₖ + Σ Jₖₗ ZₖZₗ,
-    θ = (h, J) in units of the field. The field is RX, V is RZ and RZZ.
+    It is an anneal (Farhi et al., quant-ph/0001106) whose transverse field is not switched off. V = Σ hₖ Zₖ +
+    Σ Jₖₗ ZₖZₗ, with θ = (h, J) in units of the field. The gates of the field are RX, those of V RZ and RZZ.
 
     Parameters
     ----------
@@ -53,5 +53,5 @@ class AnnealCircuit(SplitStepCircuit):
         return np.ones_like(t), t / self.total_time
 
     def energies(self) -> NDArray:
-        # −X is 2|−⟩⟨−| but for a constant.
+        # −X is 2|−⟩⟨−| up to a constant.
         return np.array([0.0, 2.0])

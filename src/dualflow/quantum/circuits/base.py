@@ -1,4 +1,4 @@
-"""What a circuit family is: a builder, the map from a solver's angles to its parameters, and its distribution."""
+"""Base class of circuit families: a builder, the map from a solver's angles to gate parameters, and a distribution."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["COUNT", "POSITIVE", "ParametricCircuit"]
 
-#: Rules of fields: how many of something, and a length or a time.
-COUNT, POSITIVE = Number(at_least=1, whole=True), Number(above=0)
+#: Rule of fields that count something.
+COUNT = Number(at_least=1, whole=True)
+#: Rule of fields that are lengths or times.
+POSITIVE = Number(above=0)
 
-#: Distributions that are kept, and qubits of the widest circuit whose are: 4 MiB.
-KEPT, KEPT_QUBITS = 8, 16
-#: Of the ids of parameters.
+#: Distributions in the cache; with the next limit they take 4 MiB.
+MAX_CACHED_DISTRIBUTIONS = 8
+#: Most qubits of a circuit whose distribution is cached.
+MAX_CACHED_QUBITS = 16
+#: Namespace of the ids of parameters.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "dualflow:circuits")
 
 
@@ -34,9 +38,9 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "dualflow:circuits")
 class ParametricCircuit:
     """A circuit with free parameters, transpiled once and bound many times.
 
-    Two of the same family and size are equal, and so share a device's transpiled copy; everything that shapes the
-    circuit must therefore be a field. Subclasses give `family`, `n_parameters`, `_build` and `distribution`, and
-    `examples` if their name is in ``circuits.__all__``.
+    Circuits with equal fields are equal and share a device's transpiled copy. Therefore every value that changes the
+    gates must be a field. Subclasses define `family`, `n_parameters`, `_build` and `distribution`, and `examples` if
+    their name is in ``circuits.__all__``.
 
     Parameters
     ----------
@@ -72,15 +76,15 @@ class ParametricCircuit:
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """The small circuits of this family that are kept as files (`quantum.export`), each with a name of its own."""
-        raise NotImplementedError(f"{cls.__name__} must say which of its circuits are exported: define examples()")
+        """Return the small circuits of this family that are exported as files (`circuits.export`)."""
+        raise NotImplementedError(f"{cls.__name__} must define examples(), which returns its circuits for the export")
 
     def parameters(self, stem: str) -> list[Parameter]:
-        """The P parameters stem_0, stem_1, … that `_build` puts into its gates; ``stem`` is a name.
+        """Return the P parameters stem_0, stem_1, … for the gates of `_build`; ``stem`` is a name.
 
-        Their ids come from `name` and their index, where Qiskit draws random ones: a circuit built again equals the
-        first, in another process and in a file too. The numbers have equally many digits, since Qiskit sorts
-        parameters by name; and no brackets, which OpenQASM 3 would replace.
+        Their ids follow from `name` and their index, because Qiskit's random ids would make a circuit built again
+        differ from the first one, also in other processes and in files. All numbers have the same number of digits,
+        because Qiskit sorts parameters by name; they have no brackets, which OpenQASM 3 would replace.
         """
         from qiskit.circuit import Parameter
 
@@ -89,7 +93,7 @@ class ParametricCircuit:
         return [Parameter(name, uuid=uuid.uuid5(_NAMESPACE, f"{self.name}/{name}")) for name in names]
 
     def build(self) -> QuantumCircuit:
-        """The unbound circuit, without measurements; its ``parameters`` are one vector in order. Do not change it."""
+        """Return the unbound circuit without measurements, with one ordered vector of parameters. Do not change it."""
         return self._built
 
     @cached_property
@@ -100,53 +104,56 @@ class ParametricCircuit:
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, object]:
-        # What is made of the fields is made again where it is wanted: a hundred bytes go to another process, not all.
-        made = {k for k in self.__dict__ if isinstance(getattr(type(self), k, None), cached_property)}
-        return {k: v for k, v in self.__dict__.items() if k not in made}
+        # Leave out cached properties, which follow from the fields: only about a hundred bytes go to another process.
+        cached = {k for k in self.__dict__ if isinstance(getattr(type(self), k, None), cached_property)}
+        return {k: v for k, v in self.__dict__.items() if k not in cached}
 
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
-        """The circuit's parameters, shape (…, P), for the solver's angles of the same shape."""
+        """Return the circuit's parameters, shape (…, P), for the solver's angles of the same shape."""
         return self.check_parameters(theta)
 
     def distribution(self, theta: ArrayLike) -> NDArray:
-        """Exact ideal outcome distribution, shape (…, 2^q), little-endian, computed without any circuit."""
+        """Return the exact ideal outcome distribution, shape (…, 2^q), little-endian, computed without a circuit."""
         raise NotImplementedError
 
-    def one_by_one(self, theta: ArrayLike) -> NDArray:
-        """`distribution` of families that evolve one circuit after another, by `_one`."""
-        theta = self.check_parameters(theta)
-        one = self._one if self.n_qubits > KEPT_QUBITS else lambda row: _kept(self, row.tobytes())
-        return np.array([one(row) for row in np.atleast_2d(theta)]).reshape(*theta.shape[:-1], -1)
+    def row_by_row(self, theta: ArrayLike) -> NDArray:
+        """Return `distribution` for families that compute one circuit after another, by `_distribution_of`."""
+        theta, is_cached = self.check_parameters(theta), self.n_qubits <= MAX_CACHED_QUBITS
+        rows = [
+            _cached_distribution(self, row.tobytes()) if is_cached else self._distribution_of(row)
+            for row in np.atleast_2d(theta)
+        ]
+        return np.array(rows).reshape(*theta.shape[:-1], -1)
 
-    def _one(self, theta: NDArray) -> NDArray:
-        """The distribution of one circuit, shape (2^q,), for θ of shape (P,)."""
+    def _distribution_of(self, theta: NDArray) -> NDArray:
+        """Return the distribution of one circuit, shape (2^q,), for θ of shape (P,)."""
         raise NotImplementedError
 
     def shifts(self, theta: ArrayLike, again: int = 0) -> Shifts:
-        """θ, then θ + π/2 in each angle in turn, then θ − π/2: one batch of the parameter-shift rule, shape (2P+1, P).
+        """Return the batch of the parameter-shift rule: θ, θ + π/2 in each angle in turn, then θ − π/2; (2P+1, P).
 
         For angles of RY, ∂π/∂θ_k = ½ [π(θ_k + π/2) − π(θ_k − π/2)] exactly (Mitarai, Negoro, Kitagawa, Fujii,
-        PRA 98, 032309 (2018), eq. 7). θ itself can be had ``again`` times more, before all others.
+        PRA 98, 032309 (2018), eq. 7). The batch begins with θ repeated ``again`` more times.
         """
         theta = self.check_parameters(theta)
         quarter = 0.5 * np.pi * np.eye(self.n_parameters)
         return Shifts.of(np.concatenate([np.tile(theta, (again + 1, 1)), theta + quarter, theta - quarter]), again)
 
     def shift_distributions(self, theta: ArrayLike) -> NDArray:
-        """`distribution` of all `shifts`, shape (2P+1, 2^q); families that know a shorter way take it."""
+        """Return `distribution` of all `shifts`, shape (2P+1, 2^q); some families compute it faster than row by row."""
         return self.distribution(self.shifts(theta))
 
     @property
     def ends(self) -> tuple[NDArray, tuple[int, ...]] | None:
-        """Angles, shape (2, P), at which some qubits are all 0, and all 1, whatever the others are; and which qubits.
+        """Angles, shape (2, P), at which some qubits are all 0, and all 1; and the indices of these qubits.
 
-        None for families that have no such angles. All gates are run at them, so that what those qubits read then
-        tells the errors of gates and read-out together: ``mitigation="circuit"``.
+        None for families without such angles. The circuit runs all its gates at these angles, so that the read-outs of
+        these qubits show the errors of gates and read-out together (``mitigation="circuit"``).
         """
         return None
 
     def check_parameters(self, theta: ArrayLike) -> NDArray:
-        """``theta`` as a float array of shape (P,) or (k, P), or `ProblemError`."""
+        """Return ``theta`` as a float array of shape (P,) or (k, P); raise `ProblemError` for any other shape."""
         array = np.asarray(theta, dtype=float)
         if array.ndim not in (1, 2) or array.shape[-1] != self.n_parameters or 0 in array.shape[:-1]:
             raise ProblemError(
@@ -158,7 +165,7 @@ class ParametricCircuit:
         return array
 
 
-@lru_cache(maxsize=KEPT)
-def _kept(circuit: ParametricCircuit, theta: bytes) -> NDArray:
-    """`_one`, kept: the emulator answers a circuit, and then its read-out is compared with the same distribution."""
-    return circuit._one(np.frombuffer(theta))
+@lru_cache(maxsize=MAX_CACHED_DISTRIBUTIONS)
+def _cached_distribution(circuit: ParametricCircuit, theta: bytes) -> NDArray:
+    """Return `_distribution_of` from a cache: the emulator computes it, and then its read-out is compared with it."""
+    return circuit._distribution_of(np.frombuffer(theta))

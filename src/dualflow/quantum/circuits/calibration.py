@@ -1,4 +1,4 @@
-"""Read-out calibration: every qubit in 0, or every qubit in 1."""
+"""The calibration circuit: prepares each qubit in 0 or 1, without entangling gates."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["CalibrationCircuit"]
 
 @dataclass(frozen=True)
 class CalibrationCircuit(ParametricCircuit):
-    """RY(θ_k) on every qubit k, no entangling gate: an angle of 0 prepares it in 0, of π in 1.
+    """RY(θ_k) on every qubit k without entangling gates: the angle 0 prepares 0, the angle π prepares 1.
 
     Parameters
     ----------
     n_qubits : int ≥ 1
     of : ParametricCircuit, optional
-        The circuit whose read-out is calibrated: a device with qubits to choose from takes those that ``of`` is
-        measured on, qubit by qubit.
+        The circuit whose read-out is calibrated. A device that chooses qubits uses those on which ``of`` is measured,
+        qubit by qubit.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class CalibrationCircuit(ParametricCircuit):
         return circuit
 
     def all_zeros_and_ones(self) -> NDArray:
-        """The two bindings of a calibration, shape (2, q): every qubit in 0, and every qubit in 1."""
+        """Return the two bindings of a calibration, shape (2, q): every qubit in 0, and every qubit in 1."""
         return np.outer([0.0, np.pi], np.ones(self.n_qubits))
 
     @property

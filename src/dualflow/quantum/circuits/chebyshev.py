@@ -1,4 +1,4 @@
-"""A Chebyshev feature map under hardware-efficient layers: the circuit of differentiable quantum circuits."""
+"""The circuit of differentiable quantum circuits: a Chebyshev feature map followed by hardware-efficient layers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["ChebyshevCircuit"]
 class ChebyshevCircuit(ParametricCircuit):
     """RY(feature angle) on every qubit, then layers of RY on every qubit and a line of CX (0→1, 1→2, …).
 
-    The q feature angles come first in the parameter vector, the q·layers variational ones follow, layer by layer.
-    `angles` sets qubit k's feature angle to (k + 1)φ with φ = arccos x, the tower map of Kyriienko, Paine, Elfving
-    (PRA 103, 052416 (2021), section II B) without their factor 2: with it only even powers of cos φ and sin φ
-    arise, and a straight line x is not in the span. Expectation values are trigonometric polynomials in φ of
-    degree q(q + 1)/2, with the Chebyshev polynomials T_k(x) = cos kφ among their terms.
+    The parameter vector holds the q feature angles, then the q·layers variational angles, layer by layer. `angles` sets
+    qubit k's feature angle to (k + 1)φ with φ = arccos x, the tower map of Kyriienko, Paine, Elfving (PRA 103, 052416
+    (2021), section II B) without their factor 2: with this factor only even powers of cos φ and sin φ occur, and a
+    linear function of x is not in the span. Expectation values are trigonometric polynomials in φ of degree q(q + 1)/2,
+    with the Chebyshev polynomials T_k(x) = cos kφ among their terms.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class ChebyshevCircuit(ParametricCircuit):
 
     @property
     def n_angles(self) -> int:
-        """Number P of variational angles."""
+        """Number of variational angles."""
         return self.n_qubits * self.layers
 
     @property
     def frequencies(self) -> NDArray:
-        """Feature angle over φ, qubit by qubit: 1, 2, …, q."""
+        """Feature angles divided by φ, qubit by qubit: 1, 2, …, q."""
         return np.arange(1, self.n_qubits + 1)
 
     @property
@@ -76,7 +76,7 @@ class ChebyshevCircuit(ParametricCircuit):
         return int(self.frequencies.sum())
 
     def angles(self, phi: ArrayLike, theta: ArrayLike) -> NDArray:
-        """Parameter vectors, shape (b·k, q + P): ``theta`` of shape (b, P), and under each all φ of shape (k,)."""
+        """Return parameter vectors, shape (b·k, q + P), for ``theta`` (b, P) and ``phi`` (k,): for each θ all φ."""
         phi, theta = np.asarray(phi, dtype=float), np.atleast_2d(np.asarray(theta, dtype=float))
         features = np.tile(phi[:, None] * self.frequencies, (len(theta), 1))
         return np.hstack([features, np.repeat(theta, len(phi), axis=0)])

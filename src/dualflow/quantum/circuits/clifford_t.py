@@ -1,9 +1,9 @@
-"""Circuits as a fault-tolerant machine would run them: Clifford gates and T, rotations synthesised.
+"""Gate counts of circuits on a fault-tolerant machine: Clifford gates and T, with synthesised rotations.
 
-A rotation about Z by an angle that is no multiple of π/4 is approximated to ε by about 3 log₂(1/ε) T gates, without
+A rotation about Z by an angle that is not a multiple of π/4 is approximated to ε by about 3 log₂(1/ε) T gates, without
 ancillas (Ross and Selinger, "Optimal ancilla-free Clifford+T approximation of z-rotations", Quantum Inf. Comput. 16,
-901 (2016), arXiv:1403.2975: the typical cost; lower-order terms are left out). Errors add up at most, so that each of
-R rotations gets ε = error/R.
+901 (2016), arXiv:1403.2975: the typical cost without lower-order terms). The error of the circuit is at most the sum
+of all errors, so that each of R rotations gets ε = error/R.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 __all__ = ["SYNTHESIS_ERROR", "LogicalCounts", "logical_counts", "t_count"]
 
-#: Of all rotations of a circuit together, in operator norm.
+#: Error of all rotations of a circuit together, in operator norm.
 SYNTHESIS_ERROR = 1e-2
-#: T gates a rotation and bit of precision.
-T_A_BIT = 3.0
-#: An angle so near to a multiple of π/4 is one.
-ROUNDING = 1e-9
+#: T gates of a rotation for each bit of precision.
+T_GATES_PER_BIT = 3.0
+#: Difference from a multiple of π/4, in units of π/4, up to which an angle counts as this multiple.
+MULTIPLE_TOL = 1e-9
 
 
 @dataclass(frozen=True)
 class LogicalCounts:
-    """A circuit in CX and one-qubit gates, every qubit next to every other.
+    """Counts of a circuit in CX and one-qubit gates, with couplings between all qubits.
 
     Attributes
     ----------
     qubits, cx : int
     depth : int
-        In layers of CX, √X, X and rotations about Z.
+        Layers of CX, √X, X and rotations about Z.
     rotations : int
-        About Z, by angles that are no multiples of π/4 or are parameters.
+        Rotations about Z by parameters or by angles that are not multiples of π/4.
     t_gates : int
-        T gates that stand in the circuit as they are.
+        T gates without synthesis: rotations by odd multiples of π/4.
     """
 
     qubits: int
@@ -50,7 +50,7 @@ class LogicalCounts:
 
 
 def logical_counts(circuit: ParametricCircuit) -> LogicalCounts:
-    """Counts of a circuit written out in CX, RZ, √X and X, not optimised."""
+    """Return the counts of a circuit decomposed into CX, RZ, √X and X without optimisation."""
     from qiskit import transpile
 
     plain: QuantumCircuit = transpile(circuit.build(), basis_gates=["cx", "rz", "sx", "x"], optimization_level=0)
@@ -59,7 +59,7 @@ def logical_counts(circuit: ParametricCircuit) -> LogicalCounts:
         if instruction.operation.name == "rz":
             (angle,) = instruction.operation.params
             eighths = None if _is_free(angle) else float(angle) / (math.pi / 4)
-            if eighths is None or abs(eighths - round(eighths)) > ROUNDING:
+            if eighths is None or abs(eighths - round(eighths)) > MULTIPLE_TOL:
                 rotations += 1
             else:
                 t_gates += round(eighths) % 2
@@ -73,10 +73,10 @@ def logical_counts(circuit: ParametricCircuit) -> LogicalCounts:
 
 
 def t_count(rotations: float, t_gates: float = 0, error: float = SYNTHESIS_ERROR) -> int:
-    """T gates of a circuit whose rotations together may be ``error`` off."""
+    """Return the T gates of a circuit whose rotations together have at most the given error."""
     if rotations <= 0:
         return round(t_gates)
-    return round(t_gates + rotations * math.ceil(T_A_BIT * math.log2(max(rotations, 1.0) / error)))
+    return round(t_gates + rotations * math.ceil(T_GATES_PER_BIT * math.log2(max(rotations, 1.0) / error)))
 
 
 def _is_free(angle: object) -> bool:

@@ -1,11 +1,11 @@
-"""Simplex ↔ tree angles ↔ amplitudes, padding, and bit order.
+"""Conversions between the simplex, tree angles and amplitudes; padding and bit order.
 
 A distribution over N = 2^q outcomes is a vector whose index is i = Σ_k bit_k 2^k, bit_k the outcome of qubit k
 (little-endian, Qiskit's order). The binary tree splits on the most significant qubit first, so that every subtree
-is a contiguous run of indices and padding leaves, which come last, hang together.
+is a contiguous range of indices, and so are the padding leaves, which come last.
 
 Nodes are numbered as in a heap: 0 is the root, node k has the children 2k+1 (bit 0, "left") and 2k+2 (bit 1,
-"right"); N−1 nodes carry an angle, the N nodes after them are the leaves.
+"right"); N−1 nodes have an angle, the N nodes after them are the leaves.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = [
 
 
 def qubits_for(n: int) -> int:
-    """Fewest qubits, at least one, whose 2^q outcomes hold n variables."""
+    """Return the fewest qubits, at least one, whose 2^q outcomes hold n variables."""
     if n < 1:
         raise ProblemError(f"n={n!r} must be ≥ 1")
     return max(1, (n - 1).bit_length())
 
 
 def pad(mu: ArrayLike, n_qubits: int) -> NDArray:
-    """μ of shape (n,) with zeros appended, shape (2^q,)."""
+    """Return μ of shape (n,) with zeros appended, shape (2^q,)."""
     mu = np.asarray(mu, dtype=float)
     if mu.ndim != 1 or len(mu) > 2**n_qubits:
         raise ProblemError(f"mu has shape {mu.shape}; {n_qubits} qubits hold a vector of at most {2**n_qubits}")
@@ -44,12 +44,12 @@ def pad(mu: ArrayLike, n_qubits: int) -> NDArray:
 
 
 def amplitudes(mu: ArrayLike) -> NDArray:
-    """ψ = √μ, the real non-negative state whose outcome distribution is μ; same shape."""
+    """Return ψ = √μ, the real non-negative state whose outcome distribution is μ; same shape."""
     return np.sqrt(_distribution(mu))
 
 
 def node_masses(mu: ArrayLike) -> NDArray:
-    """Mass under each node of the tree, leaves included, in heap order: shape (2N−1,) for μ of shape (N,)."""
+    """Return the mass under each node of the tree, leaves included, in heap order: (2N−1,) for μ of shape (N,)."""
     levels = [np.asarray(mu, dtype=float)]
     while len(levels[-1]) > 1:
         levels.append(levels[-1].reshape(-1, 2).sum(axis=1))
@@ -57,15 +57,15 @@ def node_masses(mu: ArrayLike) -> NDArray:
 
 
 def simplex_to_angles(mu: ArrayLike, n: int | None = None) -> NDArray:
-    """Tree angles θ in [0, π], shape (N−1,), with `angles_to_simplex` (θ) = μ.
+    """Return tree angles θ in [0, π], shape (N−1,), with `angles_to_simplex` (θ) = μ.
 
     Parameters
     ----------
     mu : array of shape (N,), N = 2^q
         Non-negative, not all zero; need not sum to 1.
     n : int, optional
-        Real leaves; the other N − n are padding. A node with no mass under it splits its real leaves evenly, so
-        that mass arriving later finds all of them.
+        Number of real leaves; the other N − n are padding. A node with no mass under it gets the angle that splits
+        mass evenly over its real leaves, so that later mass reaches all of them.
     """
     mu = _distribution(mu)
     masses, leaves = node_masses(mu), _real_leaves(len(mu), n)
@@ -77,7 +77,7 @@ def simplex_to_angles(mu: ArrayLike, n: int | None = None) -> NDArray:
 
 
 def angles_to_simplex(theta: ArrayLike) -> NDArray:
-    """μ(θ), shape (…, N), for tree angles of shape (…, N−1): each leaf is a product of cos² and sin² of θ/2."""
+    """Return μ(θ), shape (…, N), for tree angles (…, N−1): each leaf is a product of cos² and sin² of θ/2."""
     theta = np.asarray(theta, dtype=float)
     n_leaves = theta.shape[-1] + 1
     if n_leaves < 2 or n_leaves & (n_leaves - 1):
@@ -92,9 +92,9 @@ def angles_to_simplex(theta: ArrayLike) -> NDArray:
 
 
 def free_angles(n: int, n_qubits: int) -> NDArray:
-    """Which of the N−1 angles have real leaves on both sides: boolean, n−1 of them true.
+    """Return which of the N−1 angles have real leaves on both sides, as booleans; n−1 are true.
 
-    The others stay at 0, which sends all mass left, away from the padding.
+    The other angles stay at 0, which sends all mass to the left, away from the padding.
     """
     leaves = _real_leaves(2**n_qubits, n)
     node = np.arange(2**n_qubits - 1)
@@ -102,12 +102,12 @@ def free_angles(n: int, n_qubits: int) -> NDArray:
 
 
 def bit_table(n_qubits: int) -> NDArray:
-    """Bits of all outcomes as floats, shape (2^q, q): row i holds bit k of i in column k."""
+    """Return the bits of all outcomes as floats, shape (2^q, q): row i holds bit k of i in column k."""
     return ((np.arange(2**n_qubits)[:, None] >> np.arange(n_qubits)) & 1).astype(float)
 
 
 def reverse_bits(probabilities: ArrayLike, n_qubits: int) -> NDArray:
-    """The same distributions, shape (…, 2^q), with the qubits counted from the other end."""
+    """Return the distributions, shape (…, 2^q), with reversed order of the qubits."""
     array = np.asarray(probabilities)
     if array.shape[-1:] != (2**n_qubits,):
         raise ProblemError(f"probabilities have shape {array.shape}; {n_qubits} qubits give {2**n_qubits} outcomes")
@@ -125,5 +125,5 @@ def _distribution(mu: ArrayLike) -> NDArray:
 
 
 def _real_leaves(n_leaves: int, n: int | None) -> NDArray:
-    """Number of real leaves under each node, heap order."""
+    """Return the number of real leaves under each node, in heap order."""
     return node_masses(np.arange(n_leaves) < (n_leaves if n is None else n))

@@ -1,7 +1,7 @@
-"""The circuits as files: every family's small examples as QPY and OpenQASM 3, with a manifest and a README.
+"""Export of the circuits: every family's small examples as QPY and OpenQASM 3, with a manifest and a README.
 
-The same versions write the same bytes on one machine: no dates, no random ids, and example angles that are exact in
-binary. Other processors may compute the last bits of a synthesised angle otherwise.
+The same versions write the same bytes on one machine: there are no dates and no random ids, and example angles are
+exact in binary. On other processors the last bits of synthesised angles may differ.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ __all__ = [
     "qpy_bytes",
 ]
 
-#: Format of the QPY files: the oldest that any Qiskit 2 writes, so that every Qiskit 2 reads them.
+#: Format of the QPY files: the oldest one that Qiskit 2 writes, so that every Qiskit 2 reads them.
 QPY_VERSION = 13
-#: Stands in their headers for the Qiskit that wrote them. Readers older than that would warn, and the bytes after
-#: the header are the same from this one on.
+#: Version of Qiskit in the headers of the files. An older reader would warn of a later version; from this version on
+#: the bytes after the header are the same.
 QPY_QISKIT = (2, 0, 0)
-#: What its files begin with.
+#: First bytes of the QPY files.
 QPY_START = b"QISKIT" + bytes((QPY_VERSION, *QPY_QISKIT))
-#: Decimals of the distributions: numpy's sin and cos differ in the last bits from one processor to the next.
+#: Decimals of the distributions: the last bits of numpy's sin and cos depend on the processor.
 DECIMALS = 12
-#: Widest circuit drawn in the README, and the width of its drawings in characters.
-DRAWN_QUBITS, DRAWN_WIDTH = 4, 110
+#: Most qubits of a circuit that is drawn in the README.
+MAX_DRAWN_QUBITS = 4
+#: Width of the drawings in characters.
+DRAWING_COLUMNS = 110
 
-#: What a manifest begins with.
-_MANIFEST = b'{\n "written_with": '
+#: First bytes of a manifest.
+_MANIFEST_START = b'{\n "written_with": '
 
 _INTRODUCTION = """\
 # Circuits
@@ -84,7 +86,7 @@ assert abs(Statevector(bound).probabilities() - entry["example"]["distribution"]
 
 
 def families() -> list[type[ParametricCircuit]]:
-    """The circuit families: the subclasses of `ParametricCircuit` among the public names of `circuits`."""
+    """Return the circuit families: the subclasses of `ParametricCircuit` among the public names of `circuits`."""
     public = (getattr(circuits, name) for name in circuits.__all__)
     return [
         kind
@@ -94,12 +96,12 @@ def families() -> list[type[ParametricCircuit]]:
 
 
 def examples() -> list[ParametricCircuit]:
-    """The circuits that are exported, family by family.
+    """Return the circuits that are exported, family by family.
 
     Raises
     ------
     ProblemError
-        Two circuits have one name, or a circuit built twice is not the same.
+        Two circuits have the same name, or two builds of a circuit differ.
     SolverUnavailable
         Qiskit is not installed.
     """
@@ -109,19 +111,19 @@ def examples() -> list[ParametricCircuit]:
     for family in families():
         for circuit in family.examples():
             if circuit.name in found:
-                taken = f"{found[circuit.name]!r} and {circuit!r}"
-                raise ProblemError(f"{taken} are both named {circuit.name!r}; give one another `name`")
+                both = f"{found[circuit.name]!r} and {circuit!r}"
+                raise ProblemError(f"{both} are both named {circuit.name!r}; give one another `name`")
             if elementary(circuit._build()) != elementary(circuit.build()):
                 raise ProblemError(
                     f"{circuit!r} is another circuit each time it is built; make its parameters by "
-                    "self.parameters(stem), and no gate by chance"
+                    "self.parameters(stem), and use no random gates"
                 )
             found[circuit.name] = circuit
     return list(found.values())
 
 
 def elementary(built: QuantumCircuit) -> QuantumCircuit:
-    """The circuit in gates that OpenQASM 3 and every device here know: itself, if it has no others."""
+    """Return the circuit in gates that OpenQASM 3 and all devices support; the same object if it has no others."""
     from qiskit import transpile
 
     if set(built.count_ops()) <= set(PENNYLANE):
@@ -130,13 +132,13 @@ def elementary(built: QuantumCircuit) -> QuantumCircuit:
 
 
 def example_angles(circuit: ParametricCircuit) -> NDArray:
-    """θ of shape (P,) in (½, 2½], scattered: multiples of 2^−7, so that sums and halves of them are exact anywhere."""
-    # 3 generates all of 1 … 256 modulo the prime 257: no regularity that a wrong order of angles could hide behind.
+    """Return irregular θ of shape (P,) in (½, 2½]: multiples of 2^−7, whose sums and halves are exact everywhere."""
+    # Powers of 3 run through all of 1 … 256 modulo the prime 257, so that a wrong order of angles changes the result.
     return np.array([64 + pow(3, k + 1, 257) for k in range(circuit.n_parameters)]) / 128
 
 
 def exported_files() -> dict[str, bytes]:
-    """Path below the folder, with slashes, and content of every file of the export."""
+    """Return the content of every file of the export by its path below the folder, with slashes."""
     made: dict[str, bytes] = {}
     entries: dict[str, dict[str, Any]] = {}
     chosen = examples()
@@ -157,18 +159,18 @@ def exported_files() -> dict[str, bytes]:
 
 
 def others_in_the_way(out: Path) -> list[Path]:
-    """Files in a folder that an export would replace, and that are not of an earlier one: it has left a manifest."""
+    """Return the files in a folder that an export would replace, unless a manifest shows that an export wrote them."""
     manifest = out / "manifest.json"
     if manifest.is_file():
         with open(manifest, "rb") as file:
-            if file.read(len(_MANIFEST)) == _MANIFEST:
+            if file.read(len(_MANIFEST_START)) == _MANIFEST_START:
                 return []
     written = (out / c.family / f"{c.name}.{kind}" for c in examples() for kind in ("qasm", "qpy"))
     return [path for path in (manifest, out / "README.md", *written) if os.path.lexists(path)]
 
 
 def export_circuits(out: Path) -> list[Path]:
-    """Write `exported_files` into a folder, which is made; other files there are left alone.
+    """Write `exported_files` into a folder, made if it does not exist; keep other files in it.
 
     Raises
     ------
@@ -185,7 +187,7 @@ def export_circuits(out: Path) -> list[Path]:
 
 
 def qpy_bytes(circuit: QuantumCircuit) -> bytes:
-    """The circuit as QPY of one fixed version, without the version of the Qiskit that wrote it."""
+    """Return the circuit as QPY of a fixed version, without the version of the Qiskit that wrote it."""
     from qiskit import qpy
 
     file = io.BytesIO()
@@ -203,12 +205,12 @@ def _qasm(circuit: QuantumCircuit) -> bytes:
 
 def _entry(circuit: ParametricCircuit, gates: QuantumCircuit) -> dict[str, Any]:
     cost, theta = resources.count(gates), example_angles(circuit)
-    # + 0.0: a minus zero would be written as such.
+    # + 0.0 turns −0.0 into 0.0, which is written without a sign.
     distribution = np.round(circuit.distribution(theta), DECIMALS) + 0.0
     return {
         "family": circuit.family,
         "builder": f"dualflow.quantum.circuits.{type(circuit).__name__}",
-        "arguments": {field.name: _plain(getattr(circuit, field.name)) for field in fields(circuit)},
+        "arguments": {field.name: _json_value(getattr(circuit, field.name)) for field in fields(circuit)},
         "qubits": circuit.n_qubits,
         "bit_order": "little",
         "n_parameters": circuit.n_parameters,
@@ -224,12 +226,12 @@ def _entry(circuit: ParametricCircuit, gates: QuantumCircuit) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _manifest(entries: dict[str, dict[str, Any]]) -> str:
-    """JSON with a line for every key of a circuit, so that a change shows where it is."""
+    """Return the manifest as JSON with one line for every key of a circuit, so that differences are readable."""
     from qiskit import __version__
 
     def text(value: Any) -> str:
@@ -241,7 +243,7 @@ def _manifest(entries: dict[str, dict[str, Any]]) -> str:
         blocks.append(f"  {text(name)}: {{\n{lines}\n  }}")
     written_with = {"qiskit": __version__, "qpy": QPY_VERSION}
     body = ",\n".join(blocks)
-    return f'{_MANIFEST.decode()}{text(written_with)},\n "circuits": {{\n{body}\n }}\n}}\n'
+    return f'{_MANIFEST_START.decode()}{text(written_with)},\n "circuits": {{\n{body}\n }}\n}}\n'
 
 
 def _readme(chosen: list[ParametricCircuit], entries: dict[str, dict[str, Any]]) -> str:
@@ -249,7 +251,7 @@ def _readme(chosen: list[ParametricCircuit], entries: dict[str, dict[str, Any]])
     parts = [_INTRODUCTION.format(qpy=QPY_VERSION, decimals=DECIMALS, gates=gates, name=chosen[0].name)]
     for family in dict.fromkeys(type(circuit) for circuit in chosen):
         members = [circuit for circuit in chosen if type(circuit) is family]
-        parts += [f"## {family.family}", _meaning(family)]
+        parts += [f"## {family.family}", _description(family)]
         rows = ["| circuit | builder | qubits | parameters | depth | gates |", "|---|---|---|---|---|---|"]
         for circuit in members:
             entry = entries[circuit.name]
@@ -258,19 +260,19 @@ def _readme(chosen: list[ParametricCircuit], entries: dict[str, dict[str, Any]])
             rows.append(f"| {circuit.name} | `{circuit!r}` | {numbers} | {counts} |")
         parts.append("\n".join(rows))
         for circuit in members:
-            if circuit.n_qubits <= DRAWN_QUBITS:
+            if circuit.n_qubits <= MAX_DRAWN_QUBITS:
                 parts.append(f"{circuit.name}\n\n```text\n{_drawing(circuit.build())}\n```")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
 def _drawing(circuit: QuantumCircuit) -> str:
-    # All that a user's settings of Qiskit could change is said; and str() would ask for the terminal's encoding.
-    drawing: Any = circuit.draw("text", fold=DRAWN_WIDTH, idle_wires=True, reverse_bits=False)
+    # Set all options that a user's Qiskit settings could change; str() would use the terminal's encoding.
+    drawing: Any = circuit.draw("text", fold=DRAWING_COLUMNS, idle_wires=True, reverse_bits=False)
     return "\n".join(line.rstrip() for line in drawing.lines())
 
 
-def _meaning(family: type[ParametricCircuit]) -> str:
-    """What a family's docstring says, without its lists of parameters and attributes."""
+def _description(family: type[ParametricCircuit]) -> str:
+    """Return a family's docstring up to its first numpydoc section."""
     lines = inspect.cleandoc(family.__doc__ or "").splitlines()
     rules = [k for k, line in enumerate(lines) if line and set(line) == {"-"}]
     return "\n".join(lines[: rules[0] - 1] if rules else lines).strip()

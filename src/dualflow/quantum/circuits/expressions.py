@@ -1,4 +1,4 @@
-"""Qiskit's parameter expressions as functions of columns of numbers."""
+"""Evaluate Qiskit's parameter expressions on columns of numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,22 @@ from ...exceptions import ProblemError
 
 __all__ = ["Expression"]
 
-#: An expression of more parameters is bound point by point: it would have too many coefficients.
-MANY = 6
+#: Most parameters of an expression that is expanded into 2^k coefficients; others are bound point by point.
+MAX_EXPANDED_PARAMETERS = 6
 
 
 class Expression:
     """A Qiskit parameter expression as a function of columns of numbers.
 
-    One that is affine in each of its parameters (all angles of Qiskit's feature maps are) is a polynomial whose 2^k
-    coefficients are found from its values at the corners of {0, 1}^k; others are bound point by point.
+    An expression that is affine in each of its k parameters, as all angles of Qiskit's feature maps are, is a
+    polynomial. Its 2^k coefficients follow from its values at the corners of {0, 1}^k. Other expressions are bound
+    point by point.
+
+    Parameters
+    ----------
+    expression : ParameterExpression or float
+    column : dict of Parameter to int
+        Column of each parameter in the values.
     """
 
     def __init__(self, expression: Any, column: dict[Any, int]) -> None:
@@ -28,11 +35,11 @@ class Expression:
         self.parameters = sorted(getattr(expression, "parameters", ()), key=column.__getitem__)
         self.columns = [column[parameter] for parameter in self.parameters]
         self.coefficients: dict[tuple[int, ...], float] | None = None
-        if len(self.parameters) <= MANY and all(self._is_affine_in(p) for p in self.parameters):
+        if len(self.parameters) <= MAX_EXPANDED_PARAMETERS and all(self._is_affine_in(p) for p in self.parameters):
             self.coefficients = self._expanded()
 
     def __call__(self, values: NDArray) -> NDArray:
-        """Its values, shape (n,), for the values of all parameters, shape (n, columns)."""
+        """Return the values of the expression, shape (n,), for values of all parameters, shape (n, columns)."""
         if self.coefficients is None:
             return np.array([self._bound([float(row[k]) for k in self.columns]) for row in values])
         out = np.zeros(len(values))
@@ -41,18 +48,18 @@ class Expression:
         return out
 
     def derivative(self, parameter: Any, column: dict[Any, int]) -> Expression:
-        """∂/∂parameter."""
+        """Return the derivative by a parameter as an `Expression`."""
         try:
             return Expression(self.expression.gradient(parameter), column)
         except RuntimeError as error:
             raise ProblemError(f"weights: the angle {self.expression} has no derivative; leave it fixed") from error
 
     def _is_affine_in(self, parameter: Any) -> bool:
-        # Its second derivative is 0; what Qiskit says of the parameters of a derivative is what they were before.
+        # Test the second derivative: the parameters that Qiskit lists for a derivative are those of the expression.
         try:
             slope = self.expression.gradient(parameter)
             return not hasattr(slope, "gradient") or bool(slope.gradient(parameter) == 0)
-        except RuntimeError:  # of sign(x)
+        except RuntimeError:  # Qiskit has no derivative of sign(x)
             return False
 
     def _expanded(self) -> dict[tuple[int, ...], float] | None:
@@ -68,5 +75,5 @@ class Expression:
             return float(self.expression)
         try:
             return float(self.expression.bind(dict(zip(self.parameters, values, strict=True))))
-        except (ArithmeticError, RuntimeError, TypeError):  # Qiskit's ways to say infinite, NaN, complex
+        except (ArithmeticError, RuntimeError, TypeError):  # Qiskit's errors for infinite, NaN and complex values
             return np.nan

@@ -1,4 +1,4 @@
-"""Compute and uncompute: U(x), then U(z)†; the probability of all zeros is the fidelity of the two states."""
+"""Fidelity circuits, U(x) then U(z)†, and the simulation of circuits given as lists of gates."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ __all__ = [
 #: A gate by Qiskit's name, its qubits, and its angle: None (no angle), a float, or the int index of a parameter.
 Step = tuple[str, tuple[int, ...], "int | float | None"]
 
+#: Gates with an angle.
 ROTATIONS = ("rx", "ry", "rz")
+#: Gates without an angle; each is its own inverse.
 SELF_INVERSE = ("h", "x", "cx", "cz")
 
 
 @dataclass(frozen=True, repr=False)
 class FidelityCircuit(ParametricCircuit):
-    """U(x) of a feature map, then U(z)†: all qubits are found in 0 with probability |⟨φ(z)|φ(x)⟩|².
+    """U(x) of a feature map, then U(z)†: all qubits read 0 with probability |⟨φ(z)|φ(x)⟩|².
 
-    Havlíček et al., Nature 567, 209 (2019), who estimate a kernel entry so. θ holds the angles of x, then those of z;
-    in the circuit's second half, whose gates are the inverse ones in reverse order, they have the opposite sign.
+    This estimates one entry of a kernel (Havlíček et al., Nature 567, 209 (2019)). θ holds the angles of x, then those
+    of z. The second half of the circuit has the inverse gates in reverse order, and so the angles of opposite sign.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ class FidelityCircuit(ParametricCircuit):
     steps : sequence of (gate, qubits, angle)
         U in the gates h, x, cx, cz, rx, ry, rz. An angle is None, a float, or the int index of a parameter.
     label : str
-        Names the feature map; two maps of one label and width must not differ.
+        Name of the feature map; maps of one label and width must be equal.
 
     Examples
     --------
@@ -68,7 +70,7 @@ class FidelityCircuit(ParametricCircuit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # From a file they are lists, and lists have no hash.
+        # Steps read from a file are lists, which cannot be hashed.
         object.__setattr__(self, "steps", check_steps(self.steps, self.n_qubits))
 
     def __repr__(self) -> str:
@@ -80,7 +82,7 @@ class FidelityCircuit(ParametricCircuit):
 
     @property
     def n_angles(self) -> int:
-        """Parameters of U: half of P."""
+        """Number of parameters of U, half of P."""
         return count_angles(self.steps)
 
     @property
@@ -118,12 +120,12 @@ class FidelityCircuit(ParametricCircuit):
 
 
 def check_steps(steps: Sequence[Step], n_qubits: int) -> tuple[Step, ...]:
-    """The steps as tuples, or `ProblemError` if one is no gate known here, or none has a parameter."""
+    """Return the steps as tuples; raise `ProblemError` for an unknown gate or if no step has a parameter."""
     steps = tuple((gate, tuple(qubits), angle) for gate, qubits, angle in steps)
     for gate, qubits, angle in steps:
         known = gate in SELF_INVERSE if angle is None else gate in ROTATIONS
         if not known or len(set(qubits)) != (2 if gate in ("cx", "cz") else 1):
-            raise ProblemError(f"steps: {(gate, qubits, angle)!r} is none of {', '.join(ROTATIONS + SELF_INVERSE)}")
+            raise ProblemError(f"steps: {(gate, qubits, angle)!r} is not one of {', '.join(ROTATIONS + SELF_INVERSE)}")
         if not all(0 <= qubit < n_qubits for qubit in qubits):
             raise ProblemError(f"steps: {(gate, qubits, angle)!r} acts outside of {n_qubits} qubits")
     if not count_angles(steps):
@@ -132,12 +134,12 @@ def check_steps(steps: Sequence[Step], n_qubits: int) -> tuple[Step, ...]:
 
 
 def count_angles(steps: Sequence[Step]) -> int:
-    """Parameters of the steps: the largest index of an angle, and 1."""
+    """Return the number of parameters of the steps: the largest index of an angle plus 1."""
     return max((angle + 1 for _, _, angle in steps if isinstance(angle, int)), default=0)
 
 
 def evolve(n_qubits: int, steps: Sequence[Step], angles: NDArray, states: NDArray | None = None) -> NDArray:
-    """States after the steps, one for each row of angles, computed together.
+    """Return the states after the steps, one for each row of angles, computed together.
 
     Parameters
     ----------
@@ -145,13 +147,13 @@ def evolve(n_qubits: int, steps: Sequence[Step], angles: NDArray, states: NDArra
     steps : sequence of Step
     angles : array of shape (k, G)
     states : complex array of shape (k, 2^q), optional
-        To start from; |0…0⟩ otherwise. Not changed.
+        Initial states, not changed; by default |0…0⟩.
 
     Returns
     -------
     complex array of shape (k, 2^q), little-endian
     """
-    # Points run along the last axis, so that whatever a gate does, it does to contiguous rows.
+    # The rows of angles are the last axis, so that gates work on contiguous memory.
     psi = np.zeros((2**n_qubits, len(angles)), dtype=complex)
     if states is None:
         psi[0] = 1.0
@@ -163,20 +165,20 @@ def evolve(n_qubits: int, steps: Sequence[Step], angles: NDArray, states: NDArra
 
 
 def half_angles(angle: int | float | None, angles: NDArray) -> NDArray:
-    """Half of what a step turns by, for each row of angles; 0 where it has no angle."""
+    """Return half of a step's angle for each row of angles; 0 if the step has no angle."""
     return 0.5 * (angles[:, angle] if isinstance(angle, int) else np.full(len(angles), angle or 0.0))
 
 
 def apply_gate(psi: NDArray, gate: str, qubits: tuple[int, ...], half: NDArray) -> None:
-    """Apply one gate to the columns of ``psi``, shape (2^q, k), in place; ``half`` the angle of each, by 2."""
+    """Apply one gate in place to the columns of ``psi``, shape (2^q, k), with half angles ``half``, shape (k,)."""
     first, second = halves(psi, qubits[0])
     if gate in ("cx", "cz"):
-        # Qubit 0 of two being 1; then what the gate does to the other one there.
-        one = halves(psi, *qubits)
+        # Amplitudes whose control is 1, with the target in 0 and in 1.
+        controlled = halves(psi, *qubits)
         if gate == "cz":
-            one[1][...] *= -1.0
+            controlled[1][...] *= -1.0
         else:
-            one[0][...], one[1][...] = one[1].copy(), one[0].copy()
+            controlled[0][...], controlled[1][...] = controlled[1].copy(), controlled[0].copy()
     elif gate == "x":
         first[...], second[...] = second.copy(), first.copy()
     elif gate == "h":
@@ -193,7 +195,7 @@ def apply_gate(psi: NDArray, gate: str, qubits: tuple[int, ...], half: NDArray) 
 
 
 def halves(psi: NDArray, *qubits: int) -> tuple[NDArray, NDArray]:
-    """Views of the amplitudes with the last of one or two qubits in 0 and in 1; of two, the first one is in 1."""
+    """Return views of the amplitudes with the last given qubit in 0 and in 1; the first of two qubits is in 1."""
     if len(qubits) == 1:
         view = psi.reshape(-1, 2, 2 ** qubits[0], psi.shape[-1])
         return view[:, 0], view[:, 1]
@@ -206,14 +208,15 @@ def halves(psi: NDArray, *qubits: int) -> tuple[NDArray, NDArray]:
 
 
 def angle_steps(n_qubits: int) -> tuple[Step, ...]:
-    """RY(angle k) on qubit k: no entanglement, and the kernel is Π cos²((x_k − z_k)/2)."""
+    """Return RY(angle k) on each qubit k, without entanglement: the kernel is Π cos²((x_k − z_k)/2)."""
     return tuple(("ry", (k,), k) for k in range(n_qubits))
 
 
 def zz_steps(n_qubits: int, reps: int) -> tuple[Step, ...]:
-    """H on every qubit, then phases of the features and of all pairs; ``reps`` times (Havlíček et al. 2019).
+    """Return ``reps`` layers of H on every qubit and phases of the features and of all pairs (Havlíček et al. 2019).
 
-    The angles are those of `feature_maps.zz_angles`: one a qubit, then one a pair (0, 1), (0, 2), …, (1, 2), …
+    The angles are those of `feature_maps.zz_angles`: one for each qubit, then one for each pair (0, 1), (0, 2), …,
+    (1, 2), …
     """
     layer: list[Step] = [("h", (k,), None) for k in range(n_qubits)]
     layer += [("rz", (k,), k) for k in range(n_qubits)]

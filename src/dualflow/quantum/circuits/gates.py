@@ -1,8 +1,8 @@
-"""Names of gates in other packages."""
+"""Names of gates in PennyLane."""
 
 __all__ = ["PENNYLANE"]
 
-#: Qiskit gate -> PennyLane operation; what is not here is refused, never skipped.
+#: PennyLane operations by the names of Qiskit gates; circuits with other gates raise an error.
 PENNYLANE = {
     "ry": "RY",
     "cx": "CNOT",

@@ -1,4 +1,4 @@
-"""A circuit of somebody else's, in the gates that are known here: each rotation has an angle of its own."""
+"""A user's circuit in dualflow's gate set, with a separate angle for each rotation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ __all__ = ["GivenCircuit"]
 class GivenCircuit(ParametricCircuit):
     """Any circuit in the gates h, x, cx, cz, rx, ry, rz, whose parameters are the angles of single rotations.
 
-    Each angle is in one Pauli rotation, so that the two-term shift rule is exact (`ParametricCircuit.shifts`).
+    Each parameter is the angle of one Pauli rotation, so that the two-term shift rule is exact
+    (`ParametricCircuit.shifts`).
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ class GivenCircuit(ParametricCircuit):
     steps : sequence of (gate, qubits, angle)
         An angle is None, a float, or the int index of a parameter; no two gates may have the same index.
     label : str
-        Names the circuit; two of one label and width must not differ.
+        Name of the circuit; circuits of one label and width must be equal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The hardware-efficient ansatz: layers of RY on every qubit with chains of CX between them."""
+"""The hardware-efficient ansatz: layers of RY on every qubit, separated by chains of CX."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["HardwareEfficientCircuit"]
 class HardwareEfficientCircuit(ParametricCircuit):
     """RY on every qubit, then ``layers`` times a chain of CX (k → k+1) and RY on every qubit again.
 
-    θ has shape ((layers + 1)·q,), layer by layer, qubit 0 first. The amplitudes are real and of either sign. The
-    entangler is CX and never CZ: with CZ the rank of ∂ψ/∂θ stays at q(q+1)/2 however many layers there are.
-    Fewer angles than outcomes make a model of the distribution; at about 1.25·2^q angles every distribution is
-    reached, and no angle is stuck on the way.
+    θ has shape ((layers + 1)·q,), layer by layer, qubit 0 first. The amplitudes are real, positive or negative. The
+    entangling gate is CX, because with CZ the rank of ∂ψ/∂θ stays at q(q+1)/2 for any number of layers. With fewer
+    angles than outcomes the circuit is a model of the distribution. From about 1.25·2^q angles it reaches every
+    distribution, and optimisation does not get stuck.
 
     Parameters
     ----------
@@ -78,25 +78,26 @@ class HardwareEfficientCircuit(ParametricCircuit):
         return np.array([self._state(row) ** 2 for row in np.atleast_2d(theta)]).reshape(*theta.shape[:-1], -1)
 
     def shift_distributions(self, theta: ArrayLike) -> NDArray:
-        """`ParametricCircuit.shift_distributions` from ψ and ∂ψ/∂θ, O(P² 2^q) in place of O(P² 2^q q) and P circuits.
+        """Return `ParametricCircuit.shift_distributions`, computed from ψ and ∂ψ/∂θ.
 
-        RY(θ ± π/2) = (RY(θ) ± 2 RY′(θ))/√2, so that the shifted states are (ψ ± 2 ∂ψ/∂θ_k)/√2.
+        RY(θ ± π/2) = (RY(θ) ± 2 RY′(θ))/√2, so that the shifted states are (ψ ± 2 ∂ψ/∂θ_k)/√2. This takes O(P² 2^q);
+        evolving all shifted circuits takes O(P² 2^q q).
         """
         psi, tangents = self.state_and_tangents(theta)
         plus, minus = 0.5 * (psi + 2 * tangents) ** 2, 0.5 * (psi - 2 * tangents) ** 2
         return np.concatenate([(psi**2)[None], plus, minus])
 
     def state_and_tangents(self, theta: ArrayLike) -> tuple[NDArray, NDArray]:
-        """ψ of shape (2^q,) and ∂ψ/∂θ of shape (P, 2^q); both real."""
+        """Return ψ of shape (2^q,) and ∂ψ/∂θ of shape (P, 2^q); both are real."""
         angles = self.check_parameters(theta).reshape(self.layers + 1, self.n_qubits)
         outcomes, index = 2**self.n_qubits, np.arange(2**self.n_qubits)
         rows = np.zeros((1 + angles.size, outcomes))
         rows[0, 0], made = 1.0, 1
-        for layer, turned in enumerate(angles):
+        for layer, layer_angles in enumerate(angles):
             entangled = np.take(rows[:made], self._before_chain, axis=1) if layer else rows[:made]
-            rows[:made] = self._turn(entangled, turned)
+            rows[:made] = self._rotate(entangled, layer_angles)
             for k in range(self.n_qubits):
-                # RY′ = −½ iY RY, and −iY sends (ψ₀, ψ₁) to (−ψ₁, ψ₀).
+                # RY′ = −½ iY RY, and −iY maps (ψ₀, ψ₁) to (−ψ₁, ψ₀).
                 rows[made] = np.where((index >> k) & 1, 0.5, -0.5) * rows[0, index ^ (1 << k)]
                 made += 1
         return rows[0], rows[1:]
@@ -104,20 +105,20 @@ class HardwareEfficientCircuit(ParametricCircuit):
     def _state(self, theta: NDArray) -> NDArray:
         psi = np.zeros((1, 2**self.n_qubits))
         psi[0, 0] = 1.0
-        for layer, turned in enumerate(theta.reshape(self.layers + 1, self.n_qubits)):
-            psi = self._turn(psi[:, self._before_chain] if layer else psi, turned)
+        for layer, layer_angles in enumerate(theta.reshape(self.layers + 1, self.n_qubits)):
+            psi = self._rotate(psi[:, self._before_chain] if layer else psi, layer_angles)
         return psi[0]
 
-    def _turn(self, rows: NDArray, angles: NDArray) -> NDArray:
-        """RY(angles[k]) on every qubit k of the states in ``rows``, by two products of 2^(q/2)-sized matrices."""
+    def _rotate(self, rows: NDArray, angles: NDArray) -> NDArray:
+        """Return the states in ``rows`` after RY(angles[k]) on each qubit k, by two matrix products of size 2^(q/2)."""
         half = self.n_qubits // 2
         low, high = _product(angles[:half]), _product(angles[half:])
-        turned = (rows.reshape(-1, len(low)) @ low.T).reshape(len(rows), len(high), len(low))
-        return np.matmul(high, turned).reshape(rows.shape)
+        rotated = (rows.reshape(-1, len(low)) @ low.T).reshape(len(rows), len(high), len(low))
+        return np.matmul(high, rotated).reshape(rows.shape)
 
     @cached_property
     def _before_chain(self) -> NDArray:
-        """Basis state that the chain of CX sends to each basis state."""
+        """Index of the basis state that the chain of CX maps to each basis state."""
         index = np.arange(2**self.n_qubits)
         after = index.copy()
         for k in range(self.n_qubits - 1):
@@ -126,10 +127,10 @@ class HardwareEfficientCircuit(ParametricCircuit):
 
 
 def _product(angles: NDArray) -> NDArray:
-    """RY(angles[c−1]) ⊗ … ⊗ RY(angles[0]): little-endian, shape (2^c, 2^c)."""
+    """Return RY(angles[c−1]) ⊗ … ⊗ RY(angles[0]), little-endian, shape (2^c, 2^c)."""
     out = np.ones((1, 1))
     for angle in angles:
         c, s = np.cos(angle / 2), np.sin(angle / 2)
-        # np.kron, of which this is the same product, takes a fifth of a step at ten qubits.
+        # np.kron gives the same product, but takes a fifth of a step's time at ten qubits.
         out = (np.array([[c, -s], [s, c]])[:, None, :, None] * out[:, None, :]).reshape(2 * len(out), -1)
     return out

@@ -1,4 +1,4 @@
-"""Linear systems by phase estimation: eigenvalues into a clock register, their inverses into one ancilla."""
+"""The HHL circuit: linear systems by phase estimation of eigenvalues and a rotation by their inverses."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 
 __all__ = ["HHLCircuit"]
 
-#: What the circuit is written out in.
-BASIS = ("cx", "h", "ry", "rz")
+#: Gates of the phase estimation.
+BASIS_GATES = ("cx", "h", "ry", "rz")
 
 
 @dataclass(frozen=True)
 class HHLCircuit(ParametricCircuit):
-    """A⁻¹b for a symmetric positive definite A with eigenvalues in (0, 1): no free parameters, one circuit a system.
+    """A⁻¹b for a symmetric positive definite A with eigenvalues in (0, 1), by HHL: one circuit without parameters.
 
-    b into s system qubits; the clock of t qubits, T = 2^t, into √(2/T) Σ_τ sin(π(τ + ½)/T) |τ⟩, which keeps the tails
-    of phase estimation down as δ⁻⁴; exp(2πiA·2^k) controlled by clock qubit k; inverse QFT; the ancilla turned so that
-    it is 1 with amplitude min(1, least·T/k) where the clock reads k > 0; all but the ancilla's turn undone. With the
-    ancilla 1 and the clock 0 the system is left in Σ_j g(λ_j) β_j |u_j⟩, g(λ) = Σ_k p(k|λ) min(1, least·T/k): real, and
-    near least·A⁻¹b. Harrow, Hassidim, Lloyd, PRL 103, 150502 (2009). Outcome i + 2^s·clock + 2^(s+t)·ancilla.
-    The exponentials are dense matrices synthesised gate by gate, about 4^s CX each: no sparse simulation.
+    The circuit prepares b on s system qubits, and the clock of t qubits, T = 2^t, in √(2/T) Σ_τ sin(π(τ + ½)/T) |τ⟩,
+    for which the tails of phase estimation fall as δ⁻⁴. It applies exp(2πiA·2^k) controlled by clock qubit k, the
+    inverse QFT, and a rotation of the ancilla to 1 with amplitude min(1, least·T/k) for clock values k > 0. Then it
+    undoes all but this rotation. With ancilla 1 and clock 0 the system is in Σ_j g(λ_j) β_j |u_j⟩ with
+    g(λ) = Σ_k p(k|λ) min(1, least·T/k), which is real and close to least·A⁻¹b (Harrow, Hassidim, Lloyd, PRL 103,
+    150502 (2009)). Outcome i + 2^s·clock + 2^(s+t)·ancilla. The exponentials are dense matrices, synthesised gate by
+    gate with about 4^s CX each; sparsity of A is not used.
 
     Parameters
     ----------
@@ -40,9 +41,9 @@ class HHLCircuit(ParametricCircuit):
     matrix : 2^s rows of 2^s floats
         A.
     rhs : 2^s floats
-        b, in any scale but 0.
+        b, not 0; its scale has no effect.
     least : float in (0, 1)
-        Where 1/λ is cut off, in units of the eigenvalues.
+        Eigenvalue below which 1/λ is cut off.
 
     Examples
     --------
@@ -60,7 +61,7 @@ class HHLCircuit(ParametricCircuit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Tuples of plain floats: circuits are hashed, and named by their repr.
+        # Use tuples of Python floats: circuits are hashed and identified by their repr.
         A, b = np.array(self.matrix, dtype=float), np.array(self.rhs, dtype=float)
         object.__setattr__(self, "matrix", tuple(map(tuple, A.tolist())))
         object.__setattr__(self, "rhs", tuple(b.tolist()))
@@ -83,12 +84,12 @@ class HHLCircuit(ParametricCircuit):
 
     @property
     def n_system(self) -> int:
-        """s."""
+        """Number s of system qubits."""
         return len(self.rhs).bit_length() - 1
 
     @property
     def n_clock(self) -> int:
-        """t."""
+        """Number t of clock qubits."""
         return self.n_qubits - self.n_system - 1
 
     @cached_property
@@ -98,18 +99,18 @@ class HHLCircuit(ParametricCircuit):
 
     @property
     def _window(self) -> NDArray:
-        """The clock's amplitudes at the start, shape (T,)."""
+        """The clock's initial amplitudes, shape (T,)."""
         T = 2**self.n_clock
         return np.sqrt(2 / T) * np.sin(np.pi * (np.arange(T) + 0.5) / T)
 
     @property
     def _turn(self) -> NDArray:
-        """Amplitude of the ancilla's 1 for each reading of the clock, shape (T,); 0 for 0, which is no eigenvalue."""
+        """Amplitude of ancilla 1 for each value of the clock, shape (T,); 0 for clock 0, which is not an eigenvalue."""
         k = np.arange(2**self.n_clock)
         return np.where(k > 0, np.minimum(1.0, self.least * len(k) / np.maximum(k, 1)), 0.0)
 
     def accepted(self, distribution: NDArray) -> NDArray:
-        """Probability of each system state together with ancilla 1 and clock 0, shape (…, 2^s)."""
+        """Return the joint probability of ancilla 1, clock 0 and each system state, shape (…, 2^s)."""
         begin = 2 ** (self.n_qubits - 1)
         return np.asarray(distribution)[..., begin : begin + len(self.rhs)]
 
@@ -128,7 +129,7 @@ class HHLCircuit(ParametricCircuit):
             controlled[2**s :, 2**s :] = step
             ahead.append(UnitaryGate(controlled), [*system, clock[k]])
         ahead.append(QFTGate(t).inverse(), clock)
-        estimation = transpile(ahead, basis_gates=list(BASIS), optimization_level=1, seed_transpiler=0)
+        estimation = transpile(ahead, basis_gates=list(BASIS_GATES), optimization_level=1, seed_transpiler=0)
         circuit = QuantumCircuit(self.n_qubits, name=self.name)
         _prepare(circuit, np.array(self.rhs), system)
         circuit.compose(estimation, inplace=True)
@@ -143,7 +144,7 @@ class HHLCircuit(ParametricCircuit):
         b = np.array(self.rhs)
         beta = vectors.T @ b / np.linalg.norm(b)
         time = np.arange(T)
-        phases = np.exp(2j * np.pi * np.outer(values, time))  # (2^s, T), a row an eigenvector
+        phases = np.exp(2j * np.pi * np.outer(values, time))  # (2^s, T), one row for each eigenvector
         readings = np.fft.fft(self._window * phases, axis=1, norm="ortho")
         turned = np.stack([np.sqrt(1 - self._turn**2) * readings, self._turn * readings])
         back = np.fft.ifft(turned, axis=2, norm="ortho") * phases.conj()
@@ -154,24 +155,24 @@ class HHLCircuit(ParametricCircuit):
 
 
 def _tree(amplitudes: NDArray) -> list[NDArray]:
-    """RY angles of real amplitudes, from the highest bit down: 2^l angles, one for each prefix, at level l."""
+    """Return the RY angles of real amplitudes from the highest bit down; level l has 2^l, one for each prefix."""
     levels, weights = [], np.asarray(amplitudes, dtype=float)
     while len(weights) > 1:
         pairs = weights.reshape(-1, 2)
-        levels.append(2 * np.arctan2(pairs[:, 1], pairs[:, 0]))  # signs, at the last level only
+        levels.append(2 * np.arctan2(pairs[:, 1], pairs[:, 0]))  # only the first pass, the last level, has signs
         weights = np.hypot(pairs[:, 0], pairs[:, 1])
     return levels[::-1]
 
 
 def _prepare(circuit: QuantumCircuit, amplitudes: NDArray, qubits: list[int]) -> None:
-    """Real amplitudes from |0…0⟩ (Möttönen, Vartiainen, Bergholm, Salomaa, PRL 93, 130502 (2004))."""
+    """Append the preparation of real amplitudes (Möttönen, Vartiainen, Bergholm, Salomaa, PRL 93, 130502 (2004))."""
     for level, angles in enumerate(_tree(amplitudes)):
         target = len(qubits) - 1 - level
         multiplexed_ry(circuit, list(multiplex_angles(angles)), qubits[target], qubits[target + 1 :])
 
 
 def _undo(vectors: NDArray, amplitudes: NDArray) -> NDArray:
-    """The inverse of `_prepare` applied to the last axis."""
+    """Return vectors with the inverse of `_prepare` applied to their last axis."""
     shape = vectors.shape
     for angles in reversed(_tree(amplitudes)):
         pairs = vectors.reshape(*shape[:-1], len(angles), 2, -1)

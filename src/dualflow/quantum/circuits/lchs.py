@@ -1,4 +1,4 @@
-"""The ancillas of LCHS, linear combination of Hamiltonian simulation."""
+"""The LCHS circuit: a linear combination of Hamiltonian simulations by an ancilla register."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 __all__ = ["LCHSCircuit"]
 
-#: Decimals of the register's angles: the same on every processor.
-DECIMALS = 12
+#: Decimals of the register's angles; rounding makes them equal on every processor.
+ANGLE_DECIMALS = 12
 
 
 @dataclass(frozen=True, repr=False)
 class LCHSCircuit(SelectCircuit):
-    """exp(−t(L + iH)) x as Σ_k c_k exp(−it(kL + H)) x, L ⪰ 0, where the ancillas end in 0.
+    """exp(−t(L + iH)) x as Σ_k c_k exp(−it(kL + H)) x with L ⪰ 0, if the ancillas end in 0.
 
-    c_k = Δk f(k)/(1 − ik) with f(k) = 1/(2π e^(−2^β) e^((1+ik)^β)), β = 0.7 (An, Childs, Lin, arXiv:2312.03916;
-    An, Liu, Lin, PRL 131, 150603 (2023), have f = 1/(π(1 + ik)), which falls far more slowly), on 2^ancillas points of
-    [−cutoff, cutoff]. The register is prepared in √|c_k| by a tree, the phases of c_k are put on it, and after the
-    evolution the tree is undone. Success: ‖Σ_k c_k exp(−it(kL + H)) x‖² / (Σ_k |c_k|)².
+    c_k = Δk f(k)/(1 − ik) with f(k) = 1/(2π e^(−2^β) e^((1+ik)^β)), β = 0.7, on 2^ancillas points of [−cutoff, cutoff]
+    (An, Childs, Lin, arXiv:2312.03916; An, Liu, Lin, PRL 131, 150603 (2023), use f = 1/(π(1 + ik)), which falls far
+    more slowly). A tree prepares the register in √|c_k|, the phases of c_k are applied, and after the evolution the
+    tree is inverted. The probability of success is ‖Σ_k c_k exp(−it(kL + H)) x‖² / (Σ_k |c_k|)².
 
     Parameters
     ----------
     n_qubits, ancillas, trotter_steps, evolution, order
         As in `SelectCircuit`.
     cutoff : float > 0
-        What lies beyond it is left out. Of e^(−λt) that is 1.5e-2 for 12.5 (2.7e-3 at λt = 0), 2.1e-3 for 25 and
-        9e-5 for 50, at most. The points resolve λt up to π·2^ancillas/cutoff, where e^(−λt) comes back.
+        Largest |k|. The truncation changes e^(−λt) by at most 1.5e-2 for 12.5 (2.7e-3 at λt = 0), 2.1e-3 for 25 and
+        9e-5 for 50. The points resolve λt up to π·2^ancillas/cutoff, at which the approximation is periodic.
 
     Examples
     --------
@@ -69,18 +69,18 @@ class LCHSCircuit(SelectCircuit):
 
     @cached_property
     def weights(self) -> NDArray:
-        """c_k, complex, shape (2^ancillas,)."""
+        """Weights c_k, complex, shape (2^ancillas,)."""
         u = 1.0 + 1j * self.k
         f = 1.0 / (2.0 * np.pi * np.exp(-(2.0**self.BETA)) * np.exp(u**self.BETA))
         return self.spacing * f / (1.0 - 1j * self.k)
 
     @cached_property
     def _tree(self) -> NDArray:
-        return np.round(simplex_to_angles(np.abs(self.weights)), DECIMALS)
+        return np.round(simplex_to_angles(np.abs(self.weights)), ANGLE_DECIMALS)
 
     @cached_property
     def _phases(self) -> NDArray:
-        return np.round(np.angle(self.weights), DECIMALS)
+        return np.round(np.angle(self.weights), ANGLE_DECIMALS)
 
     @property
     def accepted(self) -> NDArray:
@@ -100,7 +100,7 @@ class LCHSCircuit(SelectCircuit):
     def start_amplitudes(self) -> NDArray:
         return np.sqrt(TreeCircuit(self.ancillas).distribution(self._tree)) * np.exp(1j * self._phases)
 
-    def turn_back(self, psi: NDArray) -> NDArray:
+    def apply_unprepare(self, psi: NDArray) -> NDArray:
         for level in reversed(range(self.ancillas)):
             half = 0.5 * self._tree[2**level - 1 : 2 ** (level + 1) - 1].reshape(-1, 1)
             c, s = np.cos(half), np.sin(half)

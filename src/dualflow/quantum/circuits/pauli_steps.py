@@ -1,4 +1,4 @@
-"""Trotter steps of k̂ ⊗ L + H by Pauli strings: CX ladders and RZ alone."""
+"""Trotter steps of k̂ ⊗ L + H by Pauli strings, with CX ladders, RZ and basis changes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["PauliSteps"]
 class PauliSteps:
     """All Pauli strings of real symmetric and antisymmetric matrices of q qubits, and products of their exponentials.
 
-    A string is X^x Z^z up to a phase, bits of x and z for the qubits; with y = x & z it has popcount(y) letters Y.
-    Strings with an even number are real and symmetric (L = Σ l_P P), those with an odd one imaginary (H = Σ h_P P).
-    2^q(2^q + 1)/2 and 2^q(2^q − 1)/2: the number of gates grows with the square of the number of variables, for L and
-    H are dense.
+    A string is X^x Z^z up to a phase, with one bit of x and z for each qubit; with y = x & z it has popcount(y) letters
+    Y. The 2^q(2^q + 1)/2 strings with an even number of Y are real and symmetric (L = Σ l_P P), the 2^q(2^q − 1)/2
+    others imaginary (H = Σ h_P P). L and H are dense, so that the number of gates grows with the square of the number
+    of variables.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ class PauliSteps:
 
     @property
     def n_angles(self) -> int:
-        """φ of a step: each symmetric string with each ancilla, and each antisymmetric one."""
+        """Number of angles φ of a step: symmetric strings times ancillas, and antisymmetric strings."""
         symmetric, antisymmetric = self.strings
         return self.ancillas * len(symmetric) + len(antisymmetric)
 
     def weights(self, symmetric: NDArray, antisymmetric: NDArray) -> tuple[NDArray, NDArray]:
-        """l_P of a real symmetric L, and h_P of H = i·(a real antisymmetric matrix), each of shape (·,)."""
+        """Return l_P of a real symmetric L, and h_P of H = i·(a real antisymmetric matrix), each of shape (·,)."""
         size, index = 2**self.system, np.arange(2**self.system)
         found = []
         for strings, matrix in zip(self.strings, (symmetric, 1j * antisymmetric), strict=True):
@@ -63,11 +63,11 @@ class PauliSteps:
         return found[0], found[1]
 
     def gate_angles(self, angles: NDArray) -> NDArray:
-        """Of the RZ: those of a step, or half of them where each comes twice in a step."""
+        """Return the angles of the RZ gates: those of a step, or half of them at order 2, where each occurs twice."""
         return angles if self.order == 1 else 0.5 * angles
 
     def _sequence(self) -> list[tuple[int, int, int | None, int]]:
-        """(x, z, ancilla or None, index of the angle), in the order of a step of order 1."""
+        """Return (x, z, ancilla or None, index of the angle) in the order of a step of order 1."""
         symmetric, antisymmetric = self.strings
         found: list[tuple[int, int, int | None, int]] = []
         for s, (x, z) in enumerate(symmetric.tolist()):
@@ -76,10 +76,10 @@ class PauliSteps:
         return found + [(x, z, None, first + s) for s, (x, z) in enumerate(antisymmetric.tolist())]
 
     def append(self, circuit: QuantumCircuit, angles: Sequence[Any], times: int) -> None:
-        """Append a step so many times; ``angles`` are `gate_angles`."""
-        step = self._sequence()
-        whole = step if self.order == 1 else step + step[::-1]
-        for x, z, ancilla, index in whole * times:
+        """Append ``times`` steps; ``angles`` are `gate_angles`."""
+        forward = self._sequence()
+        step = forward if self.order == 1 else forward + forward[::-1]
+        for x, z, ancilla, index in step * times:
             letters = [q for q in range(self.system) if (x | z) >> q & 1]
             ladder = letters if ancilla is None else [*letters, self.system + ancilla]
             # H turns X into Z, RX(π/2) turns Y into Z.
@@ -96,12 +96,15 @@ class PauliSteps:
                     circuit.rx(-0.5 * np.pi, q) if z >> q & 1 else circuit.h(q)
 
     def apply(self, psi: NDArray, angles: NDArray, times: int) -> NDArray:
-        """So many steps on states of shape (2^ancillas, 2^q), ``angles`` those of a step; P permutes, with phases."""
+        """Apply ``times`` steps to states of shape (2^ancillas, 2^q); ``angles`` are those of a step.
+
+        Each string P permutes the amplitudes and multiplies them by phases.
+        """
         symmetric, antisymmetric = self.strings
         index, gates = np.arange(2**self.system), self.gate_angles(angles)
         z_of = 1.0 - 2.0 * ((np.arange(2**self.ancillas)[:, None] >> np.arange(self.ancillas)) & 1)
         with_ancillas = gates[: self.ancillas * len(symmetric)].reshape(self.ancillas, -1)
-        # Of one string the ancillas' factors commute: one angle for each k.
+        # The factors of one string with all ancillas commute: they act as one angle for each k.
         turns = [*(z_of @ with_ancillas).T, *gates[self.ancillas * len(symmetric) :]]
         step = []
         for (x, z), turn in zip(np.concatenate([symmetric, antisymmetric]), turns, strict=True):
@@ -113,7 +116,7 @@ class PauliSteps:
 
     @staticmethod
     def _phase(x: int, z: int) -> complex:
-        """P = i^|y| X^x Z^z, since Y = iXZ."""
+        """Return the phase i^|y| of P = i^|y| X^x Z^z, which follows from Y = iXZ."""
         return complex(1j ** (int(x & z).bit_count() % 4))
 
 

@@ -1,4 +1,4 @@
-"""U(x), then every qubit is turned so that Z shows X, Y or Z: what one-qubit reduced states are read from."""
+"""Circuits that measure X, Y or Z on every qubit after U(x), from which one-qubit reduced states are computed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["SETTINGS", "ProjectedCircuit"]
 
-#: Last angles (of RY, of RX) of all qubits, so that a measurement of Z is one of X, of Y, of Z.
+#: Last angles (of RY, of RX) of all qubits for a measurement of X, of Y and of Z.
 SETTINGS = np.array([[-0.5 * np.pi, 0.0], [0.0, 0.5 * np.pi], [0.0, 0.0]])
 
 
 @dataclass(frozen=True, repr=False)
 class ProjectedCircuit(ParametricCircuit):
-    """U(x) of a feature map, then RY and RX of two angles that all qubits share.
+    """U(x) of a feature map, then RY and RX by two angles that all qubits share.
 
-    With the angles of `SETTINGS` a measurement of all qubits is one of all their X, Y or Z: three circuits a point
-    give all one-qubit reduced density matrices (Huang et al., Nat. Commun. 12, 2631 (2021)).
+    With the angles of `SETTINGS` all qubits are measured in X, Y or Z. Three circuits for each point give all one-qubit
+    reduced density matrices (Huang et al., Nat. Commun. 12, 2631 (2021)).
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ class ProjectedCircuit(ParametricCircuit):
     steps : sequence of (gate, qubits, angle)
         U in the gates h, x, cx, cz, rx, ry, rz. An angle is None, a float, or the int index of a parameter.
     label : str
-        Names the feature map; two maps of one label and width must not differ.
+        Name of the feature map; maps of one label and width must be equal.
 
     Examples
     --------
     >>> from dualflow.quantum.circuits import ProjectedCircuit
     >>> circuit = ProjectedCircuit(n_qubits=1, steps=(("ry", (0,), 0),), label="angle")
-    >>> circuit.n_parameters  # of the map, and two of the setting
+    >>> circuit.n_parameters  # one of the map, and two of the setting
     3
     """
 
@@ -68,10 +68,10 @@ class ProjectedCircuit(ParametricCircuit):
 
     @property
     def all_steps(self) -> tuple[Step, ...]:
-        """U, and the turns of the setting."""
+        """Steps of U and the rotations of the setting."""
         last = self.n_parameters - 2
-        turns = [(gate, (k,), last + i) for k in range(self.n_qubits) for i, gate in enumerate(("ry", "rx"))]
-        return (*self.steps, *turns)
+        rotations = [(gate, (k,), last + i) for k in range(self.n_qubits) for i, gate in enumerate(("ry", "rx"))]
+        return (*self.steps, *rotations)
 
     def _build(self) -> QuantumCircuit:
         from qiskit import QuantumCircuit

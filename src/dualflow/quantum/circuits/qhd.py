@@ -1,4 +1,4 @@
-"""Quantum Hamiltonian descent: a wave packet on a grid whose mass grows while it rolls down, stopped in time."""
+"""Quantum Hamiltonian descent: a wave packet of growing mass moves to the minimum on a grid, until a stopping time."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 __all__ = ["QHDCircuit"]
 
-#: Of the time at which it stops, the descent begins at this share. Before, V has less than an eighth of the weight that
-#: it has in the end, beside the kinetic term, of which |+…+⟩ is the ground state.
-BEGIN = 0.7
+#: Time at which the descent begins, as a share of its stopping time. Earlier, the ratio of V to the kinetic term is
+#: less than an eighth of its final value, and |+…+⟩ is the ground state of the kinetic term.
+START_SHARE = 0.7
 
 
 @dataclass(frozen=True)
 class QHDCircuit(SplitStepCircuit):
-    """H = 2/t³·(−Δ/2) + 2t³·f by Strang steps (Leng, Hickman, Li, Wu, arXiv:2303.01471, eq. 1), from 0.7 t* to t*.
+    """Evolution under H = 2/t³·(−Δ/2) + 2t³·f by Strang steps (Leng, Hickman, Li, Wu, arXiv:2303.01471, eq. 1).
 
-    At t* the kinetic term still has a weight: the packet has a width, and its mean is what is read. Time is counted by
-    the kinetic term's own clock, dτ = 2/t³ dt in units that make its share of a variable's stiffness at t* one; there
-    H = K + (1 + 1.04 (1 − τ/T))⁻³ V, K constant, and steps of equal length resolve both. V is f in the same units. For
-    one qubit a variable K is −ΣX, and t*² = 1.04 π²/T.
+    It runs from 0.7 t* to t*. At t* the kinetic term still has weight: the packet has a width, and its mean is the
+    result. The time τ is that of the kinetic term, dτ = 2/t³ dt, in units in which its share of a variable's stiffness
+    at t* is one. Then H = K + (1 + 1.04 (1 − τ/T))⁻³ V with constant K, and steps of equal length resolve both. V is f
+    in the same units. With one qubit for each variable K is −ΣX, and t*² = 1.04 π²/T.
 
-    ``bits`` qubits a variable: a grid of 2^bits points on the unit interval, periodic. Its Fourier modes k = 2πj,
-    −2^(bits−1) ≤ j < 2^(bits−1), have the energy k²/2: the inverse QFT, a quadratic in the bits (RZ and RZZ), and the
-    QFT. At one qubit a variable that is H·RZ·H = RX. V is quadratic in the bits, θ its Ising coefficients: RZ and
-    RZZ.
+    Each variable has ``bits`` qubits: a periodic grid of 2^bits points on the unit interval. Its Fourier modes k = 2πj,
+    −2^(bits−1) ≤ j < 2^(bits−1), have the energy k²/2; the gates of K are the inverse QFT, a quadratic in the bits (RZ
+    and RZZ), and the QFT. With one qubit for each variable that is H·RZ·H = RX. V is quadratic in the bits with the
+    Ising coefficients θ; its gates are RZ and RZZ.
 
     Parameters
     ----------
     n_qubits : int ≥ 1
-        bits × variables; variable i on qubits i·bits … (i+1)·bits − 1, its lowest bit first.
+        bits × variables; variable i is on qubits i·bits … (i+1)·bits − 1, its lowest bit first.
     trotter_steps : int ≥ 1
     total_time : float > 0
-        T, of τ.
+        T, the total time τ.
     bits : int ≥ 1
         A divisor of ``n_qubits``.
 
@@ -76,8 +76,8 @@ class QHDCircuit(SplitStepCircuit):
         return (cls(1, 2), cls(2, 3), cls(3, 2), cls(4, 3, bits=2), cls(6, 1, bits=3), cls(8, 4))
 
     def rates(self, t: NDArray) -> tuple[NDArray, NDArray]:
-        # τ of dτ ∝ t⁻³ dt is linear in t⁻², and the weights' ratio is t⁶.
-        return np.ones_like(t), (1.0 + (BEGIN**-2 - 1.0) * (1.0 - t / self.total_time)) ** -3
+        # With dτ ∝ t⁻³ dt, τ is linear in t⁻², and the ratio of the weights is t⁶.
+        return np.ones_like(t), (1.0 + (START_SHARE**-2 - 1.0) * (1.0 - t / self.total_time)) ** -3
 
     def energies(self) -> NDArray:
         return _plane_waves(self.bits) / _stiffness(self.bits)
@@ -96,7 +96,7 @@ class QHDCircuit(SplitStepCircuit):
         from qiskit.quantum_info import SparsePauliOp
         from qiskit.synthesis import LieTrotter
 
-        # k = 2π Σ cᵢ bᵢ with c = 1, 2, …, −2^(bits−1), b = (1 − Z)/2: k²/2 is a quadratic in Z, all of it diagonal.
+        # k = 2π Σ cᵢ bᵢ with c = 1, 2, …, −2^(bits−1), b = (1 − Z)/2: k²/2 is a quadratic in Z and so diagonal.
         c = 2.0 ** np.arange(self.bits)
         c[-1] *= -1.0
         terms = [("Z", [i], -(np.pi**2) * c[i] * c.sum()) for i in range(self.bits)]
@@ -110,17 +110,17 @@ class QHDCircuit(SplitStepCircuit):
 
 
 def _plane_waves(bits: int) -> NDArray:
-    """k²/2 of the modes of 2^bits points on the unit interval."""
+    """Return k²/2 for the modes of 2^bits points on the unit interval."""
     # fftfreq orders the modes 0, 1, …, −1 as the Fourier index counts them.
     return 2.0 * np.pi**2 * np.fft.fftfreq(2**bits, 2.0**-bits) ** 2
 
 
 @lru_cache
 def _stiffness(bits: int) -> float:
-    """What −Δ/2 is divided by for one variable to answer a force as ½x² says, x from −1 to 1 on the grid.
+    """Return the divisor c of −Δ/2 for which a variable responds to a force as with the stiffness of ½x².
 
-    The ground state's ⟨x⟩ under −Δ/2/c + ½x² + hx is −h to first order at this c. One qubit knows nothing of ½x², and
-    c = π²: −Δ/2 is then −X.
+    With x from −1 to 1 on the grid, the ground state's ⟨x⟩ under −Δ/2/c + ½x² + hx is −h to first order in h. On one
+    qubit ½x² is constant and c = π²; then −Δ/2/c is −X up to a constant.
     """
     size = 2**bits
     x = np.linspace(-1.0, 1.0, size)

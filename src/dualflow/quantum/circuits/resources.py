@@ -1,4 +1,4 @@
-"""What a circuit takes, counted on the circuit as it is run."""
+"""Counts of qubits, depth and gates of a circuit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Resources", "count"]
 
 @dataclass(frozen=True)
 class Resources:
-    """Qubits, depth in layers of gates, gates on two qubits or more, and free parameters; read-out not counted."""
+    """Qubits, depth in layers of gates, gates on two or more qubits, and free parameters; without the read-out."""
 
     qubits: int
     depth: int
@@ -22,7 +22,7 @@ class Resources:
 
 
 def count(circuit: QuantumCircuit) -> Resources:
-    """Resources of a (transpiled) Qiskit circuit; barriers and read-out instructions are no gates."""
+    """Return the resources of a Qiskit circuit; barriers and measurements are not counted."""
     return Resources(
         qubits=circuit.num_qubits,
         depth=circuit.depth(lambda instruction: _is_gate(instruction.operation)),

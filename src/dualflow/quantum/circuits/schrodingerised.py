@@ -1,4 +1,4 @@
-"""The ancillas of Schrödingerisation: a wave in one more dimension p, and its Fourier variable."""
+"""The Schrödingerisation circuit: a wave in one additional dimension p, evolved in its Fourier variable."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["SchrodingerisedCircuit"]
 
-#: Decimals of the register's angles: the same on every processor.
-DECIMALS = 12
+#: Decimals of the register's angles; rounding makes them equal on every processor.
+ANGLE_DECIMALS = 12
 
 
 @dataclass(frozen=True, repr=False)
 class SchrodingerisedCircuit(SelectCircuit):
     """exp(−t(L + iH)) x as e^p v(t, p) at p > 0, where v solves v̇ = L ∂v/∂p − iHv, v(0, p) = e^(−p) x for p ≥ 0.
 
-    L ⪰ 0: everything moves towards lower p, so that v(0, p) is free for p < 0. Jin, Liu and Yu (PRL 133, 230602
-    (2024)) take e^(−|p|); here it is e^(3p), which leaves three quarters of the weight at p ≥ 0 instead of a half. p
-    has 2^ancillas points of [−P, P), P = half_width, as a two's complement number; the Fourier transform v = Σ_k v̂_k
-    e^(ikp) makes it v̂̇_k = −i(−kL + H)v̂_k: −k̂ ⊗ L + I ⊗ H, read at p > 0. (+k̂ is to be read at p < 0; mixed up, the
-    answer is that of exp(+tL).) k is an odd multiple of π/2P: v is antiperiodic.
+    Since L ⪰ 0, the wave moves towards lower p, and v(0, p) can be chosen for p < 0. Jin, Liu and Yu (PRL 133, 230602
+    (2024)) choose e^(−|p|); here it is e^(3p), which leaves three quarters of the weight at p ≥ 0 instead of a half. p
+    has 2^ancillas points of [−P, P), P = half_width, as a two's complement number. The Fourier transform
+    v = Σ_k v̂_k e^(ikp) gives v̂̇_k = −i(−kL + H)v̂_k, the evolution under −k̂ ⊗ L + I ⊗ H, read at p > 0. (With +k̂ the
+    result is read at p < 0; reading it on the wrong side gives exp(+tL).) k is an odd multiple of π/2P, so that v is
+    antiperiodic.
 
-    Kept are the outcomes 0 < p ≤ P/4, all of which show |exp(−t(L + iH)) x|²: 0.65 of all at P = 16, where L x = 0.
+    Accepted outcomes are 0 < p ≤ P/4, all of which show |exp(−t(L + iH)) x|²: 0.65 of all at P = 16, if L x = 0.
 
     Parameters
     ----------
@@ -57,8 +58,8 @@ class SchrodingerisedCircuit(SelectCircuit):
     half_width: float = option(16.0, POSITIVE)
     family: ClassVar[str] = "schrodingerised"
     pairing: ClassVar[int] = -1
-    #: v(0, p) = e^(LEFT·p) for p < 0.
-    LEFT: ClassVar[float] = 3.0
+    #: Rate of v(0, p) = e^(LEFT_RATE·p) for p < 0.
+    LEFT_RATE: ClassVar[float] = 3.0
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
@@ -70,7 +71,7 @@ class SchrodingerisedCircuit(SelectCircuit):
 
     @cached_property
     def p(self) -> NDArray:
-        """p of each outcome of the register, shape (2^ancillas,)."""
+        """Values of p by the outcome of the register, shape (2^ancillas,)."""
         return self._steps * 2.0 * self.half_width / 2**self.ancillas
 
     @cached_property
@@ -80,8 +81,8 @@ class SchrodingerisedCircuit(SelectCircuit):
 
     @cached_property
     def _tree(self) -> NDArray:
-        v = np.exp(np.where(self.p < 0, self.LEFT, -1.0) * self.p)
-        return np.round(simplex_to_angles(v**2), DECIMALS)
+        v = np.exp(np.where(self.p < 0, self.LEFT_RATE, -1.0) * self.p)
+        return np.round(simplex_to_angles(v**2), ANGLE_DECIMALS)
 
     @property
     def accepted(self) -> NDArray:
@@ -91,7 +92,7 @@ class SchrodingerisedCircuit(SelectCircuit):
         tree = TreeCircuit(self.ancillas)
         circuit.compose(tree.build().assign_parameters(tree.gate_parameters(self._tree)), register, inplace=True)
         for b, qubit in enumerate(register):
-            # e^(−iπm/N), m in two's complement: its highest bit counts −N/2.
+            # e^(−iπm/N) with m in two's complement: the highest bit counts −N/2.
             circuit.rz(np.pi / 2 if b == self.ancillas - 1 else -np.pi * 2.0 ** (b - self.ancillas), qubit)
         circuit.compose(_fourier(self.ancillas).inverse(), register, inplace=True)
 
@@ -102,12 +103,12 @@ class SchrodingerisedCircuit(SelectCircuit):
         v = np.sqrt(TreeCircuit(self.ancillas).distribution(self._tree))
         return np.fft.fft(v * np.exp(-1j * np.pi * self._steps / len(v)), norm="ortho")
 
-    def turn_back(self, psi: NDArray) -> NDArray:
+    def apply_unprepare(self, psi: NDArray) -> NDArray:
         return np.fft.ifft(psi, axis=0, norm="ortho")
 
 
 def _fourier(qubits: int) -> QuantumCircuit:
-    """`QFTGate` in gates that every device knows."""
+    """Return `QFTGate` in gates that every device supports."""
     from qiskit import QuantumCircuit, transpile
     from qiskit.circuit.library import QFTGate
 

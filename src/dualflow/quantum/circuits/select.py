@@ -23,38 +23,41 @@ if TYPE_CHECKING:
 
 __all__ = ["EVOLUTIONS", "ORDERS", "SelectCircuit", "append_phases"]
 
-#: Rules of fields.
-EVOLUTIONS, ORDERS = OneOf(words=("exact", "trotter")), Number(at_least=1, at_most=2, whole=True)
+#: Rule of the field ``evolution``.
+EVOLUTIONS = OneOf(words=("exact", "trotter"))
+#: Rule of the field ``order``.
+ORDERS = Number(at_least=1, at_most=2, whole=True)
 
 
 @dataclass(frozen=True, repr=False)
 class SelectCircuit(ParametricCircuit):
-    """A state x on q = n_qubits − ancillas qubits, and 2^ancillas Hamiltonian evolutions of it side by side.
+    """A superposition of 2^ancillas Hamiltonian evolutions of a state x on q = n_qubits − ancillas qubits.
 
-    The system is on the qubits 0 … q−1, the ancilla register on those above. Subclasses prepare the register
-    (`_prepare`) and turn it back (`_unprepare`); between the two each of its values k evolves x by kL + H, L real and
-    symmetric, −iH real and antisymmetric. The register's qubits are read as a two's complement number j′, and k is
-    proportional to j′ + ½ = −½ Σ_b s_b 2^b Z_b, s_b = −1 for the highest bit and +1 for all others: k̂ ⊗ L needs no
-    controlled evolution.
+    The system is on qubits 0 … q−1, the ancilla register on those above. Subclasses prepare the register (`_prepare`)
+    and transform it after the evolution (`_unprepare`). Each register value k evolves x by kL + H, with L real and
+    symmetric, and −iH real and antisymmetric. The register's qubits are read as a two's complement number j′, and k is
+    proportional to j′ + ½ = −½ Σ_b s_b 2^b Z_b, with s_b = −1 for the highest bit and +1 for all others. Therefore
+    k̂ ⊗ L needs no controlled evolution.
 
-    evolution="exact": L = VΛVᵀ, and each of the steps is exp(−i dt k̂ ⊗ Λ), an RZ on each ancilla multiplexed by
-    the system, between rotations of the system (`rotation`). θ is, in this order: D − 1 angles of the tree that
-    prepares x, D = 2^q; D(D−1)/2 of the rotation before the first step; as many of the one between steps, if there
-    are several; as many of the one after the last; and D angles for each ancilla.
+    evolution="exact": L = VΛVᵀ, and each step is exp(−i dt k̂ ⊗ Λ), an RZ on each ancilla multiplexed by the system,
+    between rotations of the system (`rotation`). θ is, in this order: D − 1 angles of the tree that prepares x,
+    D = 2^q; D(D−1)/2 angles of the rotation before the first step; with several steps, as many of the rotation between
+    steps; as many of the rotation after the last step; and D angles for each ancilla.
 
     evolution="trotter": products of exp(−iφ/2 Z_b ⊗ P) and exp(−iφ/2 P) for all Pauli strings P of the system, of
-    order 1 (Lie and Trotter) or 2 (Strang and Suzuki). θ is the D − 1 angles of the tree, then the φ of a step:
-    D(D+1)/2 strings with an even number of Y for each ancilla, and D(D−1)/2 with an odd one.
+    order 1 (Lie and Trotter) or 2 (Strang and Suzuki). θ is the D − 1 angles of the tree, then the angles φ of a step:
+    for each ancilla one for each of the D(D+1)/2 strings with an even number of Y, and one for each of the D(D−1)/2
+    strings with an odd number.
 
     Parameters
     ----------
     n_qubits : int
-        The ancillas included.
+        Including the ancillas.
     ancillas : int ≥ 2
     trotter_steps : int ≥ 1
     evolution : {"exact", "trotter"}
     order : {1, 2}
-        Of "trotter"; the angles of "exact" hold their order themselves.
+        Order of "trotter". With "exact" the order follows from the angles.
     """
 
     ancillas: int = option(2, Number(at_least=2, whole=True))
@@ -62,7 +65,7 @@ class SelectCircuit(ParametricCircuit):
     evolution: str = option("exact", EVOLUTIONS)
     order: int = option(2, ORDERS)
 
-    #: +1 where k is paired with +L, −1 where it is paired with −L.
+    #: Sign of L in the evolution by ±kL + H.
     pairing: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -71,7 +74,7 @@ class SelectCircuit(ParametricCircuit):
             raise ProblemError(f"n_qubits={self.n_qubits!r} must exceed ancillas={self.ancillas!r}")
 
     def __repr__(self) -> str:
-        """Without the options that have their default."""
+        """Return the repr without options that have their default value."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
@@ -97,30 +100,30 @@ class SelectCircuit(ParametricCircuit):
             return size - 1 + self._pauli_steps.n_angles
         return size - 1 + self.n_rotations * size * (size - 1) // 2 + self.ancillas * size
 
-    # --- what the ancillas are -----------------------------------------------------------------
+    # --- the ancilla register ------------------------------------------------------------------
 
     @property
     def spacing(self) -> float:
-        """Distance of neighbouring k."""
+        """Distance of neighbouring values of k."""
         raise NotImplementedError
 
     @cached_property
     def k(self) -> NDArray:
-        """k of each value of the register, shape (2^ancillas,)."""
+        """Values of k by the index of the register, shape (2^ancillas,)."""
         j = np.arange(2**self.ancillas)
         return self.spacing * (np.where(j < len(j) // 2, j, j - len(j)) + 0.5)
 
     @property
     def accepted(self) -> NDArray:
-        """Which outcomes of the register are kept: boolean, shape (2^ancillas,)."""
+        """Which outcomes of the register are accepted: boolean, shape (2^ancillas,)."""
         raise NotImplementedError
 
     def start_amplitudes(self) -> NDArray:
-        """Of the register when the evolution begins, complex, shape (2^ancillas,)."""
+        """Return the register's amplitudes before the evolution, complex, shape (2^ancillas,)."""
         raise NotImplementedError
 
-    def turn_back(self, psi: NDArray) -> NDArray:
-        """What `_unprepare` does to states of shape (2^ancillas, D)."""
+    def apply_unprepare(self, psi: NDArray) -> NDArray:
+        """Return states of shape (2^ancillas, D) after the gates of `_unprepare`."""
         raise NotImplementedError
 
     def _prepare(self, circuit: QuantumCircuit, register: Sequence[int]) -> None:
@@ -130,13 +133,19 @@ class SelectCircuit(ParametricCircuit):
         raise NotImplementedError
 
     def phase_angles(self, lam: NDArray, dt: float) -> NDArray:
-        """φ, shape (ancillas, len(lam)), with exp(∓i k λ dt) = exp(−½i Σ_b z_b φ_b); λ eigenvalues or Pauli weights."""
+        """Return φ, shape (ancillas, len(lam)), with exp(∓i k λ dt) = exp(−½i Σ_b z_b φ_b).
+
+        ``lam`` holds eigenvalues or Pauli weights λ.
+        """
         weight = 2.0 ** np.arange(self.ancillas)
         weight[-1] *= -1.0
         return -self.pairing * self.spacing * dt * np.outer(weight, lam)
 
     def kept(self, distribution: NDArray) -> NDArray:
-        """Joint probability of being kept and of each outcome of the system, shape (D,); its sum is the success."""
+        """Return the joint probabilities of an accepted register and each outcome of the system, shape (D,).
+
+        Their sum is the probability of success.
+        """
         return distribution.reshape(2**self.ancillas, -1)[self.accepted].sum(axis=0)
 
     # --- the circuit ---------------------------------------------------------------------------
@@ -179,18 +188,18 @@ class SelectCircuit(ParametricCircuit):
         return np.concatenate([tree, *gates], axis=-1)
 
     def distribution(self, theta: ArrayLike) -> NDArray:
-        """By plain matrices from the same product formula."""
-        return self.one_by_one(theta)
+        """Return the ideal distributions, computed by matrices with the same product formula."""
+        return self.row_by_row(theta)
 
-    def _one(self, theta: NDArray) -> NDArray:
+    def _distribution_of(self, theta: NDArray) -> NDArray:
         return np.abs(self.state(theta)).ravel() ** 2
 
     def state(self, theta: NDArray) -> NDArray:
-        """Final amplitudes, complex, shape (2^ancillas, D), up to a global phase."""
-        return self.turn_back(self.evolve(self.start_amplitudes(), theta))
+        """Return the final amplitudes, complex, shape (2^ancillas, D), up to a global phase."""
+        return self.apply_unprepare(self.evolve(self.start_amplitudes(), theta))
 
     def evolve(self, register: NDArray, theta: NDArray) -> NDArray:
-        """Σ_k register_k |k⟩ exp(−it(±kL + H)) x, shape (2^ancillas, D)."""
+        """Return Σ_k register_k |k⟩ exp(−it(±kL + H)) x, shape (2^ancillas, D)."""
         size = 2**self.system
         psi = np.outer(register, _tree_amplitudes(theta[: size - 1]))
         parts = self._parts(theta)
@@ -205,7 +214,7 @@ class SelectCircuit(ParametricCircuit):
         return psi
 
     def _parts(self, theta: NDArray) -> list[NDArray]:
-        """θ behind the tree: the rotations and the phases, or the Pauli angles."""
+        """Return the parts of θ after the tree's angles: the rotations and phases, or the Pauli angles."""
         size = 2**self.system
         rest = theta[..., size - 1 :]
         if self.evolution == "trotter":
@@ -219,7 +228,7 @@ class SelectCircuit(ParametricCircuit):
 
 
 def append_phases(circuit: QuantumCircuit, phases: NDArray, qubits: Sequence[int]) -> None:
-    """Append diag(e^{i phases}), shape (2^c,), by multiplexed RZ, up to a global phase."""
+    """Append diag(e^{i phases}) on c qubits by multiplexed RZ, up to a global phase; phases of shape (2^c,)."""
     for k, qubit in enumerate(qubits):
         low, high = phases[::2], phases[1::2]
         multiplexed_rz(circuit, multiplex_angles(high - low).tolist(), qubit, qubits[k + 1 :])
@@ -227,7 +236,7 @@ def append_phases(circuit: QuantumCircuit, phases: NDArray, qubits: Sequence[int
 
 
 def _tree_amplitudes(theta: NDArray) -> NDArray:
-    """Signed amplitudes of the tree circuit, shape (2^q,)."""
+    """Return the signed amplitudes of the tree circuit, shape (2^q,)."""
     psi = np.ones(1)
     while len(psi) <= len(theta):
         half = 0.5 * theta[len(psi) - 1 : 2 * len(psi) - 1]

@@ -1,4 +1,4 @@
-"""A batch of angles that says it is one of the parameter-shift rule."""
+"""An array of angles that is marked as a batch of the parameter-shift rule."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["Shifts"]
 
 
 class Shifts(np.ndarray):
-    """A batch of the parameter-shift rule that says what it is, made by `ParametricCircuit.shifts`.
+    """A batch of the parameter-shift rule, made by `ParametricCircuit.shifts`.
 
-    To a device that does not ask it is the array of its rows, and nobody can write to it. What is made of it, a slice
-    or a sum, is a batch like any other.
+    A device that knows the class can compute all its distributions from θ; for other devices it is an ordinary array,
+    which is read-only. A slice or any other result of an operation has theta=None and is an ordinary batch.
 
     Attributes
     ----------
     theta : array of shape (P,), or None
-        θ, where this is the whole batch.
+        θ, if this is the full batch.
     again : int
-        Rows θ before those of the rule.
+        Additional rows θ at the beginning.
     """
 
     theta: NDArray | None
@@ -32,7 +32,7 @@ class Shifts(np.ndarray):
 
     @classmethod
     def of(cls, rows: NDArray, again: int) -> Self:
-        """The batch of these rows, which are nobody else's."""
+        """Return the batch with these rows; the array is made read-only and must not be used elsewhere."""
         rows.flags.writeable = False
         batch = rows.view(cls)
         batch.theta, batch.again = rows[0], again

@@ -1,4 +1,4 @@
-"""Split steps: a quadratic in the bits as the potential, a kinetic term on each register of qubits, in turn."""
+"""Split-step evolution: alternate a potential that is quadratic in the bits with a kinetic term on each register."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ if TYPE_CHECKING:
 
 __all__ = ["SplitStepCircuit"]
 
-#: Qubits whose kinetic matrix the emulator applies at once, and most phases that it makes at once.
-GROUP, MOST_PHASES = 4, 2**22
+#: Most qubits whose kinetic terms the emulator applies as one matrix.
+MAX_GROUP_QUBITS = 4
+#: Most phases that the emulator keeps in memory.
+MAX_PHASES = 2**22
 
 
 @dataclass(frozen=True)
 class SplitStepCircuit(ParametricCircuit):
-    """H(t) = a(t)·K + v(t)·V from |+…+⟩ by Strang's splitting, steps of equal length with a, v at their midpoints.
+    """Evolution under H(t) = a(t)·K + v(t)·V from |+…+⟩ by Strang's splitting, with a and v at the midpoints of steps.
 
     θ = (h, J), fields first: V = Σₖ hₖ Zₖ + Σ_{k<l} Jₖₗ ZₖZₗ (`Qubo.ising`); P = q(q+1)/2. Each step is e^{−iτvV/2}
-    e^{−iτaK} e^{−iτvV/2}, neighbouring halves of V taken together. V is diagonal: RZ and RZZ by multiples of θ, all
-    commuting. K acts on each variable's register alone, and within it exactly: the only error is that of the
-    splitting, O(τ³) a step and O(τ²) in all. The schedule is fixed, so that one transpiled circuit serves every
+    e^{−iτaK} e^{−iτvV/2}; neighbouring halves of V are merged. V is diagonal: its gates are RZ and RZZ by multiples of
+    θ, all of which commute. K acts on each variable's register separately and exactly. The only error is that of the
+    splitting, O(τ³) a step and O(τ²) in total. The schedule is fixed, so that one transpiled circuit works for every
     problem of a size.
 
-    Subclasses give `rates` and `energies`.
+    Subclasses define `rates` and `energies`.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ class SplitStepCircuit(ParametricCircuit):
 
     @property
     def cx_gates(self) -> int:
-        """CX once every RZZ is written out as CX, RZ, CX."""
+        """Number of CX if every RZZ is decomposed into CX, RZ, CX."""
         pairs = self.n_qubits * (self.n_qubits - 1) // 2
         return 2 * pairs * (self.trotter_steps + 1) + self._kinetic_cx * self.trotter_steps
 
@@ -61,11 +63,11 @@ class SplitStepCircuit(ParametricCircuit):
         return 0
 
     def rates(self, t: NDArray) -> tuple[NDArray, NDArray]:
-        """a and v at times t."""
+        """Return a and v at times t."""
         raise NotImplementedError
 
     def energies(self) -> NDArray:
-        """Eigenvalues of K on one register, shape (2^bits,), in the order of the Fourier index."""
+        """Return the eigenvalues of K on one register, shape (2^bits,), in the order of the Fourier index."""
         raise NotImplementedError
 
     @cached_property
@@ -99,7 +101,7 @@ class SplitStepCircuit(ParametricCircuit):
         return circuit
 
     def _kinetic(self, time: float) -> QuantumCircuit:
-        """e^{−i·time·K} on one register, but for a phase. One qubit: K = E|−⟩⟨−| = E(1 − X)/2."""
+        """Return e^{−i·time·K} on one register up to a phase. For one qubit, K = E|−⟩⟨−| = E(1 − X)/2."""
         from qiskit import QuantumCircuit
         from qiskit.circuit.library import PauliEvolutionGate
         from qiskit.quantum_info import SparsePauliOp
@@ -111,45 +113,45 @@ class SplitStepCircuit(ParametricCircuit):
         circuit.append(PauliEvolutionGate(field, time=time, synthesis=LieTrotter()), [0])
         return circuit.decompose()
 
-    # --- the same without it -------------------------------------------------------------------
+    # --- its distribution ----------------------------------------------------------------------
 
     def distribution(self, theta: ArrayLike) -> NDArray:
-        return self.one_by_one(theta)
+        return self.row_by_row(theta)
 
-    def _one(self, theta: NDArray) -> NDArray:
-        """The outcome distribution of one circuit, shape (2^q,): V by its values, K by its small matrices."""
+    def _distribution_of(self, theta: NDArray) -> NDArray:
+        """Return the outcome distribution of one circuit, shape (2^q,): V by its values, K by small matrices."""
         V, potential = self._values(theta), self.schedule[1]
         psi = np.full(2**self.n_qubits, 2.0 ** (-0.5 * self.n_qubits), dtype=complex)
-        groups, chunk = _matrices(self), max(1, MOST_PHASES // len(V))
+        groups, chunk = _matrices(self), max(1, MAX_PHASES // len(V))
         for first in range(0, self.trotter_steps, chunk):
             phases = np.exp(np.multiply.outer(-1j * potential[first : min(first + chunk, self.trotter_steps)], V))
             for k, phase in enumerate(phases, first):
                 psi = psi * phase
                 for matrices in groups:
-                    # The top qubits turn and go to the bottom; after all groups every qubit is back in its place.
+                    # Rotate the top qubits and move them to the bottom; after all groups every qubit is in its place.
                     psi = (matrices[k] @ psi.reshape(matrices.shape[1], -1)).T.ravel()
-        # The last half of V is diagonal and changes no probability.
+        # The last half of V is diagonal and does not change probabilities.
         return psi.real**2 + psi.imag**2
 
     def _values(self, theta: NDArray) -> NDArray:
-        """V of every outcome, shape (2^q,): a Walsh series, Zₖ being the function of index 2^k."""
+        """Return V of every outcome, shape (2^q,): a Walsh series in which Zₖ is the function of index 2^k."""
         first, second = np.triu_indices(self.n_qubits, 1)
         series, bit = np.zeros(2**self.n_qubits), 1 << np.arange(self.n_qubits)
         series[bit], series[bit[first] | bit[second]] = theta[: self.n_qubits], theta[self.n_qubits :]
         return walsh(series)
 
 
-# Kept here and not by each circuit, since solvers make equal ones again and again.
+# Cached by equality and not in each object, because solvers make equal circuits many times.
 @lru_cache(maxsize=32)
 def _matrices(circuit: SplitStepCircuit) -> list[NDArray]:
-    """e^{−iτaK} of all steps on groups of whole registers, top group first, each (steps, 2^g, 2^g)."""
+    """Return e^{−iτaK} of all steps on groups of complete registers, top group first, each (steps, 2^g, 2^g)."""
     bits, size, times = circuit.bits, 2**circuit.bits, circuit.schedule[0]
     fourier = np.exp(2j * np.pi / size * np.outer(np.arange(size), np.arange(size))) / np.sqrt(size)
     phases = np.exp(-1j * np.outer(times, circuit.energies()))
     one = np.einsum("ij,kj,lj->kil", fourier, phases, fourier.conj())
-    whole, widths, left = bits * max(1, GROUP // bits), [], circuit.n_qubits
+    full_width, widths, left = bits * max(1, MAX_GROUP_QUBITS // bits), [], circuit.n_qubits
     while left:
-        widths.append(min(whole, left))
+        widths.append(min(full_width, left))
         left -= widths[-1]
     powers = {bits: one}
     for width in range(2 * bits, max(widths) + 1, bits):

@@ -1,9 +1,10 @@
-"""What a surface code would take to run a circuit: a model, with its assumptions in the constants below.
+"""A model of the surface code that runs a circuit: its distance, physical qubits and time.
 
-Litinski, "A Game of Surface Codes", Quantum 3, 128 (2019): a compact block of 1.5n + 3 tiles for n logical qubits,
-2d² physical qubits a tile, and one distillation block that makes a T state every so many d code cycles: 15-to-1 (11
-tiles, 11d cycles, error 35p³), or 225-to-1 (176 tiles, 15d cycles, error 35(35p³)³) where that is not good enough. T
-gates are done one after another, Clifford gates are free, a tile fails with 0.1 (100p)^((d+1)/2) a code cycle.
+The model is that of Litinski, "A Game of Surface Codes", Quantum 3, 128 (2019): a compact block of 1.5n + 3 tiles for n
+logical qubits with 2d² physical qubits each, and one distillation block for T states. It is 15-to-1 (11 tiles, 11d code
+cycles for a state, error 35p³), or 225-to-1 (176 tiles, 15d cycles, error 35(35p³)³) if the error of the first one is
+too large. T gates run one after another, Clifford gates take no time, and a tile fails with probability
+0.1 (100p)^((d+1)/2) in each code cycle.
 """
 
 from __future__ import annotations
@@ -13,24 +14,26 @@ from dataclasses import dataclass
 
 __all__ = ["CYCLE_S", "FAILURE", "PHYSICAL_ERROR", "Footprint", "footprint"]
 
-#: Physical error rate, and seconds of a code cycle.
-PHYSICAL_ERROR, CYCLE_S = 1e-3, 1e-6
-#: Probability that a shot fails, from tiles and from T states each.
+#: Physical error rate p.
+PHYSICAL_ERROR = 1e-3
+#: Seconds of a code cycle.
+CYCLE_S = 1e-6
+#: Largest probability that a shot fails, by tiles and by T states each.
 FAILURE = 1e-2
-#: Distillation: tiles, units of d cycles a state, error of a state.
-BLOCKS = (
+#: Distillation blocks: tiles, cycles for a state in units of d, error of a state as a function of p.
+DISTILLATION_BLOCKS = (
     (11, 11, lambda p: 35 * p**3),
     (176, 15, lambda p: 35 * (35 * p**3) ** 3),
 )
-#: Of the compact block: units of d cycles a T gate at most.
-CONSUMPTION = 9
-#: A code of a larger distance is none that anybody can imagine.
-LARGEST_DISTANCE = 201
+#: Most cycles of the compact block for a T gate, in units of d.
+MAX_CYCLES_PER_T = 9
+#: Largest code distance that is tried.
+MAX_DISTANCE = 201
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """A machine: code distance, physical qubits, and seconds a shot."""
+    """Size of a machine: code distance, physical qubits, and seconds of a shot."""
 
     distance: int
     physical_qubits: int
@@ -40,26 +43,27 @@ class Footprint:
 def footprint(
     qubits: float, t_count: float, physical_error: float = PHYSICAL_ERROR, cycle_s: float = CYCLE_S
 ) -> Footprint | None:
-    """The smallest machine of this model on which a shot succeeds; None if no distillation here is good enough.
+    """Return the smallest machine of this model on which a shot succeeds; None if no distillation block suffices.
 
     Parameters
     ----------
     qubits : float
-        Logical.
+        Logical qubits.
     t_count : float
-        Of one shot; at least one step is made.
+        T gates of a shot; fewer than one count as one.
     physical_error : float
+        Physical error rate p.
     cycle_s : float
-        Seconds.
+        Seconds of a code cycle.
     """
     states = max(1.0, t_count)
-    for tiles, every, error in BLOCKS:
+    for tiles, cycles_per_state, error in DISTILLATION_BLOCKS:
         if states * error(physical_error) > FAILURE:
             continue
-        together = math.ceil(1.5 * qubits) + 3 + tiles
-        steps = states * max(every, CONSUMPTION)
-        for distance in range(3, LARGEST_DISTANCE + 1, 2):
+        all_tiles = math.ceil(1.5 * qubits) + 3 + tiles
+        steps = states * max(cycles_per_state, MAX_CYCLES_PER_T)
+        for distance in range(3, MAX_DISTANCE + 1, 2):
             cycles = steps * distance
-            if together * cycles * 0.1 * (100 * physical_error) ** ((distance + 1) / 2) <= FAILURE:
-                return Footprint(distance, together * 2 * distance**2, cycles * cycle_s)
+            if all_tiles * cycles * 0.1 * (100 * physical_error) ** ((distance + 1) / 2) <= FAILURE:
+                return Footprint(distance, all_tiles * 2 * distance**2, cycles * cycle_s)
     return None

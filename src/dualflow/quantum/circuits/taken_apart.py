@@ -1,4 +1,4 @@
-"""Circuits of others in the gates that are known here: Qiskit's, and the tapes of PennyLane's functions."""
+"""Decompose users' Qiskit circuits and PennyLane functions into the gates that dualflow simulates."""
 
 from __future__ import annotations
 
@@ -14,61 +14,77 @@ if TYPE_CHECKING:
 
 __all__ = ["pennylane_steps", "pennylane_tape", "qiskit_gates"]
 
-#: Operations that are no gates, and what to do about them.
-WAYS_OUT = {
-    "measure": "circuit.remove_final_measurements(inplace=False) is without those at its end",
-    "initialize": "prepare_state does it without a reset",
+#: Advice in error messages, by the name of an operation that is not a unitary gate.
+ADVICE = {
+    "measure": "circuit.remove_final_measurements(inplace=False) removes those at its end",
+    "initialize": "use prepare_state, which needs no reset",
 }
 
 
 def qiskit_gates(circuit: QuantumCircuit, what: str) -> Iterator[tuple[Any, tuple[int, ...]]]:
-    """The circuit's operations in the gates that are known here, and their qubits; barriers are left out.
+    """Yield the gates of a circuit in dualflow's gate set with their qubits, without barriers.
 
-    ``what`` is the argument that errors name.
+    Parameters
+    ----------
+    circuit : QuantumCircuit
+    what : str
+        Name of the argument, for error messages.
+
+    Raises
+    ------
+    ProblemError
+        An operation is not a unitary gate, or Qiskit cannot decompose the circuit.
     """
     from qiskit import transpile
     from qiskit.exceptions import QiskitError
 
     known, gates = {*ROTATIONS, *SELF_INVERSE}, circuit
     for instruction in circuit.data:
-        if instruction.operation.name in WAYS_OUT or instruction.clbits:
-            raise ProblemError(_no_gate(instruction.operation.name, what))
+        if instruction.operation.name in ADVICE or instruction.clbits:
+            raise ProblemError(_not_a_gate(instruction.operation.name, what))
     if not set(circuit.count_ops()) <= known:
         try:
             gates = transpile(circuit, basis_gates=sorted(known), optimization_level=0)
         except QiskitError as error:
             raise ProblemError(
-                f"{what}: Qiskit cannot take the circuit apart into {', '.join(sorted(known))}; leave out what is "
-                f"no unitary gate. It says: {str(error)[:200]}"
+                f"{what}: Qiskit cannot decompose the circuit into {', '.join(sorted(known))}; leave out what is not a "
+                f"unitary gate. Qiskit's error: {str(error)[:200]}"
             ) from error
     for instruction in gates.data:
         gate = instruction.operation
         if gate.name == "barrier":
             continue
         if gate.name not in known or instruction.clbits:
-            raise ProblemError(_no_gate(gate.name, what))
+            raise ProblemError(_not_a_gate(gate.name, what))
         yield gate, tuple(gates.find_bit(qubit).index for qubit in instruction.qubits)
 
 
-def _no_gate(name: str, what: str) -> str:
-    """Of an operation that is no unitary gate."""
+def _not_a_gate(name: str, what: str) -> str:
+    """Return the error message for an operation that is not a unitary gate."""
     noun = "a feature map" if what == "feature_map" else f"an {what}"
     return (
-        f"{what}: the circuit holds {name!r}, which is no unitary gate; {noun} prepares a state, without "
-        f"measurements, resets, delays or conditions: {WAYS_OUT.get(name, 'leave it out')}"
+        f"{what}: the circuit holds {name!r}, which is not a unitary gate; {noun} prepares a state, without "
+        f"measurements, resets, delays or conditions: {ADVICE.get(name, 'leave it out')}"
     )
 
 
 def pennylane_tape(call: Callable[[], Any], n_qubits: int | None, what: str, of_qnode: str) -> Any:
-    """What a function of PennyLane's applies when it is called.
+    """Return the tape of the operations that a PennyLane function applies.
 
     Parameters
     ----------
     call : callable without arguments
     n_qubits : int, optional
-        Its wires are 0 to n_qubits − 1; any integers ≥ 0 if not given.
-    what, of_qnode : str
-        The argument that errors name, and what they say to do about a QNode.
+        Wires must be 0 to n_qubits − 1; by default any integers ≥ 0.
+    what : str
+        Name of the argument, for error messages.
+    of_qnode : str
+        Advice in error messages for users who passed a QNode.
+
+    Raises
+    ------
+    ProblemError
+        The function applies no operation, measures, or uses other wires.
     """
     import pennylane
 
@@ -77,7 +93,7 @@ def pennylane_tape(call: Callable[[], Any], n_qubits: int | None, what: str, of_
     tape = pennylane.tape.QuantumScript.from_queue(queue)
     noun = "a feature map" if what == "feature_map" else f"an {what}"
     if not tape.operations:
-        raise ProblemError(f"{what}: the function applies no operation of PennyLane's; {of_qnode}")
+        raise ProblemError(f"{what}: the function applies no PennyLane operation; {of_qnode}")
     for operation in tape.operations:
         if operation.name == "MidMeasureMP":
             raise ProblemError(f"{what}: the function measures; {noun} prepares a state")
@@ -93,7 +109,7 @@ def pennylane_tape(call: Callable[[], Any], n_qubits: int | None, what: str, of_
 
 
 def pennylane_steps(tape: Any, what: str, way_out: str) -> tuple[tuple[Step, ...], list[float]]:
-    """The gates of a tape, the angle of each an index of its own, and these angles."""
+    """Return the steps of a tape, with a separate index for the angle of each, and the values of these angles."""
     import pennylane
 
     names = {theirs: ours for ours, theirs in PENNYLANE.items() if ours in ROTATIONS + SELF_INVERSE}
@@ -106,7 +122,7 @@ def pennylane_steps(tape: Any, what: str, way_out: str) -> tuple[tuple[Step, ...
             continue
         if operation.name not in names:
             raise ProblemError(
-                f"{what}: PennyLane's {operation.name} does not come apart into {', '.join(names)}; {way_out}"
+                f"{what}: PennyLane's {operation.name} cannot be decomposed into {', '.join(names)}; {way_out}"
             )
         angle = len(angles) if operation.parameters else None
         angles += [float(value) for value in operation.parameters]

@@ -1,4 +1,4 @@
-"""The tree ansatz: a binary tree of splits, every distribution over 2^q outcomes reached exactly once."""
+"""The tree ansatz: a binary tree of splits that represents every distribution over 2^q outcomes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ __all__ = ["TreeCircuit"]
 
 @dataclass(frozen=True)
 class TreeCircuit(ParametricCircuit):
-    """2^q − 1 angles θ in heap order; |ψ⟩ = Σ √μᵢ(θ) |i⟩ with `encoding.angles_to_simplex` (for θ in [0, π]).
+    """The state |ψ⟩ = Σ √μᵢ(θ) |i⟩ with 2^q − 1 angles θ in heap order, and μ(θ) by `encoding.angles_to_simplex`.
+
+    This holds for θ in [0, π]; other angles change signs of amplitudes.
 
     Level l of the tree is one RY on qubit q−1−l, multiplexed by the l qubits above it. Each multiplexer is 2^l
-    RY and 2^l CX in Gray-code order (Möttönen, Vartiainen, Bergholm, Salomaa, PRL 93, 130502 (2004)), so the
-    whole has 2^q − 1 RY and exactly 2^q − 2 CX. As many angles as unknowns: a classical parametrisation of the
-    simplex, run on qubits.
+    RY and 2^l CX in Gray-code order (Möttönen, Vartiainen, Bergholm, Salomaa, PRL 93, 130502 (2004)), so that the
+    circuit has 2^q − 1 RY and exactly 2^q − 2 CX. There are as many angles as unknowns: it is a classical
+    parametrisation of the simplex, run on qubits.
 
     Examples
     --------
@@ -57,7 +59,7 @@ class TreeCircuit(ParametricCircuit):
         return circuit
 
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
-        """φ, shape (…, P): level by level `multiplex_angles` of θ."""
+        """Return φ, shape (…, P): `multiplex_angles` of θ, level by level."""
         theta = self.check_parameters(theta)
         levels = [theta[..., 2**level - 1 : 2 ** (level + 1) - 1] for level in range(self.n_qubits)]
         return np.concatenate([multiplex_angles(angles) for angles in levels], axis=-1)
@@ -70,11 +72,11 @@ class TreeCircuit(ParametricCircuit):
         return angles_to_simplex(self.check_parameters(theta))
 
     def tangents(self, pi: NDArray) -> scipy.sparse.csr_array:
-        """dP = ∂π/∂θ, shape (N, N−1), sparse with q entries a row, from a distribution π alone.
+        """Return ∂π/∂θ, shape (N, N−1), sparse with q entries in each row, from a distribution π.
 
         Under node k, with masses m_l and m_r of its children, ∂πᵢ/∂θ_k = πᵢ √(m_l/m_r) on the right and
-        −πᵢ √(m_r/m_l) on the left: for θ_k in [0, π] the same as ½[π(θ_k + π/2) − π(θ_k − π/2)], without the
-        two further circuits an angle.
+        −πᵢ √(m_r/m_l) on the left. For θ_k in [0, π] this equals ½[π(θ_k + π/2) − π(θ_k − π/2)] and needs no further
+        circuits.
         """
         n_leaves = len(pi)
         masses, leaf = node_masses(pi), np.arange(n_leaves)
@@ -83,8 +85,8 @@ class TreeCircuit(ParametricCircuit):
             node = 2**level - 1 + (leaf >> (self.n_qubits - level))
             left, right = masses[2 * node + 1], masses[2 * node + 2]
             goes_right = ((leaf >> (self.n_qubits - 1 - level)) & 1) == 1
-            here, there = np.where(goes_right, right, left), np.where(goes_right, left, right)
-            ratio = np.sqrt(np.divide(there, here, out=np.zeros(n_leaves), where=here > np.finfo(float).tiny))
+            same, other = np.where(goes_right, right, left), np.where(goes_right, left, right)
+            ratio = np.sqrt(np.divide(other, same, out=np.zeros(n_leaves), where=same > np.finfo(float).tiny))
             nodes.append(node)
             values.append(np.where(goes_right, pi, -pi) * ratio)
         rows = np.arange(n_leaves + 1) * self.n_qubits

@@ -1,6 +1,7 @@
-"""Devices by name. Importing this loads neither qiskit nor pennylane; making a device loads what it needs.
+"""Devices by name: the catalogue, `list_devices` and `make_device`.
 
-Third parties join by the entry-point group "dualflow.devices".
+Importing this package loads neither qiskit nor pennylane; making a device loads the packages it needs. Other packages
+add devices through the entry-point group "dualflow.devices".
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from ...catalogue import Catalogue
 from ...core.runtime import clock
 from ...exceptions import DeviceError, DualflowError
-from .base import FORMS, Capabilities, Device, Job, Limits, Price, Readout, check_shots
+from .base import DEVICE_FORMS, Capabilities, Device, Job, Limits, Price, Readout, check_shots
 from .guard import Guard, load
 from .noise import Noise
 
@@ -65,13 +66,13 @@ class DeviceInfo:
     ----------
     name : str
     exact, sampled, noisy : bool
-        What it gives: exact distributions, counts, and whether its distribution is off the ideal one.
+        Whether it gives exact distributions, gives counts, and has a distribution other than the ideal one.
     control : bool
-        A stand-in that runs no circuit.
+        Whether it is a control, which runs no circuit.
     qubits : int or None
     summary : str
     install : str or None
-        None when it can run, else what to do about it.
+        None if the device can run, else how to install what is missing.
 
     Examples
     --------
@@ -95,11 +96,11 @@ class DeviceInfo:
 
 
 def list_devices() -> list[DeviceInfo]:
-    """All devices: what each gives, installed or not.
+    """Return one row for each device, installed or not.
 
-    Any other local PennyLane device is "pennylane:<its name>", and any other Qiskit backend
-    "backend:<module>:<factory>", with something importable that makes it. Machines of vendors are in
-    `devices.vendors.list_vendors`.
+    Any other local PennyLane device is "pennylane:<its name>". Any other Qiskit backend is
+    "backend:<module>:<factory>", where the factory can be imported and returns the backend. Machines of vendors are
+    listed by `devices.vendors.list_vendors`.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def list_devices() -> list[DeviceInfo]:
     rows = []
     for name, cls, install in DEVICES.rows():
         if cls is None or not hasattr(cls, "capabilities"):
-            rows.append(DeviceInfo(name, install=install or "its class does not say its capabilities"))
+            rows.append(DeviceInfo(name, install=install or "its class has no attribute capabilities"))
             continue
         can = cls.capabilities
         rows.append(
@@ -121,31 +122,31 @@ def list_devices() -> list[DeviceInfo]:
 
 
 def load_packages(device: Any) -> None:
-    """Import what circuits on a device need, whatever the clock says: a comparison's rows are not to pay for it."""
-    with contextlib.suppress(DualflowError):  # its run says it, and better
+    """Import the packages that a device needs, without a deadline, so that they do not count in measured times."""
+    with contextlib.suppress(DualflowError):  # the run that uses the device raises a better error
         cls = DEVICES.find(device) if isinstance(device, str) else type(device)
         with clock.at_leisure():
             load(("qiskit", *getattr(cls, "requires", ())))
 
 
 def make_device(device: Any) -> Device:
-    """A device from its name, or of an object of Qiskit, Aer or PennyLane; a `Device` is given back as it is.
+    """Return the device for a name or for an object of Qiskit, Aer or PennyLane; return a `Device` unchanged.
 
     Parameters
     ----------
     device : str, Device, BackendV2, AerSimulator, NoiseModel, V2 sampler or PennyLane device
-        An AerSimulator with noise or couplings runs as any backend, for counts; without, it gives exact distributions
-        too. A `qiskit_aer.noise.NoiseModel` is `AerDevice` with it.
+        An AerSimulator with noise or couplings is used as any other backend and gives counts only; without, it gives
+        exact distributions too. A `qiskit_aer.noise.NoiseModel` makes an `AerDevice` with this noise.
 
     Raises
     ------
     DeviceError
-        No device has that name; the message lists the names, the nearest, and what else a device may be. Or it cannot
-        be used.
+        No device has that name; the message lists the names, the nearest one, and the other accepted values. Or the
+        device cannot be used.
     TypeError
-        It is none of those things.
+        The argument is none of the above.
     SolverUnavailable
-        A package it needs is not installed; the message gives the pip line.
+        A package that the device needs is not installed; the message has the pip command.
 
     Examples
     --------
@@ -156,16 +157,16 @@ def make_device(device: Any) -> Device:
     if isinstance(device, Device):
         return device
     if not isinstance(device, str):
-        from .given import wrapped
+        from .given import device_from_object
 
-        return wrapped(device)
+        return device_from_object(device)
     try:
         cls = DEVICES.find(device)
     except DeviceError as error:
-        raise DeviceError(f"{error} (a device is {FORMS})") from None
+        raise DeviceError(f"{error} (a device is {DEVICE_FORMS})") from None
     DEVICES.check_installed(device, cls)
     if clock.left() is None or cls.control or cls.emulated:
         return cls.named(device)
-    # A vendor's library may look for its machines here, and a factory of one's own may do anything.
+    # A vendor's library may search for its machines here and a user's factory may run any code: guard the call.
     load(("qiskit", *cls.requires))
     return Guard(device).call("could not be made", lambda: cls.named(device))

@@ -1,4 +1,4 @@
-"""Qiskit Aer on this machine: exact distributions from the state vector, or measured counts; with noise if asked."""
+"""Qiskit Aer on this computer: exact distributions from the state vector, or measured counts, with or without noise."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from .base import Capabilities
 from .confusion import apply_tensored
 from .identity import backend_parts, noise_digest
 from .local import LocalDevice
-from .noise import ONE_QUBIT, TWO_QUBITS, Noise, readout_confusion
+from .noise import ONE_QUBIT_GATES, TWO_QUBIT_GATES, Noise, readout_confusion
 
 __all__ = ["AerDevice", "NoisyAerDevice"]
 
-#: Widest circuit whose noisy distribution is computed exactly: 4^q numbers a gate. Wider ones are sampled by Aer.
-DENSITY_QUBITS = 10
-#: Aer's seed of a circuit is that of the run and so many for each circuit before it.
+#: Most qubits of a circuit whose noisy distribution is computed exactly, with 4^q numbers per gate. Aer samples wider
+#: circuits.
+MAX_DENSITY_QUBITS = 10
+#: Aer seeds circuit k of a run with the run's seed + SEED_STEP * k.
 SEED_STEP = 2113
 
 
 class AerDevice(LocalDevice):
     """Qiskit Aer's state-vector simulator.
 
-    A batch is one run. With noise, the exact distribution of the density matrix is computed
-    up to 10 qubits, and shots are multinomial draws from it: the distribution of Aer's own counts, faster. Wider
-    circuits are sampled by Aer, and take no exact distributions.
+    A batch is one run. With noise and up to 10 qubits, the exact distribution is computed from the density matrix, and
+    shots are multinomial draws from it. They have the distribution of Aer's own counts and are faster. Wider noisy
+    circuits are sampled by Aer, and their exact distribution is not available.
 
     Parameters
     ----------
     noise : Noise or qiskit_aer.noise.NoiseModel, optional
-        Circuits are compiled to the gates of a given noise model; it must have an error on each pair of qubits a
-        circuit couples, for none is looked up elsewhere (a backend with few couplings is a `BackendDevice`).
+        Circuits are compiled to the gates of a given noise model, which must have an error for each pair of qubits
+        that a circuit couples. For a backend with few couplings use `BackendDevice`.
     simulator : qiskit_aer.AerSimulator, optional
-        What runs circuits without noise, with its own method and options; it must have no noise and no couplings.
+        Runs circuits without noise, with its own method and options. It must have no noise and no couplings.
 
     Raises
     ------
     ProblemError
-        ``noise`` is neither, or has read-out errors of several qubits at once.
+        ``noise`` has another type, or has joint read-out errors of several qubits.
     """
 
     name = "aer"
@@ -59,7 +60,7 @@ class AerDevice(LocalDevice):
                 raise ProblemError("simulator runs circuits without noise; give one of noise and simulator")
             self.name = f"aer:{simulator.name}"
             self.capabilities = replace(AerDevice.capabilities, qubits=min(24, simulator.num_qubits))
-            self.divisible = False  # its options may have it draw for many circuits at once
+            self.divisible = False  # its options may make it draw for several circuits together
             return
         if noise is None:
             return
@@ -71,13 +72,13 @@ class AerDevice(LocalDevice):
 
             if not isinstance(noise, NoiseModel):
                 raise ProblemError(f"noise must be a Noise, a NoiseModel of qiskit_aer, or None; found {noise!r}")
-            readout_confusion(noise, 1)  # refuses what Aer would leave out
+            readout_confusion(noise, 1)  # raises an error for read-out errors that Aer would ignore
             self.name = f"aer:noise-{noise_digest(noise)}"
         self.capabilities = replace(AerDevice.capabilities, noisy=True)
 
     @property
     def configuration(self) -> dict[str, str]:
-        # Noise is in the name, and a simulator that is given has none.
+        # The noise is part of the name, and a user's simulator has no noise.
         return {} if self.simulator is None else backend_parts(self.simulator)
 
     @property
@@ -88,17 +89,17 @@ class AerDevice(LocalDevice):
         from qiskit import transpile
         from qiskit_aer import AerSimulator
 
-        noise, wide = self.noise, self.noise is not None and circuit.n_qubits > DENSITY_QUBITS
+        noise, wide = self.noise, self.noise is not None and circuit.n_qubits > MAX_DENSITY_QUBITS
         method = "statevector" if noise is None else "automatic" if wide else "density_matrix"
         if isinstance(noise, Noise):
-            # Gates without noise are taken apart into gates with it. The simulator gets the errors of this circuit's
-            # own gates only: it works through its whole noise model in every run.
-            gates = transpile(circuit.build(), basis_gates=[*ONE_QUBIT, *TWO_QUBITS], optimization_level=0)
+            # Gates without an error in the noise model are decomposed into gates with one. The simulator gets only the
+            # errors of this circuit's gates, because Aer processes the full noise model in every run.
+            gates = transpile(circuit.build(), basis_gates=[*ONE_QUBIT_GATES, *TWO_QUBIT_GATES], optimization_level=0)
             noise = noise.model(gates.count_ops())
             simulator = AerSimulator(method=method, noise_model=noise)
         else:
-            # Level 0: the gates are Aer's own already, and their counts stay those of the family. To the gates of a
-            # given noise model they are translated, with the clean-up that is done for a machine as well.
+            # Without noise use level 0: the gates are already Aer's own, and the family's gate counts stay the same.
+            # With a given noise model use level 1, as for a machine: gates are translated and simplified.
             simulator = self.simulator or AerSimulator(method=method, noise_model=noise)
             level = 0 if noise is None else 1
             gates = transpile(circuit.build(), simulator, optimization_level=level, seed_transpiler=0)
@@ -120,7 +121,7 @@ class AerDevice(LocalDevice):
         compiled = self.compiled(circuit)
         if shots is None and compiled["wide"]:
             raise DeviceError(
-                f"device {self.name!r} computes exact distributions of at most {DENSITY_QUBITS} qubits, circuit "
+                f"device {self.name!r} computes exact distributions of at most {MAX_DENSITY_QUBITS} qubits, circuit "
                 f"{circuit.name!r} has {circuit.n_qubits}; set shots, for example shots=10_000"
             )
         if shots is None or compiled["confusion"] is not None:
@@ -142,15 +143,15 @@ class AerDevice(LocalDevice):
     def run_rows(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int, first: int
     ) -> tuple[NDArray, NDArray | None]:
-        """`Device.run_rows`, to the bits of the whole batch, but for a simulator that was given."""
+        """Run some rows as `Device.run_rows` does; unless a simulator was given, with the bits of the full batch."""
         if not self.divisible:
             return super().run_rows(circuit, values, shots, seed, first)
         if shots is not None and self.compiled(circuit)["confusion"] is not None:
-            return self._run(circuit, values, None, seed)  # all rows are drawn by one generator: by `drawn`
+            return self._run(circuit, values, None, seed)  # `drawn` draws all rows by one generator
         return self._run(circuit, values, shots, seed + SEED_STEP * first)
 
     def drawn(self, probabilities: NDArray, shots: int, seed: int) -> NDArray:
-        # Rounding leaves entries below 0 and sums above 1, which multinomial refuses.
+        # Rounding leaves entries below 0 and sums above 1, for which multinomial raises an error.
         probabilities = np.maximum(probabilities, 0.0)
         probabilities /= probabilities.sum(axis=-1, keepdims=True)
         counts: NDArray = np.random.default_rng(seed).multinomial(shots, probabilities)
@@ -158,10 +159,10 @@ class AerDevice(LocalDevice):
 
     def _simulate(self, circuit: ParametricCircuit, values: NDArray, which: str, **options: Any) -> Any:
         compiled = self.compiled(circuit)
-        # The compiled circuit's own parameters: an equal circuit built again has others of the same names.
+        # Bind the compiled circuit's own parameters: an equal circuit built again has other objects of the same names.
         parameters, bound = compiled["gates"].parameters, circuit.gate_parameters(values)
         run, gates = compiled["simulator"].run, compiled[which]
-        if len(bound) == 1:  # Qiskit binds one circuit of 2000 gates in half the time that Aer takes for it
+        if len(bound) == 1:  # Qiskit binds one circuit of 2000 gates in half of Aer's time
             job = run(gates.assign_parameters(dict(zip(parameters, bound[0], strict=True))), **options)
         else:
             columns = {parameter: column.tolist() for parameter, column in zip(parameters, bound.T, strict=True)}
@@ -176,7 +177,7 @@ class AerDevice(LocalDevice):
 
 
 class NoisyAerDevice(AerDevice):
-    """Qiskit Aer with noise: `Noise`, depolarising 1e-3 on each gate, 1 % of the bits read wrongly."""
+    """Qiskit Aer with `Noise`: depolarising 1e-3 on each gate, and each bit read wrongly with probability 1 %."""
 
     name = "aer:noisy"
     capabilities = replace(AerDevice.capabilities, noisy=True)

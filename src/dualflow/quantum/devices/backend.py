@@ -1,4 +1,4 @@
-"""Any Qiskit BackendV2: circuits compiled to its gates and couplings, and counts by its own ``run``."""
+"""Devices that run circuits on any Qiskit BackendV2 through its own ``run`` method, and read counts."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from ...exceptions import DeviceError
 from .base import Capabilities, Device, Limits
 from .compiled import CompiledDevice, Reader, measured_on
 from .identity import backend_parts, instance_of
-from .noise import ONE_QUBIT, TWO_QUBITS
-from .readouts import Asked, counts_of_result
+from .noise import ONE_QUBIT_GATES, TWO_QUBIT_GATES
+from .readouts import Request, counts_of_result
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
 __all__ = ["BackendDevice", "GenericBackendDevice", "measured_on"]
 
-#: Seed of the errors of "backend:generic", and its most qubits: more than that its simulator cannot hold.
-GENERIC_SEED, GENERIC_QUBITS = 0, 20
-#: Operations of a target that are no gates.
-NO_GATES = ("measure", "reset", "delay", "barrier", "if_else", "for_loop", "while_loop", "switch_case", "break_loop",
+#: Seed of the gate errors of "backend:generic".
+GENERIC_SEED = 0
+#: Widest circuit of "backend:generic"; its simulator cannot hold more qubits.
+MAX_GENERIC_QUBITS = 20
+#: Operations of a target that are not gates.
+NON_GATES = ("measure", "reset", "delay", "barrier", "if_else", "for_loop", "while_loop", "switch_case", "break_loop",
             "continue_loop", "unitary", "initialize", "save_state")  # fmt: skip
 
 
 class BackendDevice(CompiledDevice):
-    """A Qiskit backend by its own ``run``: counts only.
+    """A Qiskit backend, used through its own ``run``. It gives counts only.
 
-    A batch is one job of its bound circuits. Counts are read, never memory: Qiskit's sampler over backends reads zeros,
-    without an error, from those that keep none (Qiskit #15694).
+    A batch is one job of bound circuits. Counts are read, not the shot-by-shot memory: from backends that keep none,
+    Qiskit's sampler over backends reads zeros without an error (Qiskit #15694).
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ class BackendDevice(CompiledDevice):
     ProblemError
         An argument is out of range.
     DeviceError
-        ``backend`` is no BackendV2.
+        ``backend`` is not a BackendV2.
     """
 
     requires: ClassVar[tuple[str, ...]] = ("qiskit",)
@@ -53,9 +55,10 @@ class BackendDevice(CompiledDevice):
     def __init__(self, backend: Any, **options: Any) -> None:
         super().__init__(**options)
         self.backend = backend
-        self._take(backend)
+        self._read_backend(backend)
 
-    def _take(self, backend: Any) -> None:
+    def _read_backend(self, backend: Any) -> None:
+        """Set the name, capabilities and limits from the backend."""
         from qiskit.providers import BackendV2
 
         if not isinstance(backend, BackendV2):
@@ -80,36 +83,37 @@ class BackendDevice(CompiledDevice):
         backend = self._backend(n_qubits)
         if instance_of(backend, "qiskit_aer", "AerSimulator") and backend.coupling_map is not None:
             names = set(backend.operation_names)
-            if not names <= {*ONE_QUBIT, *TWO_QUBITS, *NO_GATES}:
-                # Its basis is all of Aer's gates, and Qiskit routes none of three qubits along couplings.
+            if not names <= {*ONE_QUBIT_GATES, *TWO_QUBIT_GATES, *NON_GATES}:
+                # The backend's basis is all gates of Aer, and Qiskit does not route gates of three qubits along
+                # couplings: compile to gates of one and two qubits.
                 return {
-                    "basis_gates": sorted(names & {*ONE_QUBIT, *TWO_QUBITS}),
+                    "basis_gates": sorted(names & {*ONE_QUBIT_GATES, *TWO_QUBIT_GATES}),
                     "coupling_map": backend.coupling_map,
                 }
         return super()._compiled_for(n_qubits)
 
     def _run_options(self, backend: Any, seed: int | None) -> dict[str, Any]:
-        """Options of ``run`` beside the shots: the seed, if the backend is a simulator that takes one."""
+        """Return options of ``run`` in addition to the shots: the seed, if the backend accepts one."""
         return {"seed_simulator": seed} if seed is not None and hasattr(backend.options, "seed_simulator") else {}
 
     def _send(
-        self, circuit: QuantumCircuit, bindings: dict[Any, NDArray], asked: Asked, tag: str, seed: int | None
+        self, circuit: QuantumCircuit, bindings: dict[Any, NDArray], request: Request, tag: str, seed: int | None
     ) -> tuple[Any, str, Reader]:
-        backend, circuits = self._backend(asked.n_qubits), []
-        for k in range(asked.rows):
+        backend, circuits = self._backend(request.n_qubits), []
+        for k in range(request.rows):
             row = {p: float(np.atleast_1d(values)[k]) for p, values in bindings.items()}
             circuits.append(circuit.assign_parameters(row))
-            circuits[-1].name = f"{asked.mark}-{k}"
-        sent = backend.run(circuits, shots=asked.shots, **self._run_options(backend, seed))
+            circuits[-1].name = f"{request.mark}-{k}"
+        sent = backend.run(circuits, shots=request.shots, **self._run_options(backend, seed))
         return sent, str(sent.job_id()), counts_of_result
 
 
 class GenericBackendDevice(BackendDevice):
-    """A made-up noisy machine (Qiskit's GenericBackendV2), as wide as the circuit needs."""
+    """A synthetic noisy machine (Qiskit's GenericBackendV2) with as many qubits as the circuit."""
 
     name = "backend:generic"
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
-    capabilities = Capabilities(exact=False, sampled=True, noisy=True, qubits=GENERIC_QUBITS)
+    capabilities = Capabilities(exact=False, sampled=True, noisy=True, qubits=MAX_GENERIC_QUBITS)
     seeded: bool = True
 
     @classmethod
@@ -126,13 +130,13 @@ class GenericBackendDevice(BackendDevice):
     def shared(self) -> Any:
         return self
 
-    def _take(self, backend: Any) -> None:
-        pass  # made when a circuit's width is known
+    def _read_backend(self, backend: Any) -> None:
+        pass  # backends are made when a circuit's width is known
 
     def _backend(self, n_qubits: int) -> Any:
         from qiskit.providers.fake_provider import GenericBackendV2
 
-        width = max(2, n_qubits)  # its CX needs two
+        width = max(2, n_qubits)  # the backend's CX needs two qubits
         if width not in self.backend:
             self.backend[width] = GenericBackendV2(width, noise_info=True, seed=GENERIC_SEED)
         return self.backend[width]

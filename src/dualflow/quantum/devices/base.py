@@ -1,4 +1,4 @@
-"""The device protocol: run circuits, nothing else. Simulators and remote hardware answer to the same calls."""
+"""The device protocol: run circuits and return read-outs. Simulators and remote hardware implement the same calls."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit, resources
 from ..circuits.resources import Resources
 from ..circuits.shifts import Shifts
-from .guard import held, translated
+from .guard import locked, translated
 from .identity import arguments_of, fields_of
 from .values import Capabilities, Limits, Price, Readout
 
 __all__ = [
-    "FORMS",
+    "DEVICE_FORMS",
     "Capabilities",
     "Device",
     "Job",
@@ -29,22 +29,24 @@ __all__ = [
     "Price",
     "Readout",
     "check_shots",
-    "is_own",
+    "is_builtin",
     "row_seed",
 ]
 
-#: What an option ``device`` may be, as errors say it.
-FORMS = (
+#: The accepted values of an option ``device``, for error messages.
+DEVICE_FORMS = (
     'a name (`dualflow devices` lists them, those of other packages\' entry points "dualflow.devices" too), a '
     "dualflow.Device, a Qiskit BackendV2, an AerSimulator, a NoiseModel of Aer, a V2 sampler with run(pubs, shots=…), "
     "or a PennyLane device"
 )
-SHOTS = Number(at_least=1, whole=True, powers=True, none=True, note="for the exact distribution")
-SEED = Number(at_least=0, below=2**31, whole=True)
+#: Rule of every option ``shots``.
+SHOTS_RULE = Number(at_least=1, whole=True, powers=True, none=True, note="for the exact distribution")
+#: Rule of the seed of a batch.
+SEED_RULE = Number(at_least=0, below=2**31, whole=True)
 
 
 class Job:
-    """A submitted batch, wherever it runs; `Device.fetch` finds it again by its id.
+    """A submitted batch, on this computer or elsewhere. `Device.fetch` finds it again by its id.
 
     Attributes
     ----------
@@ -61,23 +63,23 @@ class Job:
 
     job_id: str
     tag: str
-    #: Seconds between two looks at a job that is waited for: no less than the vendor's own.
+    #: Seconds between two requests for the status of a job; at least those of the vendor's own library.
     poll_s: ClassVar[float] = 0.05
 
     def status(self) -> str:
-        """One of "queued", "running", "done", "failed", "cancelled"."""
+        """Return "queued", "running", "done", "failed" or "cancelled"."""
         return "done" if self.done() else "running"
 
     def cancel(self) -> None:
-        """Take it back, if it has not run; a job that has is left as it is."""
+        """Cancel the job if it has not ended; otherwise do nothing."""
         raise DeviceError(f"job {self.job_id} cannot be cancelled", sent=True)
 
     def done(self) -> bool:
-        """Whether `result` returns (or raises) at once."""
+        """Return whether `result` returns or raises without waiting."""
         raise NotImplementedError
 
     def result(self) -> Readout:
-        """Wait for the read-out.
+        """Wait for the job and return its read-out.
 
         Raises
         ------
@@ -90,7 +92,8 @@ class Job:
 class Device(Listed):
     """Base class of devices. A device holds no credentials; vendor libraries read their own.
 
-    Subclasses give `name`, `capabilities`, `_submit` and `fetch`. A device is a handle: copies of a solver share it.
+    Subclasses set `name` and `capabilities` and implement `_submit` and `fetch`. A device is a handle: copies of a
+    solver share it.
 
     Examples
     --------
@@ -103,30 +106,31 @@ class Device(Listed):
 
     name: str = ""
     capabilities: Capabilities
-    control: ClassVar[bool] = False  # a stand-in that runs no circuit
-    emulated: ClassVar[bool] = False  # gives the circuit's distribution, and applies no gate
-    remote: ClassVar[bool] = False  # its jobs live on when this process has died
+    control: ClassVar[bool] = False  # runs no circuit, but returns outcomes in place of one
+    emulated: ClassVar[bool] = False  # returns the circuit's distribution without applying gates
+    remote: ClassVar[bool] = False  # its jobs outlive this process
     limits: Limits = Limits()
-    #: Whether counts follow from the seed of a batch alone, in any copy of the device: what has a generator of its own
-    #: would draw the same again in every process.
+    #: Whether the seed of a batch alone fixes its counts, in any copy of the device. A device that holds a random
+    #: generator is not seeded: its copies in several processes would draw the same numbers.
     seeded: bool = False
-    #: Whether `run_rows` gives the bits that the whole batch has.
+    #: Whether `run_rows` on the parts of a batch returns the same bits as on the full batch.
     divisible: bool = False
     _made_of: dict[str, str] | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__init__" in vars(cls) and not is_own(cls):
-            cls.__init__ = _noting(cls.__init__)  # type: ignore[method-assign]
+        if "__init__" in vars(cls) and not is_builtin(cls):
+            cls.__init__ = _recording_arguments(cls.__init__)  # type: ignore[method-assign]
 
     @property
     def configuration(self) -> dict[str, str]:
-        """What tells this machine from others of its name, part by part, as short texts that are the same in every
-        process: what a journal or a checkpoint of one must say before it is another's.
+        """Texts, by part, that distinguish this machine from others of the same name.
 
-        Of a class of one's own, by default, the arguments it was made with: numbers as they are, texts and arrays by a
-        digest, and nothing of clients, files or functions.
-        Give your own where they are not what decides about results.
+        They are short, equal in every process, and are compared before a journal or checkpoint is continued.
+
+        For a class outside this package the default is the arguments of its ``__init__``: numbers as they are, texts
+        and arrays by a digest. Clients, files and functions are left out. Override this property if other values
+        decide what the device returns.
         """
         return fields_of(self) if is_dataclass(self) else self._made_of or {}
 
@@ -138,12 +142,12 @@ class Device(Listed):
 
     @property
     def shared(self) -> Any:
-        """What is used by one thread at a time: the backend, of which several devices may be made."""
+        """The object that only one thread may use at a time: the backend, which several devices may share."""
         return self
 
     @classmethod
     def named(cls, name: str) -> Device:
-        """The device that a name of the catalogue stands for."""
+        """Return the device for a name of the catalogue."""
         return cls()
 
     def submit(
@@ -160,39 +164,39 @@ class Device(Listed):
         ----------
         circuit : ParametricCircuit
         parameter_values : array of shape (P,), or (k, P) for a batch
-            The solver's angles in radians; a device that binds gates maps them by
-            `ParametricCircuit.gate_parameters` first. A batch of `ParametricCircuit.shifts` says what it is, to devices
-            that have a shorter way to all its distributions than row by row.
+            The solver's angles in radians. A device that binds gates first maps them by
+            `ParametricCircuit.gate_parameters`. A batch of `ParametricCircuit.shifts` is a `Shifts` array, so that a
+            device can compute its distributions faster than row by row.
         shots : int ≥ 1, or None
-            Per binding; None is the exact distribution, where the device can.
+            Per binding; None requests the exact distribution.
         tag : str
             A label for the journal of jobs.
         seed : int in 0 … 2³¹ − 1, optional
-            Of the shot noise, where the device can be seeded.
+            Of the shot noise, if the device can be seeded.
 
         Raises
         ------
         ProblemError
             Shots, seed or parameters are out of range.
         DeviceError
-            The device cannot do this (too many qubits, no exact distributions) or refused.
+            The device cannot run this (too many qubits, no exact distributions) or refused the job.
         """
         values = circuit.check_parameters(parameter_values)
         if isinstance(parameter_values, Shifts):
             values = parameter_values
         shots = check_shots(shots)
-        if seed is not None and not SEED.allows(seed):
+        if seed is not None and not SEED_RULE.allows(seed):
             raise ProblemError(f"seed={seed!r} must be an integer in 0 … 2**31 − 1")
         with translated(self.name, f"failed on circuit {circuit.name!r}", None if self.remote else False):
             self.check(circuit, shots)
-            with held(self.shared):
+            with locked(self.shared):
                 return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))
 
     def check(self, circuit: ParametricCircuit, shots: int | None) -> None:
-        """Raise `DeviceError` if the device cannot run a circuit so: too many qubits, or no such distributions."""
-        widest = self.capabilities.qubits
-        if widest is not None and circuit.n_qubits > widest:
-            raise DeviceError(f"device {self.name!r} has {widest} qubits; circuit {circuit.name!r} needs more")
+        """Raise `DeviceError` if the circuit has too many qubits, or the device gives no counts or no exact results."""
+        max_qubits = self.capabilities.qubits
+        if max_qubits is not None and circuit.n_qubits > max_qubits:
+            raise DeviceError(f"device {self.name!r} has {max_qubits} qubits; circuit {circuit.name!r} needs more")
         if shots is None and not self.capabilities.exact:
             raise DeviceError(f"device {self.name!r} gives counts only; set shots, for example shots=10_000")
         if shots is not None and not self.capabilities.sampled:
@@ -201,24 +205,25 @@ class Device(Listed):
     def _submit(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None
     ) -> Job:
-        """`submit` with its arguments checked; ``values`` keeps the shape it was given with."""
+        """Send a batch as `submit` does; the arguments are checked, and ``values`` keeps the caller's shape."""
         raise NotImplementedError
 
     def run_rows(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int, first: int
     ) -> tuple[NDArray, NDArray | None]:
-        """Some rows of a batch, alike whatever other rows are run with them: what `SpreadDevice` has processes do.
+        """Run some rows of a batch and return their probabilities and counts.
 
-        Here each circuit has a seed of its own, by the batch's and its number.
+        The result of a row does not depend on which other rows are run with it: `SpreadDevice` runs parts of a batch
+        in several processes. By default each circuit has its own seed, made from the batch's seed and its row number.
 
         Parameters
         ----------
         circuit, shots
             As of `submit`.
         values : array of shape (k, P)
-            The rows from number ``first`` of the batch on.
+            Rows ``first``, ``first + 1``, … of the batch.
         seed : int
-            Of the whole batch.
+            Of the full batch.
         first : int ≥ 0
 
         Returns
@@ -226,24 +231,30 @@ class Device(Listed):
         probabilities : array of shape (k, 2^q)
             Little-endian.
         counts : integer array of that shape, or None
-            None of exact distributions; with shots, where `drawn` draws them for the whole batch.
+            None for exact distributions; with shots, None if `drawn` draws the counts of the full batch.
         """
         jobs = [self.submit(circuit, row, shots, "", row_seed(seed, first + i)) for i, row in enumerate(values)]
-        found = [job.result().ordered("little") for job in jobs]
-        counts = [readout.counts for readout in found]
-        probabilities = np.array([readout.probabilities for readout in found])
+        readouts = [job.result().ordered("little") for job in jobs]
+        counts = [readout.counts for readout in readouts]
+        probabilities = np.array([readout.probabilities for readout in readouts])
         return probabilities, None if shots is None else np.array(counts)
 
     def drawn(self, probabilities: NDArray, shots: int, seed: int) -> NDArray:
-        """Counts of a batch whose `run_rows` gives distributions, shape (k, 2^q)."""
+        """Draw the counts of a full batch, shape (k, 2^q), for which `run_rows` returned distributions only."""
         raise NotImplementedError
 
     def wants_check(self, circuit: ParametricCircuit) -> bool:
-        """Whether the order of a circuit's bits is to be seen before its first job: `bit_order.basis_states`."""
+        """Return whether the bit order of a circuit must be checked before its first job (`bit_order.basis_states`)."""
         return False
 
     def check_read(self, circuit: ParametricCircuit, readouts: Sequence[Readout] | None) -> None:
-        """Take a circuit for checked: by the read-outs of its `basis_states`, or by an earlier process' (None).
+        """Check the bit order of a circuit and record that it is checked.
+
+        Parameters
+        ----------
+        circuit : ParametricCircuit
+        readouts : two Readout, or None
+            Of the jobs of its `basis_states`; None if an earlier process has checked the circuit.
 
         Raises
         ------
@@ -252,54 +263,54 @@ class Device(Listed):
         """
 
     def fetch(self, job_id: str) -> Job:
-        """A job submitted earlier, perhaps by another process; `DeviceError` if the device does not know it."""
+        """Return a job submitted earlier, by this or another process; `DeviceError` if the device does not know it."""
         raise NotImplementedError
 
     def lookup(self, tag: str) -> str | None:
-        """The id of the job that was sent with a tag; None if there is certainly none.
+        """Return the id of the job that was sent with a tag, or None if it is certain that there is none.
 
         Raises
         ------
         DeviceError
-            It cannot be told, which is all that most devices can say.
+            The device cannot search jobs by tag, which is the default.
         """
         raise DeviceError(f"device {self.name!r} does not find jobs by their tags", sent=None)
 
     def price(self, circuit: ParametricCircuit, circuits: int, shots: int) -> Price:
-        """What a batch of so many circuits takes."""
+        """Return the time and cost of a batch of ``circuits`` bindings with ``shots`` each."""
         return Price(0.0, 0.0, formula="it runs on this computer") if not self.remote else Price()
 
     def resources(self, circuit: ParametricCircuit) -> Resources:
-        """Of the circuit as this device runs it."""
+        """Return the gate counts of the circuit as this device runs it."""
         return resources.count(circuit.build())
 
     def __repr__(self) -> str:
-        # Stable from process to process: checkpoints compare the repr of a solver's options.
+        # Equal in every process: checkpoints compare the repr of a solver's options.
         return f"<device {self.identity!r}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
 
-def is_own(cls: type) -> bool:
-    """Whether a device's class is this package's."""
+def is_builtin(cls: type) -> bool:
+    """Return whether a device's class is defined in this package."""
     return cls.__module__.startswith(__name__.partition(".")[0] + ".")
 
 
-def _noting(init: Callable[..., None]) -> Callable[..., None]:
-    """An ``__init__`` that notes what the outermost one was called with."""
+def _recording_arguments(init: Callable[..., None]) -> Callable[..., None]:
+    """Return an ``__init__`` that stores the arguments of the outermost call in ``_made_of``."""
 
     @functools.wraps(init)
-    def noting(self: Device, *arguments: Any, **named: Any) -> None:
+    def recording(self: Device, *arguments: Any, **named: Any) -> None:
         if self._made_of is None:
             self._made_of = arguments_of(init, (self, *arguments), named)
         init(self, *arguments, **named)
 
-    return noting
+    return recording
 
 
 def row_seed(seed: int, number: int) -> int:
-    """The seed, in 0 … 2³¹ − 1, of one row of a batch.
+    """Return the seed, in 0 … 2³¹ − 1, of one row of a batch.
 
     Examples
     --------
@@ -311,7 +322,7 @@ def row_seed(seed: int, number: int) -> int:
 
 
 def check_shots(shots: int | None, name: str = "shots") -> int | None:
-    """``shots`` as an int ≥ 1 or None, or `ProblemError`.
+    """Return ``shots`` as an int ≥ 1 or None; raise `ProblemError` for anything else.
 
     Examples
     --------
@@ -319,5 +330,5 @@ def check_shots(shots: int | None, name: str = "shots") -> int | None:
     >>> check_shots(1e4), check_shots(None)
     (10000, None)
     """
-    checked: int | None = SHOTS.check(name, shots)
+    checked: int | None = SHOTS_RULE.check(name, shots)
     return checked

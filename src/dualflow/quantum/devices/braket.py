@@ -1,4 +1,4 @@
-"""Amazon Braket's machines and its local simulators by qiskit-braket-provider: ``pip install 'dualflow[braket]'``."""
+"""Amazon Braket's machines and local simulator through qiskit-braket-provider: ``pip install 'dualflow[braket]'``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price
 from .compiled import CompiledDevice, Reader, VendorJob
-from .readouts import Asked
+from .readouts import Request
 from .vendor_errors import cause, device_error
 
 if TYPE_CHECKING:
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 __all__ = ["BraketDevice", "LocalBraketDevice"]
 
-#: Dollars of a task on any machine (Braket's price list); the price of a shot is the machine's own.
-TASK_PRICE = 0.30
-#: Key of the tag that a task carries.
-TAG = "dualflow"
-LOCAL = "local"
+#: Dollars of a task on any machine (Braket's price list), in addition to the machine's price of its shots.
+TASK_PRICE_USD = 0.30
+#: Key of a task's tag at AWS.
+TAG_KEY = "dualflow"
+LOCAL_NAME = "local"
 
 
 class BraketJob(VendorJob):
-    """A Braket task; its state is asked for as often as Braket's own library does."""
+    """A Braket task; its status is requested as often as Braket's own library does."""
 
     remote: ClassVar[bool] = True
     poll_s: ClassVar[float] = 1.0
 
 
 class BraketDevice(CompiledDevice):
-    """A machine behind Amazon Braket. A batch is one task, a program set; without those, a task takes one circuit.
+    """A machine at Amazon Braket. A batch is one task with a program set; without program sets, a task has one circuit.
 
-    The account is the one that AWS's own library finds. Tasks are created once: nothing is sent again unasked, as
-    Braket's ``run_batch`` would. They are not seeded.
+    The account is the one that AWS's own library finds. Each task is created once and never sent again without a
+    request, as Braket's ``run_batch`` would do. Tasks are not seeded.
 
     Parameters
     ----------
@@ -69,27 +69,27 @@ class BraketDevice(CompiledDevice):
     @classmethod
     def named(cls, name: str) -> Device:
         backend = name.removeprefix("braket:")
-        return LocalBraketDevice() if backend == LOCAL else BraketDevice(backend)
+        return LocalBraketDevice() if backend == LOCAL_NAME else BraketDevice(backend)
 
     def __init__(self, backend: str, **options: Any) -> None:
         super().__init__(**options)
-        self.wanted, self.name = backend, f"braket:{backend}"
+        self.requested, self.name = backend, f"braket:{backend}"
         self.capabilities = replace(self.capabilities, qubits=self.backend.num_qubits)
-        most, service = self.backend._max_program_set_executables, self._machine.properties.service
-        # A task's shots are those of all its circuits together.
-        self.limits = Limits(circuits=most or 1, executions=service.shotsRange[1])
+        max_circuits, service = self.backend._max_program_set_executables, self._machine.properties.service
+        # The limit of a task's shots is for all its circuits together.
+        self.limits = Limits(circuits=max_circuits or 1, executions=service.shotsRange[1])
 
     @cached_property
     def backend(self) -> Any:
-        """The provider's backend; asked for once."""
+        """The provider's backend, requested once."""
         from qiskit_braket_provider import BraketProvider
         from qiskit_braket_provider.providers.braket_backend import BraketAwsBackend
 
         try:
-            if self.wanted.startswith("arn:"):
-                return BraketAwsBackend(arn=self.wanted)
-            return BraketProvider().get_backend(self.wanted)
-        except Exception as error:  # AWS's libraries raise whatever they like
+            if self.requested.startswith("arn:"):
+                return BraketAwsBackend(arn=self.requested)
+            return BraketProvider().get_backend(self.requested)
+        except Exception as error:  # AWS's libraries raise errors of any type
             raise device_error(self.name, "cannot be had", error) from cause(error)
 
     @property
@@ -100,10 +100,10 @@ class BraketDevice(CompiledDevice):
         return self.backend
 
     def _task_options(self, tag: str) -> dict[str, Any]:
-        return {"tags": {TAG: tag}} if tag else {}
+        return {"tags": {TAG_KEY: tag}} if tag else {}
 
     def _send(
-        self, circuit: QuantumCircuit, bindings: dict[Any, NDArray], asked: Asked, tag: str, seed: int | None
+        self, circuit: QuantumCircuit, bindings: dict[Any, NDArray], request: Request, tag: str, seed: int | None
     ) -> tuple[Any, str, Reader]:
         from braket.program_sets import CircuitBinding, ParameterSets, ProgramSet
         from qiskit_braket_provider.providers.adapter import rename_parameter, to_braket
@@ -113,10 +113,10 @@ class BraketDevice(CompiledDevice):
         columns = {rename_parameter(p): np.atleast_1d(values).tolist() for p, values in bindings.items()}
         if backend._max_program_set_executables is None:
             inputs = {name: column[0] for name, column in columns.items()}
-            task = self._machine.run(translated, shots=asked.shots, inputs=inputs, **self._task_options(tag))
+            task = self._machine.run(translated, shots=request.shots, inputs=inputs, **self._task_options(tag))
         else:
             rows = CircuitBinding(translated, input_sets=ParameterSets(columns)) if columns else translated
-            programs = ProgramSet([rows], shots_per_executable=asked.shots)
+            programs = ProgramSet([rows], shots_per_executable=request.shots)
             task = self._machine.run(programs, **self._task_options(tag))
         return task, str(task.id), counts_of_task
 
@@ -131,10 +131,13 @@ class BraketDevice(CompiledDevice):
         return self.job_type(self.name, task, job_id, counts_of_task, timeout_s=self.timeout_s)
 
     def lookup(self, tag: str) -> str | None:
-        """The task that carries a tag. That there is none cannot be told: AWS lists tags some time after the task."""
+        """Return the id of the task with a tag; raise `DeviceError` if none is listed.
+
+        AWS lists tags some time after it has created a task, so that a missing tag does not mean a missing task.
+        """
         try:
             client = self._machine.aws_session.boto_session.client("resourcegroupstaggingapi")
-            page = client.get_resources(TagFilters=[{"Key": TAG, "Values": [tag]}])
+            page = client.get_resources(TagFilters=[{"Key": TAG_KEY, "Values": [tag]}])
             found = [row["ResourceARN"] for row in page["ResourceTagMappingList"]]
         except Exception as error:
             raise device_error(self.name, f"could not look for tag {tag!r}", error, sent=None) from cause(error)
@@ -143,12 +146,12 @@ class BraketDevice(CompiledDevice):
         return str(found[0])
 
     def price(self, circuit: ParametricCircuit, circuits: int, shots: int) -> Price:
-        """A task and its shots, where the machine's properties have the price of a shot; the time is not said."""
+        """Return the cost of a task and its shots, if the machine's properties have a price of a shot; no time."""
         cost = self._machine.properties.service.deviceCost
         if cost is None or cost.unit != "shot":
             return Price(formula="" if cost is None else f"{cost.price:g} USD a {cost.unit}")
-        words = f"{TASK_PRICE:g} USD a task + circuits × shots × {cost.price:g} USD"
-        return Price(None, TASK_PRICE + circuits * shots * cost.price, formula=words)
+        words = f"{TASK_PRICE_USD:g} USD a task + circuits × shots × {cost.price:g} USD"
+        return Price(None, TASK_PRICE_USD + circuits * shots * cost.price, formula=words)
 
     def queue(self) -> str | None:
         try:
@@ -177,7 +180,7 @@ class BraketDevice(CompiledDevice):
         return f"{', '.join(found)}; " + (f"region {region}" if region else "no region: set AWS_DEFAULT_REGION")
 
     def __getstate__(self) -> dict[str, Any]:
-        # What holds credentials is made again from where AWS's library keeps them.
+        # The backend holds credentials and is not pickled; it is made again from AWS's own storage.
         return {name: value for name, value in super().__getstate__().items() if name != "backend"}
 
 
@@ -190,7 +193,7 @@ class LocalBraketDevice(BraketDevice):
     capabilities = Capabilities(exact=False, sampled=True, noisy=False, qubits=None)
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(LOCAL, **options)
+        super().__init__(LOCAL_NAME, **options)
         self.limits = Limits()
 
     @cached_property
@@ -219,8 +222,8 @@ class LocalBraketDevice(BraketDevice):
         return None
 
 
-def counts_of_task(result: Any, device: str, job_id: str, asked: Asked | None) -> tuple[NDArray, int]:
-    """Counts and shots of a task: of a program set's only program, or of one circuit."""
+def counts_of_task(result: Any, device: str, job_id: str, request: Request | None) -> tuple[NDArray, int]:
+    """Return the counts and shots of a task with a program set of one program, or with one circuit."""
     entries = getattr(result, "entries", None)
     if entries is not None and len(entries) != 1:
         raise DeviceError(f"device {device!r}: job {job_id} has {len(entries)} programs, 1 was sent", sent=True)

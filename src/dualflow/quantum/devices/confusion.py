@@ -1,4 +1,4 @@
-"""Read-out errors as one 2 × 2 matrix a qubit, and the nearest distribution to what is left when they are undone."""
+"""Apply one 2 × 2 matrix for each qubit to distributions, and project quasi-distributions onto distributions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["apply_tensored", "nearest_distribution"]
 
 
 def apply_tensored(factors: ArrayLike, distributions: NDArray) -> NDArray:
-    """(M_{q−1} ⊗ … ⊗ M_0) π by q products with 2 × 2 matrices, O(q 2^q).
+    """Return (M_{q−1} ⊗ … ⊗ M_0) π, computed by q products with 2 × 2 matrices in O(q 2^q).
 
     Parameters
     ----------
     factors : array of shape (q, 2, 2)
-        ``factors[k]`` acts on qubit k; of a confusion matrix, the entry [m, p] is P(m measured | p prepared).
+        ``factors[k]`` acts on qubit k. In a confusion matrix the entry [m, p] is P(m measured | p prepared).
     distributions : array of shape (…, 2^q)
         Little-endian.
     """
@@ -25,13 +25,18 @@ def apply_tensored(factors: ArrayLike, distributions: NDArray) -> NDArray:
 
 
 def nearest_distribution(quasi: NDArray) -> NDArray:
-    """Nearest probability distribution in the Euclidean norm, row by row; shape (…, N), rows summing to 1.
+    """Return the nearest probability distribution of each row in the Euclidean norm.
 
-    The negative entries that inverting a confusion matrix leaves are set to zero, smallest first, and what they sum
-    to is spread over the others (Smolin, Gambetta, Smith, PRL 108, 070502 (2012), algorithm 1).
+    Inverting a confusion matrix leaves negative entries. They are set to zero, smallest first, and their sum is
+    distributed over the other entries (Smolin, Gambetta, Smith, PRL 108, 070502 (2012), algorithm 1).
+
+    Parameters
+    ----------
+    quasi : array of shape (…, N)
+        Rows that sum to 1 and may have negative entries.
     """
     falling = -np.sort(-quasi, axis=-1)
-    # The shift of all entries if the k largest are kept: those stay that are positive with it.
+    # Entry k − 1: the shift of all entries if the k largest are kept. Entries that stay positive with it are kept.
     shift = (np.cumsum(falling, axis=-1) - 1.0) / np.arange(1, quasi.shape[-1] + 1)
     kept = np.maximum(np.count_nonzero(falling > shift, axis=-1, keepdims=True), 1)
     projected: NDArray = np.maximum(quasi - np.take_along_axis(shift, kept - 1, axis=-1), 0.0)

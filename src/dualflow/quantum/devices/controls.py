@@ -1,7 +1,7 @@
-"""The controls: devices that run no circuit. What a quantum solver finds is evidence only where they find less.
+"""Controls: devices that run no circuit. A quantum solver's result is evidence only if it is better than with them.
 
-All answer exactly and with shots. What is drawn is drawn from the seed of the batch alone, so that a batch is answered
-alike whatever was sent before it, by this process or another; a batch without a seed is answered anew each time.
+All give exact distributions and counts. Random numbers depend on the seed of the batch alone, so that a batch has the
+same result whatever was sent before it, by this process or another. A batch without a seed gets a new one each time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 class _Control(EmulatorDevice):
     requires: ClassVar[tuple[str, ...]] = ()
     control: ClassVar[bool] = True
-    emulated: ClassVar[bool] = False  # there is no circuit in it that another device would run
+    emulated: ClassVar[bool] = False  # a control's distribution is not that of the circuit
     capabilities = replace(EmulatorDevice.capabilities, noisy=True)
 
     def _stand_in(self, circuit: ParametricCircuit, values: NDArray, rng: np.random.Generator) -> NDArray:
-        """What stands in for the distributions of a batch, shape (k, 2^q); ``rng`` is of the batch's seed."""
+        """Return the distributions of a batch, shape (k, 2^q); ``rng`` is made from the batch's seed."""
         raise NotImplementedError
 
     def _run(
@@ -52,10 +52,10 @@ class _Control(EmulatorDevice):
 
 
 class ClassicalSamplerDevice(_Control):
-    """Control: a classical sampler in the quantum processor's place.
+    """Control: a classical sampler in place of the quantum processor.
 
-    The circuit's ideal distribution by numpy, sampled with the same shots in the same loop: what the emulator
-    gives, counted as no circuit at all.
+    It samples the circuit's ideal distribution, computed by numpy, with the same shots as the emulator, and counts no
+    gates.
     """
 
     name = "classical-sampler"
@@ -66,10 +66,10 @@ class ClassicalSamplerDevice(_Control):
 
 
 class NullDevice(_Control):
-    """Control: uniform outcomes whatever the circuit.
+    """Control: the uniform distribution for every circuit.
 
-    A solver that does as well with it learns nothing from its circuits. It moves nothing, so it is no control of
-    solvers that get on by moving anywhere: `RandomDevice` is.
+    A solver that is as good with it learns nothing from its circuits. Solvers that make progress by any change of
+    their point need `RandomDevice` as a control, because the uniform distribution causes no change.
     """
 
     name = "null"
@@ -80,10 +80,11 @@ class NullDevice(_Control):
 
 
 class RandomDevice(_Control):
-    """Control: one random bit string a circuit, independent of the circuit and its angles.
+    """Control: one random bit string for each circuit, independent of the circuit and its angles.
 
-    The exact distribution is that bit string for certain, and every shot reads it: of all that knows nothing the
-    strongest, since it proposes as varied directions as there are. Shots drawn anew would be the null device's.
+    The distribution has probability 1 at that bit string, and every shot reads it. It is the strongest control without
+    information, because its outcomes are the most varied directions. Independent random shots would be those of
+    `NullDevice`.
     """
 
     name = "control:random"
@@ -93,15 +94,16 @@ class RandomDevice(_Control):
 
 
 class PermutedDevice(_Control):
-    """Control: the circuit's ideal distribution, its outcomes permuted.
+    """Control: the circuit's ideal distribution with its outcomes permuted.
 
-    One permutation for each number of qubits. It keeps how much the outcomes say and spoils what they stand for: a
-    solver that only needs a family of distributions it can steer may do without their order.
+    There is one permutation for each number of qubits. It keeps the entropy of the distribution and destroys the
+    meaning of the outcomes. A solver that is as good with it only needs a family of distributions that depends on its
+    angles.
 
     Parameters
     ----------
     seed : int ≥ 0, default=0
-        Of the permutations.
+        Seed of the permutations.
     """
 
     name = "control:permuted"
@@ -118,7 +120,7 @@ class PermutedDevice(_Control):
 
 
 class ShuffledDevice(_Control):
-    """Control: the circuit's ideal distribution at its angles shuffled, each circuit's anew."""
+    """Control: the circuit's ideal distribution at shuffled angles, with a new order for each circuit."""
 
     name = "control:shuffled"
 
@@ -127,7 +129,7 @@ class ShuffledDevice(_Control):
 
 
 class _IsingControl(_Control):
-    """Base of the controls that read the angles of a box solver's circuit, θ = (h, J, …), instead of running it."""
+    """Base class of controls that read the angles θ = (h, J, …) of a box solver's circuit instead of running it."""
 
     def check(self, circuit: ParametricCircuit, shots: int | None) -> None:
         super().check(circuit, shots)
@@ -140,7 +142,7 @@ class _IsingControl(_Control):
 
 
 class CornerDevice(_IsingControl):
-    """Control: the best corner of a box solver's box, by enumeration; the first one of equals."""
+    """Control: the best corner of a box solver's box, by enumeration; the first of several equal ones."""
 
     name = "control:corner"
 
@@ -156,21 +158,21 @@ class CornerDevice(_IsingControl):
 
 
 class FieldDevice(_IsingControl):
-    """Control: each bit of a box solver's box by the sign of its local field h; evenly where that is 0."""
+    """Control: each bit of a box solver's box by the sign of its local field h; both values equally likely if h = 0."""
 
     name = "control:field"
 
     def _stand_in(self, circuit: ParametricCircuit, values: NDArray, rng: np.random.Generator) -> NDArray:
-        # The energy is h Z with Z = 1 − 2 bit: a field above 0 wants the bit 1.
+        # The energy is h Z with Z = 1 − 2 bit: for h > 0 the bit 1 has the lower energy.
         ones = 0.5 * (1.0 + np.sign(np.asarray(values)[:, : circuit.n_qubits]))
         found = np.ones((len(values), 1))
-        for one in ones.T:  # the qubits above are the slower index
+        for one in ones.T:  # higher qubits are the slower index
             found = np.concatenate([found * (1.0 - one[:, None]), found * one[:, None]], axis=1)
         return found
 
 
 def _certain(outcomes: NDArray, circuit: ParametricCircuit) -> NDArray:
-    """Distributions of shape (k, 2^q) of k outcomes that are certain."""
+    """Return k distributions, shape (k, 2^q), with probability 1 at one outcome each."""
     found = np.zeros((len(outcomes), 2**circuit.n_qubits))
     found[np.arange(len(outcomes)), outcomes] = 1.0
     return found

@@ -1,4 +1,4 @@
-"""Random generators that users' samplers and simulators hold: copies of one would all draw the same numbers."""
+"""Replace the random generators in copies of users' samplers and simulators, which would draw the same numbers."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ import numpy as np
 
 __all__ = ["generators_of", "reseed"]
 
-#: Where PennyLane's transformed devices keep the one that runs.
-INNER = "_original_device"
+#: Attribute of PennyLane's transformed devices that holds the original device.
+INNER_DEVICE = "_original_device"
 
 
 def generators_of(thing: Any) -> dict[str, str]:
-    """The states of the random generators among an object's attributes, by their names."""
+    """Return the states of the random generators among an object's attributes, by attribute name."""
     held = vars(thing) if hasattr(thing, "__dict__") else {}
     found = {name: str(one.bit_generator.state) for name, one in held.items() if isinstance(one, np.random.Generator)}
-    inner = generators_of(held[INNER]) if INNER in held else {}
-    return found | {f"{INNER}.{name}": state for name, state in inner.items()}
+    inner = generators_of(held[INNER_DEVICE]) if INNER_DEVICE in held else {}
+    return found | {f"{INNER_DEVICE}.{name}": state for name, state in inner.items()}
 
 
 def reseed(thing: Any, states: dict[str, str], job: str) -> None:
-    """Give an object generators of a job's own, which the states of those it held and the job decide.
+    """Replace an object's random generators by new ones, seeded by the states of the old ones and the job.
 
     Parameters
     ----------
     thing : object
+        Changed in place.
     states : dict
-        `generators_of` it, before any job.
+        `generators_of` the object before any job.
     job : str
-        What is run, with its seed.
+        Text that identifies the job, including its seed.
     """
     for path, state in states.items():
         owner, name = thing, path
-        while name.startswith(f"{INNER}."):
-            owner, name = getattr(owner, INNER), name.removeprefix(f"{INNER}.")
+        while name.startswith(f"{INNER_DEVICE}."):
+            owner, name = getattr(owner, INNER_DEVICE), name.removeprefix(f"{INNER_DEVICE}.")
         setattr(owner, name, np.random.default_rng(list(hashlib.sha256(f"{job} {path} {state}".encode()).digest())))

@@ -1,4 +1,4 @@
-"""The emulator: each circuit family's own distribution in plain numpy, exact or sampled, and nothing simulated."""
+"""The emulator: each circuit family's distribution by numpy, exact or sampled, without simulating gates."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ __all__ = ["EmulatorDevice", "sampled"]
 class EmulatorDevice(LocalDevice):
     """The circuit's ideal distribution computed by numpy: the fastest exact device.
 
-    No gate is applied: each family of circuits knows its distribution in closed form or by real matrix products
-    (`ParametricCircuit.distribution`), and Aer and PennyLane agree with it to 1e-12. A batch that says it is one of the
-    parameter-shift rule (`ParametricCircuit.shifts`) is answered by a shorter way. Shots are multinomial draws.
+    No gate is applied: each family of circuits computes its distribution in closed form or by real matrix products
+    (`ParametricCircuit.distribution`), and Aer and PennyLane agree with it to 1e-12. The distributions of a batch of
+    the parameter-shift rule (`ParametricCircuit.shifts`) are computed together, which is faster. Shots are multinomial
+    draws.
     """
 
     name = "emulator"
@@ -29,7 +30,7 @@ class EmulatorDevice(LocalDevice):
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
 
     def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
-        """Distributions of shape (k, 2^q) for values of shape (k, P)."""
+        """Return distributions of shape (k, 2^q) for values of shape (k, P)."""
         if isinstance(values, Shifts) and values.theta is not None:
             shifted = circuit.shift_distributions(values.theta)
             return np.concatenate([np.tile(shifted[0], (values.again, 1)), shifted])
@@ -42,10 +43,10 @@ class EmulatorDevice(LocalDevice):
 
 
 def sampled(probabilities: NDArray, shots: int | None, seed: int) -> tuple[NDArray, NDArray | None]:
-    """Distributions of shape (k, 2^q) as they are, or frequencies and counts of so many shots of each."""
+    """Return distributions of shape (k, 2^q) unchanged if ``shots`` is None, else frequencies and counts of shots."""
     if shots is None:
         return probabilities, None
-    # Rounding can leave the sum an ulp above 1, which multinomial refuses.
+    # Rounding can leave the sum an ulp above 1, for which multinomial raises an error.
     probabilities = probabilities / probabilities.sum(axis=-1, keepdims=True)
     counts = np.random.default_rng(seed).multinomial(shots, probabilities)
     return counts / shots, counts

@@ -1,4 +1,4 @@
-"""Devices of what users give: an object of Qiskit, Aer or PennyLane, or the path of what makes one."""
+"""Make devices from users' objects of Qiskit, Aer or PennyLane, or from the import path of a factory."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import Any
 
 from ...exceptions import DeviceError
 from .backend import BackendDevice
-from .base import FORMS, Device
+from .base import DEVICE_FORMS, Device
 from .guard import translated
 from .identity import instance_of
 from .sampler import SamplerDevice
 
-__all__ = ["ImportedDevice", "imported_backend", "wrapped"]
+__all__ = ["ImportedDevice", "device_from_factory", "device_from_object"]
 
 
 class ImportedDevice(BackendDevice):
-    """The Qiskit backend or V2 sampler that "<module>:<factory>" makes."""
+    """A device on the Qiskit backend or V2 sampler that the factory "<module>:<factory>" returns."""
 
     @classmethod
     def named(cls, name: str) -> Device:
-        return imported_backend(name.removeprefix("backend:"))
+        return device_from_factory(name.removeprefix("backend:"))
 
 
-def wrapped(device: Any, **options: Any) -> Device:
-    """The device of what a user gives: one of `FORMS` that is no name.
+def device_from_object(device: Any, **options: Any) -> Device:
+    """Return the device for a user's object, one of `DEVICE_FORMS` other than a name.
 
-    Nothing is imported to look at it: whoever has an instance has imported its class.
+    Nothing is imported to find its type: the user of an instance has already imported its class.
 
     Raises
     ------
     TypeError
-        It is none of those.
+        The object is of no accepted type.
     DeviceError
-        It is one that cannot be used.
+        The object cannot be used as a device.
     """
     if isinstance(device, type):
-        raise TypeError(f"device={device.__name__} is a class; give an instance: {FORMS}")
-    with translated(type(device).__name__, "does not say what it is"):
+        raise TypeError(f"device={device.__name__} is a class; give an instance: {DEVICE_FORMS}")
+    with translated(type(device).__name__, "raised an error when its type was checked"):
         made = _made(device, **options)
     if made is None:
-        raise TypeError(f"device is of type {type(device).__name__}; it must be {FORMS}")
+        raise TypeError(f"device is of type {type(device).__name__}; it must be {DEVICE_FORMS}")
     return made
 
 
@@ -65,18 +65,18 @@ def _made(device: Any, **options: Any) -> Device | None:
 
 
 def _is_ideal(simulator: Any) -> bool:
-    """Whether an Aer simulator has neither noise nor couplings: what it computes exactly is what it would count."""
+    """Return whether an Aer simulator has neither noise nor couplings, so that its exact distributions are right."""
     noise = simulator.options.noise_model
     return (noise is None or noise.is_ideal()) and simulator.coupling_map is None
 
 
-def imported_backend(path: str) -> Device:
-    """The device of the backend or sampler that "<module>:<factory>" makes, called without arguments.
+def device_from_factory(path: str) -> Device:
+    """Return the device for the backend or sampler that "<module>:<factory>" returns when called without arguments.
 
     Raises
     ------
     DeviceError
-        The module cannot be imported, has no such factory, or the factory fails or makes something else.
+        The module cannot be imported or has no such factory, or the factory fails or returns another type.
     """
     module, _, factory = path.rpartition(":")
     name = f"device='backend:{path}'"
@@ -88,9 +88,9 @@ def imported_backend(path: str) -> Device:
         raise DeviceError(f"{name}: module {module!r} has no {factory!r}") from None
     try:
         backend = make()
-    except Exception as error:  # a factory of the user's
+    except Exception as error:  # a user's factory raises errors of any type
         raise DeviceError(f"{name}: {factory}() failed ({type(error).__name__}: {error})") from error
     try:
-        return backend if isinstance(backend, Device) else wrapped(backend)
+        return backend if isinstance(backend, Device) else device_from_object(backend)
     except (DeviceError, TypeError) as error:
         raise DeviceError(f"{name}: {error}") from None

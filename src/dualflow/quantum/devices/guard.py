@@ -1,4 +1,8 @@
-"""Calls into what others wrote: any error of theirs is a `DeviceError`, and a hang ends where the clock says so."""
+"""Guarded calls into the code of vendors and users.
+
+Every error of theirs becomes a `DeviceError`. A call that hangs is abandoned when the run's time is over. One backend
+is used by one thread at a time, and packages are imported in a thread that does not end before the process.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +22,24 @@ from ...core.runtime import clock
 from ...exceptions import DualflowError
 from .vendor_errors import cause, device_error
 
-__all__ = ["Guard", "held", "load", "translated"]
+__all__ = ["Guard", "load", "locked", "translated"]
 
-#: Seconds between two looks at the clock.
-LOOK_S = 0.05
-#: Seconds that a call which is given up has to end by itself, so that processes it started are gone.
+#: Seconds between two checks of the run's deadline.
+POLL_S = 0.05
+#: Seconds that an abandoned call has to end by itself, so that processes it started are ended too.
 GRACE_S = 0.3
 
 T = TypeVar("T")
 
-#: Locks of backends, by their `id`, for as long as they live.
+#: Locks of backends by `id`, each removed when its backend is deleted.
 _locks: dict[int, tuple[Any, threading.RLock]] = {}
 _lock = threading.Lock()
-#: Imports under way in threads of their own.
+#: Imports that run in other threads; each event is set when its import has ended.
 _imports: list[threading.Event] = []
 
 
 def _forget_locks() -> None:
-    """In a child of a fork: locks that other threads held would never be let go."""
+    """Make new locks in the child of a fork: locks that other threads held would never be released."""
     global _lock
     _lock = threading.Lock()
     _locks.clear()
@@ -48,26 +52,26 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def translated(device: str, doing: str, sent: bool | None = False) -> Iterator[None]:
-    """What is raised within is a `DeviceError`, unless it is an error of dualflow's own, or no Exception at all."""
+    """Raise a `DeviceError` for every Exception raised within; dualflow's own errors pass unchanged."""
     try:
         yield
     except DualflowError:
         raise
-    except Exception as error:  # vendors and users raise whatever they like
+    except Exception as error:  # code of vendors and users raises errors of any type
         raise device_error(device, doing, error, sent=sent) from cause(error)
 
 
 @contextlib.contextmanager
-def held(shared: Any) -> Iterator[None]:
-    """One call at a time into a backend, whatever devices share it; the clock is looked at while another one is in it.
+def locked(shared: Any) -> Iterator[None]:
+    """Allow one call at a time into a backend that several devices may share; check the deadline while waiting.
 
-    Qiskit's fake backends make their simulator in their first run, and a second thread finds it without its noise.
+    Qiskit's fake backends make their simulator in their first run, and a second thread would find it without noise.
     """
     lock = _lock_of(shared)
-    while not lock.acquire(timeout=LOOK_S):
+    while not lock.acquire(timeout=POLL_S):
         clock.look()
     try:
-        clock.look()  # the call of a run that is over is not made
+        clock.look()  # do not start a call after the deadline
         yield
     finally:
         lock.release()
@@ -80,23 +84,23 @@ def _lock_of(shared: Any) -> threading.RLock:
             try:
                 life = weakref.finalize(shared, _locks.pop, key, None)
                 life.atexit = False
-            except TypeError:  # no weak reference to it: it is kept, so that its number is no other object's
+            except TypeError:  # it allows no weak reference: keep it alive, so that no other object gets its id
                 life = shared
             _locks[key] = (life, threading.RLock())
         return _locks[key][1]
 
 
 def load(packages: Iterable[str]) -> None:
-    """Import packages where nothing ends before the process does: what is not installed is left out.
+    """Import packages in a thread that lives until the process ends; skip those that are not installed.
 
     Qiskit 2 crashes the process once the thread that first imported it has ended (a segmentation fault in the next
-    thread that makes a `Parameter`). An import takes a second or two: work with a deadline waits for it no longer than
-    until then, and the import goes on beside it.
+    thread that makes a `Parameter`). An import takes one or two seconds. Work with a deadline waits for it until the
+    deadline only, and the import continues in its thread.
 
     Raises
     ------
     OutOfTime
-        The time of the work under way is over.
+        The deadline has passed.
     """
     _await_imports()
     missing = [name for name in packages if name not in sys.modules and importlib.util.find_spec(name) is not None]
@@ -112,17 +116,17 @@ def load(packages: Iterable[str]) -> None:
 
 
 def _await_imports() -> None:
-    """Wait for imports that are under way: of a package whose import has not ended, half is there."""
+    """Wait for imports in other threads: a package whose import has not ended is incomplete."""
     while _imports:
         loaded = _imports[0]
-        while not loaded.wait(LOOK_S):
+        while not loaded.wait(POLL_S):
             clock.look()
-        with contextlib.suppress(ValueError):  # another thread has waited for it, too
+        with contextlib.suppress(ValueError):  # another thread that waited for it has removed it
             _imports.remove(loaded)
 
 
 def _end_imports() -> None:
-    """At the end of the process: a thread that is within an import then would crash it."""
+    """Wait for all imports at the end of the process: a thread that is still importing would crash it."""
     for loaded in list(_imports):
         loaded.wait()
 
@@ -133,16 +137,16 @@ atexit.register(_end_imports)
 def _import(packages: Iterable[str], loaded: threading.Event | None = None) -> None:
     try:
         for name in packages:
-            with contextlib.suppress(Exception):  # where it is needed, the error is a better one
+            with contextlib.suppress(Exception):  # code that needs the package raises a better error
                 importlib.import_module(name)
     finally:
         if loaded is not None:
             loaded.set()
-            threading.Event().wait()  # the thread is there until the process ends
+            threading.Event().wait()  # keep the thread until the process ends
 
 
-class _Errand:
-    """One call, made in a worker's thread in its caller's context."""
+class _Call:
+    """One call that a worker thread makes in the context of its caller."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self.call, self.context, self.interrupt = call, contextvars.copy_context(), clock.Interrupt()
@@ -164,95 +168,99 @@ class _Errand:
             return self.call()
 
 
-def _work(errands: queue.SimpleQueue[_Errand | None]) -> None:
-    while (errand := errands.get()) is not None:
-        errand.run()
-        del errand  # what it holds is not kept until the next one
+def _serve_calls(calls: queue.SimpleQueue[_Call | None]) -> None:
+    while (pending_call := calls.get()) is not None:
+        pending_call.run()
+        del pending_call  # release its objects before waiting for the next call
 
 
 class Guard:
-    """Makes calls for one device in a thread of its own, so that a call that hangs holds up nothing but that thread.
+    """Makes calls for one device in a separate thread, so that a call that hangs blocks only that thread.
 
-    A call that is still under way when the time is over, or at Ctrl-C, is given up: what it gives later is dropped.
+    A call that still runs at the deadline or at Ctrl-C is abandoned, and its later result is dropped.
 
     Parameters
     ----------
     device : str
-        Its name, for errors.
+        Name of the device, for error messages.
     grace_s : float
-        Seconds that a call which is given up has to end by itself.
+        Seconds that an abandoned call has to end by itself.
     """
 
     def __init__(self, device: str, grace_s: float = GRACE_S) -> None:
         self.device, self.grace_s = device, grace_s
-        self._errands: queue.SimpleQueue[_Errand | None] | None = None
+        self._calls: queue.SimpleQueue[_Call | None] | None = None
         self._worker: threading.Thread | None = None
         self._given_up: threading.Lock | None = None
 
     @property
     def hangs(self) -> bool:
-        """Whether a call that was given up is still under way."""
+        """Whether an abandoned call still runs."""
         return self._given_up is not None and self._given_up.locked()
 
     def call(self, doing: str, call: Callable[[], T], sent: bool | None = False) -> T:
-        """What a call returns.
+        """Make a call and return its result.
 
         Parameters
         ----------
         doing : str
-            What it is for, such as "failed on circuit 'tree_q3'": what errors say.
+            What failed if the call raises, such as "failed on circuit 'tree_q3'"; part of the error message.
         call : callable
         sent : bool or None
-            Whether the job has reached the machine when it raises; see `DeviceError`.
+            Whether the job has reached the machine when the call raises; see `DeviceError`.
 
         Raises
         ------
         DeviceError
-            It raised any Exception that is no `DualflowError`.
+            The call raised an Exception that is not a `DualflowError`.
         OutOfTime, KeyboardInterrupt
-            At once, whatever the call does.
+            Raised without waiting for the call.
         """
         clock.look()
-        errand = _Errand(call)
-        errands = self._at_work()
+        pending_call = _Call(call)
+        calls = self._call_queue()
         try:
-            errands.put(errand)
-            while not errand.pending.acquire(timeout=LOOK_S):
+            calls.put(pending_call)
+            while not pending_call.pending.acquire(timeout=POLL_S):
                 clock.look()
         except BaseException as error:
-            self._give_up(errands, errand)
+            self._give_up(calls, pending_call)
             if isinstance(error, clock.OutOfTime):
-                raise self._late() from None
+                raise self._timeout_error() from None
             raise
-        if isinstance(errand.error, clock.OutOfTime) and not errand.error.args:  # the call saw the clock first
-            raise self._late() from errand.error
-        if errand.error is not None:
+        # Without arguments the deadline was noticed within the call.
+        if isinstance(pending_call.error, clock.OutOfTime) and not pending_call.error.args:
+            raise self._timeout_error() from pending_call.error
+        if pending_call.error is not None:
             with translated(self.device, doing, sent):
-                raise errand.error
-        found: T = errand.found
+                raise pending_call.error
+        found: T = pending_call.found
         return found
 
-    def _late(self) -> clock.OutOfTime:
+    def _timeout_error(self) -> clock.OutOfTime:
         return clock.OutOfTime(
-            f"device {self.device!r} had not answered when the time was over; what it gives later is dropped"
+            f"device {self.device!r} had not answered when the time was over; its later result is dropped"
         )
 
-    def _at_work(self) -> queue.SimpleQueue[_Errand | None]:
-        if self._errands is None or self._worker is None or not self._worker.is_alive():  # a fork leaves threads behind
-            self._errands = queue.SimpleQueue()
-            self._worker = threading.Thread(target=_work, args=(self._errands,), name="dualflow device", daemon=True)
+    def _call_queue(self) -> queue.SimpleQueue[_Call | None]:
+        """Return the queue of the worker thread; start a thread if there is none, as in the child of a fork."""
+        if self._calls is None or self._worker is None or not self._worker.is_alive():
+            self._calls = queue.SimpleQueue()
+            self._worker = threading.Thread(
+                target=_serve_calls, args=(self._calls,), name="dualflow device", daemon=True
+            )
             self._worker.start()
-            weakref.finalize(self, self._errands.put, None).atexit = False
-        return self._errands
+            weakref.finalize(self, self._calls.put, None).atexit = False
+        return self._calls
 
-    def _give_up(self, errands: queue.SimpleQueue[_Errand | None], errand: _Errand) -> None:
-        """Leave the thread to what it hangs in; the next call has a new one."""
-        self._errands = self._worker = None
-        self._given_up = errand.pending
-        errand.interrupt.pending = True
-        errands.put(None)
-        if errand.pending.acquire(timeout=self.grace_s):
-            errand.pending.release()
+    def _give_up(self, calls: queue.SimpleQueue[_Call | None], pending_call: _Call) -> None:
+        """Abandon a call and its thread; the next call gets a new thread."""
+        self._calls = self._worker = None
+        self._given_up = pending_call.pending
+        pending_call.interrupt.pending = True
+        calls.put(None)
+        if pending_call.pending.acquire(timeout=self.grace_s):
+            pending_call.pending.release()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_errands": None, "_worker": None, "_given_up": None}
+        return {**self.__dict__, "_calls": None, "_worker": None, "_given_up": None}

@@ -1,4 +1,4 @@
-"""IonQ's machines and its simulator in the cloud by qiskit-ionq: ``pip install 'dualflow[ionq]'``."""
+"""IonQ's machines and its cloud simulator through qiskit-ionq: ``pip install 'dualflow[ionq]'``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .vendor_errors import cause, device_error
 
 __all__ = ["IonQDevice"]
 
-#: Variables that qiskit-ionq takes a key from.
-KEYS = ("IONQ_API_KEY", "QISKIT_IONQ_API_TOKEN", "IONQ_API_TOKEN")
-SIMULATOR = "ionq_simulator"
+#: Environment variables that qiskit-ionq reads a key from.
+KEY_VARIABLES = ("IONQ_API_KEY", "QISKIT_IONQ_API_TOKEN", "IONQ_API_TOKEN")
+SIMULATOR_PREFIX = "ionq_simulator"
 
 
 class IonQJob(VendorJob):
-    """A job of IonQ's service; the service is asked as often as its own library asks."""
+    """A job of IonQ's service; its status is requested as often as IonQ's own library does."""
 
     remote: ClassVar[bool] = True
     poll_s: ClassVar[float] = 5.0
@@ -33,16 +33,17 @@ class IonQJob(VendorJob):
 class IonQDevice(BackendDevice):
     """An IonQ machine, or IonQ's simulator in the cloud.
 
-    The key is the one that qiskit-ionq finds in IONQ_API_KEY. A job is sent once: the library's own five tries are off.
+    The key is the one that qiskit-ionq finds in IONQ_API_KEY. A job is sent once: the library's five attempts are
+    switched off.
 
     Parameters
     ----------
     backend : str
         "simulator", or a machine such as "qpu.forte-1".
     noise_model : str, optional
-        Of the simulator, such as "aria-1".
+        Noise model of the simulator, such as "aria-1".
     optimization_level, seed_transpiler, timeout_s, check_bit_order
-        See `CompiledDevice`. IonQ compiles once more, and recommends levels 0 and 1.
+        See `CompiledDevice`. IonQ compiles circuits once more and recommends levels 0 and 1.
 
     Raises
     ------
@@ -65,10 +66,10 @@ class IonQDevice(BackendDevice):
 
     def __init__(self, backend: str, *, noise_model: str | None = None, **options: Any) -> None:
         CompiledDevice.__init__(self, **options)
-        self.wanted, self.noise_model, self.name = backend, noise_model, f"ionq:{backend}"
+        self.requested, self.noise_model, self.name = backend, noise_model, f"ionq:{backend}"
         found = self.backend
         self.capabilities = replace(self.capabilities, qubits=found.num_qubits)
-        # The most shots that the library gives for its simulator, 1, are those of a state vector.
+        # The library reports at most 1 shot for its simulator, as for a state vector: ignore it.
         self.limits = Limits(circuits=found.max_circuits, shots=None if self._simulator else found._max_shots)
 
     def _parts(self) -> dict[str, str]:
@@ -80,24 +81,24 @@ class IonQDevice(BackendDevice):
 
     @property
     def _simulator(self) -> bool:
-        return bool(self.backend.name.startswith(SIMULATOR))
+        return bool(self.backend.name.startswith(SIMULATOR_PREFIX))
 
     @cached_property
     def backend(self) -> Any:
-        """IonQ's backend; asked for once."""
+        """IonQ's backend, requested once."""
         from qiskit_ionq import IonQProvider
         from qiskit_ionq.helpers import resolve_credentials
 
         if not resolve_credentials().get("token"):
             raise DeviceError(f"device {self.name!r}: there is no account: set IONQ_API_KEY to its key")
         try:
-            with warnings.catch_warnings(record=True) as said:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                found = IonQProvider().get_backend(self.wanted)
-        except Exception as error:  # the library raises whatever it likes
+                found = IonQProvider().get_backend(self.requested)
+        except Exception as error:  # the library raises errors of any type
             raise device_error(self.name, "cannot be had", error) from cause(error)
-        # Without an answer the library makes do with a machine of four qubits.
-        if guessed := [str(w.message) for w in said if "Failed to get qubits" in str(w.message)]:
+        # If the service does not respond, the library warns and assumes a machine of four qubits.
+        if guessed := [str(w.message) for w in caught if "Failed to get qubits" in str(w.message)]:
             raise device_error(self.name, "cannot be had", ConnectionError(guessed[0]))
         send_once(found.client)
         return found
@@ -117,16 +118,16 @@ class IonQDevice(BackendDevice):
 
     @classmethod
     def account(cls) -> str | None:
-        found = [name for name in KEYS if os.environ.get(name)]
+        found = [name for name in KEY_VARIABLES if os.environ.get(name)]
         return f"{found[0]} is set" if found else "none: set IONQ_API_KEY to a key of your account"
 
     def __getstate__(self) -> dict[str, Any]:
-        # What holds the key is made again from where the library finds it.
+        # The backend holds the key and is not pickled; it is made again from where the library finds the key.
         return {name: value for name, value in super().__getstate__().items() if name != "backend"}
 
 
 def send_once(client: Any) -> None:
-    """Take the retries off a client's way to send a job: one that arrived without an answer would be paid for again."""
-    plain = getattr(type(client).submit_job, "__wrapped__", None)
-    if plain is not None:
-        client.submit_job = types.MethodType(plain, client)
+    """Remove the retries from a client's ``submit_job``: a job whose response was lost would be paid for again."""
+    unwrapped = getattr(type(client).submit_job, "__wrapped__", None)
+    if unwrapped is not None:
+        client.submit_job = types.MethodType(unwrapped, client)

@@ -1,4 +1,4 @@
-"""Devices of this process: a job is run when it is submitted, and kept for a while to be fetched."""
+"""Base class of devices that run in this process: `submit` runs the job, and recent jobs are kept for `fetch`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from .base import Device, Job, Readout
-from .readouts import Asked, check_readout
+from .readouts import Request, check_readout
 
 __all__ = ["LocalDevice", "LocalJob"]
 
-#: Jobs a local device remembers: so many, and no more bytes of distributions than these once there is more than one.
-REMEMBERED, REMEMBERED_BYTES = 256, 2**26
+#: Jobs that a local device keeps.
+MAX_KEPT_JOBS = 256
+#: Bytes of the distributions of all kept jobs; the last job is kept whatever its size.
+MAX_KEPT_BYTES = 2**26
 
 
 @dataclass(frozen=True)
 class LocalJob(Job):
-    """A job that has already run."""
+    """A job that has ended, with its read-out."""
 
     job_id: str
     tag: str
@@ -37,7 +39,7 @@ class LocalJob(Job):
 
 
 class LocalDevice(Device):
-    """Base class of simulators and controls: subclasses give `_run` and, if they compile, `_compile`."""
+    """Base class of simulators and controls. Subclasses implement `_run` and, if they compile circuits, `_compile`."""
 
     seeded: bool = True
 
@@ -48,15 +50,15 @@ class LocalDevice(Device):
     def _run(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
     ) -> tuple[NDArray, NDArray | None]:
-        """Probabilities and counts (None if exact), both (k, 2^q) and little-endian, for values of shape (k, P)."""
+        """Return probabilities and counts (None if exact), both (k, 2^q) and little-endian, for values (k, P)."""
         raise NotImplementedError
 
     def _compile(self, circuit: ParametricCircuit) -> Any:
-        """What `_run` needs of a circuit and need not be made again for other parameters."""
+        """Return the object that `_run` needs for a circuit and that does not depend on its parameters."""
         raise NotImplementedError
 
     def compiled(self, circuit: ParametricCircuit) -> Any:
-        """`_compile` (circuit), made once an instance."""
+        """Return `_compile` of a circuit, computed once for each instance."""
         if circuit not in self._compiled:
             self._compiled[circuit] = self._compile(circuit)
         return self._compiled[circuit]
@@ -67,15 +69,15 @@ class LocalDevice(Device):
         if seed is None:
             seed = int(np.random.default_rng().integers(2**31))
         probabilities, counts = self._run(circuit, np.atleast_2d(values), shots, seed)
-        # The id names the content, so that the same job has the same id in every run.
+        # The id is a digest of the content, so that the same job has the same id in every run.
         content = f"{self.name} {circuit!r} {shots} {seed if shots else ''} {tag}".encode() + values.tobytes()
         job_id = f"local-{hashlib.sha256(content).hexdigest()[:20]}"
         readout = Readout(probabilities, counts, shots, "little", job_id)
-        asked = Asked(circuit.n_qubits, np.shape(values)[:-1], shots)
-        job = LocalJob(job_id, tag, check_readout(readout, self.name, asked))
+        request = Request(circuit.n_qubits, np.shape(values)[:-1], shots)
+        job = LocalJob(job_id, tag, check_readout(readout, self.name, request))
         self._jobs[job_id] = job
         self._jobs.move_to_end(job_id)
-        while len(self._jobs) > REMEMBERED or (len(self._jobs) > 1 and self._bytes() > REMEMBERED_BYTES):
+        while len(self._jobs) > MAX_KEPT_JOBS or (len(self._jobs) > 1 and self._bytes() > MAX_KEPT_BYTES):
             self._jobs.popitem(last=False)
         return job
 
@@ -83,14 +85,14 @@ class LocalDevice(Device):
         return sum(job.readout.probabilities.nbytes for job in self._jobs.values())
 
     def fetch(self, job_id: str) -> LocalJob:
-        """A job of this instance; the last 256 are remembered."""
+        """Return one of the last 256 jobs of this instance."""
         if job_id not in self._jobs:
             raise DeviceError(
-                f"device {self.name!r} does not know job {job_id!r}: a simulator remembers the last {REMEMBERED} jobs "
+                f"device {self.name!r} does not know job {job_id!r}: a simulator keeps the last {MAX_KEPT_JOBS} jobs "
                 "of its own process; submit it again"
             )
         return self._jobs[job_id]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Compiled circuits and simulators need not be picklable, and are made again in no time.
+        # Compiled circuits and simulators may not be picklable, and making them again is fast.
         return {**self.__dict__, "_compiled": {}, "_jobs": OrderedDict()}

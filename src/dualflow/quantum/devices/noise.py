@@ -1,4 +1,4 @@
-"""Noise for simulators: two numbers, or any noise model of Qiskit Aer, and the read-out errors in it."""
+"""Noise of simulators: `Noise` by two numbers, and the read-out errors of any noise model of Qiskit Aer."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from ...exceptions import ProblemError
 
 __all__ = ["Noise", "readout_confusion"]
 
-#: Gates that get the error, by Qiskit's names: all that Aer runs on one or two qubits.
-ONE_QUBIT = ("id", "x", "y", "z", "h", "s", "sdg", "sx", "sxdg", "t", "tdg", "r", "rx", "ry", "rz", "p", "u")
-TWO_QUBITS = ("cx", "cy", "cz", "ecr", "swap", "rxx", "ryy", "rzz", "rzx", "cp", "cu", "csx", "crx", "cry", "crz")
+#: Qiskit's names of all gates that Aer runs on one qubit; `Noise` gives each of them an error.
+ONE_QUBIT_GATES = ("id", "x", "y", "z", "h", "s", "sdg", "sx", "sxdg", "t", "tdg", "r", "rx", "ry", "rz", "p", "u")
+#: Qiskit's names of all gates that Aer runs on two qubits; `Noise` gives each of them an error.
+TWO_QUBIT_GATES = ("cx", "cy", "cz", "ecr", "swap", "rxx", "ryy", "rzz", "rzx", "cp", "cu", "csx", "crx", "cry", "crz")
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Depolarising gates and read-out errors, the same everywhere.
+    """Depolarising gate errors and read-out errors, equal for all qubits.
 
     Parameters
     ----------
     depolarizing : float in [0, 1], default=1e-3
-        Probability that a gate on one or two qubits leaves them in the maximally mixed state; 1 forgets everything.
+        Probability that a gate on one or two qubits leaves them in the maximally mixed state.
     readout : float in [0, 1] or pair of floats, default=0.01
         Probability that a qubit is read wrongly: one number, or P(1 | 0) and P(0 | 1).
 
     Raises
     ------
     ProblemError
-        Out of range.
+        A probability is outside [0, 1].
 
     Examples
     --------
@@ -57,12 +58,12 @@ class Noise:
         up, down = self.readout if isinstance(self.readout, (tuple, list)) else (self.readout, self.readout)
         return np.array([[1 - up, down], [up, 1 - down]])
 
-    def model(self, gates: Iterable[str] = (*ONE_QUBIT, *TWO_QUBITS)) -> Any:
-        """The same as a ``qiskit_aer.noise.NoiseModel``, for some gates only if Aer is to be spared the others."""
+    def model(self, gates: Iterable[str] = (*ONE_QUBIT_GATES, *TWO_QUBIT_GATES)) -> Any:
+        """Return this noise as a ``qiskit_aer.noise.NoiseModel`` with errors of the given gates; fewer are faster."""
         from qiskit_aer.noise import NoiseModel, ReadoutError, depolarizing_error
 
-        model = NoiseModel(basis_gates=[*ONE_QUBIT, *TWO_QUBITS])
-        for qubits, names in ((1, ONE_QUBIT), (2, TWO_QUBITS)):
+        model = NoiseModel(basis_gates=[*ONE_QUBIT_GATES, *TWO_QUBIT_GATES])
+        for qubits, names in ((1, ONE_QUBIT_GATES), (2, TWO_QUBIT_GATES)):
             if noisy := [name for name in names if name in gates]:
                 model.add_all_qubit_quantum_error(depolarizing_error(self.depolarizing, qubits), noisy)
         model.add_all_qubit_readout_error(ReadoutError(self.confusion.T))
@@ -70,13 +71,13 @@ class Noise:
 
 
 def readout_confusion(model: Any, n_qubits: int) -> NDArray:
-    """Confusion matrices of qubits 0 … q−1 in an Aer noise model, shape (q, 2, 2).
+    """Return the confusion matrices of qubits 0 … q−1 in an Aer noise model, shape (q, 2, 2).
 
     Raises
     ------
     ProblemError
-        An error of "measure" is not the read-out error of one qubit: Aer would leave it out where qubits are
-        measured one by one.
+        An error of "measure" is not the read-out error of one qubit. Aer ignores such errors when qubits are measured
+        one by one.
     """
     default, local = np.eye(2), {}
     for error in model.to_dict(serializable=True)["errors"]:
@@ -84,7 +85,7 @@ def readout_confusion(model: Any, n_qubits: int) -> NDArray:
             continue
         if error["type"] != "roerror" or np.shape(error["probabilities"]) != (2, 2):
             raise ProblemError(
-                f"noise has an error of type {error['type']!r} on 'measure' that is no read-out error of one qubit; "
+                f"noise has an error of type {error['type']!r} on 'measure' that is not a read-out error of one qubit; "
                 "give each qubit its own ReadoutError"
             )
         matrix = np.transpose(error["probabilities"])  # Aer has a row for each prepared state

@@ -1,4 +1,4 @@
-"""A simulator of some qubits of a machine: the noise of all others is none of a circuit's that leaves them alone."""
+"""Simulate a machine with the errors of only those qubits that a circuit acts on."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from qiskit import QuantumCircuit
     from qiskit_aer import AerSimulator
 
-__all__ = ["simulator_of", "touched"]
+__all__ = ["active_qubits", "simulator_of"]
 
 
-def touched(circuit: QuantumCircuit) -> frozenset[int]:
-    """Indices of the qubits that a compiled circuit acts on."""
+def active_qubits(circuit: QuantumCircuit) -> frozenset[int]:
+    """Return the indices of the qubits that a compiled circuit acts on."""
     return frozenset(
         circuit.find_bit(qubit).index
         for instruction in circuit.data
@@ -22,29 +22,30 @@ def touched(circuit: QuantumCircuit) -> frozenset[int]:
 
 
 def simulator_of(backend: Any, qubits: frozenset[int]) -> AerSimulator:
-    """Aer with a machine's gates and couplings, and the errors of those of its qubits.
+    """Return an AerSimulator with a machine's gates and couplings, and the errors of some of its qubits.
 
-    Counts at a seed are those of ``AerSimulator.from_backend(backend)``, to the bit, for circuits on these qubits. That
-    one makes the noise of all qubits, and takes it through every job: seconds a job, from 100 qubits on.
+    For circuits on these qubits, the counts at a seed are bit for bit those of ``AerSimulator.from_backend(backend)``.
+    That simulator holds the noise of all qubits and processes it in every job, which takes seconds from 100 qubits on.
 
     Parameters
     ----------
     backend : qiskit.providers.BackendV2
     qubits : frozenset of int
+        Qubits whose errors are simulated.
     """
     from qiskit.providers import BackendV2, Options
     from qiskit.transpiler import Target
     from qiskit_aer import AerSimulator
 
-    whole = backend.target
-    part = Target(num_qubits=whole.num_qubits, dt=whole.dt, qubit_properties=whole.qubit_properties)
-    for name in whole.operation_names:
-        here = {at: known for at, known in (whole[name] or {}).items() if at is not None and set(at) <= qubits}
-        if here:  # what has no qubits of its own, such as a loop, has no errors
-            part.add_instruction(whole.operation_from_name(name), here, name=name)
+    full = backend.target
+    part = Target(num_qubits=full.num_qubits, dt=full.dt, qubit_properties=full.qubit_properties)
+    for name in full.operation_names:
+        kept_errors = {at: known for at, known in (full[name] or {}).items() if at is not None and set(at) <= qubits}
+        if kept_errors:  # operations without qubits, such as loops, have no errors
+            part.add_instruction(full.operation_from_name(name), kept_errors, name=name)
 
     class Part(BackendV2):
-        """The machine, as a simulator is made from it."""
+        """The machine as `AerSimulator.from_backend` reads it."""
 
         target, coupling_map, max_circuits = part, backend.coupling_map, None
 

@@ -1,4 +1,4 @@
-"""PennyLane's simulators, by the one translation of Qiskit circuits to PennyLane operations."""
+"""Devices that run circuits on PennyLane's simulators, and the translation of Qiskit circuits to PennyLane."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LightningDevice", "PennyLaneDevice"]
 
 #: PennyLane's simulators without noise.
-IDEAL = (
+IDEAL_SIMULATORS = (
     "default.qubit",
     "lightning.qubit",
     "lightning.gpu",
@@ -32,27 +32,27 @@ IDEAL = (
     "lightning.tensor",
     "default.clifford",
 )
-#: Most amplitudes of a batch that is simulated at once.
-BATCH_AMPLITUDES = 2**22
+#: Most amplitudes, or sampled bits, of the circuits of one tape.
+MAX_BATCH_AMPLITUDES = 2**22
 
-#: Operation, wires, and what its angle is: None (no angle), a number, the index of a circuit parameter, or an index
-#: and the number that the parameter is multiplied by.
+#: Name of the operation, wires, and its angle: None (no angle), a number, the index of a circuit parameter, or such an
+#: index and the factor of the parameter.
 _Step = tuple[str, tuple[int, ...], "int | float | tuple[int, float] | None"]
 
 
 class PennyLaneDevice(LocalDevice):
     """A local PennyLane simulator.
 
-    Qiskit's qubit k is wire k, and the outcome index is Σ_k bit_k 2^k as everywhere. A batch is one tape with
-    broadcast parameters: default.qubit simulates it at once, other devices take it apart, still quicker than a tape
-    a circuit.
+    Qiskit's qubit k is wire k, and the outcome index is Σ_k bit_k 2^k as for every device. A batch is one tape with
+    broadcast parameters: default.qubit simulates it in one step. Other devices split it, which is still faster than
+    one tape for each circuit.
 
     Parameters
     ----------
     device : str or pennylane.devices.Device
-        PennyLane's own name, such as "lightning.qubit"; or an instance, a copy of which runs the circuits. Its shots
-        are those a run asks for, its wires, where it has any, are the qubits in their order, and its own seed, the
-        run's and the job decide what is drawn.
+        PennyLane's own name, such as "lightning.qubit"; or an instance, a copy of which runs the circuits. The run sets
+        the shots. The instance's wires, if it has any, are the qubits in their order. Its seed, the run's seed and the
+        job fix the counts.
 
     Raises
     ------
@@ -75,13 +75,13 @@ class PennyLaneDevice(LocalDevice):
             self.wires = None if device.wires is None else list(device.wires)
             self.name = f"pennylane:{device.name}"
             widest = self.capabilities.qubits if self.wires is None else len(self.wires)
-            self.capabilities = replace(self.capabilities, qubits=widest, noisy=device.name not in IDEAL)
-            self.seeded = False  # it has a generator of its own
+            self.capabilities = replace(self.capabilities, qubits=widest, noisy=device.name not in IDEAL_SIMULATORS)
+            self.seeded = False  # the instance holds a random generator
             return
         self.name = f"pennylane:{device}"
         try:
             self._make(1, None)
-        except Exception as error:  # PennyLane's plugins raise whatever they like
+        except Exception as error:  # PennyLane's plugins raise errors of any type
             raise DeviceError(
                 f"device {self.name!r} could not be made by PennyLane ({error}); 'pennylane:lightning.qubit' and "
                 "'pennylane:default.qubit' are known to work"
@@ -116,20 +116,20 @@ class PennyLaneDevice(LocalDevice):
 
         steps, outcomes = self.compiled(circuit), 2**circuit.n_qubits
         wires = (self.wires or list(range(circuit.n_qubits)))[: circuit.n_qubits]
-        # PennyLane's index takes its first wire for the most significant bit.
+        # PennyLane's first wire is the most significant bit of the outcome's index.
         measurement = pennylane.probs(wires=wires[::-1]) if shots is None else pennylane.sample(wires=wires)
-        at_once = max(1, BATCH_AMPLITUDES // max(outcomes, (shots or 0) * circuit.n_qubits))
+        rows_per_tape = max(1, MAX_BATCH_AMPLITUDES // max(outcomes, (shots or 0) * circuit.n_qubits))
         parameters = circuit.gate_parameters(values)
         job = f"{circuit!r} {shots} {described(np.asarray(values))}" if shots else ""
         device = self._make(circuit.n_qubits, None if shots is None else seed, job)
         found = []
-        for k in range(0, len(values), at_once):
-            operations = _operations(steps, parameters[k : k + at_once], wires)
+        for k in range(0, len(values), rows_per_tape):
+            operations = _operations(steps, parameters[k : k + rows_per_tape], wires)
             tape = pennylane.tape.QuantumScript(operations, [measurement], shots=shots)
-            rows = len(parameters[k : k + at_once])
+            rows = len(parameters[k : k + rows_per_tape])
             result = self._executed(tape, device)
             if shots is None:
-                # Without parameters nothing is broadcast: one row, whatever was asked for.
+                # Without parameters PennyLane broadcasts nothing and returns one row for all.
                 found.append(np.broadcast_to(self._rows(result, rows, (outcomes,)), (rows, outcomes)))
             else:
                 bits = self._rows(result, rows, (shots, circuit.n_qubits))
@@ -143,13 +143,19 @@ class PennyLaneDevice(LocalDevice):
         return counts / shots, counts
 
     def _rows(self, result: Any, rows: int, shape: tuple[int, ...]) -> NDArray:
-        """A result of so many circuits, or of one that stands for all, in rows of a shape; no other is reshaped."""
+        """Return a result as an array of ``rows`` rows of a shape, or of one row that holds for all circuits.
+
+        Raises
+        ------
+        DeviceError
+            The result has another shape, apart from axes of length 1.
+        """
         array = np.asarray(result, dtype=float)
-        plain = tuple(size for size in shape if size != 1)
+        squeezed = tuple(size for size in shape if size != 1)
         found = tuple(size for size in array.shape if size != 1)
-        if found not in ((rows, *plain) if rows != 1 else plain, plain):
+        if found not in ((rows, *squeezed) if rows != 1 else squeezed, squeezed):
             raise DeviceError(
-                f"device {self.name!r} gave back an array of shape {array.shape} where {(rows, *shape)} was asked for; "
+                f"device {self.name!r} gave back an array of shape {array.shape} where {(rows, *shape)} was requested; "
                 "nothing of it is used",
                 sent=True,
             )
@@ -163,19 +169,19 @@ class PennyLaneDevice(LocalDevice):
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        # A simulator that has run may hold what cannot be copied; the one that was given has not run.
+        # A simulator that has run may hold objects that cannot be pickled; the user's instance has not run.
         return {**super().__getstate__(), "_running": None}
 
 
 def _copied(device: Any) -> Any:
-    """A device to run circuits on, so that the one that was given stays as it is.
+    """Return a copy of a user's PennyLane device to run circuits on, so that the original is not changed.
 
-    A simulator that has run may hold what cannot be copied nor pickled, and an estimator keeps, clones and saves the
-    one it was given.
+    A simulator that has run may hold objects that cannot be copied or pickled, and an estimator clones and saves the
+    original.
     """
     try:
         return copy.deepcopy(device)
-    except Exception:  # it has run already, elsewhere, or is a machine: then it is the one that runs
+    except Exception:  # the device has already run elsewhere, or is a machine: use it without a copy
         return device
 
 
@@ -186,12 +192,12 @@ class LightningDevice(PennyLaneDevice):
 
 
 def translate(circuit: QuantumCircuit) -> list[_Step]:
-    """The steps of a Qiskit circuit in PennyLane's names.
+    """Return the steps of a Qiskit circuit with PennyLane's names.
 
     Raises
     ------
     DeviceError
-        A gate that `PENNYLANE` does not know, or an angle that is no number, no parameter and no multiple of one.
+        A gate is not in `PENNYLANE`, or an angle is neither a number, a parameter nor a multiple of a parameter.
     """
     index = {parameter: k for k, parameter in enumerate(circuit.parameters)}
     steps: list[_Step] = []
@@ -208,14 +214,15 @@ def translate(circuit: QuantumCircuit) -> list[_Step]:
                 angle = _multiple(gate.params[0], index)
                 if angle is None:
                     raise DeviceError(
-                        f"angle {gate.params[0]} of gate {gate.name!r} is no parameter, nor a multiple of one"
+                        f"angle {gate.params[0]} of gate {gate.name!r} must be a number, a parameter or a multiple of "
+                        "a parameter"
                     ) from error
         steps.append((PENNYLANE[gate.name], wires, angle))
     return steps
 
 
 def _multiple(expression: Any, index: dict[Any, int]) -> tuple[int, float] | None:
-    """(k, c) of an expression c·(parameter k), or None if it is anything else."""
+    """Return (k, c) for an expression c·(parameter k), or None for any other expression."""
     if len(expression.parameters) != 1:
         return None
     [parameter] = expression.parameters
@@ -230,7 +237,7 @@ def _angle(parameters: NDArray, angle: int | float | tuple[int, float]) -> NDArr
 
 
 def _operations(steps: list[_Step], parameters: NDArray, wires: list[Any]) -> list[Any]:
-    """Operations with each angle an array of shape (k,), one entry a circuit, for parameters of shape (k, P)."""
+    """Return PennyLane operations whose angles are arrays of shape (k,), for parameters of shape (k, P)."""
     import pennylane
 
     operations = []

@@ -1,9 +1,9 @@
-"""Processes that run circuits for this one: started when they are wanted, kept warm for a while, ended for certain.
+"""Pools of worker processes that run circuits: started for the first batch, kept while in use, and always ended.
 
-Pools are this process' own, one for each size, and shared by all devices. joblib's loky starts the processes, so that
-scripts need no ``if __name__ == "__main__"``; each is told by a pipe of its own. loky's executor does the same through
-two queues and two threads, which cost a short batch a tenth of its time, and after Ctrl-C its thread died at a future
-that was cancelled already (3.6) and left the processes at work.
+This process has one pool for each size, shared by all devices. joblib's loky starts the processes, so that scripts
+need no ``if __name__ == "__main__"``. Each worker has its own pipe. loky's executor is not used: its two queues and two
+threads take a tenth of the time of a short batch, and after Ctrl-C its thread failed at a future that was already
+cancelled (loky 3.6) and left the processes running.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from typing import Any
 
 from ...core.runtime import clock
 from ...core.runtime.threads import in_child
-from .tasks import LOOK_S
+from .tasks import POLL_S
 
 __all__ = ["Pool", "close_pool", "is_worker", "pool_of"]
 
-#: Seconds that an idle pool waits for the next circuits.
-LINGER_S = 10.0
-#: What says how many threads a process' libraries take.
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+#: Seconds after its last batch at which an idle pool is closed.
+IDLE_POOL_S = 10.0
+#: Environment variables that set the number of threads of a process' libraries.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 def is_worker() -> bool:
-    """Whether this process was started to work for another: it starts none itself."""
+    """Return whether this process is a worker of another process; a worker starts no processes."""
     return multiprocessing.parent_process() is not None
 
 
 class _Worker:
-    """A process that runs tasks, one after the other, and this process' end of the pipe to it."""
+    """A process that runs one task after another, and this process' end of its pipe."""
 
     def __init__(self, threads: int) -> None:
         from joblib.externals.loky.backend import get_context
 
         context: Any = get_context("loky")
         self.pipe, theirs = context.Pipe()
-        environment = {name: str(threads) for name in THREADS}
+        environment = {name: str(threads) for name in THREAD_VARIABLES}
         self.process = context.Process(target=_serve, args=(theirs, os.getpid()), env=environment)
-        with _deaf_to_ctrl_c():
+        with _ctrl_c_blocked():
             self.process.start()
         theirs.close()
 
     def end(self) -> None:
-        """End it, whatever it is at."""
+        """Kill the process, even during a task, and wait for its end."""
         if self.process.exitcode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -62,105 +62,113 @@ class _Worker:
 
 
 class Pool:
-    """So many processes, with so many threads each.
+    """A pool of worker processes.
+
+    Parameters
+    ----------
+    processes : int ≥ 1
+        Most processes of the pool; they are started when tasks need them.
+    threads : int ≥ 1
+        Threads of each process' libraries.
 
     Attributes
     ----------
     closed : bool
+        Whether the processes were ended; a closed pool runs no tasks.
     """
 
     def __init__(self, processes: int, threads: int) -> None:
         self.processes, self.threads = processes, threads
         self.closed = False
         self._workers: list[_Worker] = []
-        self._at_work, self._lock, self._turn = 0, threading.Lock(), threading.Lock()
+        self._n_users, self._lock, self._turn = 0, threading.Lock(), threading.Lock()
         self._timer: threading.Timer | None = None
 
     def run(self, function: Callable[..., Any], tasks: Sequence[tuple]) -> tuple[list[Any], BaseException | None]:
-        """As `tasks.gathered`: what ``function(*task)`` returned, and how the last of those that were lost was lost.
+        """Return the results of ``function(*task)`` and the error of the last lost task, as `tasks.gather_results`.
 
-        Threads that want the same processes take turns. The pool is closed where a process died, and by all that is
-        raised while some are at work: Ctrl-C, the end of a run's time.
+        Threads that use the same pool take turns. The pool is closed if a process died, and by any exception during
+        the tasks, such as Ctrl-C or the end of a run's time.
         """
-        while not self._turn.acquire(timeout=LOOK_S):
+        while not self._turn.acquire(timeout=POLL_S):
             clock.look()
-        at: dict[Any, tuple[_Worker, int]] = {}
+        running: dict[Any, tuple[_Worker, int]] = {}
         lost: BaseException | None = None
         try:
-            found, lost = self._run(function, tasks, at)
+            found, lost = self._run(function, tasks, running)
         finally:
-            if at or lost:
+            if running or lost:
                 self.close()
             self._turn.release()
         return found, lost
 
     def _run(
-        self, function: Callable[..., Any], tasks: Sequence[tuple], at: dict[Any, tuple[_Worker, int]]
+        self, function: Callable[..., Any], tasks: Sequence[tuple], running: dict[Any, tuple[_Worker, int]]
     ) -> tuple[list[Any], BaseException | None]:
-        """The same; who is at which task stands in ``at`` meanwhile."""
+        """Run the tasks of `run`; ``running`` holds the worker and the index of each task that runs, by pipe."""
         found: list[Any] = [None] * len(tasks)
         lost: BaseException | None = None
         errors: list[tuple[int, Exception]] = []
-        free, waiting = self._started(len(tasks)), list(range(len(tasks)))[::-1]
-        while at or (waiting and free):
+        free, waiting = self._start_workers(len(tasks)), list(range(len(tasks)))[::-1]
+        while running or (waiting and free):
             while waiting and free:
                 worker = free.pop()
                 try:
                     worker.pipe.send((function, tasks[waiting[-1]]))
-                except OSError as error:  # it died before it was told
+                except OSError as error:  # the worker died before it received the task
                     lost = error
                 else:
-                    at[worker.pipe] = worker, waiting.pop()
-            for pipe in wait(at, timeout=LOOK_S):
-                worker, k = at.pop(pipe)
+                    running[worker.pipe] = worker, waiting.pop()
+            for pipe in wait(running, timeout=POLL_S):
+                worker, k = running.pop(pipe)
                 try:
-                    returned, given = worker.pipe.recv()
-                except (EOFError, OSError) as error:  # it died at it
+                    succeeded, result = worker.pipe.recv()
+                except (EOFError, OSError) as error:  # the worker died during the task
                     lost = error
                     continue
                 free.append(worker)
-                if returned:
-                    found[k] = given
+                if succeeded:
+                    found[k] = result
                 else:
-                    errors.append((k, given))
+                    errors.append((k, result))
             clock.look()
         if errors:
             raise min(errors, key=itemgetter(0))[1]
         return found, lost or (BrokenPipeError("no process is left") if waiting else None)
 
-    def _started(self, wanted: int) -> list[_Worker]:
-        """The processes, so many if the pool has as many; none of a pool that is closed."""
+    def _start_workers(self, count: int) -> list[_Worker]:
+        """Return up to ``count`` workers, started if need be; a closed pool returns none."""
         with self._lock:
-            while not self.closed and len(self._workers) < min(wanted, self.processes):
+            while not self.closed and len(self._workers) < min(count, self.processes):
                 self._workers.append(_Worker(self.threads))
-            return self._workers[:wanted]
+            return self._workers[:count]
 
     @contextlib.contextmanager
     def work(self) -> Iterator[None]:
-        """The processes are wanted meanwhile; afterwards they linger for `LINGER_S`, unless another wants them."""
+        """Keep the processes during the block; close the pool `IDLE_POOL_S` after the last block that uses it."""
         with self._lock:
-            self._at_work += 1
+            self._n_users += 1
             if self._timer is not None:
                 self._timer.cancel()
         try:
             yield
         finally:
             with self._lock:
-                self._at_work -= 1
-                if not self._at_work and not self.closed:
-                    self._timer = threading.Timer(LINGER_S, self._close_if_idle)
+                self._n_users -= 1
+                if not self._n_users and not self.closed:
+                    self._timer = threading.Timer(IDLE_POOL_S, self._close_if_idle)
                     self._timer.daemon = True
                     self._timer.start()
 
     def _close_if_idle(self) -> None:
         with _lock, self._lock:
-            if self._at_work:
+            if self._n_users:
                 return
             self.closed = True
         self.close()
 
     def close(self) -> None:
-        """End all its processes, whatever they are at."""
+        """Kill all processes of the pool, even during a task."""
         with self._lock:
             self.closed = True
             if self._timer is not None:
@@ -170,10 +178,13 @@ class Pool:
             worker.end()
 
 
-#: By processes and threads. A child of a fork has none of its parent's, and must not end them either.
+#: Pools by processes and threads.
 _pools: dict[tuple[int, int], Pool] = {}
+#: Pools of the parent, in the child of a fork: references that keep them from being deleted and so ended.
 _parents: list[Any] = []
-_owner, _lock = os.getpid(), threading.RLock()
+#: Id of the process that made the pools; another id in the child of a fork.
+_owner = os.getpid()
+_lock = threading.RLock()
 
 
 @in_child
@@ -183,7 +194,7 @@ def _renew_lock() -> None:
 
 
 def pool_of(processes: int, threads: int) -> Pool:
-    """The pool of that size; nothing is started before there is work."""
+    """Return the pool of a size; processes are started when there are tasks."""
     global _owner
     with _lock:
         if _owner != os.getpid():
@@ -197,7 +208,7 @@ def pool_of(processes: int, threads: int) -> Pool:
 
 
 def close_pool(processes: int, threads: int) -> None:
-    """End the pool of that size, if there is one."""
+    """Close the pool of a size, if there is one."""
     with _lock:
         pool = _pools.get((processes, threads)) if _owner == os.getpid() else None
     if pool is not None:
@@ -212,8 +223,8 @@ def _close_all() -> None:
 
 
 @contextlib.contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """What is started meanwhile does not hear Ctrl-C: it is this process' affair, which hears of it afterwards."""
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Block Ctrl-C during the block: processes started in it ignore it, and this process receives it afterwards."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -225,16 +236,16 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
 
 def _serve(pipe: Any, parent: int) -> None:
-    """Of a worker: run what comes, until nobody is there who could send more."""
+    """Run the tasks that a worker process receives, until its parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def look() -> None:
+    def exit_with_parent() -> None:
         while os.getppid() == parent:
             time.sleep(1.0)
         os._exit(1)
 
-    if os.name == "posix":  # it ends with its parent even in the middle of a task
-        threading.Thread(target=look, daemon=True).start()
+    if os.name == "posix":  # end with the parent even during a task
+        threading.Thread(target=exit_with_parent, daemon=True).start()
     while True:
         try:
             function, task = pipe.recv()
@@ -243,12 +254,12 @@ def _serve(pipe: Any, parent: int) -> None:
         try:
             answer = True, function(*task)
         except Exception as error:
-            answer = False, _sendable(error)
+            answer = False, _picklable_error(error)
         pipe.send(answer)
 
 
-def _sendable(error: Exception) -> Exception:
-    """An error that survives the way to the parent, with where it was raised as a note."""
+def _picklable_error(error: Exception) -> Exception:
+    """Return an error that can be pickled, with its traceback as a note."""
     where = f"in a process that ran circuits:\n{''.join(traceback.format_exception(error))}"
     try:
         pickle.loads(pickle.dumps(error))

@@ -1,4 +1,4 @@
-"""A rehearsal: a device that answers like the emulator and notes what it was asked for, in another device's place."""
+"""A device for dry runs: it takes another device's place, returns the emulator's results and records all batches."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ __all__ = ["RehearsalDevice"]
 
 
 class RehearsalDevice(EmulatorDevice):
-    """The emulator with a list of what was asked of it; it sends nothing anywhere.
+    """The emulator with a record of all batches; it sends nothing to other machines.
 
     Parameters
     ----------
-    place : Device, optional
-        In whose place it stands: a check of the order of bits that this one wants is asked for, too.
+    target : Device, optional
+        The device that it replaces. Checks of the bit order that this device needs are recorded too.
 
     Attributes
     ----------
     asked : list of (ParametricCircuit, int, int or None)
-        Of each batch: the circuit, its bindings, and the shots of each.
+        For each batch the circuit, the number of bindings, and the shots of each.
     """
 
     name = "rehearsal"
 
-    def __init__(self, place: Device | None = None) -> None:
+    def __init__(self, target: Device | None = None) -> None:
         super().__init__()
-        self.place, self.checked = place, set[ParametricCircuit]()
-        self.check_bit_order = getattr(place, "check_bit_order", False)
+        self.target, self.checked_circuits = target, set[ParametricCircuit]()
+        self.check_bit_order = getattr(target, "check_bit_order", False)
         self.asked: list[tuple[ParametricCircuit, int, int | None]] = []
 
     def wants_check(self, circuit: ParametricCircuit) -> bool:
-        return self.place is not None and self.place.wants_check(circuit) and circuit not in self.checked
+        return self.target is not None and self.target.wants_check(circuit) and circuit not in self.checked_circuits
 
     def check_read(self, circuit: ParametricCircuit, readouts: Sequence[Readout] | None) -> None:
-        self.checked.add(circuit)
+        self.checked_circuits.add(circuit)
 
     def _submit(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None

@@ -1,4 +1,4 @@
-"""Anything with the interface of Qiskit's V2 samplers."""
+"""A device that runs circuits on any object with the interface of Qiskit's V2 samplers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .base import Capabilities
 from .compiled import CompiledDevice, Reader
 from .draws import generators_of, reseed
 from .identity import backend_parts, digest, vars_digest
-from .readouts import MARK, Asked, counts_of_sampler
+from .readouts import MARK_KEY, Request, counts_of_sampler
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
@@ -22,17 +22,18 @@ __all__ = ["SamplerDevice"]
 
 
 class SamplerDevice(CompiledDevice):
-    """A sampler of Qiskit's V2 interface, known by what it does: ``run(pubs, shots=…)``, then ``result()``.
+    """A sampler with Qiskit's V2 interface: ``run(pubs, shots=…)``, whose job has ``result()``.
 
-    A batch is one PUB with all its bindings. The sampler is not seeded: its own options do that. In place of a random
-    generator that it holds, each job has one of its own, which that one's state, the run's seed and the job decide.
+    A batch is one PUB with all its bindings. The sampler is seeded through its own options only. If it holds a random
+    generator, each job uses a new generator, seeded by the state of that one, the run's seed and the job.
 
     Parameters
     ----------
     sampler : object with ``run(pubs, shots=…)``
-        Its job has ``job_id()``, ``status()`` and ``result()``, and its result, PUB by PUB, ``data`` with a BitArray.
+        Its job has ``job_id()``, ``status()`` and ``result()``; each PUB of the result has ``data`` with a BitArray.
     backend : qiskit.providers.BackendV2, optional
-        What circuits are compiled for; by default the sampler's own, or, where it has none, no gates in particular.
+        The backend that circuits are compiled for; by default the sampler's own. Without either, circuits are compiled
+        to no particular gates.
     optimization_level, seed_transpiler, timeout_s, check_bit_order
         See `CompiledDevice`.
 
@@ -56,7 +57,7 @@ class SamplerDevice(CompiledDevice):
         if isinstance(sampler, BackendSamplerV2):
             raise DeviceError(
                 "BackendSamplerV2 reads zeros, without an error, from backends that keep no memory (Qiskit #15694); "
-                "give its backend as the device: device=sampler.backend"
+                "use its backend as the device: device=sampler.backend"
             )
         self.sampler, self.backend = sampler, _own_backend(sampler) if backend is None else backend
         self.name = f"sampler:{getattr(self.backend, 'name', None) or type(sampler).__name__}"
@@ -73,29 +74,31 @@ class SamplerDevice(CompiledDevice):
     def _backend(self, n_qubits: int) -> Any:
         return self.backend
 
-    def _seeded(self, circuit: QuantumCircuit, tag: str, seed: int | None, asked: Asked) -> Any:
-        """The sampler for a job of a compiled circuit.
+    def _sampler_for(self, circuit: QuantumCircuit, tag: str, seed: int | None, request: Request) -> Any:
+        """Return the sampler for a job of a compiled circuit.
 
-        A sampler that holds a random generator draws by one of the job's own: copies of the sampler, as searches make
-        them for each of their fits, would all draw the same numbers.
+        If the sampler holds a random generator, return a copy with a new generator for this job. Otherwise copies of
+        the sampler, as a search makes them for each fit, would all draw the same numbers.
         """
         if not (states := generators_of(self.sampler)):
             return self.sampler
-        own = copy.copy(self.sampler)
-        reseed(own, states, f"{asked.mark} {seed}")
-        return own
+        job_sampler = copy.copy(self.sampler)
+        reseed(job_sampler, states, f"{request.mark} {seed}")
+        return job_sampler
 
     def _send(
-        self, circuit: QuantumCircuit, bindings: dict[Any, NDArray], asked: Asked, tag: str, seed: int | None
+        self, circuit: QuantumCircuit, bindings: dict[Any, NDArray], request: Request, tag: str, seed: int | None
     ) -> tuple[Any, str, Reader]:
-        circuit.metadata = {**(circuit.metadata or {}), MARK: asked.mark}
-        assert asked.shots is not None  # the capabilities say so
-        sent = self._seeded(circuit, tag, seed, asked).run([(circuit, bindings, asked.shots)], shots=asked.shots)
+        circuit.metadata = {**(circuit.metadata or {}), MARK_KEY: request.mark}
+        assert request.shots is not None  # `check` has refused exact distributions
+        sent = self._sampler_for(circuit, tag, seed, request).run(
+            [(circuit, bindings, request.shots)], shots=request.shots
+        )
         return sent, str(sent.job_id()), counts_of_sampler
 
 
 def _own_backend(sampler: Any) -> Any:
-    """The backend that a sampler runs on, under one of the names that vendors use for it."""
+    """Return the backend that a sampler runs on, from the attributes that vendors use for it; None if it has none."""
     found = getattr(sampler, "backend", None)
     if callable(found):
         found = found()

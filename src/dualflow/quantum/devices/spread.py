@@ -1,4 +1,4 @@
-"""A device's batches shared out to processes, to a cluster, or to several devices: the same read-outs, sooner."""
+"""A device that runs the circuits of a batch in several processes, on a cluster, or on several devices."""
 
 from __future__ import annotations
 
@@ -18,50 +18,52 @@ from . import make_device
 from .base import Device, Price, row_seed
 from .local import LocalDevice
 from .processes import close_pool, is_worker, pool_of
-from .tasks import Task, gathered, packed, rows_of, run_task
+from .tasks import Task, gather_results, pickled, rows_of, run_task
 
 __all__ = ["SpreadDevice"]
 
-#: Rules of the options.
-COUNT, SOME = Number(at_least=1, whole=True), Number(at_least=1, whole=True, none=True, note="for one a core")
-#: How often a batch is begun in which a worker dies.
-TRIES = 2
+#: Rule of the option ``threads``.
+COUNT_RULE = Number(at_least=1, whole=True)
+#: Rule of the option ``processes``.
+PROCESSES_RULE = Number(at_least=1, whole=True, none=True, note="for one a core")
+#: How often the tasks of a batch are run before a dying worker is an error.
+MAX_ATTEMPTS = 2
 
 
 class SpreadDevice(LocalDevice):
-    """The circuits of each batch shared out to processes, on a simulator of this machine; same results, to the bit.
+    """Run the circuits of each batch in several processes, on a simulator of this computer, with the same bits.
 
-    A batch is what a solver sends together: the gradient's circuits of a variational flow, the entries of a fidelity
-    kernel. Each process gets one part of its rows, in one message, with the circuit, which it compiles once. Every
-    circuit's seed is fixed before anybody runs it, so that counts depend neither on how many processes there are nor on
-    who runs what. With 'aer' and 'aer:noisy' they are those of the device itself; other devices' are those of one seed
-    a circuit, and the device's name says so. A batch of one circuit is run in this process.
+    A batch is what a solver sends together, such as the gradient's circuits of a variational flow or the entries of a
+    fidelity kernel. Each process gets one part of the rows in one message, with the circuit, which it compiles once.
+    The seed of every circuit is fixed in advance, so that counts depend neither on the number of processes nor on
+    which process runs a circuit. With 'aer' and 'aer:noisy' the counts are those of the device itself. For other
+    devices each circuit has its own seed, and the device's name says so. A batch of one circuit runs in this process.
 
-    Processes are started at the first batch (a second or two) and end ten seconds after the last; at once by `close`,
-    at the end of a ``with``, by Ctrl-C and by a run's time limit. All devices of one size share them. Where one dies,
-    its circuits are run once more. In a process that works for another itself, as in a parallel search, none are
-    started: there the circuits are run where they are.
+    Processes are started for the first batch, which takes one or two seconds, and end ten seconds after the last one.
+    `close`, the end of a ``with`` block, Ctrl-C and a run's time limit end them immediately. All devices of one size
+    share them. If a process dies, its circuits are run once more. A worker process, as of a parallel search, starts
+    no processes and runs the circuits itself.
 
     Parameters
     ----------
     device : str or Device, or list of them, default="aer"
-        What runs the circuits. Of several, each batch's first rows are the first one's, and so on: as many for each,
-        whatever the processes.
+        The device that runs the circuits. Several devices get equal shares of each batch, the first rows for the
+        first device, independent of the number of processes.
     processes : int ≥ 1, optional
-        Among how many a batch is shared out; by default one for each core, or for each thread of a dask cluster.
+        Number of parts of a batch; by default one for each core, or for each thread of a dask cluster.
     threads : int ≥ 1, default=1
-        Of each process' own libraries; with ``engine`` that is the engine's affair.
+        Threads of each process' libraries; not used with ``engine``.
     engine : distributed.Client or concurrent.futures.Executor, optional
-        Whose workers run the circuits, in place of processes of this device; not closed by it. dualflow must be
-        installed there.
+        Its workers run the circuits in place of processes of this device. The device does not close it. dualflow must
+        be installed on the workers.
 
     Raises
     ------
     ProblemError
         An argument is out of range.
     DeviceError
-        A device is elsewhere, where a batch is one job; applies no gates; is spread already; or draws its counts by a
-        generator of its own, which every process would have a copy of. From `submit`: workers died twice.
+        A device is remote, where a batch is one job; applies no gates; is a `SpreadDevice`; or draws its counts by a
+        generator that it holds, of which every process would have a copy. From `submit`: workers died twice.
 
     Examples
     --------
@@ -79,7 +81,7 @@ class SpreadDevice(LocalDevice):
 
     @classmethod
     def named(cls, name: str) -> Device:
-        """ "spread:<processes>:<device>"."""
+        """Return the device for "spread:<processes>:<device>"."""
         processes, _, device = name.removeprefix("spread:").partition(":")
         if not processes.isdecimal() or not int(processes) or not device:
             raise DeviceError(f"device={name!r} must be 'spread:<processes>:<device>', such as 'spread:2:aer'")
@@ -94,12 +96,12 @@ class SpreadDevice(LocalDevice):
         engine: Any = None,
     ) -> None:
         super().__init__()
-        several = list(device) if isinstance(device, (list, tuple)) else [device]
-        if not several:
-            raise ProblemError("device=[] must be a device, or some")
-        self.devices = [_spreadable(make_device(one)) for one in several]
-        self.processes: int | None = SOME.check("processes", processes)
-        self.threads = int(COUNT.check("threads", threads))
+        devices = list(device) if isinstance(device, (list, tuple)) else [device]
+        if not devices:
+            raise ProblemError("device=[] must be a device, or a list of at least one")
+        self.devices = [_checked_device(make_device(one)) for one in devices]
+        self.processes: int | None = PROCESSES_RULE.check("processes", processes)
+        self.threads = int(COUNT_RULE.check("threads", threads))
         if engine is not None and not callable(getattr(engine, "submit", None)):
             raise ProblemError(
                 f"engine={engine!r} must be a distributed.Client, a concurrent.futures.Executor, or None for processes "
@@ -115,8 +117,8 @@ class SpreadDevice(LocalDevice):
             noisy=any(one.noisy for one in can),
             qubits=min((width for width in widths if width is not None), default=None),
         )
-        self._sent: list[bytes] | None = None
-        self._kept = contextlib.ExitStack()
+        self._pickled_devices: list[bytes] | None = None
+        self._pool_use = contextlib.ExitStack()  # between `__enter__` and `close`
 
     @property
     def configuration(self) -> dict[str, str]:
@@ -128,62 +130,64 @@ class SpreadDevice(LocalDevice):
         }
 
     def _compile(self, circuit: ParametricCircuit) -> bytes:
-        return _packed(circuit, f"circuit {circuit.name!r}")
+        return _pickled(circuit, f"circuit {circuit.name!r}")
 
     def _run(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
     ) -> tuple[NDArray, NDArray | None]:
         values = np.array(values)
         workers = self._workers_for(len(values))
-        # Which device has which rows is fixed by the devices alone, and into how many parts they go matters to nobody.
+        # The devices alone decide which device has which rows; the number of parts does not change the results.
         blocks, share = np.array_split(np.arange(len(values)), len(self.devices)), -(-workers // len(self.devices))
         parts = [(k, rows) for k, block in enumerate(blocks) for rows in rows_of(block, share)]
         if workers:
-            sent, what = self._devices_sent(), self.compiled(circuit)
-            tasks = [(sent[k], what, values[rows], shots, seed, int(rows[0])) for k, rows in parts]
-            found = self._gathered(tasks, workers)
+            devices, pickled_circuit = self._devices_sent(), self.compiled(circuit)
+            tasks = [(devices[k], pickled_circuit, values[rows], shots, seed, int(rows[0])) for k, rows in parts]
+            found = self._run_tasks(tasks, workers)
         else:
             run = [self.devices[k].run_rows for k, _ in parts]
             found = [run[i](circuit, values[rows], shots, seed, int(rows[0])) for i, (_, rows) in enumerate(parts)]
-        wholes = []
+        results = []
         for k, device in enumerate(self.devices):
-            mine = [one for (owner, _), one in zip(parts, found, strict=True) if owner == k]
-            if mine:
+            device_parts = [result for (owner, _), result in zip(parts, found, strict=True) if owner == k]
+            if device_parts:
                 first = int(blocks[k][0])
-                wholes.append(_joined(device, mine, shots, row_seed(seed, first) if first else seed))
-        counts = None if shots is None else np.concatenate([whole[1] for whole in wholes])
-        return np.concatenate([whole[0] for whole in wholes]), counts
+                block_seed = row_seed(seed, first) if first else seed
+                results.append(_concatenated(device, device_parts, shots, block_seed))
+        counts = None if shots is None else np.concatenate([result[1] for result in results])
+        return np.concatenate([result[0] for result in results]), counts
 
-    def _gathered(self, tasks: list[Task], workers: int) -> list[Any]:
-        """What all tasks return; those of a worker that died are run once more."""
+    def _run_tasks(self, tasks: list[Task], workers: int) -> list[Any]:
+        """Return the results of all tasks; run the tasks of a worker that died once more."""
         found: list[Any] = [None] * len(tasks)
         lost: BaseException | None = None
-        for _ in range(TRIES):
-            waiting = [k for k, one in enumerate(found) if one is None]
-            some, lost = self._once([tasks[k] for k in waiting], workers)
-            for k, one in zip(waiting, some, strict=True):
-                found[k] = one
+        for _ in range(MAX_ATTEMPTS):
+            waiting = [k for k, result in enumerate(found) if result is None]
+            results, lost = self._run_tasks_once([tasks[k] for k in waiting], workers)
+            for k, result in zip(waiting, results, strict=True):
+                found[k] = result
             if lost is None:
                 return found
         raise DeviceError(
-            f"device {self.name!r}: workers died {TRIES} times at one batch, the last time with: "
-            f"{str(lost).strip() or type(lost).__name__}. If they were out of memory, take fewer processes"
+            f"device {self.name!r}: workers died {MAX_ATTEMPTS} times at one batch, the last time with: "
+            f"{str(lost).strip() or type(lost).__name__}. If they were out of memory, use fewer processes"
         ) from lost
 
-    def _once(self, tasks: list[Task], workers: int) -> tuple[list[Any], BaseException | None]:
+    def _run_tasks_once(self, tasks: list[Task], workers: int) -> tuple[list[Any], BaseException | None]:
         if self.engine is not None:
-            own = {"pure": False} if hasattr(self.engine, "scheduler") else {}  # dask takes a hash of all else
-            return gathered(lambda *task: self.engine.submit(run_task, *task, **own), tasks)
+            options = {"pure": False} if hasattr(self.engine, "scheduler") else {}  # else dask hashes all arguments
+            return gather_results(lambda *task: self.engine.submit(run_task, *task, **options), tasks)
         pool = pool_of(workers, self.threads)
         with pool.work():
             return pool.run(run_task, tasks)
 
     def _workers_for(self, circuits: int) -> int:
-        """Among how many so many circuits are shared out; 0 where this process runs them itself."""
+        """Return the number of workers for a batch of ``circuits`` rows; 0 if this process runs them itself."""
         workers = self._workers()
         return 0 if circuits == 1 or (self.engine is None and (workers == 1 or is_worker())) else workers
 
     def _workers(self) -> int:
+        """Return the number of parts of a batch: the option, the engine's threads, or the cores."""
         if self.processes is not None:
             return self.processes
         if hasattr(self.engine, "nthreads"):
@@ -193,9 +197,10 @@ class SpreadDevice(LocalDevice):
         return int(joblib.cpu_count())
 
     def _devices_sent(self) -> list[bytes]:
-        if self._sent is None:
-            self._sent = [_packed(one, f"device {one.name!r}") for one in self.devices]
-        return self._sent
+        """Return all devices as bytes; pickled once."""
+        if self._pickled_devices is None:
+            self._pickled_devices = [_pickled(device, f"device {device.name!r}") for device in self.devices]
+        return self._pickled_devices
 
     def price(self, circuit: ParametricCircuit, circuits: int, shots: int) -> Price:
         return self.devices[0].price(circuit, circuits, shots)
@@ -204,46 +209,46 @@ class SpreadDevice(LocalDevice):
         return self.devices[0].resources(circuit)
 
     def close(self) -> None:
-        """End the processes, also those that other devices of this size use; the next batch starts new ones."""
-        self._kept.close()
+        """End the processes, including those that other devices of this size share; the next batch starts new ones."""
+        self._pool_use.close()
         if self.engine is None:
             close_pool(self._workers(), self.threads)
 
     def __enter__(self) -> Self:
-        """Keep the processes from run to run, however long it takes from one batch to the next."""
+        """Keep the processes until `close`, however long the time between two batches."""
         if self.engine is None and not is_worker():
-            self._kept.enter_context(pool_of(self._workers(), self.threads).work())
+            self._pool_use.enter_context(pool_of(self._workers(), self.threads).work())
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A client stays where it is: a copy elsewhere runs its circuits there.
-        here = {"engine": None, "_kept": contextlib.ExitStack(), "_sent": None}
+        # An engine is not pickled: the copy of a device with an engine runs its circuits in its own process.
+        local = {"engine": None, "_pool_use": contextlib.ExitStack(), "_pickled_devices": None}
         processes = 1 if self.engine is not None else self.processes
-        return {**super().__getstate__(), **here, "processes": processes}
+        return {**super().__getstate__(), **local, "processes": processes}
 
 
-def _spreadable(device: Device) -> Device:
-    """A device whose batches may be shared out, or `DeviceError`."""
+def _checked_device(device: Device) -> Device:
+    """Return a device whose batches may be split into parts; raise `DeviceError` for any other."""
     what = f"device {device.name!r} is not spread: "
     if device.remote:
-        raise DeviceError(f"{what}it runs elsewhere, where a batch is one job; give it as the device itself")
+        raise DeviceError(f"{what}it is remote, where a batch is one job; use it as the device itself")
     if isinstance(device, SpreadDevice):
-        raise DeviceError(f"{what}it is spread already")
+        raise DeviceError(f"{what}it is spread already; use it as the device itself")
     if device.control or device.emulated:
-        raise DeviceError(f"{what}it applies no gates, and answers sooner than another process is told; give it itself")
+        raise DeviceError(f"{what}it applies no gates, and is faster without other processes; use it as the device")
     if not device.seeded:
         raise DeviceError(
-            f"{what}it draws its counts by a generator of its own, and copies of it would draw the same again; 'aer' "
-            "and PennyLane's simulators by their names take a seed"
+            f"{what}it draws its counts by its own random generator, and its copies would draw the same numbers; use "
+            "'aer' or a PennyLane simulator by its name, which take a seed"
         )
     return device
 
 
-def _joined(device: Device, parts: list[Any], shots: int | None, seed: int) -> tuple[NDArray, NDArray | None]:
-    """Parts of a device's rows, in their order, as one; with what is drawn for all of them at once."""
+def _concatenated(device: Device, parts: list[Any], shots: int | None, seed: int) -> tuple[NDArray, NDArray | None]:
+    """Return a device's parts, in the order of their rows, as one; draw the counts if the parts have none."""
     probabilities = np.concatenate([part[0] for part in parts])
     if shots is None:
         return probabilities, None
@@ -253,8 +258,8 @@ def _joined(device: Device, parts: list[Any], shots: int | None, seed: int) -> t
     return counts / shots, counts
 
 
-def _packed(thing: Any, what: str) -> bytes:
+def _pickled(thing: Any, what: str) -> bytes:
     try:
-        return packed(thing)
+        return pickled(thing)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise DeviceError(f"{what} cannot be sent to other processes ({error}); run it in this one") from error

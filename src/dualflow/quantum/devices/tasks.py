@@ -1,4 +1,4 @@
-"""Rows of a batch as tasks for whoever runs them: how they travel, what they return, and how they are lost."""
+"""Rows of a batch as tasks for other processes: pickle them, run them, collect results and lost tasks."""
 
 from __future__ import annotations
 
@@ -14,50 +14,58 @@ from numpy.typing import NDArray
 
 from ...core.runtime import clock
 
-__all__ = ["LOOK_S", "Task", "gathered", "packed", "rows_of", "run_task"]
+__all__ = ["POLL_S", "Task", "gather_results", "pickled", "rows_of", "run_task"]
 
-#: Seconds between two looks at the clock.
-LOOK_S = 0.1
-#: Devices and circuits that a worker keeps.
-KEPT = 256
-#: Errors of dask's and of executors' that say the same as the standard library's: nobody is at it any more.
-LOST = ("KilledWorker", "ShutdownExecutorError")
+#: Seconds between two checks of the run's deadline.
+POLL_S = 0.1
+#: Unpickled devices and circuits that a worker keeps.
+MAX_CACHED_OBJECTS = 256
+#: Names of errors of dask and of other executors that mean that a worker died or the executor was closed.
+LOST_WORKER_ERRORS = ("KilledWorker", "ShutdownExecutorError")
 
-#: Device, circuit (both `packed`), rows of angles, shots, seed of the whole batch, number of the first row.
+#: Device and circuit (both `pickled`), rows of angles, shots, seed of the whole batch, index of the first row.
 Task = tuple[bytes, bytes, NDArray, "int | None", int, int]
 
 
-def packed(thing: Any) -> bytes:
-    """A device or a circuit as it travels; classes that only the caller's script has travel along."""
+def pickled(thing: Any) -> bytes:
+    """Return a device or circuit as bytes; classes defined in the caller's script are included."""
     from joblib.externals.loky.backend.reduction import dumps
 
     return bytes(dumps(thing))
 
 
-@lru_cache(KEPT)
-def _opened(thing: bytes) -> Any:
-    return pickle.loads(thing)  # by `packed`, of the process that this one works for
+@lru_cache(MAX_CACHED_OBJECTS)
+def _unpickled(thing: bytes) -> Any:
+    return pickle.loads(thing)  # bytes of `pickled` from the parent process
 
 
 def run_task(*task: Any) -> tuple[NDArray, NDArray | None]:
-    """`Device.run_rows` in another process. What travelled is kept there, so that a circuit is compiled once."""
+    """Call `Device.run_rows` in this worker. The device and circuit are cached, so that a circuit is compiled once."""
     device, circuit, values, shots, seed, first = task
-    found: tuple[NDArray, NDArray | None] = _opened(device).run_rows(_opened(circuit), values, shots, seed, first)
+    found: tuple[NDArray, NDArray | None] = _unpickled(device).run_rows(_unpickled(circuit), values, shots, seed, first)
     return found
 
 
-def gathered(submit: Any, tasks: Sequence[Task]) -> tuple[list[Any], BaseException | None]:
-    """What tasks returned, None for those that were lost with whoever was at them, and how the last was lost.
+def gather_results(submit: Any, tasks: Sequence[Task]) -> tuple[list[Any], BaseException | None]:
+    """Run tasks and return their results.
 
     Parameters
     ----------
     submit : callable
-        Gives a future: of an executor, or of a dask client.
+        Takes the entries of a task and returns a future, of an executor or of a dask client.
+    tasks : sequence of Task
+
+    Returns
+    -------
+    results : list
+        In the order of the tasks; None for a task that was lost because its worker died.
+    lost : exception or None
+        The error of the last task that was lost.
 
     Raises
     ------
     BaseException
-        What a task raised; OutOfTime and KeyboardInterrupt, with the other tasks cancelled.
+        What a task raised; or OutOfTime or KeyboardInterrupt, after the other tasks were cancelled.
     """
     found: list[Any] = [None] * len(tasks)
     lost: BaseException | None = None
@@ -67,12 +75,12 @@ def gathered(submit: Any, tasks: Sequence[Task]) -> tuple[list[Any], BaseExcepti
         for task in tasks:
             try:
                 futures.append(submit(*task))
-            except (BrokenExecutor, RuntimeError) as error:  # it broke, or was closed by another thread, meanwhile
+            except (BrokenExecutor, RuntimeError) as error:  # the executor broke, or another thread closed it
                 lost = error
                 break
             futures[-1].add_done_callback(lambda _: ready.release())
         for _ in futures:
-            while not ready.acquire(timeout=LOOK_S):
+            while not ready.acquire(timeout=POLL_S):
                 clock.look()
             clock.look()
     except BaseException:
@@ -85,12 +93,12 @@ def gathered(submit: Any, tasks: Sequence[Task]) -> tuple[list[Any], BaseExcepti
         except (BrokenExecutor, CancelledError) as error:
             lost = error
         except Exception as error:
-            if type(error).__name__ not in LOST:
+            if type(error).__name__ not in LOST_WORKER_ERRORS:
                 raise
             lost = error
     return found, lost
 
 
 def rows_of(block: NDArray, parts: int) -> list[NDArray]:
-    """A block of rows in so many parts as alike as may be, none of them empty."""
+    """Split a block of rows into at most ``parts`` parts of nearly equal size, none of them empty."""
     return [rows for rows in np.array_split(block, max(1, min(parts, len(block)))) if len(rows)]

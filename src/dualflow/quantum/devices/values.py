@@ -1,4 +1,4 @@
-"""What devices answer with: what they can do, what a job may hold and costs, and what came back."""
+"""Records that devices return: capabilities, limits of a job, its price, and its read-out."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["Capabilities", "Limits", "Price", "Readout"]
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a device can do.
+    """The kinds of result that a device gives, and the widest circuit it runs.
 
     Attributes
     ----------
     exact : bool
-        Gives the exact distribution when no shots are asked for.
+        Gives the exact distribution with shots=None.
     sampled : bool
         Gives counts.
     noisy : bool
         Its distribution differs from the circuit's ideal one.
     qubits : int or None
-        The widest circuit it takes; None if nobody knows.
+        Most qubits of a circuit; None if not known.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one job may hold; None where there is no limit, or nobody knows it.
+    """Upper limits of one job; None where there is no limit or it is not known.
 
     Attributes
     ----------
@@ -65,19 +65,25 @@ class Limits:
     executions: int | None = None
 
     def parts(self, circuits: int, shots: int | None) -> list[tuple[slice, int | None]]:
-        """Jobs that so many circuits with so many shots each take: rows of bindings, and shots of each of them."""
-        step, loads = self.circuits or circuits, [shots]
+        """Split a batch of ``circuits`` bindings with ``shots`` each into jobs within the limits.
+
+        Returns
+        -------
+        list of (slice, int or None)
+            For each job, its rows of bindings and the shots of each row.
+        """
+        step, shots_per_job = self.circuits or circuits, [shots]
         if shots is not None:
-            most = min(shots, self.shots or shots, self.executions or shots)
-            loads = [min(most, shots - first) for first in range(0, shots, most)]
-            step = min(step, max(1, (self.executions or step * most) // most))
+            max_shots = min(shots, self.shots or shots, self.executions or shots)
+            shots_per_job = [min(max_shots, shots - first) for first in range(0, shots, max_shots)]
+            step = min(step, max(1, (self.executions or step * max_shots) // max_shots))
         rows = [slice(first, min(first + step, circuits)) for first in range(0, circuits, step)]
-        return [(row, load) for row in rows for load in loads]
+        return [(row, job_shots) for row in rows for job_shots in shots_per_job]
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a batch takes on the machine, by the vendor's own formula; None where the vendor says nothing.
+    """Machine time and cost of a batch, by the vendor's own formula; None where the vendor publishes none.
 
     Attributes
     ----------
@@ -86,7 +92,7 @@ class Price:
         In ``currency``.
     currency : str
     formula : str
-        In words, with what it rests on.
+        The formula in words.
 
     Examples
     --------
@@ -108,14 +114,14 @@ class Price:
         return Price(both(self.qpu_seconds, other.qpu_seconds), both(self.cost, other.cost), self.currency, formula)
 
     def times(self, count: int) -> Price:
-        """Of so many batches like this one."""
+        """Return the price of ``count`` batches like this one."""
         seconds, cost = (None if x is None else x * count for x in (self.qpu_seconds, self.cost))
         return Price(seconds, cost, self.currency, self.formula)
 
 
 @dataclass(frozen=True)
 class Readout:
-    """What came back from a job.
+    """The probabilities and counts that a job returned.
 
     Attributes
     ----------
@@ -125,7 +131,7 @@ class Readout:
     shots : int or None
         Shots of each circuit of the batch.
     bit_order : {"little", "big"}
-        "little": index i = Σ_k bit_k 2^k with bit_k of qubit k (Qiskit). "big": the other way round.
+        "little": index i = Σ_k bit_k 2^k with bit_k of qubit k (Qiskit). "big": qubit 0 is the most significant bit.
     job_id : str
 
     Examples
@@ -133,7 +139,7 @@ class Readout:
     >>> import numpy as np
     >>> from dualflow.quantum.devices import Readout
     >>> big = Readout(np.array([0.0, 1.0, 0.0, 0.0]), None, None, "big", "mine")
-    >>> big.ordered("little").probabilities  # outcome 01 read from the other end is 10
+    >>> big.ordered("little").probabilities  # outcome 01 in big-endian order is 10 in little-endian order
     array([0., 0., 1., 0.])
     """
 
@@ -148,7 +154,7 @@ class Readout:
         return int(math.log2(self.probabilities.shape[-1]))
 
     def ordered(self, bit_order: str = "little") -> Readout:
-        """The same read-out with its outcomes indexed in the order asked for."""
+        """Return the read-out with its outcomes indexed in the requested bit order."""
         if bit_order == self.bit_order:
             return self
         counts = None if self.counts is None else reverse_bits(self.counts, self.n_qubits)

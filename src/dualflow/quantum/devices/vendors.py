@@ -1,4 +1,4 @@
-"""What there is in the cloud: which libraries are installed, which accounts are known, and what a machine says."""
+"""Vendors of remote machines: installed libraries, known accounts, and the state of a machine."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class VendorInfo:
     Attributes
     ----------
     name : str
-        How its machines are named, such as "ibm:<backend>".
+        Pattern of its machines' names, such as "ibm:<backend>".
     vendor : str
     install : str or None
-        None when its library is installed, else what to do about it.
+        None if its library is installed, else how to install it.
     account : str
-        What is known of the account without network; never a secret.
+        What is known of the account without network; it contains no secret.
     holds : str
-        What a job of any of its machines may hold.
+        Limits of a job on any of its machines.
     """
 
     name: str
@@ -37,7 +37,7 @@ class VendorInfo:
 
 @dataclass(frozen=True)
 class MachineInfo:
-    """What `ask` was told of a machine: its name, its qubits, what a job may hold, and its queue."""
+    """The result of `ask`: a machine's name, its qubits, the limits of a job, and its queue."""
 
     name: str
     qubits: int | None
@@ -46,7 +46,7 @@ class MachineInfo:
 
 
 def list_vendors() -> list[VendorInfo]:
-    """Vendors whose machines can be devices. No network is used."""
+    """Return one row for each vendor whose machines can be devices, without using the network."""
     rows = []
     for name in DEVICES.targets:
         if "<" not in name:
@@ -59,12 +59,12 @@ def list_vendors() -> list[VendorInfo]:
 
 
 def ask(name: str) -> MachineInfo:
-    """What a machine says of itself; its vendor is asked over the network.
+    """Return the qubits, limits and queue of a machine, from its vendor over the network.
 
     Raises
     ------
     DeviceError
-        In one sentence: no account, no region, no network, no such machine.
+        There is no account, region, network or such machine.
     SolverUnavailable
         Its library is not installed.
     """
@@ -74,11 +74,13 @@ def ask(name: str) -> MachineInfo:
 
 
 def _words(limits: Limits) -> str:
+    """Return the limits of a job in words."""
     parts = (
         (limits.circuits, "circuits"),
         (limits.shots, "shots each"),
         (limits.executions, "circuits × shots"),
     )
     return (
-        ", ".join(f"{most:,}".replace(",", " ") + f" {what}" for most, what in parts if most is not None) or "not known"
+        ", ".join(f"{limit:,}".replace(",", " ") + f" {what}" for limit, what in parts if limit is not None)
+        or "not known"
     )

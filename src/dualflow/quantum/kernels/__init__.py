@@ -1,1 +1,1 @@
-"""Kernels made of quantum states: feature maps, and fidelities computed or measured."""
+"""Quantum kernels: feature maps, fidelity and projected kernels, their training and concentration."""

@@ -1,4 +1,4 @@
-"""Kernel-target alignment: how near a kernel matrix is to the one that labels would have."""
+"""Kernel-target alignment: the cosine between a kernel matrix and the matrix of the labels."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ...exceptions import ProblemError
 
 __all__ = ["alignment_between", "alignment_slopes", "kernel_alignment", "target_matrix"]
 
-#: Of the labels held out, for a p-value.
-PERMUTATIONS = 999
+#: Number of permutations of the held-out labels for a p-value, whose smallest value is then 1/1000.
+N_PERMUTATIONS = 999
 
 
 def kernel_alignment(K: ArrayLike, y: ArrayLike) -> float:
-    """Kernel-target alignment ⟨K, T⟩ / (‖K‖ ‖T‖), Frobenius, of a kernel matrix and labels; 1 is the ideal.
+    """Return the kernel-target alignment ⟨K, T⟩ / (‖K‖ ‖T‖) of a kernel matrix and labels; 1 is the best value.
 
-    T = t tᵀ of two classes, t = 1/n₊ or −1/n₋, so that both weigh as much (Cristianini et al., NIPS 2001; Hubregtsen
-    et al., PRA 106, 042431 (2022), eq. 27 and 28); of more classes, the sum of T of each against the rest. Targets of
-    regression: t = y − mean(y).
+    Products and norms are Frobenius'. For two classes T = t tᵀ, t = 1/n₊ or −1/n₋, so that both classes have the same
+    weight (Cristianini et al., NIPS 2001; Hubregtsen et al., PRA 106, 042431 (2022), eq. 27 and 28); for more classes
+    it is the sum of the T of each class against the rest. For regression t = y − mean(y).
 
     Parameters
     ----------
     K : array of shape (n, n)
     y : array of shape (n,)
-        Labels of at least two classes, or real targets that are not all one.
+        Labels of at least two classes, or real targets that are not all equal.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def kernel_alignment(K: ArrayLike, y: ArrayLike) -> float:
     Raises
     ------
     ProblemError
-        Shapes do not fit, something is not finite, or there is one class only.
+        Shapes do not fit, a value is not finite, or there is only one class.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def kernel_alignment(K: ArrayLike, y: ArrayLike) -> float:
 
 
 def alignment_slopes(K: NDArray, T: NDArray) -> tuple[float, NDArray]:
-    """⟨K, T⟩ / (‖K‖ ‖T‖) and its derivative by K."""
+    """Return ⟨K, T⟩ / (‖K‖ ‖T‖) and its derivative by K."""
     size, ideal = np.linalg.norm(K), np.linalg.norm(T)
     if not size:
         raise ProblemError("K is 0 everywhere and has no direction")
@@ -62,18 +62,18 @@ def alignment_slopes(K: NDArray, T: NDArray) -> tuple[float, NDArray]:
 
 
 def alignment_between(K: NDArray, new: NDArray, old: NDArray) -> tuple[float, float]:
-    """Alignment of the kernel between new and old points with their labels, and its p-value under permutations."""
+    """Return the alignment of the kernel between new and old points with their labels, and its permutation p-value."""
     left, right = _sides(new, old), _sides(old, old)
     pulls = K @ right.T
     sizes = np.linalg.norm(K) * np.linalg.norm(left.T @ right)
     value = float((pulls * left.T).sum())
     rng = np.random.default_rng(0)
-    others = np.array([(pulls * left.T[rng.permutation(len(new))]).sum() for _ in range(PERMUTATIONS)])
-    return value / float(sizes), (1 + int(np.sum(others >= value - 1e-12 * abs(value)))) / (1 + PERMUTATIONS)
+    others = np.array([(pulls * left.T[rng.permutation(len(new))]).sum() for _ in range(N_PERMUTATIONS)])
+    return value / float(sizes), (1 + int(np.sum(others >= value - 1e-12 * abs(value)))) / (1 + N_PERMUTATIONS)
 
 
 def _sides(y: NDArray, all_labels: NDArray) -> NDArray:
-    """t of `kernel_alignment` for every class against the rest, shape (classes, n); of real targets one row."""
+    """Return t of `kernel_alignment` for every class against the rest, shape (classes, n); one row for real targets."""
     if type_of_target(all_labels) == "continuous":
         found: NDArray = (y - all_labels.mean())[None]
         return found
@@ -83,7 +83,7 @@ def _sides(y: NDArray, all_labels: NDArray) -> NDArray:
 
 
 def target_matrix(y: ArrayLike, n: int) -> NDArray:
-    """T of `kernel_alignment`, shape (n, n); `ProblemError` where y does not fit n points."""
+    """Return T of `kernel_alignment`, shape (n, n); raise `ProblemError` if y does not fit n points."""
     y = np.asarray(y)
     if y.shape != (n,):
         raise ProblemError(f"y has shape {y.shape}, and there are {n} points")

@@ -1,4 +1,4 @@
-"""What quantum kernels share: the feature map, the points they were asked for, the device, and the account."""
+"""The base class of quantum kernels: feature map, known points, device, account, and storage in files."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from .reuploading import Reuploading
 if TYPE_CHECKING:
     from .feature_maps import Map
 
-__all__ = ["KEPT_AMPLITUDES", "QuantumKernel", "known_array"]
+__all__ = ["MAX_CACHED_AMPLITUDES", "QuantumKernel", "known_array"]
 
-#: Amplitudes of known points that are kept (256 MB).
-KEPT_AMPLITUDES = 2**24
-#: Pairs of points from which on the spread of a kernel's entries is compared with their noise.
-WATCHED = 45
-#: Standard deviation of an exact kernel's entries up to which a fit cannot tell them apart.
+#: Largest number of amplitudes in the cache of states: 256 MB.
+MAX_CACHED_AMPLITUDES = 2**24
+#: Pairs of points from which on the spread of the entries is compared with their noise: those of 10 points.
+MIN_PAIRS_CONCENTRATION = 45
+#: Standard deviation of an exact kernel's entries up to which a fit cannot distinguish them.
 MIN_SPREAD = 1e-6
 
 
 class QuantumKernel:
     """A kernel of the states of a feature map, a callable ``kernel(X, Z)`` that `Gram` and the estimators take.
 
-    `FidelityKernel` and `ProjectedKernel` say what the parameters are.
+    The parameters are those of `FidelityKernel` and `ProjectedKernel`.
     """
 
     kind = ""
-    #: Equal points have equal values at every call, and k(x, z) = k(z, x): nothing is read twice to see it.
+    #: Every call gives the same value for the same pair, and k(x, z) = k(z, x), so that `Gram` need not check it.
     keeps_values = True
 
     def __init__(
@@ -61,7 +61,7 @@ class QuantumKernel:
     ) -> None:
         if n_qubits is not None and (isinstance(n_qubits, bool) or not isinstance(n_qubits, Integral) or n_qubits < 1):
             raise ProblemError(f"n_qubits={n_qubits!r} must be an integer ≥ 1, or None for one a feature")
-        # Copies: the caller may go on to change what he gave, before the first call too.
+        # Copied, since the caller may change the circuit or the weights afterwards.
         is_circuit = hasattr(feature_map, "assign_parameters") and not isinstance(feature_map, type)
         self.feature_map: Map = feature_map.copy() if is_circuit else feature_map  # type: ignore[union-attr]
         self.n_qubits = None if n_qubits is None else int(n_qubits)
@@ -76,18 +76,18 @@ class QuantumKernel:
         )
         self._map: FeatureMap | None = None
         self._rng = generator_of(random_state)
-        # The emulator as a device would compute 2^q outcomes a circuit; states say it at once.
+        # As a device the emulator would compute 2^q outcomes for each circuit; products of states are cheaper.
         emulated = device == "emulator" if isinstance(device, str) else type(device) is EmulatorDevice
         self._by_states = emulated and mitigation is None and journal is None
         self._may_measure = True
-        if not isinstance(device, Unconfirmed):  # else it is made, or refused, when a circuit is to be run
+        if not isinstance(device, Unconfirmed):  # otherwise the device is made, or refused, when a circuit is run
             self._lab  # noqa: B018
         self._account = Account.opened(self._rng)
         self._number: dict[bytes, int] = {}
         self._points: list[NDArray] = []
         self._states: dict[int, NDArray] = {}
         self._watching = self._trusting = True
-        self._compared = 0  # circuits whose fidelity was looked at
+        self._compared = 0  # circuits whose fidelity was checked
 
     @property
     def __name__(self) -> str:
@@ -102,13 +102,14 @@ class QuantumKernel:
 
     @property
     def device(self) -> Device:
-        """What circuits run on."""
+        """The device on which circuits run."""
         if self._device is None:
             self._device = make_device(self._given_device)
         return self._device
 
     @property
     def _lab(self) -> Laboratory:
+        """The laboratory on the device, made at the first use."""
         if self._laboratory is None:
             tag, data = f"{self.kind}-kernel", f"{self.kind} kernel"
             self._laboratory = Laboratory(
@@ -118,27 +119,27 @@ class QuantumKernel:
 
     @property
     def circuits(self) -> int:
-        """States or circuits computed or measured so far."""
+        """Number of states or circuits computed or measured so far."""
         return self._account.circuits
 
     @property
     def circuits_from_journal(self) -> int:
-        """Of them, those whose results came from the journal."""
+        """Number of these whose results came from the journal."""
         return self._account.replayed
 
     @property
     def shots_spent(self) -> int:
-        """Shots so far, calibrations included."""
+        """Number of shots so far, calibrations included."""
         return int(self._account.shots)
 
     @property
     def fidelity(self) -> dict[str, Any]:
-        """How far measured circuits are the right ones (`Fidelity.report`); "slope" is None where none was measured."""
+        """The fidelity of the measured circuits (`Fidelity.report`); its "slope" is None if none was measured."""
         return self._account.fidelity.report()
 
     @property
     def weights(self) -> NDArray:
-        """The map's free parameters, shape (W,), a copy; of maps other than circuits, known from the first call on."""
+        """A copy of the map's free parameters, shape (W,); for maps other than circuits set by the first call."""
         if self._map is not None:
             return self._map.weights.copy()
         if isinstance(self._weights, dict):
@@ -146,19 +147,19 @@ class QuantumKernel:
         return np.empty(0) if self._weights is None else self._weights.copy()
 
     def with_weights(self, weights: ArrayLike) -> Self:
-        """A new kernel that has measured nothing yet, at other weights, in the order of `weights`.
+        """Return a new kernel at other weights, in the order of `weights`, without measured values.
 
         Raises
         ------
         ProblemError
-            They are not as many finite numbers as the map has weights, or it has none.
+            The number of weights is not that of the map, one is not finite, or the map has none.
         """
-        other = self._like(self._in_their_order(np.array(weights, dtype=float).reshape(-1)))
-        other._given_device = self._given_device  # by its name, if it had one
+        other = self._like(self._shaped_weights(np.array(weights, dtype=float).reshape(-1)))
+        other._given_device = self._given_device  # a name stays a name
         return other
 
-    def _in_their_order(self, array: NDArray) -> Any:
-        """Weights as the parameter of that name has them."""
+    def _shaped_weights(self, array: NDArray) -> Any:
+        """Return a vector of weights in the form of the parameter ``weights``: a dict or an array."""
         if not isinstance(self._weights, dict):
             return array
         new: dict[Any, Any] = {}
@@ -170,23 +171,23 @@ class QuantumKernel:
         return new
 
     def _like(self, weights: Any) -> Self:
-        """A new kernel of the same parameters but these weights."""
+        """Return a new kernel with these weights and otherwise the same parameters."""
         raise NotImplementedError
 
     def _run_options(self) -> dict[str, Any]:
-        """The parameters that say how and where it is computed."""
+        """Return the parameters that all kinds of kernels share."""
         names = ("shots", "n_qubits", "mitigation", "journal", "random_state")
         return {name: getattr(self, name) for name in names} | {"device": self._device or self._given_device}
 
     # --- files ---------------------------------------------------------------------------------
 
     def plain(self) -> dict[str, Any]:
-        """What makes this kernel again, as plain values, but for the arrays of `known`.
+        """Return the kernel's parameters and state as plain values; `known` gives its arrays.
 
         Raises
         ------
         ProblemError
-            Its feature map, device or generator is an object, which has no name.
+            The feature map, device or generator is an object, which cannot be stored by a name.
         """
         given, device = self.feature_map, self._given_device
         plain: Any = given
@@ -213,11 +214,11 @@ class QuantumKernel:
         return {"kind": self.kind, "options": options, "state": self._state()}
 
     def _own_options(self) -> dict[str, Any]:
-        """The parameters that kernels of another kind do not have."""
+        """Return the parameters of this kind of kernel only."""
         raise NotImplementedError
 
     def _state(self) -> dict[str, Any] | None:
-        """What the next values are drawn with; None where nothing is drawn or sent."""
+        """Return the state of generator and account, or None if values are exact and computed from states."""
         if self._by_states and self.shots is None:
             return None
         account = asdict(self._account)
@@ -225,15 +226,17 @@ class QuantumKernel:
 
     @classmethod
     def from_plain(cls, options: Mapping[str, Any], state: Mapping[str, Any] | None) -> Self:
-        """The kernel that `plain` was called on, which measures nothing and runs no code that a file names until
-        `allow` is called. It may come from anybody's file: raises ValueError, TypeError or KeyError where it is not
-        sound."""
+        """Return the kernel of the values of `plain`.
+
+        Until `allow` is called it measures nothing, and runs no code that the file names. The values may come from an
+        untrusted file: ValueError, TypeError or KeyError is raised if they are not sound.
+        """
         given, journal = options["feature_map"], options["journal"]
         if isinstance(given, list):
             _, layers = given
             given = Reuploading(layers)
         if not isinstance(given, (str, Reuploading)) or not isinstance(options["device"], str):
-            raise TypeError("its kernel has a feature map or a device that is no name")
+            raise TypeError("its kernel has a feature map or a device that is not a name")
         marked = {
             "device": Unconfirmed(options["device"]),
             "journal": None if journal is None else Unconfirmed(journal),
@@ -241,7 +244,7 @@ class QuantumKernel:
         kernel = cls(**{**options, **marked, "feature_map": given})
         kernel._may_measure = False
         if (state is None) != (kernel._state() is None):
-            raise ValueError("its kernel does not say what its values are drawn with")
+            raise ValueError("its kernel has no state of generator and account, or one that it must not have")
         if state is not None:
             account = state["account"]
             generator(account["rng"])
@@ -252,21 +255,21 @@ class QuantumKernel:
             )
             kernel._compared = kernel._account.fidelity.circuits
             if not kernel._account.fidelity.is_sound:
-                raise ValueError("its kernel has a fidelity that is none")
+                raise ValueError("its kernel has an invalid fidelity")
             counts = kernel._account.circuits, kernel._account.shots
             if type(kernel._watching) is not bool or not all(type(count) is int and count >= 0 for count in counts):
-                raise ValueError("its kernel has an account that is none")
+                raise ValueError("its kernel has an invalid account")
         return kernel
 
     def allow(self, trusted: bool) -> None:
-        """Let a kernel out of a file measure what it does not know; ``trusted`` confirms its device and journal."""
+        """Allow a kernel from a file to measure new values; ``trusted`` confirms its device and journal."""
         self._may_measure = True
         if trusted and isinstance(self._given_device, Unconfirmed):
             self._given_device = str(self._given_device)
             self.journal = None if self.journal is None else str(self.journal)
 
     def known(self) -> dict[str, NDArray]:
-        """What was measured so far, as arrays; nothing where values are computed from states."""
+        """Return the measured values as arrays, none if values are exact and computed from states."""
         if self._by_states and self.shots is None:
             return {}
         width = 0 if self._map is None else self._map.n_features
@@ -274,72 +277,74 @@ class QuantumKernel:
         return {"points": points} | self._measured()
 
     def learn(self, arrays: Mapping[str, NDArray]) -> None:
-        """Take what was `known`; it may come from anybody's file, as in `from_plain`."""
+        """Add the values of `known`, which may come from an untrusted file, as in `from_plain`."""
         if self._by_states and self.shots is None:
             return
         points = known_array(arrays, "points", "f", (None, None))
         if len(points):
-            self._settle(points.shape[1])
+            self._map_for(points.shape[1])
             self._numbers(points)
         if len(self._points) != len(points):
-            raise ValueError("its kernel knows a point twice")
+            raise ValueError("its kernel holds a point twice")
         self._learn_measured(arrays, len(points))
 
     def _measured(self) -> dict[str, NDArray]:
-        """The arrays of `known` beside the points."""
+        """Return the arrays of `known` other than the points."""
         raise NotImplementedError
 
     def _learn_measured(self, arrays: Mapping[str, NDArray], count: int) -> None:
-        """Take them again, of so many points."""
+        """Add the arrays of `_measured` for ``count`` points."""
         raise NotImplementedError
 
     def _check_may_measure(self) -> None:
+        """Raise `ProblemError` if the kernel comes from a file and `allow` was not called."""
         if not self._may_measure:
             raise ProblemError("its kernel does not hold all values between its points")
 
     # --- values --------------------------------------------------------------------------------
 
     def __call__(self, X: ArrayLike, Z: ArrayLike) -> NDArray:
-        """Kernel values, shape (n, k), between points X of shape (n, m) and Z of shape (k, m).
+        """Return the kernel values between points X of shape (n, m) and Z of shape (k, m), shape (n, k).
 
         Raises
         ------
         ProblemError
-            X or Z is no finite matrix, or their widths are not those of the feature map.
+            X or Z is no finite matrix, or has another number of features than the feature map.
         DeviceError
             A job was refused or failed, or the map needs more qubits than the device has.
         """
         X, Z = as_matrix(X, "X"), as_matrix(Z, "Z")
         if X.shape[1] != Z.shape[1]:
             raise ProblemError(f"X has {X.shape[1]} features and Z has {Z.shape[1]}")
-        self._settle(X.shape[1])
+        self._map_for(X.shape[1])
         rows, columns = self._numbers(X), self._numbers(Z)
         K = self._between(rows, columns)
-        self._watch(rows, columns, K)
+        self._warn_if_concentrated(rows, columns, K)
         compared = self._account.fidelity.circuits
-        if self._trusting and compared > self._compared and not self.device.control:  # values of a file need no device
+        # `device` is last, since a kernel that only reads stored values makes none.
+        if self._trusting and compared > self._compared and not self.device.control:
             self._trusting = not warn_of_fault(self._account.fidelity, self.device.name)
         self._compared = compared
         return K
 
     def _between(self, rows: NDArray, columns: NDArray) -> NDArray:
-        """The kernel between points by their numbers."""
+        """Return the kernel values between points given by their numbers."""
         raise NotImplementedError
 
     def _entry_noise(self, rows: NDArray, columns: NDArray, K: NDArray, shots: int) -> NDArray:
-        """Variance that so many shots leave in the entries K of pairs of points, all of shape (p,)."""
+        """Return the variance of the entries K of pairs of points with the given shots; all of shape (p,)."""
         raise NotImplementedError
 
     def _matrix_of(self, states: NDArray) -> NDArray:
-        """The exact kernel matrix, shape (n, n), of points given by their states, shape (n, 2^q)."""
+        """Return the exact kernel matrix, shape (n, n), of points given by their states, shape (n, 2^q)."""
         raise NotImplementedError
 
     def _cotangents(self, states: NDArray, K: NDArray, slopes: NDArray) -> NDArray:
-        """λ, shape (n, 2^q), with dL = Re Σᵢ ⟨λᵢ|dφᵢ⟩ for ∂L/∂K = slopes, symmetric."""
+        """Return λ, shape (n, 2^q), with dL = Re Σᵢ ⟨λᵢ|dφᵢ⟩ for ∂L/∂K = slopes, symmetric."""
         raise NotImplementedError
 
-    def _settle(self, n_features: int) -> FeatureMap:
-        """The feature map for points of this width, made once."""
+    def _map_for(self, n_features: int) -> FeatureMap:
+        """Return the feature map, which the first call makes for its number of features."""
         if self._map is None:
             made = make_feature_map(self.feature_map, n_features, self.n_qubits, self._weights)
             widest = None if isinstance(self._given_device, Unconfirmed) else self.device.capabilities.qubits
@@ -356,7 +361,7 @@ class QuantumKernel:
         return self._map
 
     def _numbers(self, X: NDArray) -> NDArray:
-        """The numbers of points; equal points have one, and new ones the next."""
+        """Return the numbers of points: equal points share one, and new ones get the next."""
         numbers = np.empty(len(X), dtype=np.int64)
         for i, x in enumerate(X + 0.0):  # −0 is 0
             number = self._number.setdefault(x.tobytes(), len(self._points))
@@ -366,23 +371,25 @@ class QuantumKernel:
         return numbers
 
     def _states_of(self, numbers: NDArray) -> NDArray:
-        """States of distinct points, shape (k, 2^q); kept."""
+        """Return the states of distinct points from the cache, shape (k, 2^q), computing those that are missing."""
         assert self._map is not None
         new = [int(k) for k in numbers if int(k) not in self._states]
         if new:
-            if (len(self._states) + len(new)) * 2**self._map.n_qubits > KEPT_AMPLITUDES:
+            if (len(self._states) + len(new)) * 2**self._map.n_qubits > MAX_CACHED_AMPLITUDES:
                 self._states, new = {}, [int(k) for k in numbers]
             self._states.update(zip(new, self._map.states(np.array([self._points[k] for k in new])), strict=True))
             self._book(len(new), 0)
         return np.array([self._states[int(k)] for k in numbers])
 
-    def _watch(self, rows: NDArray, columns: NDArray, K: NDArray) -> None:
-        """Once there are entries enough, `ConcentrationWarning` if their spread is within the noise of the shots, or,
-        of an exact kernel, within 1e-6."""
+    def _warn_if_concentrated(self, rows: NDArray, columns: NDArray, K: NDArray) -> None:
+        """Give a `ConcentrationWarning` if the entries differ by no more than the noise of their shots.
+
+        The entries of an exact kernel must differ by 1e-6. They are checked once, at the first call with enough pairs.
+        """
         if not self._watching:
             return
         spread = self._spread(rows, columns, K, self.shots)
-        if spread is None or spread[3] < WATCHED:
+        if spread is None or spread[3] < MIN_PAIRS_CONCENTRATION:
             return
         self._watching = False
         _, variance, noise, _ = spread
@@ -390,13 +397,13 @@ class QuantumKernel:
             limit = (
                 f"{self.shots} shots leave a noise of {np.sqrt(noise):.2g}"
                 if self.shots is not None
-                else f"a fit does not tell apart what differs by less than {MIN_SPREAD:g}"
+                else f"a fit does not distinguish values that differ by less than {MIN_SPREAD:g}"
             )
             warnings.warn(
                 f"{self.__name__}: its entries differ by {np.sqrt(variance):.2g} between pairs of points, and {limit}: "
-                "the kernel has concentrated, and what is fitted to it is fitted to noise. Take more shots, fewer "
-                "qubits or layers, or smaller angles (scale the features down); dualflow.concentration says how many "
-                "shots",
+                "the kernel has concentrated, and a model fitted to it is fitted to noise. Take more shots, fewer "
+                "qubits or layers, or smaller angles (scale the features down); dualflow.concentration gives the "
+                "number of shots",
                 ConcentrationWarning,
                 stacklevel=3,
             )
@@ -404,8 +411,11 @@ class QuantumKernel:
     def _spread(
         self, rows: NDArray, columns: NDArray, K: NDArray, shots: int | None
     ) -> tuple[float, float, float, int] | None:
-        """Of the entries of distinct points, each pair once: their mean, their variance without the shots' share,
-        the mean variance that ``shots`` leave in one, and how many; None of fewer than two."""
+        """Return mean, variance, noise and number of the entries of distinct points, or None of fewer than two.
+
+        Each pair counts once. The variance is without the share of the kernel's own shots. The noise is the mean
+        variance of an entry with ``shots`` shots.
+        """
         apart = rows[:, None] != columns
         a, b = np.nonzero(apart)
         low, high = np.minimum(rows[a], columns[b]), np.maximum(rows[a], columns[b])
@@ -420,14 +430,15 @@ class QuantumKernel:
         return float(entries.mean()), variance, noise, len(once)
 
     def _book(self, circuits: int, shots: int) -> None:
+        """Add circuits and shots to the account."""
         account = self._account
         self._account = replace(account, circuits=account.circuits + circuits, shots=account.shots + shots)
 
 
 def known_array(arrays: Mapping[str, NDArray], name: str, kind: str, shape: tuple[int | None, ...]) -> NDArray:
-    """A finite array of a file, of that kind and shape; ValueError for another."""
+    """Return a copy of a file's array; raise ValueError if it is not finite, or not of that kind and shape."""
     array = arrays[name]
     fits = array.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))
     if array.dtype.kind != kind or array.dtype.itemsize != 8 or not fits or not np.isfinite(array).all():
-        raise ValueError(f"the array {name!r} of its kernel is not what it measured")
+        raise ValueError(f"the array {name!r} of its kernel is not finite, or has another type or shape")
     return np.array(array)

@@ -1,4 +1,4 @@
-"""Exponential concentration: whether a quantum kernel's entries differ by more than the noise of their shots."""
+"""Exponential concentration: compares the spread of a quantum kernel's entries with the noise of their shots."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ __all__ = ["Concentration", "concentration"]
 
 @dataclass(frozen=True)
 class Concentration:
-    """How far a kernel's entries are apart, and what shots make of them; see `concentration`.
+    """The spread of a kernel's entries and the noise of shots, the result of `concentration`.
 
     Attributes
     ----------
     mean, variance : float
-        Of the entries of distinct points; of a sampled kernel the shots' share of the variance is taken off.
+        Mean and variance of the entries of distinct points. For a sampled kernel the variance that comes from its own
+        shots is subtracted.
     shots : int
     shot_variance : float
-        That so many shots leave in an entry, in the mean.
+        Mean variance of an entry with that number of shots.
     pairs : int
-        Of distinct points, each counted once.
+        Number of pairs of distinct points, each counted once.
 
     Examples
     --------
     >>> from dualflow import Concentration
     >>> found = Concentration(mean=0.02, variance=1e-4, shots=1000, shot_variance=2e-5, pairs=190)
     >>> print(found)
-    told apart: entries 0.02 ± 0.01, noise of 1000 shots 0.0045; about 200 shots leave as much noise as spread
+    distinguishable: entries 0.02 ± 0.01, noise of 1000 shots 0.0045; about 200 shots leave as much noise as spread
     """
 
     mean: float
@@ -50,38 +51,38 @@ class Concentration:
 
     @property
     def shots_needed(self) -> float:
-        """About how many shots leave as much noise as there is spread; ∞ where there is no spread."""
+        """Number of shots whose noise equals the spread, roughly; ∞ if there is no spread."""
         return math.ceil(self.shots * self.shot_variance / self.variance) if self.variance > 0 else math.inf
 
     def __str__(self) -> str:
-        told = "concentrated" if self.concentrated else "told apart"
+        verdict = "concentrated" if self.concentrated else "distinguishable"
         return (
-            f"{told}: entries {self.mean:.3g} ± {math.sqrt(self.variance):.2g}, noise of {self.shots} shots "
+            f"{verdict}: entries {self.mean:.3g} ± {math.sqrt(self.variance):.2g}, noise of {self.shots} shots "
             f"{math.sqrt(self.shot_variance):.2g}; about {self.shots_needed:.3g} shots leave as much noise as spread"
         )
 
 
 def concentration(kernel: QuantumKernel, X: ArrayLike, *, shots: int | None = None) -> Concentration:
-    """Hold the spread of a quantum kernel's off-diagonal entries against the noise of shots.
+    """Compare the spread of a quantum kernel's off-diagonal entries with the noise of shots.
 
-    As circuits grow wide, deep, entangled or their angles large, the entries of all pairs come exponentially near to
-    one value (Thanasilp, Wang, Cerezo, Holmes, Nat. Commun. 15, 5200 (2024)): 1/2^q for fidelities. Shots that do not
-    tell them apart give a matrix that does not depend on the data, and an estimator that predicts by chance.
+    As circuits become wide, deep or entangled, or their angles large, all entries converge exponentially to one value
+    (Thanasilp, Wang, Cerezo, Holmes, Nat. Commun. 15, 5200 (2024)): 1/2^q for fidelities. If shots do not distinguish
+    the entries, the matrix does not depend on the data, and the estimator predicts by chance.
 
     Parameters
     ----------
     kernel : FidelityKernel or ProjectedKernel
-        Exact or sampled. It computes or measures what it does not know yet of X.
+        Exact or sampled. It computes or measures the entries of X that it does not know yet.
     X : array of shape (n, m)
-        At least three different points; a few dozens tell enough.
+        At least three different points; a few dozens are enough.
     shots : int ≥ 1, optional
-        Those asked about; the kernel's own by default, 1000 if it is exact.
+        Number of shots to compare with; by default the kernel's own, or 1000 if it is exact.
 
     Returns
     -------
     Concentration
-        ``concentrated``, ``variance``, ``shot_variance``, ``shots_needed``. A variance of pairs that share points is an
-        estimate: of a kernel near the border another X may say another word.
+        ``concentrated``, ``variance``, ``shot_variance``, ``shots_needed``. The pairs share points, and the variance is
+        an estimate: near the border another X can give another verdict.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Quantum kernels as Gram sources: k(x, z) = |⟨φ(x)|φ(z)⟩|², computed from states or measured on a device."""
+"""The fidelity kernel k(x, z) = |⟨φ(x)|φ(z)⟩|², computed from states or measured on a device."""
 
 from __future__ import annotations
 
@@ -19,64 +19,64 @@ if TYPE_CHECKING:
 __all__ = ["DIAGONALS", "FidelityKernel", "quantum_kernel"]
 
 DIAGONALS = ("one", "measured")
-#: Numbers of a batch's read-out, outcomes or shots: more pairs than fit are several submissions.
-BATCH_NUMBERS = 2**24
-#: Amplitudes that are multiplied at a time.
-AMPLITUDES_AT_ONCE = 2**20
-#: Points are numbered, and a pair is one integer: the lower number times this, plus the higher one.
-PAIR = 2**31
+#: Largest number of outcomes, or shots, in the read-out of one batch (128 MB); further pairs are sent in more batches.
+MAX_BATCH_NUMBERS = 2**24
+#: Largest number of amplitudes in one product of states (16 MB).
+MAX_PRODUCT_AMPLITUDES = 2**20
+#: Base of a pair's code, an integer: (lower number of a point) · this + (higher number).
+PAIR_BASE = 2**31
 
 
 class FidelityKernel(QuantumKernel):
-    """The fidelity kernel of a feature map, as a callable ``kernel(X, Z)`` that `Gram` and the estimators take.
+    """The fidelity kernel of a feature map, a callable ``kernel(X, Z)`` that `Gram` and the estimators take.
 
-    Exact on the emulator: one state a point (`FeatureMap.states`) and one matrix product of all states. With shots,
-    or on another device, a pair of points is one circuit U(x), then U(z)† (Havlíček et al., Nature 567, 209 (2019)),
-    and k is the share of shots that find all qubits in 0. All pairs that are needed and not known yet go out as one
-    batch, each unordered pair once, since k is symmetric. What was measured is kept: the kernel is one function,
-    whatever part of it is asked for, and blocks of one matrix agree. On the emulator with shots, counts are binomial
-    draws at the exact fidelity, the law of a noiseless device.
+    On the emulator it is exact: one state for each point (`FeatureMap.states`) and one matrix product of all states.
+    With shots, or on another device, each pair of points takes one circuit, U(x), then U(z)† (Havlíček et al., Nature
+    567, 209 (2019)), and k is the share of shots with all qubits in 0. All pairs that are needed and not known yet are
+    sent as one batch, each unordered pair once, since k is symmetric. Measured values are kept, so that all calls and
+    all blocks of a matrix agree. On the emulator with shots, counts are binomial draws at the exact fidelity, as on a
+    device without noise.
 
-    Where the entries of a sampled kernel differ by less than their shots' noise, a `ConcentrationWarning` says so, once
-    45 pairs are known (`concentration`). A sampled kernel matrix is symmetric and in general indefinite: fitted as it
-    is, an estimator says so and withholds its certificate; `dualflow.repair` mends it. No advantage over classical
-    kernels is claimed; up to the emulator's 24 qubits every kernel here is computed classically.
+    If the entries of a sampled kernel differ by less than the noise of their shots, a `ConcentrationWarning` is given
+    once 45 pairs are known (`concentration`). A sampled kernel matrix is symmetric and in general indefinite: an
+    estimator fitted to it reports this and withholds its certificate; `dualflow.repair` makes it positive semidefinite.
+    No advantage over classical kernels is claimed; up to the emulator's 24 qubits these kernels are computed
+    classically.
 
     Parameters
     ----------
     feature_map : {"angle", "zz", "reuploading"}, qiskit.QuantumCircuit, Reuploading, or callable
         "angle" turns qubit k by RY(x_k): k(x, z) = Π cos²((x_k − z_k)/2). "zz" is Qiskit's ``zz_feature_map`` with
-        two repetitions and all pairs entangled; "reuploading" is ``Reuploading()``. Any circuit of Qiskit's library
-        or your own: parameter k (in the order of ``circuit.parameters``, those of ``weights`` left out) takes feature
-        k. A callable of one argument without a default, such as Qiskit's ``pauli_feature_map``, is given the number of
-        features and returns that circuit; one of ``f(x, wires)`` applies PennyLane operations, and is called once a
-        point.
+        two repetitions and all pairs entangled; "reuploading" is ``Reuploading()``. In a Qiskit circuit parameter k (in
+        the order of ``circuit.parameters`` without those of ``weights``) takes feature k. A callable of one argument
+        without a default, such as Qiskit's ``pauli_feature_map``, is called with the number of features and returns
+        that circuit. A callable ``f(x, wires)`` applies PennyLane operations, and is called once for each point.
     device : str or Device, default="emulator"
-        Of `dualflow.list_devices`, or an instance, for example with noise. Others than the emulator run a circuit
-        for every pair even where they give exact distributions.
+        A name of `dualflow.list_devices`, or an instance, for example with noise. Devices other than the emulator run a
+        circuit for every pair, even if they give exact distributions.
     shots : int ≥ 1, optional
-        Per pair; None is the exact distribution.
+        Shots of each pair; None requests the exact distribution.
     diagonal : {"one", "measured"}, default="one"
-        k(x, x) = 1 by definition, and nothing is run; or measured as any pair: on a noisy device, below 1.
+        "one": k(x, x) = 1 by definition, without a circuit. "measured": as any pair; below 1 on a noisy device.
     n_qubits : int, optional
-        Of a PennyLane function, and of re-uploading; as many as features by default.
+        Number of qubits of a PennyLane function or of re-uploading; by default one for each feature.
     weights : dict or array of shape (W,), optional
-        Free parameters of the map, which `train_kernel` trains. Of a circuit a dict says which they are:
-        {parameter, its name, or a ParameterVector: value}. Of `Reuploading` they are an array.
+        Free parameters of the map, which `train_kernel` trains. For a circuit a dict names them:
+        {parameter, its name, or a ParameterVector: value}. For `Reuploading` they are an array.
     mitigation, journal
-        As of the solvers that run circuits (`solvers.VariationalFlow`).
+        As for the solvers that run circuits (`solvers.VariationalFlow`).
     random_state : int, numpy.random.Generator or None, default=0
-        Same seed and same calls, same matrix.
+        The same seed and the same calls give the same matrix.
 
     Attributes
     ----------
     circuits, shots_spent : int
-        So far: states or pairs computed, shots taken.
+        Number of states or pairs computed, and of shots, so far.
 
     Raises
     ------
     ProblemError, DeviceError, SolverUnavailable
-        A parameter is out of range, a device is not known or cannot do this, or a package is missing.
+        A parameter is out of range, a device is not known or lacks a capability, or a package is missing.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class FidelityKernel(QuantumKernel):
     def _learn_measured(self, arrays: Mapping[str, NDArray], count: int) -> None:
         codes = known_array(arrays, "codes", "i", (None,))
         values = known_array(arrays, "values", "f", codes.shape)
-        low, high = codes // PAIR, codes % PAIR
+        low, high = codes // PAIR_BASE, codes % PAIR_BASE
         if (low < 0).any() or (low > high).any() or (high >= count).any() or (np.diff(codes) <= 0).any():
             raise ValueError("the pairs of its kernel are not those of its points")
         self._codes, self._values = codes, values
@@ -129,7 +129,7 @@ class FidelityKernel(QuantumKernel):
             K = self._fidelities(rows, columns)
         else:
             low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
-            codes = low * PAIR + high
+            codes = low * PAIR_BASE + high
             wanted = codes if self.diagonal == "measured" else codes[low != high]
             self._measure(np.setdiff1d(wanted, self._codes))
             place = np.searchsorted(self._codes, codes)
@@ -139,7 +139,7 @@ class FidelityKernel(QuantumKernel):
         return K
 
     def _fidelities(self, rows: NDArray, columns: NDArray) -> NDArray:
-        """|⟨φ(x)|φ(z)⟩|² by one product of the states of all points."""
+        """Return |⟨φ(x)|φ(z)⟩|² by one product of the states of all points."""
         distinct, places = np.unique(np.concatenate([rows, columns]), return_inverse=True)
         states = self._states_of(distinct)
         row, column = places[: len(rows)], places[len(rows) :]
@@ -148,11 +148,11 @@ class FidelityKernel(QuantumKernel):
         return np.minimum(0.5 * (K + K.T) if np.array_equal(rows, columns) else K, 1.0)
 
     def _measure(self, codes: NDArray) -> None:
-        """Find out the fidelities of new pairs and keep them."""
+        """Measure the fidelities of new pairs, and store them."""
         if not len(codes):
             return
         self._check_may_measure()
-        low, high = codes // PAIR, codes % PAIR
+        low, high = codes // PAIR_BASE, codes % PAIR_BASE
         try:
             found = self._sampled_from_states(low, high) if self._by_states else self._run(low, high)
         finally:
@@ -162,24 +162,25 @@ class FidelityKernel(QuantumKernel):
         self._codes, self._values = codes[order], values[order]
 
     def _sampled_from_states(self, low: NDArray, high: NDArray) -> NDArray:
+        """Return binomial shares of shots at the exact fidelities, shape (p,)."""
         assert self.shots is not None
         distinct, places = np.unique(np.concatenate([low, high]), return_inverse=True)
         states, p = self._states_of(distinct), np.empty(len(low))
-        width = max(1, AMPLITUDES_AT_ONCE // states.shape[1])
+        width = max(1, MAX_PRODUCT_AMPLITUDES // states.shape[1])
         for k in range(0, len(low), width):
             a, b = places[: len(low)][k : k + width], places[len(low) :][k : k + width]
             overlap = np.einsum("ij,ij->i", states[a].conj(), states[b])
             p[k : k + width] = overlap.real**2 + overlap.imag**2
         self._book(len(low), len(low) * self.shots)
-        # Rounding can leave a probability an ulp above 1.
+        # Rounding can make a probability exceed 1 by an ulp.
         return self._rng.binomial(self.shots, np.minimum(p, 1.0)) / self.shots
 
     def _run(self, low: NDArray, high: NDArray) -> NDArray:
-        """Compute-uncompute circuits of all pairs, as one batch where its read-out fits into memory."""
+        """Return the measured fidelities of pairs, in one batch if its read-out fits into memory."""
         assert self._map is not None
         X, Z = (np.array([self._points[k] for k in numbers]) for numbers in (low, high))
         circuit, angles = self._map.pairs(X, Z)
-        width = max(1, BATCH_NUMBERS // max(2**circuit.n_qubits, self.shots or 1))
+        width = max(1, MAX_BATCH_NUMBERS // max(2**circuit.n_qubits, self.shots or 1))
         found = []
         for k in range(0, len(angles), width):
             distributions, self._account = self._lab.measure(self._account, circuit, angles[k : k + width], self.shots)
@@ -187,22 +188,21 @@ class FidelityKernel(QuantumKernel):
         return np.concatenate(found)
 
     def _entry_noise(self, rows: NDArray, columns: NDArray, K: NDArray, shots: int) -> NDArray:
-        # Binomial; of measured shares k, k(1 − k) is too small by the factor 1 − 1/shots in the mean.
-        if self.shots == 1:  # one shot says nothing of its own noise: that of the mean is a bound
+        # Binomial; for measured shares k, k(1 − k) is too small by the factor 1 − 1/shots in the mean.
+        if self.shots == 1:  # one shot gives no estimate of its noise: the variance at the mean is a bound
             return np.full(K.shape, K.mean() * (1.0 - K.mean()) / shots)
         own = 1.0 if self.shots is None else 1.0 - 1.0 / self.shots
         variance: NDArray = np.clip(K * (1.0 - K), 0.0, None) / (own * shots)
         return variance
 
     def _matrix_of(self, states: NDArray) -> NDArray:
-        """The exact matrix of points that are given by their states."""
         overlap = states.conj() @ states.T
         K: NDArray = overlap.real**2 + overlap.imag**2
         np.fill_diagonal(K, 1.0)
         return K
 
     def _cotangents(self, states: NDArray, K: NDArray, slopes: NDArray) -> NDArray:
-        """λ with dL = Re Σᵢ ⟨λᵢ|dφᵢ⟩, for slopes ∂L/∂K, symmetric; the diagonal is 1 and moves nothing."""
+        # The diagonal of K is constantly 1.
         overlap = states.conj() @ states.T
         weighted = slopes * overlap.conj()
         np.fill_diagonal(weighted, 0.0)
@@ -223,27 +223,27 @@ def quantum_kernel(
     journal: str | Path | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> NDArray:
-    """The fidelity kernel matrix of a feature map, for `Gram.precomputed` or ``SVC(kernel="precomputed")``.
+    """Return the fidelity kernel matrix of a feature map, for `Gram.precomputed` or ``SVC(kernel="precomputed")``.
 
-    For several matrices of one sampled kernel (training, then new points), keep a `FidelityKernel` and call it.
+    For several matrices of one sampled kernel (training points, then new points), call one `FidelityKernel` instead.
 
     Parameters
     ----------
     feature_map, device, shots, diagonal, n_qubits, weights, mitigation, journal, random_state
-        As of `FidelityKernel`.
+        As for `FidelityKernel`.
     X : array of shape (n, m)
     Z : array of shape (k, m), optional
-        X by default: then the matrix is symmetric, and n(n − 1)/2 pairs are measured.
+        X by default; the matrix is then symmetric, and n(n − 1)/2 pairs are measured.
 
     Returns
     -------
     array of shape (n, n) or (n, k)
-        Symmetric without Z. With shots it is in general indefinite: `dualflow.repair`.
+        Symmetric without Z. With shots it is in general indefinite (see `dualflow.repair`).
 
     Raises
     ------
     ProblemError, DeviceError, SolverUnavailable, TypeError
-        As of `FidelityKernel`.
+        As for `FidelityKernel`.
 
     Examples
     --------

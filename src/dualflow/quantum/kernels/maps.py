@@ -1,4 +1,4 @@
-"""What a feature map is: from a point to the state of some qubits, by gates whose angles are functions of the point."""
+"""Feature maps: from a point to a state of some qubits, by gates whose angles are functions of the point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Angles", "FeatureMap", "FixedAngles", "StepsMap", "digest"]
 
 
 class FeatureMap:
-    """What a quantum kernel needs of a feature map.
+    """Base of the feature maps: the states and circuits of points.
 
     Attributes
     ----------
@@ -33,39 +33,39 @@ class FeatureMap:
     weights: NDArray = np.empty(0)
 
     def gates(self, X: NDArray) -> tuple[str, tuple[Step, ...], NDArray]:
-        """A label, the gates of U, the same for all points, and their angles, shape (n, G)."""
+        """Return a label, the gates of U, which are the same for all points, and their angles, shape (n, G)."""
         raise NotImplementedError
 
     def states(self, X: NDArray) -> NDArray:
-        """φ(x) of n points, complex, shape (n, 2^q)."""
+        """Return the states φ(x) of n points, complex, shape (n, 2^q)."""
         raise NotImplementedError
 
     def pairs(self, X: NDArray, Z: NDArray) -> tuple[FidelityCircuit, NDArray]:
-        """The circuit U(x) U(z)† and its angles for k pairs of points, shape (k, 2G)."""
+        """Return the circuit U(x) U(z)† and its angles for k pairs of points, shape (k, 2G)."""
         label, steps, angles = self.gates(np.vstack([X, Z]))
         return FidelityCircuit(self.n_qubits, steps, label), np.hstack([angles[: len(X)], angles[len(X) :]])
 
     def settings(self, X: NDArray) -> tuple[ProjectedCircuit, NDArray]:
-        """The circuit that measures all qubits, and its angles for X, Y and Z of n points, shape (3n, G + 2)."""
+        """Return the circuit that measures all qubits, and its angles for X, Y and Z of n points, shape (3n, G + 2)."""
         label, steps, angles = self.gates(X)
         turns = np.tile(SETTINGS, (len(X), 1))
         return ProjectedCircuit(self.n_qubits, steps, label), np.hstack([np.repeat(angles, 3, axis=0), turns])
 
 
 class Angles(Protocol):
-    """Angles of gates as functions of points and weights."""
+    """The angles of gates as a function of points and weights."""
 
     def __call__(self, X: NDArray, weights: NDArray) -> NDArray:
-        """Shape (n, G), for points of shape (n, m) and weights of shape (W,)."""
+        """Return the angles, shape (n, G), for points of shape (n, m) and weights of shape (W,)."""
         ...
 
     def pull(self, X: NDArray, weights: NDArray, gradients: NDArray) -> NDArray:
-        """∂L/∂weights, shape (W,), from ∂L/∂angles of shape (n, G): their product with the Jacobian."""
+        """Return ∂L/∂weights, shape (W,), from ∂L/∂angles of shape (n, G), by a product with the Jacobian."""
         ...
 
 
 class FixedAngles:
-    """Angles that have no weights: a function of the points alone."""
+    """Angles that are a function of the points only, without weights."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -93,7 +93,7 @@ class StepsMap(FeatureMap):
         self.weights = np.empty(0) if weights is None else weights
 
     def with_weights(self, weights: NDArray) -> Self:
-        """The same map at other weights."""
+        """Return the same map at other weights."""
         other = copy.copy(self)
         other.weights = weights
         return other
@@ -105,7 +105,7 @@ class StepsMap(FeatureMap):
         return evolve(self.n_qubits, self.steps, self.angles_of(X))
 
     def angles_of(self, X: NDArray) -> NDArray:
-        """The gates' angles for points X, shape (n, G); `ProblemError` where one is not finite."""
+        """Return the gates' angles for points X, shape (n, G); raise `ProblemError` if one is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             angles = self.angles(X, self.weights)
         finite = np.isfinite(angles).all(axis=1)
@@ -118,5 +118,5 @@ class StepsMap(FeatureMap):
 
 
 def digest(content: Any) -> str:
-    """Eight letters that name a content."""
+    """Return eight hexadecimal digits of a hash of ``repr(content)``."""
     return hashlib.sha256(repr(content).encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Feature maps from PennyLane functions: their states, and their gates where a device needs them."""
+"""Feature maps from PennyLane functions: their states, and their gates for devices."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["PennyLaneMap"]
 class PennyLaneMap(FeatureMap):
     """A function of (x, wires) that applies PennyLane's operations; wire k is qubit k.
 
-    States are `pennylane.state` of default.qubit, one tape a point. For devices every tape is taken apart into
-    rotations, H, X, CNOT and CZ; it must have the same gates for all points.
+    The states are `pennylane.state` of default.qubit, one tape for each point. For other devices every tape is
+    decomposed into rotations, H, X, CNOT and CZ; the gates must be the same for all points.
     """
 
     def __init__(self, function: Callable[..., Any], n_features: int, n_qubits: int) -> None:
@@ -28,15 +28,16 @@ class PennyLaneMap(FeatureMap):
         self.name = "".join(c if c.isalnum() else "_" for c in getattr(function, "__name__", "pennylane"))
 
     def _tape(self, x: NDArray) -> Any:
+        """Return the tape of a point; raise `ProblemError` if it ends in a measurement other than the state."""
         wires = range(self.n_qubits)
-        of_qnode = "of a QNode give the function it was made of (its attribute func), without its measurements"
-        tape = pennylane_tape(lambda: self.function(x, wires), self.n_qubits, "feature_map", of_qnode)
+        way_out = "of a QNode give the function it was made of (its attribute func), without its measurements"
+        tape = pennylane_tape(lambda: self.function(x, wires), self.n_qubits, "feature_map", way_out)
         for measurement in tape.measurements:
             kind = type(measurement).__name__.removesuffix("MP")
             if kind != "State":
                 raise ProblemError(
-                    f"feature_map: the function ends in a measurement of PennyLane's ({kind}), which a kernel of "
-                    "states would leave out. Give a function of the operations alone"
+                    f"feature_map: the function ends in a PennyLane measurement ({kind}), which a kernel of states "
+                    "would ignore. Give a function with the operations only"
                 )
         return tape
 
@@ -47,12 +48,12 @@ class PennyLaneMap(FeatureMap):
         tapes = [pennylane.tape.QuantumScript(self._tape(x).operations, [pennylane.state()]) for x in X]
         found = pennylane.execute(tapes, device, diff_method=None)
         states = np.array([np.asarray(state, dtype=complex).reshape(-1) for state in found])
-        # PennyLane's index takes its first wire for the most significant bit.
+        # PennyLane's first wire is the most significant bit of the index; here it is the least significant one.
         bits = states.reshape(len(X), *[2] * self.n_qubits)
         return bits.transpose(0, *range(self.n_qubits, 0, -1)).reshape(len(X), -1)
 
     def _steps(self, x: NDArray) -> tuple[tuple[Step, ...], list[float]]:
-        way_out = "on device='emulator' any operation with a state goes"
+        way_out = "device='emulator' takes any operation that acts on a state"
         return pennylane_steps(self._tape(x), "feature_map", way_out)
 
     def gates(self, X: NDArray) -> tuple[str, tuple[Step, ...], NDArray]:
@@ -62,7 +63,7 @@ class PennyLaneMap(FeatureMap):
         if any(other != steps for other, _ in taken):
             raise ProblemError(
                 "feature_map: the function applies other gates to other points; a device takes one circuit with all "
-                "bindings. Use device='emulator', or gates that depend on x by their angles only"
+                "bindings. Use device='emulator', or gates whose angles only depend on x"
             )
         angles = np.array([values for _, values in taken])[where.reshape(-1)]
         return f"{self.name}_{digest(steps)}", steps, angles

@@ -1,4 +1,4 @@
-"""Projected quantum kernels: a Gaussian of the distance of one-qubit reduced density matrices."""
+"""The projected kernel: a Gaussian of the distance between one-qubit reduced density matrices."""
 
 from __future__ import annotations
 
@@ -23,41 +23,42 @@ if TYPE_CHECKING:
 
 __all__ = ["ProjectedKernel", "bloch_vectors"]
 
-#: Numbers of a batch's read-out, outcomes or shots: more circuits than fit are several submissions.
-BATCH_NUMBERS = 2**24
+#: Largest number of outcomes, or shots, in one batch's read-out (128 MB); further circuits are sent in more batches.
+MAX_BATCH_NUMBERS = 2**24
 
 
 class ProjectedKernel(QuantumKernel):
-    """The projected kernel of a feature map, as a callable ``kernel(X, Z)`` that `Gram` and the estimators take.
+    """The projected kernel of a feature map, a callable ``kernel(X, Z)`` that `Gram` and the estimators take.
 
     k(x, z) = exp(−γ Σ_k ‖ρ_k(x) − ρ_k(z)‖²_F), ρ_k the reduced density matrix of qubit k (Huang et al., Nat. Commun.
-    12, 2631 (2021)). With the Bloch vectors r_k = (⟨X⟩, ⟨Y⟩, ⟨Z⟩) that is exp(−γ/2 Σ_k |r_k(x) − r_k(z)|²): half the
-    γ of kernels that are written in expectation values, as sQUlearn's.
+    12, 2631 (2021)). With the Bloch vectors r_k = (⟨X⟩, ⟨Y⟩, ⟨Z⟩) this is exp(−γ/2 Σ_k |r_k(x) − r_k(z)|²): half the
+    γ of kernels that are written in expectation values, such as sQUlearn's.
 
-    Measured, a *point* is three circuits, all its qubits in X, in Y and in Z, where a fidelity kernel takes a circuit
-    a pair. Points are measured once and kept, so that the kernel is one function; and it is a Gaussian of points in 3q
-    dimensions, positive semidefinite at any number of shots: no repair. Shots add to every distance the variance of
-    what is measured, so that sampled entries of distinct points are too small in the mean. No advantage over
-    classical kernels is claimed; one-qubit states concentrate too, as circuits grow wide and deep (`concentration`).
+    When measured, each *point* takes three circuits, which measure all qubits in X, in Y and in Z; a fidelity kernel
+    takes one circuit for each pair. The vectors of points are measured once and kept, so that all calls agree. The
+    kernel is a Gaussian of points in 3q dimensions, and therefore positive semidefinite at any number of shots. The
+    variance of the measured vectors adds to every distance, so that sampled entries of distinct points are too small in
+    the mean. No advantage over classical kernels is claimed; one-qubit states concentrate too, as circuits become wide
+    and deep (`concentration`).
 
     Parameters
     ----------
     feature_map, device, n_qubits, weights, mitigation, journal, random_state
-        As of `FidelityKernel`.
+        As for `FidelityKernel`.
     gamma : float > 0, default=1.0
-        γ, of distances of density matrices.
+        γ, for distances between density matrices.
     shots : int ≥ 1, optional
-        Of each of a point's three circuits; None is the exact distribution.
+        Shots of each of a point's three circuits; None requests the exact distribution.
 
     Attributes
     ----------
     circuits, shots_spent : int
-        So far: states or circuits computed, shots taken.
+        Number of states or circuits computed, and of shots, so far.
 
     Raises
     ------
     ProblemError, DeviceError, SolverUnavailable
-        A parameter is out of range, a device is not known or cannot do this, or a package is missing.
+        A parameter is out of range, a device is not known or lacks a capability, or a package is missing.
 
     Examples
     --------
@@ -84,7 +85,7 @@ class ProjectedKernel(QuantumKernel):
     ) -> None:
         self.gamma = check_number(gamma, "gamma", lower=0.0)
         if self.gamma == 0.0:
-            raise ProblemError(f"gamma={gamma!r} must be above 0: all points would be one")
+            raise ProblemError(f"gamma={gamma!r} must be above 0; with 0 all entries would be 1")
         super().__init__(feature_map, device, shots, n_qubits, weights, mitigation, journal, random_state)
         self._blochs: dict[int, NDArray] = {}
 
@@ -112,20 +113,21 @@ class ProjectedKernel(QuantumKernel):
         return self._gaussian(self._vectors(rows), self._vectors(columns))
 
     def _gaussian(self, R: NDArray, S: NDArray) -> NDArray:
-        # Differences, not products: near points keep their digits.
+        """Return the kernel matrix of Bloch vectors."""
+        # Squared differences: the expansion into products would lose digits of near points.
         K: NDArray = np.exp(-0.5 * self.gamma * cdist(R, S, "sqeuclidean"))
         return K
 
     def _matrix_of(self, states: NDArray) -> NDArray:
-        """The exact matrix of points that are given by their states."""
         R = bloch_vectors(states)
         return self._gaussian(R, R)
 
     def _vectors(self, numbers: NDArray) -> NDArray:
+        """Return the Bloch vectors of points by their numbers, shape (k, 3q)."""
         return np.array([self._blochs[int(k)] for k in numbers])
 
     def _measure(self, numbers: NDArray) -> None:
-        """Find out the Bloch vectors of new points and keep them."""
+        """Compute or measure the Bloch vectors of new points, and store them."""
         new = np.array([k for k in numbers if int(k) not in self._blochs], dtype=np.int64)
         if not len(new):
             return
@@ -138,20 +140,22 @@ class ProjectedKernel(QuantumKernel):
         self._blochs.update(zip(new.tolist(), found, strict=True))
 
     def _from_states(self, numbers: NDArray) -> NDArray:
+        """Return the Bloch vectors of points from their states, exact or as drawn shots."""
         states = self._states_of(numbers)
         if self.shots is None:
             return bloch_vectors(states)
         turns = evolve_settings(states)
-        self._book(2 * len(numbers), 3 * len(numbers) * self.shots)  # a state is booked as one circuit already
+        # `_states_of` has counted one of the three circuits.
+        self._book(2 * len(numbers), 3 * len(numbers) * self.shots)
         p = turns.real**2 + turns.imag**2
         counts = self._rng.multinomial(self.shots, p / p.sum(axis=-1, keepdims=True))
         return expectations(counts / self.shots)
 
     def _run(self, numbers: NDArray) -> NDArray:
-        """The three circuits of all points, as one batch where its read-out fits into memory."""
+        """Return the measured Bloch vectors of points, in one batch if its read-out fits into memory."""
         assert self._map is not None
         circuit, angles = self._map.settings(np.array([self._points[k] for k in numbers]))
-        width = 3 * max(1, BATCH_NUMBERS // (3 * max(2**circuit.n_qubits, self.shots or 1)))
+        width = 3 * max(1, MAX_BATCH_NUMBERS // (3 * max(2**circuit.n_qubits, self.shots or 1)))
         found = []
         for k in range(0, len(angles), width):
             distributions, self._account = self._lab.measure(self._account, circuit, angles[k : k + width], self.shots)
@@ -162,19 +166,20 @@ class ProjectedKernel(QuantumKernel):
         # D = ½ Σ d² of components d with variance v: its variance is Σ (d² v + v²/2), and dk = −γ k dD.
         R, S = self._vectors(rows), self._vectors(columns)
         own = 1.0 if self.shots is None else 1.0 - 1.0 / self.shots
-        # One shot says nothing of its own noise: a bound.
+        # One shot gives no estimate of its noise: a bound is used.
         v = np.full(R.shape, 2.0 / shots) if own == 0 else np.clip(2.0 - R**2 - S**2, 0.0, None) / (own * shots)
         squares = (R - S) ** 2
-        if self.shots is not None:  # what was measured has its own noise in the square
+        if self.shots is not None:  # the squares contain the noise of the measured vectors
             squares = np.clip(squares - v * shots / self.shots, 0.0, None)
         variance: NDArray = (self.gamma * K) ** 2 * (squares * v + 0.5 * v**2).sum(axis=1)
         return variance
 
     def _cotangents(self, states: NDArray, K: NDArray, slopes: NDArray) -> NDArray:
-        """λ with dL = Re Σᵢ ⟨λᵢ|dφᵢ⟩, for slopes ∂L/∂K, symmetric."""
+
         R = bloch_vectors(states)
         weighted = slopes * K
-        pulls = -2.0 * self.gamma * (weighted.sum(axis=1)[:, None] * R - weighted @ R)  # ∂L/∂r, both places of a pair
+        # ∂L/∂r, from both points of a pair.
+        pulls = -2.0 * self.gamma * (weighted.sum(axis=1)[:, None] * R - weighted @ R)
         psi = states.T
         out = np.zeros_like(psi)
         for k in range(R.shape[1] // 3):
@@ -186,7 +191,7 @@ class ProjectedKernel(QuantumKernel):
 
 
 def bloch_vectors(states: NDArray) -> NDArray:
-    """⟨X⟩, ⟨Y⟩, ⟨Z⟩ of qubit 0, then of qubit 1, …, shape (n, 3q), of states of shape (n, 2^q)."""
+    """Return ⟨X⟩, ⟨Y⟩, ⟨Z⟩ of qubit 0, then of qubit 1, …, shape (n, 3q), for states of shape (n, 2^q)."""
     psi = states.T
     if not psi.flags.c_contiguous:
         psi = np.ascontiguousarray(psi)
@@ -195,7 +200,7 @@ def bloch_vectors(states: NDArray) -> NDArray:
 
 
 def evolve_settings(states: NDArray) -> NDArray:
-    """States turned so that Z shows X, Y, Z of all qubits: shape (n, 3, 2^q)."""
+    """Return states turned so that a measurement in Z shows X, Y or Z of all qubits, shape (n, 3, 2^q)."""
     q = states.shape[1].bit_length() - 1
     steps = [(gate, (k,), i) for k in range(q) for i, gate in enumerate(("ry", "rx"))]
     turned = [evolve(q, steps, np.tile(setting, (len(states), 1)), states) for setting in SETTINGS]
@@ -203,7 +208,7 @@ def evolve_settings(states: NDArray) -> NDArray:
 
 
 def expectations(distributions: NDArray) -> NDArray:
-    """Bloch vectors, shape (n, 3q), of distributions of shape (n, 3, 2^q), all qubits measured in X, in Y and in Z."""
+    """Return Bloch vectors, shape (n, 3q), of distributions in X, Y and Z of all qubits, shape (n, 3, 2^q)."""
     bits = np.arange(distributions.shape[-1])[:, None] >> np.arange(distributions.shape[-1].bit_length() - 1) & 1
     found: NDArray = (distributions @ (1.0 - 2.0 * bits)).transpose(0, 2, 1).reshape(len(distributions), -1)
     return found

@@ -31,7 +31,7 @@ class QiskitAngles:
 
     @cached_property
     def slopes(self) -> list[tuple[int, int, Expression]]:
-        """Index of angle and weight, and the derivative, wherever an angle depends on a weight."""
+        """The nonzero derivatives of angles by weights: index of the angle, index of the weight, expression."""
         return [
             (g, j, made.derivative(weight, self.column))
             for g, made in enumerate(self.expressions)
@@ -55,17 +55,18 @@ class QiskitAngles:
 
 
 def from_qiskit(circuit: QuantumCircuit, n_features: int, weights: Mapping[Any, Any] | None = None) -> StepsMap:
-    """The feature map of a circuit; parameters among ``weights`` are free, all others take the features in order.
+    """Return the feature map of a circuit; parameters in ``weights`` are free, all others take the features in order.
 
     Raises
     ------
     ProblemError
-        The circuit has not one parameter a feature, does not know a weight, or something in it is no gate.
+        The circuit does not have one parameter for each feature, lacks the parameter of a weight, or has an operation
+        that is no gate.
     """
     fixed = _weights_of(circuit, weights or {})
     features = [parameter for parameter in circuit.parameters if parameter not in fixed]
     if len(features) != n_features:
-        raise ProblemError(_miscounted(len(features), n_features, len(fixed)))
+        raise ProblemError(_count_message(len(features), n_features, len(fixed)))
     steps: list[Step] = []
     index: dict[Any, int] = {}
     for instruction, qubits in qiskit_gates(circuit, "feature_map"):
@@ -83,21 +84,21 @@ def from_qiskit(circuit: QuantumCircuit, n_features: int, weights: Mapping[Any, 
     return StepsMap(name, n_features, circuit.num_qubits, tuple(steps), angles, np.array(list(fixed.values())))
 
 
-def _miscounted(found: int, n_features: int, fixed: int) -> str:
-    """What to do about a circuit that has not one parameter a feature."""
+def _count_message(found: int, n_features: int, fixed: int) -> str:
+    """Return the error message for a circuit whose number of parameters is not that of the features."""
     beside = f" beside its {fixed} weights" if fixed else ""
     text = (
         f"feature_map: the circuit has {found} parameters{beside} and the points have {n_features} features; parameter "
         "k takes feature k"
     )
     if found > n_features:
-        return f"{text}; of parameters that are no features give values, weights={{parameter: value}}"
+        return f"{text}; give the values of parameters that are no features by weights={{parameter: value}}"
     out = " and out of weights" if fixed else ""
     return f"{text}; leave as many parameters unbound{out} as there are features, or take fewer features, by PCA"
 
 
 def _weights_of(circuit: QuantumCircuit, weights: Mapping[Any, Any]) -> dict[Any, float]:
-    """Every free parameter of a circuit and its value; keys are parameters, their names, or vectors of them."""
+    """Return a circuit's free parameters and their values; keys are parameters, their names, or vectors of them."""
     by_name = {parameter.name: parameter for parameter in circuit.parameters}
     found: dict[Any, float] = {}
     for key, value in weights.items():

@@ -1,4 +1,4 @@
-"""Data re-uploading: every feature enters again in every layer, scaled and shifted by weights of its own."""
+"""Data re-uploading: every layer encodes every feature again, scaled and shifted by weights of the layer."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ __all__ = ["Reuploading", "ReuploadingAngles"]
 
 @dataclass(frozen=True)
 class Reuploading:
-    """A feature map that takes every feature again in every layer (Pérez-Salinas et al., Quantum 4, 226 (2020)).
+    """A feature map that encodes every feature in every layer (Pérez-Salinas et al., Quantum 4, 226 (2020)).
 
-    A layer has max(m, q) slots for m features and q qubits; slot s turns qubit s mod q by RY(a x + b), then by
-    RZ(c x + d), x feature s mod m and a, b, c, d weights of that slot and layer. Between layers CZ entangle neighbours
-    in a line. There are 4 · layers · max(m, q) weights, in the order layer, slot, (a, b, c, d); they begin at
-    (1, 0, 1, 0), and `train_kernel` finds others. More layers are higher frequencies of the features (Schuld, Sweke,
-    Meyer, PRA 103, 032430 (2021)), and more to overfit with.
+    A layer has max(m, q) slots for m features and q qubits. Slot s turns qubit s mod q by RY(a x + b), then by
+    RZ(c x + d), where x is feature s mod m and a, b, c, d are weights of the slot and layer. Between layers CZ entangle
+    neighbours in a line. There are 4 · layers · max(m, q) weights, in the order layer, slot, (a, b, c, d). Their first
+    values are (1, 0, 1, 0); `train_kernel` finds others. More layers add higher frequencies of the features (Schuld,
+    Sweke, Meyer, PRA 103, 032430 (2021)), and overfit more easily.
 
     Parameters
     ----------
     layers : int ≥ 1, default=2
+        Number of layers.
 
     Raises
     ------
@@ -49,15 +50,15 @@ class Reuploading:
 
     @property
     def name(self) -> str:
-        """Such as "reuploading_l2"."""
+        """The name of the map, such as "reuploading_l2"."""
         return f"reuploading_l{self.layers}"
 
     def start(self, n_features: int, n_qubits: int) -> NDArray:
-        """The weights it begins with, shape (W,)."""
+        """Return the first weights, shape (W,)."""
         return np.tile([1.0, 0.0, 1.0, 0.0], self.layers * max(n_features, n_qubits))
 
-    def made(self, n_features: int, n_qubits: int, weights: NDArray) -> StepsMap:
-        """The map for points of so many features."""
+    def make_map(self, n_features: int, n_qubits: int, weights: NDArray) -> StepsMap:
+        """Return the feature map for points with ``n_features`` features."""
         slots, steps = max(n_features, n_qubits), list[Step]()
         for layer in range(self.layers):
             if layer:
@@ -71,7 +72,7 @@ class Reuploading:
 
 
 class ReuploadingAngles:
-    """Angle g is a_g x_f(g) + b_g, the weights being a_0, b_0, a_1, b_1, …"""
+    """The angles a_g x_f(g) + b_g for the weights a_0, b_0, a_1, b_1, …, where f(g) is the feature of angle g."""
 
     def __init__(self, feature: NDArray) -> None:
         self.feature = feature

@@ -1,4 +1,4 @@
-"""Trainable kernels: free parameters of a feature map, found by kernel-target alignment with adjoint gradients."""
+"""Training of quantum kernels: weights of a feature map by kernel-target alignment and adjoint gradients."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from ...core.runtime.random import generator_of
 from ...exceptions import ProblemError
 from ..circuits.adjoint import angle_gradients
 from .alignment import alignment_between, alignment_slopes, target_matrix
-from .base import KEPT_AMPLITUDES, QuantumKernel
+from .base import MAX_CACHED_AMPLITUDES, QuantumKernel
 from .maps import StepsMap
 
 __all__ = ["KernelTraining", "Losses", "train_kernel"]
 
-#: Above which p what was learnt is not seen in the points held out.
-LEVEL = 0.05
+#: Largest p-value at which the held-out points confirm the training.
+MAX_P_VALUE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class KernelTraining:
-    """What `train_kernel` found.
+    """The result of `train_kernel`.
 
     Attributes
     ----------
     kernel : FidelityKernel or ProjectedKernel
-        A new one at the weights found, on the device and with the shots of the one that was given.
+        A new kernel at the weights found, with the device and shots of the given one.
     weights : array of shape (W,)
     alignment : array of shape (steps + 1,)
-        On the points it was trained on, from the beginning to the end.
+        Alignment on the training points before the first and after each step.
     held_out : tuple of two floats, or None
-        Before and after, of the kernel *between* points that no step has seen and those trained on: what predictions
-        are made of. It has no diagonal, and labels that mean nothing give 0 in the mean. None if none were held out.
+        Alignment before and after, of the kernel *between* held-out and training points, from which predictions are
+        made. This block has no diagonal, and random labels give 0 in the mean. None if no points were held out.
     p_value : float or None
-        Share of 999 permutations of the labels held out, and one, that give an alignment as high as the one after.
+        (k + 1)/1000, where k of 999 permutations of the held-out labels give at least the alignment after training.
     n_trained, n_held_out : int
     evaluations : int
-        Of the alignment and its gradient together.
+        Evaluations of the alignment with its gradient.
     message : str
-        Why it ended, in scipy's words.
+        SciPy's reason for the end.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class KernelTraining:
         first, last = self.alignment[0], self.alignment[-1]
         text = f"alignment {first:.3f} → {last:.3f} on {self.n_trained} points"
         if self.held_out is None:
-            return f"{text}; none held out, which says nothing of new points"
+            return f"{text}; no points held out, so that it is not checked on new points"
         outside = f"{self.held_out[0]:.3f} → {self.held_out[1]:.3f} between them and {self.n_held_out} held out"
         return f"{text}, {outside} (p = {self.p_value:.2g})"
 
@@ -87,32 +87,31 @@ def train_kernel(
     held_out: float = 0.25,
     random_state: int | np.random.Generator | None = 0,
 ) -> KernelTraining:
-    """Find weights of a kernel's feature map that align it with labels, by L-BFGS-B with exact gradients.
+    """Find weights of a kernel's feature map that maximise its alignment with labels, by L-BFGS-B with exact gradients.
 
-    The alignment (`kernel_alignment`) is that of the exact kernel, computed from states, whatever device and shots the
-    kernel has; its gradient comes from one sweep back through the circuit (Jones & Gacon, arXiv:2009.02823), at the
-    price of three circuits for all weights together. A maximum found so is a local one.
+    The alignment (`kernel_alignment`) is that of the exact kernel, computed from states, also if the kernel has another
+    device or shots. Its gradient comes from one backward sweep through the circuit (Jones & Gacon, arXiv:2009.02823),
+    at the cost of three circuits for all weights together. The maximum found is a local one.
 
-    Alignment on the points it was trained on rises with the number of weights, whether or not it means anything: it
-    is a figure about those points. Hence a part is held out, and a warning says where the alignment with it fell, or
-    is no higher than labels in another order give (p > 0.05). A high one is no promise of accuracy either, nor of one
-    above a classical kernel's: search C (and γ) afterwards, on points that were not trained on, and hold an RBF kernel
-    beside it.
+    The alignment on the training points grows with the number of weights, also if new points do not share it. Therefore
+    a part of the points is held out, and a warning is given if the alignment with them fell, or is no higher than with
+    permuted labels (p > 0.05). A high alignment does not guarantee accuracy, nor an accuracy above a classical
+    kernel's: search C (and γ) afterwards, on points that were not trained on, and compare with an RBF kernel.
 
     Parameters
     ----------
     kernel : FidelityKernel or ProjectedKernel
-        With free weights: a `Reuploading` map, or a Qiskit circuit with ``weights={…}``. Where they stand is where it
-        begins; it is not changed.
+        A kernel with free weights: a `Reuploading` map, or a Qiskit circuit with ``weights={…}``. Training starts at
+        its weights; the kernel is not changed.
     X : array of shape (n, m)
     y : array of shape (n,)
         Labels of two or more classes, or real targets.
     steps : int ≥ 1, default=100
-        Iterations at most.
+        Largest number of iterations.
     held_out : float in [0, 1), default=0.25
-        Share of the points that no step sees, drawn with the classes' shares kept.
+        Share of the points that is not trained on, drawn with the proportions of the classes kept.
     random_state : int, numpy.random.Generator or None, default=0
-        Draws those points.
+        Seed of this draw.
 
     Returns
     -------
@@ -121,14 +120,14 @@ def train_kernel(
     Raises
     ------
     ProblemError
-        The map has no weights, an angle no derivative, y does not fit, or a parameter is out of range.
+        The map has no weights, an angle has no derivative, y does not fit, or a parameter is out of range.
     TypeError
         The kernel is none of dualflow's quantum kernels.
 
     Warns
     -----
     UserWarning
-        What was learnt is not seen in the points held out.
+        The held-out points do not confirm the training.
 
     Examples
     --------
@@ -146,22 +145,22 @@ def train_kernel(
     Number(at_least=1, whole=True).check("steps", steps)
     share = check_number(held_out, "held_out", lower=0.0)
     if share >= 1:
-        raise ProblemError(f"held_out={held_out!r} must be in [0, 1): something is to be trained on")
+        raise ProblemError(f"held_out={held_out!r} must be in [0, 1): at least one point must be trained on")
     X = as_matrix(X, "X")
-    feature_map = kernel._settle(X.shape[1])
+    feature_map = kernel._map_for(X.shape[1])
     if not isinstance(feature_map, StepsMap) or not len(feature_map.weights):
         raise ProblemError(
             "kernel: its feature map has no weights; use Reuploading(), or a Qiskit circuit with weights={parameter: "
             "value}"
         )
-    if len(X) * 2**feature_map.n_qubits > KEPT_AMPLITUDES:
+    if len(X) * 2**feature_map.n_qubits > MAX_CACHED_AMPLITUDES:
         raise ProblemError(
-            f"X: the states of {len(X)} points on {feature_map.n_qubits} qubits take more than {KEPT_AMPLITUDES} "
+            f"X: the states of {len(X)} points on {feature_map.n_qubits} qubits take more than {MAX_CACHED_AMPLITUDES} "
             "amplitudes; train on fewer points"
         )
     y = np.asarray(y)
     target_matrix(y, len(X))
-    train, rest = _parts(y, share, generator_of(random_state))
+    train, rest = _split(y, share, generator_of(random_state))
     losses = Losses(kernel, feature_map, X[train], target_matrix(y[train], len(train)))
     begin = feature_map.weights
     history = [-losses(begin)[0]]
@@ -176,11 +175,7 @@ def train_kernel(
     best = kernel.with_weights(found.x)
     outside, p = None, None
     if len(rest):
-        parts = np.concatenate([rest, train])
-        (first, _), (last, p) = (
-            alignment_between(losses.matrix(w, X[parts])[: len(rest), len(rest) :], y[rest], y[train])
-            for w in (begin, found.x)
-        )
+        (first, _), (last, p) = (_held_out_alignment(losses, w, X, y, train, rest) for w in (begin, found.x))
         outside = (first, last)
     trained = KernelTraining(
         best,
@@ -193,9 +188,9 @@ def train_kernel(
         int(found.nfev) + 1,
         str(found.message),
     )
-    if outside is not None and p is not None and (outside[1] < outside[0] or p > LEVEL):
+    if outside is not None and p is not None and (outside[1] < outside[0] or p > MAX_P_VALUE):
         warnings.warn(
-            f"train_kernel: {trained}: that what was learnt holds for new points is not seen. Take more points, fewer "
+            f"train_kernel: {trained}: the points held out do not confirm the training. Take more points, fewer "
             "weights (layers), or fewer steps",
             UserWarning,
             stacklevel=2,
@@ -204,17 +199,17 @@ def train_kernel(
 
 
 class Losses:
-    """−alignment and its gradient as a function of the weights, at fixed points."""
+    """The loss −alignment and its gradient as functions of the weights, for fixed points."""
 
     def __init__(self, kernel: QuantumKernel, feature_map: StepsMap, X: NDArray, target: NDArray) -> None:
         self.kernel, self.map, self.X, self.target = kernel, feature_map, X, target
 
     def value(self, weights: NDArray) -> float:
-        """−alignment alone."""
+        """Return −alignment without its gradient."""
         return -alignment_slopes(self.matrix(weights, self.X), self.target)[0]
 
     def matrix(self, weights: NDArray, X: NDArray) -> NDArray:
-        """The exact kernel matrix of any points."""
+        """Return the exact kernel matrix of points X."""
         return self.kernel._matrix_of(self.map.with_weights(weights).states(X))
 
     def __call__(self, weights: NDArray) -> tuple[float, NDArray]:
@@ -228,16 +223,22 @@ class Losses:
         return -value, -here.angles.pull(self.X, here.weights, gradients)
 
 
-def _parts(y: NDArray, share: float, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
-    """Numbers of the points to train on, and of those held out."""
-    everything = np.arange(len(y))
+def _held_out_alignment(
+    losses: Losses, weights: NDArray, X: NDArray, y: NDArray, train: NDArray, rest: NDArray
+) -> tuple[float, float]:
+    """Return the alignment between held-out and training points at some weights, and its p-value."""
+    K = losses.matrix(weights, X[np.concatenate([rest, train])])
+    return alignment_between(K[: len(rest), len(rest) :], y[rest], y[train])
+
+
+def _split(y: NDArray, share: float, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
+    """Return the numbers of the training points, and of the held-out ones."""
+    numbers = np.arange(len(y))
     if share == 0:
-        return everything, everything[:0]
+        return numbers, numbers[:0]
     groups = None if type_of_target(y) == "continuous" else y
     try:
-        train, rest = train_test_split(
-            everything, test_size=share, stratify=groups, random_state=int(rng.integers(2**31))
-        )
+        train, rest = train_test_split(numbers, test_size=share, stratify=groups, random_state=int(rng.integers(2**31)))
     except ValueError as error:
         raise ProblemError(f"held_out={share} of {len(y)} points: {error}; give more points, or held_out=0") from error
     return np.sort(train), np.sort(rest)

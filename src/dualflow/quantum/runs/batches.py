@@ -1,7 +1,4 @@
-"""Batches before they are sent: what a run will ask of a device, booked as a laboratory would book it.
-
-One account over many runs: what a solver measures on one is added to what others before it have measured.
-"""
+"""Planned batches of a run, counted as a laboratory counts them, and a laboratory that continues an account."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..circuits import ParametricCircuit
 from ..devices import Limits
-from ..devices.bit_order import SHOTS as ORDER_SHOTS
-from ..devices.bit_order import basis_states
+from ..devices.bit_order import SHOTS_PER_STATE, basis_states
 from .laboratory import Account, Laboratory
 from .mitigation import CALIBRATION_SHOTS, calibrations
 
@@ -24,27 +20,27 @@ __all__ = ["Batch", "Schedule", "Tab"]
 
 @dataclass(frozen=True)
 class Batch:
-    """So many bindings of a circuit, with so many shots each; None for exact distributions."""
+    """A number of bindings of a circuit with the shots of each, or None for exact distributions."""
 
     circuit: ParametricCircuit
     circuits: int
     shots: int | None
 
     def split(self, limits: Limits) -> list[Batch]:
-        """The jobs it takes where one may hold no more than that."""
+        """Return the jobs of this batch within a device's limits."""
         parts = limits.parts(self.circuits, self.shots)
         return [Batch(self.circuit, rows.stop - rows.start, shots) for rows, shots in parts]
 
 
 class Schedule:
-    """What the steps of a run send, for solvers that know it before anything is measured.
+    """The batches of a run's steps, for solvers that know them before they measure.
 
     Attributes
     ----------
     steps : list of lists of Batch
-        Of the start, and then of each step.
+        Batches of the start, and then of each step.
     account : Account
-        With all of it booked: what a plan of shots asks for.
+        With all these batches added, as `ShotPlan` needs it.
     """
 
     def __init__(self, lab: Laboratory) -> None:
@@ -53,12 +49,15 @@ class Schedule:
         self.account = Account.opened(np.random.default_rng(0))
 
     def batches(self, steps: int | None = None) -> Counter[Batch]:
-        """All batches, each with how often it is sent; of the start and so many steps."""
+        """Return how often each batch is sent, in the start and the first ``steps`` steps; by default in all steps."""
         return Counter(batch for step in self.steps[: None if steps is None else 1 + steps] for batch in step)
 
     def step(self, circuit: ParametricCircuit, circuits: int, shots: int) -> None:
-        """One more step, of one batch; a circuit's first one is preceded by the check of its bits, where the device
-        wants that, and with mitigation by its calibration."""
+        """Add a step of one batch.
+
+        Before a circuit's first batch, add the check of its bit order if the device needs it, and with mitigation its
+        calibration.
+        """
         batches = [Batch(circuit, circuits, shots)]
         known, ordered = self.account.calibrations, self.account.ordered
         if self.mitigation is not None and repr(circuit) not in known:
@@ -67,7 +66,7 @@ class Schedule:
             known = known | {repr(circuit): None}
         if self.device.wants_check(circuit) and repr(circuit) not in ordered:
             states, jobs = basis_states(circuit)
-            batches[:0] = [Batch(states, len(bindings), ORDER_SHOTS) for bindings in jobs]
+            batches[:0] = [Batch(states, len(bindings), SHOTS_PER_STATE) for bindings in jobs]
             ordered = (*ordered, repr(circuit))
         self.steps.append(batches)
         self.account = replace(
@@ -80,22 +79,22 @@ class Schedule:
 
 
 class Tab(Laboratory):
-    """A laboratory whose new accounts go on from one that there is.
+    """A laboratory whose new accounts continue an existing account, so that several runs add to one.
 
     Parameters
     ----------
     lab : Laboratory
-        Whose device, journal and budget are used, and shared.
+        Its device, journal and budget are used and shared.
     base : Account
-        What an account without any circuit is taken for, but for its random generator.
+        Replaces an account without circuits, except for that account's random generator.
     """
 
     def __init__(self, lab: Laboratory, base: Account) -> None:
-        # No laboratory of its own: journal and budget are one run's.
+        # `Laboratory.__init__` is not called: journal and budget are those of ``lab``.
         self._lab, self._base = lab, base
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_lab", "_base"):  # not there yet: a copy is being made
+        if name in ("_lab", "_base"):  # copy and pickle read these before they are set
             raise AttributeError(name)
         return getattr(self._lab, name)
 

@@ -1,4 +1,4 @@
-"""How many shots each circuit of a run gets."""
+"""The plan of a run's shots: how many each circuit gets, within a budget."""
 
 from __future__ import annotations
 
@@ -10,21 +10,29 @@ from .laboratory import Account
 
 __all__ = ["COUNT", "SHOTS", "ShotPlan"]
 
+#: Value of ``shots`` for a number that grows from step to step.
 ADAPTIVE = "adaptive"
-#: Rules of the options: shots of a circuit, and whole numbers that may be left out.
+#: Rule of the option ``shots``.
 SHOTS = Number(at_least=1, whole=True, powers=True, words=(ADAPTIVE,), none=True, note="for exact")
+#: Rule of options that are whole numbers or None.
 COUNT = Number(at_least=1, whole=True, powers=True, none=True)
-#: A budget that nobody gave is one of 40 steps with 10 000 shots a circuit.
-USUAL_STEPS, USUAL_SHOTS = 40, 10_000
-#: Adaptive: fewest shots of a circuit; the noise in f that a state may have, as a share of the fall its step promises
-#: (a promise made of noise alone is about as large as the noise, so the share is well below 1); and the growth of the
-#: shots from step to step where it has more. Shots never fall again: a step with fewer would undo the last ones.
-FEWEST, NOISE_SHARE, GROWTH = 100, 0.25, 1.5
+#: Steps of the default budget of adaptive shots.
+DEFAULT_BUDGET_STEPS = 40
+#: Shots of each circuit in the default budget, and of the final circuit.
+DEFAULT_SHOTS = 10_000
+#: Fewest shots of a circuit with adaptive shots.
+MIN_SHOTS = 100
+#: Largest noise of f at a state, as a share of the expected decrease of f. An expected decrease that is only noise is
+#: about as large as the noise, so the share must be well below 1.
+MAX_NOISE_SHARE = 0.25
+#: Factor of the shots from one step to the next if the noise is larger. Shots never decrease: a step with fewer shots
+#: would undo the last ones.
+SHOT_GROWTH = 1.5
 
 
 @dataclass(frozen=True)
 class ShotPlan:
-    """Shots of a run: fixed, adaptive or none, within a budget; the rules above are those of the numbers.
+    """Plans the shots of a run: fixed, adaptive or none, within a budget.
 
     Parameters
     ----------
@@ -33,12 +41,12 @@ class ShotPlan:
     final_shots : int ≥ 1, optional
         Of the final state's own circuit.
     budget : int ≥ 1, optional
-        Shots of the whole run.
+        Shots of the full run.
 
     Raises
     ------
     ProblemError
-        They do not go together: a budget too small, or either of the two without shots.
+        The budget is too small; or a budget or final shots were set without shots.
     """
 
     shots: int | str | None
@@ -52,7 +60,7 @@ class ShotPlan:
         if self.budget is not None and self.first is not None and self.budget < self.first + (self.final or 0):
             raise ProblemError(
                 f"shot_budget={self.budget} does not hold the first circuit ({self.first} shots) and the final one "
-                f"({self.final or 0}); raise it or ask for fewer shots"
+                f"({self.final or 0}); raise it or use fewer shots"
             )
 
     @property
@@ -61,65 +69,72 @@ class ShotPlan:
 
     @property
     def first(self) -> int | None:
-        """Shots of the start's circuits."""
-        return FEWEST if self.adaptive else None if self.shots is None else int(self.shots)
+        """Shots of the first circuits."""
+        return MIN_SHOTS if self.adaptive else None if self.shots is None else int(self.shots)
 
     @property
     def final(self) -> int | None:
         """Shots of the final state's own circuit, or None if it has none."""
-        return USUAL_SHOTS if self.adaptive and self.final_shots is None else self.final_shots
+        return DEFAULT_SHOTS if self.adaptive and self.final_shots is None else self.final_shots
 
     def check_start(self, circuits: int, preparation: int) -> None:
-        """Raise `ProblemError` unless the budget holds a start of so many circuits, the shots that go before it, and
-        the final circuit."""
+        """Raise `ProblemError` unless the budget holds the first step and the final circuit.
+
+        Parameters
+        ----------
+        circuits : int
+            Circuits of the first step.
+        preparation : int
+            Shots of checks and calibrations before it.
+        """
         start = preparation + circuits * (self.first or 0)
         if self.budget is not None and self.budget < start + (self.final or 0):
             raise ProblemError(
                 f"shot_budget={self.budget} does not hold the first step ({circuits} circuits of {self.first} shots"
                 + (f", and before it {preparation} shots of calibration" if preparation else "")
-                + f") and the final circuit ({self.final or 0}); raise it, or ask for fewer shots or circuits a step"
+                + f") and the final circuit ({self.final or 0}); raise it, or use fewer shots or circuits a step"
             )
 
     def next(self, shots: int, fall: float, variance: float, account: Account, circuits: int) -> int | None:
-        """Shots of the circuits of the next step.
+        """Return the shots of each circuit of the next step.
 
         Parameters
         ----------
         shots : int
-            Behind the present state.
+            With which the present state was measured.
         fall : float
-            What the step from it promises to take off f.
+            Expected decrease of f by the step.
         variance : float
             V, where V/S is the noise in f of a state measured with S shots.
         account : Account
-            What has been spent.
+            Of the run so far.
         circuits : int
             Circuits of a step.
         """
         if not self.adaptive:
             return self.first
-        wanted = shots * GROWTH if variance > NOISE_SHARE * fall * shots else shots
-        return int(max(FEWEST, min(wanted, self.left(account, circuits) / circuits)))
+        wanted = shots * SHOT_GROWTH if variance > MAX_NOISE_SHARE * fall * shots else shots
+        return int(max(MIN_SHOTS, min(wanted, self.shots_left(account, circuits) / circuits)))
 
-    def whole(self, circuits: int) -> float:
-        """Shots of the whole run, if its steps take so many circuits; infinite where no budget ends it."""
+    def total_shots(self, circuits: int) -> float:
+        """Return the shots of the full run if each step has ``circuits`` circuits; infinite without a budget."""
         if self.budget is not None:
             return self.budget
-        return USUAL_STEPS * USUAL_SHOTS * circuits if self.adaptive else float("inf")
+        return DEFAULT_BUDGET_STEPS * DEFAULT_SHOTS * circuits if self.adaptive else float("inf")
 
-    def left(self, account: Account, circuits: int) -> float:
-        """Shots left for steps of so many circuits."""
-        return self.whole(circuits) - account.shots - (self.final or 0)
+    def shots_left(self, account: Account, circuits: int) -> float:
+        """Return the shots that are left for steps of ``circuits`` circuits each."""
+        return self.total_shots(circuits) - account.shots - (self.final or 0)
 
     def averages(self, step: int, last: int | None, account: Account, circuits: int) -> bool:
-        """Whether what step ``step`` measures, from 0 on, counts in the answer.
+        """Return whether the states of step ``step``, counted from 0, are part of the averaged result.
 
-        It does in the second half of the steps that end with ``last``, or of the budget: the way there is forgotten.
+        They are in the second half of the steps, of which ``last`` is the last one, or of the budget.
         """
         if self.first is None:
             return False
-        return (last is not None and step >= last // 2) or 2 * account.shots >= self.whole(circuits)
+        return (last is not None and step >= last // 2) or 2 * account.shots >= self.total_shots(circuits)
 
     def exhausted(self, shots: int, account: Account, circuits: int) -> bool:
-        """Whether another step with so many shots a circuit does not fit into the budget."""
-        return self.left(account, circuits) < shots * circuits
+        """Return whether another step with ``shots`` for each circuit exceeds the budget."""
+        return self.shots_left(account, circuits) < shots * circuits

@@ -1,11 +1,11 @@
-"""How far a device's read-outs are those of the circuits it was sent: linear cross-entropy and Pearson's χ².
+"""Fidelity of a device's read-outs to the distributions of its circuits: linear cross-entropy and Pearson's χ².
 
-Both compare a read-out f with the circuit's own distribution p, which `ParametricCircuit.distribution` computes without
-the device. With d = p − 1/N for N outcomes, the linear cross-entropy slope is Σ d·f / Σ d², summed over circuits: 1 for
-the right device, 0 for one that ignores the circuit, the circuit's fidelity under depolarising noise (Arute et al.,
-Nature 574, 505 (2019), eq. 1; in the least-squares form of Rinott, Shoham and Kalai, 2022). χ² over its degrees of
-freedom is 1 for the right device and grows with the shots for any other. Exact read-outs have no χ²: their total
-variation distance ½ Σ |f − p| takes its place, 0 for the right device.
+Both compare a read-out f with the circuit's distribution p, which `ParametricCircuit.distribution` computes without
+the device. With d = p − 1/N for N outcomes, the linear cross-entropy slope is Σ d·f / Σ d², summed over circuits. It
+is 1 for a correct device, 0 for one that ignores the circuit, and the circuit's fidelity under depolarising noise
+(Arute et al., Nature 574, 505 (2019), eq. 1; in the least-squares form of Rinott, Shoham and Kalai, 2022). χ² over its
+degrees of freedom is 1 for a correct device and grows with the shots for any other. For exact read-outs the total
+variation distance ½ Σ |f − p| replaces χ²; it is 0 for a correct device.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ __all__ = [
     "warn_of_fault",
 ]
 
-#: Qubits of the widest circuit whose distribution is computed for the comparison.
+#: Most qubits of a circuit whose distribution is computed for the comparison.
 MAX_QUBITS = 24
-#: Circuits of a solver's batch that are compared; a run has many batches.
+#: Most circuits of a solver's batch that are compared; a run has many batches.
 MAX_ROWS = 4
-#: Circuits of a kernel's batch that are compared; a kernel often has one batch.
+#: Most circuits of a kernel's batch that are compared; a kernel often has only one batch.
 KERNEL_PAIRS = 20
 #: Slope below which a run or a kernel warns.
 WARN_BELOW = 0.5
-#: Outcomes expected less often than this are one cell of χ², whose distribution they would spoil.
+#: Fewest expected counts of a cell of χ²; rarer outcomes are merged into one cell, else χ² has another distribution.
 MIN_EXPECTED = 5.0
-#: Σ d² below which a distribution is uniform but for rounding, and no read-out can be told from another.
+#: Σ d² per circuit up to which distributions are uniform within rounding, so that the slope is undefined.
 MIN_NORM = 1e-9
-#: Slope of exact read-outs that is 0 but for rounding.
-ROUND_OFF = 1e-6
-#: Chance of a χ² as large, of the right device, below which read-outs are not those of their circuits.
+#: Largest slope of exact read-outs that counts as 0.
+MAX_ROUND_OFF = 1e-6
+#: p-value of χ² below which the read-outs do not follow the circuits' distributions.
 MIN_P_VALUE = 1e-9
-#: Total variation distance that exact read-outs of the right device may have, in single precision too.
+#: Largest total variation distance of exact read-outs of a correct device, single precision included.
 MAX_DISTANCE = 1e-4
-#: Standard deviations of shot noise that a slope is allowed before it counts as low: one false alarm in 3 · 10⁵.
+#: Standard deviations of shot noise below the limit at which a slope counts as low: one false alarm in 3 · 10⁵.
 DEVIATIONS = 4.5
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Sums over the circuits that were compared; what a solver's state keeps.
+    """Sums over the compared circuits, which a solver's state keeps.
 
     Attributes
     ----------
@@ -65,17 +65,17 @@ class Fidelity:
     norm : float
         Σ d².
     variance : float
-        Of ``cross`` by the shots of the right device; 0 of exact distributions.
+        Variance of ``cross`` by the shots of a correct device; 0 for exact distributions.
     chi_square : float
         Pearson's statistic over all circuits with shots.
     degrees : int
         Its degrees of freedom.
     circuits : int
-        Circuits that were compared.
+        Number of compared circuits.
     distance : float
-        Largest total variation distance of exact read-outs; 0 where all were sampled.
+        Largest total variation distance of exact read-outs; 0 if all were sampled.
     noiseless : bool
-        Whether the device says that it has no noise.
+        Whether the device's capabilities say that it has no noise.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Fidelity:
     >>> ideal = np.array([[0.7, 0.1, 0.1, 0.1]])
     >>> right = Fidelity().with_batch(ideal, ideal, None)
     >>> ignoring = Fidelity().with_batch(np.full((1, 4), 0.25), ideal, None)
-    >>> round(right.slope, 12), round(ignoring.slope, 12)
+    >>> round(right.slope, 12), abs(round(ignoring.slope, 12))
     (1.0, 0.0)
     """
 
@@ -98,16 +98,16 @@ class Fidelity:
     noiseless: bool = False
 
     def with_batch(self, found: NDArray, ideal: NDArray, shots: int | None, noisy: bool = True) -> Fidelity:
-        """The sums with a batch added.
+        """Return the sums with a batch added.
 
         Parameters
         ----------
         found, ideal : array of shape (k, N)
             Read-outs as frequencies, and the circuits' own distributions.
         shots : int or None
-            Of each circuit; None where ``found`` is exact.
+            Of each circuit; None if ``found`` is exact.
         noisy : bool, default=True
-            Whether the device says that it has noise.
+            Whether the device's capabilities say that it has noise.
         """
         d = ideal - 1.0 / ideal.shape[1]
         cross, norm = float((d * found).sum()), float((d * d).sum())
@@ -132,7 +132,7 @@ class Fidelity:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the sums are numbers that a device can have given; those of a file may be anything."""
+        """Whether the sums are finite numbers in their ranges; a checkpoint file may contain any values."""
         sums = (self.cross, self.norm, self.variance, self.chi_square, self.degrees, self.circuits, self.distance)
         return (
             type(self.noiseless) is bool
@@ -147,49 +147,49 @@ class Fidelity:
 
     @property
     def slope(self) -> float:
-        """The linear cross-entropy slope over all circuits: 1 for the right device; NaN where it is not known."""
+        """The linear cross-entropy slope over all circuits: 1 for a correct device; NaN if it is not known."""
         return self.cross / self.norm if self.is_known else np.nan
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of `slope` by the shots of the right device; NaN where it is not known."""
+        """Standard deviation of `slope` by the shots of a correct device; NaN if it is not known."""
         return self.variance**0.5 / self.norm if self.is_known else np.nan
 
     def is_below(self, least: float) -> bool:
-        """Whether the slope is below ``least`` by more than the shot noise of the right device explains."""
+        """Return whether the slope is below ``least`` by more than shot noise explains."""
         return bool(self.is_known and self.slope + DEVIATIONS * self.deviation < least)
 
     def is_zero(self) -> bool:
-        """Whether the slope is 0 but for shot noise, in which the right device's would not be."""
+        """Return whether the slope is 0 within shot noise, and the shots suffice to distinguish it from 1."""
         if not self.is_known:
             return False
         allowed = DEVIATIONS * self.deviation
-        return bool(2 * allowed < 1.0 and abs(self.slope) <= max(allowed, ROUND_OFF))
+        return bool(2 * allowed < 1.0 and abs(self.slope) <= max(allowed, MAX_ROUND_OFF))
 
     @property
     def p_value(self) -> float | None:
-        """Chance of a χ² as large, of the right device; None where nothing was sampled."""
+        """Probability of a χ² at least as large for a correct device; None if no read-out was sampled."""
         return float(scipy.special.chdtrc(self.degrees, self.chi_square)) if self.degrees > 0 else None
 
     @property
     def differs(self) -> bool:
-        """Whether the read-outs are not those of the circuits, be it by noise or by a fault."""
+        """Whether the read-outs do not follow the circuits' distributions, by noise or by a fault."""
         return (self.p_value is not None and self.p_value < MIN_P_VALUE) or self.distance > MAX_DISTANCE
 
     @property
     def difference(self) -> str:
-        """By how much the read-outs differ from the circuits' distributions, in words."""
+        """The difference of the read-outs from the circuits' distributions, in words."""
         if self.distance > MAX_DISTANCE:
             return f"exact read-outs are up to {self.distance:.2g} from their circuits' distributions (total variation)"
         return f"χ² is {self.chi_square / max(1, self.degrees):.3g} a degree of freedom, which shots do not explain"
 
     @property
     def is_fault(self) -> bool:
-        """Whether the device says that it has no noise, and its read-outs are not those of the circuits."""
+        """Whether the read-outs differ from the circuits' distributions although the device is declared noiseless."""
         return self.noiseless and self.differs
 
     def report(self) -> dict[str, Any]:
-        """What provenance says of it: plain numbers, None where nothing is known."""
+        """Return the values for provenance as plain numbers, None where not known."""
         known = self.is_known
         return {
             "slope": self.slope if known else None,
@@ -203,27 +203,29 @@ class Fidelity:
         }
 
 
-def checked_rows(count: int, most: int) -> NDArray:
-    """Which circuits of a batch of ``count`` are compared: at most ``most``, the first and others evenly spread."""
-    checked = min(count, most)
+def checked_rows(count: int, limit: int) -> NDArray:
+    """Return the indices of up to ``limit`` circuits of a batch of ``count``: the first and others evenly spread."""
+    checked = min(count, limit)
     return np.arange(checked) * count // checked
 
 
 def warn_of_fault(fidelity: Fidelity, device: str, stacklevel: int = 3) -> bool:
-    """Give a `FidelityWarning` if the slope is below 0.5, or the read-outs of a device without noise are not those of
-    its circuits; returns whether either is so."""
+    """Warn if the slope is below 0.5 or the read-outs of a device declared noiseless differ; return whether it warned.
+
+    The warning is a `FidelityWarning`.
+    """
     if not (fidelity.is_below(WARN_BELOW) or fidelity.is_fault):
         return False
-    found = "unknown, for its circuits are uniform"
+    found = "unknown, because its circuits are uniform"
     if fidelity.is_known:
         found = (
-            f"{fidelity.slope:.2f} ± {fidelity.deviation:.2f} (1: the right device, 0: one that ignores its circuits)"
+            f"{fidelity.slope:.2f} ± {fidelity.deviation:.2f} (1: a correct device, 0: one that ignores its circuits)"
         )
     if fidelity.is_fault:
-        found += f"; it says that it has no noise (capabilities.noisy is False), and {fidelity.difference}"
+        found += f"; it is declared noiseless (capabilities.noisy is False), and {fidelity.difference}"
     warnings.warn(
         f"device {device!r}: the fidelity of its read-outs to their circuits is {found}; over {fidelity.circuits} "
-        "circuits. The result does not show what these circuits do",
+        "circuits. The result is not that of these circuits; calibrate or check the device",
         FidelityWarning,
         stacklevel=stacklevel,
     )
@@ -231,16 +233,16 @@ def warn_of_fault(fidelity: Fidelity, device: str, stacklevel: int = 3) -> bool:
 
 
 def _chi_square(counts: NDArray, expected: NDArray) -> tuple[float, int]:
-    """Pearson's statistic and its number of cells; outcomes that are expected rarely are one cell together."""
+    """Return Pearson's statistic and its number of cells; outcomes with few expected counts are merged into one."""
     common = expected >= MIN_EXPECTED
-    observed, wanted = counts[common], expected[common]
-    rest, rest_wanted = float(counts[~common].sum()), float(expected[~common].sum())
-    if rest_wanted >= MIN_EXPECTED or not len(wanted):
-        observed, wanted = np.append(observed, rest), np.append(wanted, rest_wanted)
-    elif rest > 0 or rest_wanted > 0:
-        # Too rare for a cell of their own: they join the least common of the others.
-        least = int(wanted.argmin())
-        observed, wanted = observed.copy(), wanted.copy()
-        observed[least] += rest
-        wanted[least] += rest_wanted
-    return float(((observed - wanted) ** 2 / np.maximum(wanted, 1e-300)).sum()), len(wanted)
+    observed, model = counts[common], expected[common]
+    rare_observed, rare_model = float(counts[~common].sum()), float(expected[~common].sum())
+    if rare_model >= MIN_EXPECTED or not len(model):
+        observed, model = np.append(observed, rare_observed), np.append(model, rare_model)
+    elif rare_observed > 0 or rare_model > 0:
+        # Too few for a separate cell: merge them into the cell with the fewest expected counts.
+        least = int(model.argmin())
+        observed, model = observed.copy(), model.copy()
+        observed[least] += rare_observed
+        model[least] += rare_model
+    return float(((observed - model) ** 2 / np.maximum(model, 1e-300)).sum()), len(model)

@@ -1,4 +1,4 @@
-"""The circuit a solver ended with, as bytes that a solution and a saved model carry along."""
+"""The circuit of a solver's final state, stored as QPY bytes in a solution or a saved model."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 __all__ = ["FINAL_CIRCUIT", "final_circuit", "pack_circuit"]
 
-#: Part of the weight by which the measured state may differ from the circuit's before a warning.
+#: Relative L1 distance of the measured state from the circuit's above which there is a warning.
 MAX_DISTANCE = 0.1
-#: Its name among `Solution.extras`.
+#: Key of the circuit in `Solution.extras`.
 FINAL_CIRCUIT = "final_circuit_qpy"
 
 
 def pack_circuit(circuit: ParametricCircuit, theta: NDArray) -> NDArray:
-    """The circuit with the solver's angles in its gates, as QPY: bytes, dtype uint8. Equal circuits, equal bytes."""
+    """Return the circuit with bound angles as QPY bytes, dtype uint8. Equal circuits have equal bytes."""
     bound = circuit.build().assign_parameters(circuit.gate_parameters(theta))
-    bound.name = circuit.name  # Qiskit numbers its copies
+    bound.name = circuit.name  # Qiskit gives copies numbered names
     return np.frombuffer(qpy_bytes(bound), dtype=np.uint8).copy()
 
 
 def final_circuit(solution: Solution | Any) -> QuantumCircuit:
-    """The circuit that prepares the final state of a quantum solver's solution, its angles bound.
+    """Return the circuit that prepares the final state of a quantum solver's solution, with bound angles.
 
     Parameters
     ----------
     solution : Solution
-        Of a solver that runs circuits: fresh, or of a model that was saved and loaded.
+        Of a solver that runs circuits, also from a saved and loaded model.
 
     Returns
     -------
@@ -49,14 +49,15 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     Warns
     -----
     FidelityWarning
-        The state that was measured differs from the circuit's own by more than 0.1 of its weight. By how much is in
-        ``circuit.metadata["distance_from_measured"]``, ½‖measured − circuit's‖₁ / ‖circuit's‖₁, where it is known.
+        The measured state differs from the circuit's own by more than 0.1 of its weight. The difference
+        ½‖measured − circuit's‖₁ / ‖circuit's‖₁, if known, is ``circuit.metadata["distance_from_measured"]``.
 
     Raises
     ------
     ProblemError
-        The solver ran no circuit, or its final state is not one circuit's; or the bytes, of a model file say, are not
-        those of a circuit as `pack_circuit` writes them. Of older formats Qiskit's reader could be made to run code.
+        The solver ran no circuit, or its final state is not that of one circuit; or the bytes, for example of a model
+        file, are not in the format that `pack_circuit` writes. Older formats are refused, because Qiskit's reader of
+        them could be made to run code.
 
     Examples
     --------
@@ -78,10 +79,10 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
         raise ProblemError(f"the final circuit is not QPY of version {QPY_START[6]}, the one that dualflow writes")
     try:
         circuits = qpy.load(io.BytesIO(content))
-    except Exception as error:  # of damaged bytes it raises nearly anything
+    except Exception as error:  # damaged bytes raise errors of nearly any type
         raise ProblemError(f"the final circuit is damaged: {error}") from error
     if len(circuits) != 1:
-        raise ProblemError(f"the final circuit is {len(circuits)} circuits")
+        raise ProblemError(f"the final circuit must be one circuit, found {len(circuits)}")
     circuit: QuantumCircuit = circuits[0]
     if (own := solution.extras.get("parameter_alpha")) is not None:
         own = np.asarray(own)

@@ -1,4 +1,4 @@
-"""Which of several problems of one fit is being solved: a journal that they share knows the data of each."""
+"""The number of the problem that is being solved, of several problems of one fit that share a journal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _part: ContextVar[int] = ContextVar("part", default=0)
 
 @contextlib.contextmanager
 def part_of_a_fit(k: int) -> Iterator[None]:
-    """Solve problem ``k`` of several whose jobs go to one journal: the pairs of classes."""
+    """Set the number of the problem, such as a pair of classes, during the block."""
     token = _part.set(k)
     try:
         yield
@@ -22,5 +22,5 @@ def part_of_a_fit(k: int) -> Iterator[None]:
 
 
 def fit_part() -> int:
-    """The number of the problem being solved."""
+    """Return the number of the problem that is being solved; 0 by default."""
     return _part.get()

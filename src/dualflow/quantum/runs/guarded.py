@@ -1,4 +1,4 @@
-"""A device whose every call is guarded: what it raises is a `DeviceError`, and what hangs ends with the run's time."""
+"""Guard every call of a device: its errors become `DeviceError`, and calls that hang end with the run's time."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from ..circuits.resources import Resources
 from ..devices import Device, Job, Price, Readout
-from ..devices.base import is_own
+from ..devices.base import is_builtin
 from ..devices.guard import Guard, load, translated
 from ..devices.local import LocalJob
 
 __all__ = ["Guarded", "GuardedJob", "guarded"]
 
-#: What circuits are built by.
+#: Package that builds circuits.
 QISKIT = "qiskit"
 
 T = TypeVar("T")
 
 
 class Guarded:
-    """A device, called in a thread of its own (`devices.guard.Guard`); its other attributes are as they are.
+    """A device whose methods are called in a separate thread (`devices.guard.Guard`).
 
-    dualflow's emulator and controls are numpy alone, and answer where they are called.
+    dualflow's emulator and controls only use numpy and are called in the caller's thread. Other attributes are those
+    of the device.
 
     Parameters
     ----------
@@ -36,16 +37,16 @@ class Guarded:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        own = is_own(type(device)) and (device.control or device.emulated)
+        own = is_builtin(type(device)) and (device.control or device.emulated)
         self._guard = None if own else Guard(device.name)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # a copy is being made
+        if name.startswith("_"):  # copy and pickle read these before `_device` is set
             raise AttributeError(name)
         kind = type(self._device)
         if self._guard is not None and _is_foreign(getattr(kind, name, None)):
-            return self._guard.call(f"does not tell its {name}", lambda: getattr(self._device, name))
-        with translated(kind.__name__, f"does not tell its {name}"):
+            return self._guard.call(f"does not report its {name}", lambda: getattr(self._device, name))
+        with translated(kind.__name__, f"does not report its {name}"):
             try:
                 return getattr(self._device, name)
             except AttributeError:
@@ -54,7 +55,7 @@ class Guarded:
         raise AttributeError(name)
 
     def call(self, doing: str, call: Callable[[], T], sent: bool | None = False) -> T:
-        """`Guard.call`, where one is needed."""
+        """Make a call by `Guard.call`, or directly if the device needs no guard."""
         if self._guard is None:
             clock.look()
             with translated(self.name, doing, sent):
@@ -64,14 +65,14 @@ class Guarded:
 
     @property
     def identity(self) -> str:
-        return self.call("does not tell its identity", lambda: self._device.identity)
+        return self.call("does not report its identity", lambda: self._device.identity)
 
     def submit(
         self, circuit: ParametricCircuit, values: ArrayLike, shots: int | None, tag: str, seed: int | None
     ) -> Job:
-        unsure = None if self.remote else False
+        may_be_sent = None if self.remote else False
         doing = f"failed on circuit {circuit.name!r}"
-        return self.call(doing, lambda: self._job(self._device.submit(circuit, values, shots, tag, seed)), unsure)
+        return self.call(doing, lambda: self._job(self._device.submit(circuit, values, shots, tag, seed)), may_be_sent)
 
     def fetch(self, job_id: str) -> Job:
         doing = f"could not look for job {job_id!r}"
@@ -81,21 +82,21 @@ class Guarded:
         return self.call(f"could not look for jobs tagged {tag!r}", lambda: self._device.lookup(tag), None)
 
     def price(self, circuit: ParametricCircuit, circuits: int, shots: int) -> Price:
-        doing = f"could not say what circuit {circuit.name!r} takes"
+        doing = f"could not report the price of circuit {circuit.name!r}"
         return self.call(doing, lambda: self._device.price(circuit, circuits, shots))
 
     def resources(self, circuit: ParametricCircuit) -> Resources:
-        """Raises `DeviceError` at once where the device still hangs in a call that was given up."""
+        """Return the circuit's resources on the device; raise `DeviceError` if an abandoned call still hangs."""
         if self._guard is None:
             return self.built(circuit, lambda: self._device.resources(circuit))
         if self._guard.hangs:
-            raise DeviceError(f"device {self.name!r} had not answered when the time was over, and is not asked again")
-        load((QISKIT,))  # which builds it
-        doing = f"could not say what gates circuit {circuit.name!r} has"
+            raise DeviceError(f"device {self.name!r} had not answered when the time was over, and is not called again")
+        load((QISKIT,))  # the device builds the circuit
+        doing = f"could not report the gates of circuit {circuit.name!r}"
         return self.call(doing, lambda: self._device.resources(circuit))
 
     def built(self, circuit: ParametricCircuit, call: Callable[[], T]) -> T:
-        """What needs the circuit itself, and not the device: Qiskit may take seconds to build one."""
+        """Return the result of a call that builds a circuit without the device; Qiskit may take seconds for it."""
         load((QISKIT,))
         return Guard(self.name, grace_s=0.0).call(f"could not build circuit {circuit.name!r}", call)
 
@@ -103,7 +104,7 @@ class Guarded:
         self.call(f"could not check circuit {circuit.name!r}", lambda: self._device.check(circuit, shots))
 
     def wants_check(self, circuit: ParametricCircuit) -> bool:
-        doing = f"could not say whether circuit {circuit.name!r} is checked"
+        doing = f"could not report whether circuit {circuit.name!r} must be checked"
         return self.call(doing, lambda: self._device.wants_check(circuit))
 
     def check_read(self, circuit: ParametricCircuit, readouts: Sequence[Readout] | None) -> None:
@@ -111,7 +112,7 @@ class Guarded:
         self.call(doing, lambda: self._device.check_read(circuit, readouts))
 
     def _job(self, job: Any) -> Job:
-        if type(job) is LocalJob:  # it has run, and its read-out was checked
+        if type(job) is LocalJob:  # the job has run and its read-out was checked
             return job
         if not isinstance(getattr(job, "job_id", None), str):
             raise DeviceError(
@@ -122,32 +123,32 @@ class Guarded:
 
 
 def _is_foreign(attribute: Any) -> bool:
-    """Whether it is a property that others wrote, which may do anything."""
+    """Return whether an attribute is a property defined outside dualflow, which may run any code."""
     return isinstance(attribute, property) and not getattr(attribute.fget, "__module__", "").startswith("dualflow.")
 
 
 def guarded(device: Device) -> Device:
-    """A device whose every call is guarded."""
+    """Return a device whose calls are all guarded."""
     return cast("Device", Guarded(device))
 
 
 class GuardedJob(Job):
-    """A job of a guarded device."""
+    """A job of a guarded device, whose calls are guarded too."""
 
     def __init__(self, device: Guarded, job: Job) -> None:
         self.device, self.job, self.job_id, self.tag = device, job, job.job_id, getattr(job, "tag", "")
         self.poll_s = float(job.poll_s)  # type: ignore[misc]
-        #: Seconds that it is waited for; None is as long as it takes.
+        #: Seconds to wait for the job; None for no limit.
         self.timeout_s: float | None = getattr(job, "timeout_s", None)
 
     def status(self) -> str:
-        return self.device.call(f"could not tell of job {self.job_id}", self.job.status, True)
+        return self.device.call(f"could not report the status of job {self.job_id}", self.job.status, True)
 
     def cancel(self) -> None:
         self.device.call(f"could not cancel job {self.job_id}", self.job.cancel, True)
 
     def done(self) -> bool:
-        return self.device.call(f"could not tell of job {self.job_id}", self.job.done, True)
+        return self.device.call(f"could not report the status of job {self.job_id}", self.job.done, True)
 
     def result(self) -> Readout:
-        return self.device.call(f"did not give the result of job {self.job_id}", self.job.result, True)
+        return self.device.call(f"did not return the result of job {self.job_id}", self.job.result, True)

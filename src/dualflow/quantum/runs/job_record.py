@@ -1,11 +1,8 @@
-"""What a journal says of a job: what was measured, where, what it takes, and what became of it; and its result.
+"""Records of jobs, their results, and the SQLite file that a journal keeps them in.
 
-A file may be a stranger's: every row is of the types it should have, and a result is unpacked to the size that the
-circuit says, not the file.
-
-Read-outs of jobs: held against what was asked for, taken from a journal, and joined where a batch was split.
-
-The file of a journal: a SQLite database whose tables are ours to the letter, for it may be a stranger's.
+A journal may come from an untrusted source. Therefore its tables must be exactly those of dualflow, every row must
+have the declared types, and a result is decompressed to the size that its circuit has, whatever the file says. The
+read-outs of jobs are checked against their records, and the parts of a split batch are joined.
 """
 
 from __future__ import annotations
@@ -27,49 +24,57 @@ from numpy.typing import NDArray
 from ...exceptions import ProblemError
 from ...persistence.files import check_regular
 from ..devices import Job, Readout
-from ..devices.readouts import Asked, check_readout
+from ..devices.readouts import Request, check_readout
 
 __all__ = [
     "COLUMNS",
     "STATES",
-    "UNSEALED",
+    "UNSEALED_FORMAT",
     "JobRecord",
     "bindings_digest",
-    "checked",
+    "checked_readout",
     "connect",
     "format_of",
-    "joined",
-    "kept",
-    "packed",
+    "join_readouts",
+    "pack_result",
     "read_rows",
+    "readout_from_journal",
     "seal_of",
-    "unpacked",
+    "unpack_result",
 ]
 
 
-#: In the header of the file: whose it is ("dfjl"), and which version.
-APPLICATION_ID, FORMAT, UNSEALED = 0x64666A6C, 3, 2
+#: SQLite's application id in the header of a journal: "dfjl".
+APPLICATION_ID = 0x64666A6C
+#: Format that is written, in the header's user version.
+FORMAT = 3
+#: Earlier format that is read but not written: its rows have no seals.
+UNSEALED_FORMAT = 2
 _JOBS = (
     "CREATE TABLE jobs (tag TEXT PRIMARY KEY, content TEXT NOT NULL, label TEXT NOT NULL, device TEXT NOT NULL, "
     "circuit TEXT NOT NULL, qubits INTEGER NOT NULL, bindings TEXT NOT NULL, circuits INTEGER NOT NULL, "
     "shots INTEGER, seed INTEGER NOT NULL, mitigation TEXT, qpu_seconds REAL, cost REAL, currency TEXT NOT NULL, "
     "intended TEXT NOT NULL, job_id TEXT, state TEXT NOT NULL, note TEXT NOT NULL, result BLOB, digest TEXT{more})"
 )
-#: The tables by format. Rows of the earlier one are not sealed, and its results not bound to their jobs.
+#: Tables by format. In the earlier format rows have no seals and results are not bound to their jobs.
 TABLES = {
     number: (
         "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
         _JOBS.format(more=more),
         "CREATE INDEX jobs_by_content ON jobs (content)",
     )
-    for number, more in ((UNSEALED, ""), (FORMAT, ", seal TEXT NOT NULL"))
+    for number, more in ((UNSEALED_FORMAT, ""), (FORMAT, ", seal TEXT NOT NULL"))
 }
-#: Most bytes of a file, and of a value in it.
-MAX_BYTES, VALUE_BYTES = 1 << 36, 1 << 28
-#: Most steps of SQLite's machine that reading a journal takes, and how many go between two counts.
-STEPS, STEPS_AT_ONCE = 1 << 26, 1 << 16
-#: Errors that are the system's, not the file's.
-_OF_THE_SYSTEM = (
+#: Most bytes of a journal.
+MAX_BYTES = 1 << 36
+#: Most bytes of a value in it.
+MAX_VALUE_BYTES = 1 << 28
+#: Most steps of SQLite's virtual machine for reading a journal; a hostile file could need infinitely many.
+MAX_SQL_STEPS = 1 << 26
+#: Steps between two checks of this limit.
+SQL_STEPS_PER_CHECK = 1 << 16
+#: Error codes of SQLite that show a fault of the system, not of the file.
+_SYSTEM_ERRORS = (
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -77,75 +82,75 @@ _OF_THE_SYSTEM = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN,
 )
-#: Seconds that another process' transaction is waited for.
-BUSY_S = 30.0
+#: Seconds to wait for another process' transaction.
+LOCK_TIMEOUT_S = 30.0
 
 
 def connect(path: Path, write: bool) -> sqlite3.Connection:
-    """The journal in a file, found to be one; to write, made if it is not there.
+    """Return a connection to a journal whose header and tables were checked; to write, make a missing file.
 
     Raises
     ------
     ProblemError
-        It is another kind of thing, or no journal of this version, or damaged.
+        The file is not a regular file, not a journal of this version, or damaged.
     OSError
-        It cannot be read, or written.
+        The file cannot be read or written.
     """
     if write and not path.exists():
-        # SQLite would make it as the umask says, and its companions with the mode of the file.
+        # SQLite would make it with the umask's mode, and its -wal and -shm files with the mode of this file.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600))
-    # Not opened but by SQLite: closing a file takes away the locks that this process has on it.
+    # Only SQLite may open the file: closing any descriptor of it releases this process' locks on it.
     check_regular(path, MAX_BYTES, "MAX_BYTES", "journal ")
     if not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     database = None
     try:
-        database = _opened(path, write)
+        database = _open_database(path, write)
         _check(database, path, write)
     except BaseException as error:
         if database is not None:
             database.close()
-        # SQLite quotes what is damaged, and Python reads that as text.
+        # SQLite's messages quote damaged bytes, which Python may fail to decode.
         if not isinstance(error, (sqlite3.Error, UnicodeDecodeError)):
             raise
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_THE_SYSTEM:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _SYSTEM_ERRORS:
             raise OSError(f"journal {path} cannot be used: {error}") from error
-        raise _foreign(path, str(error)) from error
+        raise _not_a_journal(path, str(error)) from error
     return database
 
 
-def _opened(path: Path, write: bool) -> sqlite3.Connection:
-    # A file that nobody writes to is read without a trace; beside a log, SQLite must take part.
+def _open_database(path: Path, write: bool) -> sqlite3.Connection:
+    # Read a file without a write-ahead log as immutable, which makes no other files. With a log, SQLite needs locks.
     log = Path(f"{os.path.realpath(path)}-wal").exists()
     mode = "mode=rw" if write else "mode=ro" if log else "mode=ro&immutable=1"
     database = sqlite3.connect(
         f"{path.absolute().as_uri()}?{mode}",
         uri=True,
-        timeout=BUSY_S,
+        timeout=LOCK_TIMEOUT_S,
         isolation_level=None,
         check_same_thread=False,
     )
-    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
         database.execute(f"PRAGMA {pragma}")
     return database
 
 
 def _check(database: sqlite3.Connection, path: Path, write: bool) -> None:
-    """Hold the schema against ours; make it in a file that has none."""
+    """Check the header and the schema of a journal; make the tables in an empty file."""
     steps = 0
 
-    def over() -> bool:
+    def exceeds_limit() -> bool:
         nonlocal steps
-        steps += STEPS_AT_ONCE
-        return steps > STEPS
+        steps += SQL_STEPS_PER_CHECK
+        return steps > MAX_SQL_STEPS
 
     if not write:
-        # Pages of a hostile file may lead to one another for ever.
-        database.set_progress_handler(over, STEPS_AT_ONCE)
+        # Pages of a hostile file may form a cycle.
+        database.set_progress_handler(exceeds_limit, SQL_STEPS_PER_CHECK)
         database.execute("PRAGMA query_only = ON")
     schema = _schema(database)
-    # SQLite takes a few bytes of anything for nothing, and would write over them.
+    # SQLite treats a file of a few bytes as empty and would overwrite it.
     empty = os.stat(path).st_size == 0 or _header(database, "page_count") > 0
     if write and empty and not schema and not _header(database, "application_id"):
         database.execute("PRAGMA journal_mode = WAL")
@@ -158,18 +163,18 @@ def _check(database: sqlite3.Connection, path: Path, write: bool) -> None:
         database.execute("COMMIT")
         schema = _schema(database)
     if _header(database, "application_id") != APPLICATION_ID:
-        raise _foreign(path, "it is a database of something else" if schema else "there is nothing of one in it")
+        raise _not_a_journal(path, "it is another database" if schema else "it has no tables")
     version = format_of(database)
-    if version == UNSEALED and write:
+    if version == UNSEALED_FORMAT and write:
         raise ProblemError(
-            f"{path} is a journal of an earlier version, whose results are bound neither to their jobs nor to one "
-            "machine of a name. It was left as it is: `dualflow jobs list` shows it, and `dualflow jobs convert` takes "
-            "what passes the checks over into a new journal, of the device that you say it is of"
+            f"{path} is a journal of an earlier version, whose results are not bound to their jobs and machine. The "
+            "file was not changed: `dualflow jobs list` shows it, and `dualflow jobs convert` copies its jobs, if all "
+            "pass the checks, into a new journal for a device that you name"
         )
     if version not in TABLES:
-        raise _foreign(path, f"its format is {version}, this version reads {FORMAT}")
-    if schema != _ours(version):
-        raise _foreign(path, "its tables are not those of a journal")
+        raise _not_a_journal(path, f"its format is {version}, this version reads {FORMAT}")
+    if schema != _expected_schema(version):
+        raise _not_a_journal(path, "its tables are not those of a journal")
     if write:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
@@ -187,12 +192,12 @@ def _schema(database: sqlite3.Connection) -> list[Any]:
 
 
 def format_of(database: sqlite3.Connection) -> int:
-    """The format that a journal's header says."""
+    """Return the format number in a journal's header."""
     return _header(database, "user_version")
 
 
 @cache
-def _ours(version: int) -> list[Any]:
+def _expected_schema(version: int) -> list[Any]:
     database = sqlite3.connect(":memory:")
     for table in TABLES[version]:
         database.execute(table)
@@ -201,58 +206,68 @@ def _ours(version: int) -> list[Any]:
     return schema
 
 
-def _foreign(path: Path, why: str) -> ProblemError:
+def _not_a_journal(path: Path, why: str) -> ProblemError:
     return ProblemError(
-        f"{path} is not a journal of jobs: {why}. It was left as it is; give the file of a run's journal= (journals of "
-        "JSON lines, of earlier versions, are not read any more)"
+        f"{path} is not a journal of jobs: {why}. The file was not changed; give the file of a run's journal= "
+        "(journals of JSON lines, of earlier versions, are no longer read)"
     )
 
 
+#: Columns of the table of jobs that make a `JobRecord`.
 COLUMNS = (
     "tag", "content", "label", "device", "circuit", "qubits", "bindings", "circuits", "shots", "seed", "mitigation",
     "qpu_seconds", "cost", "currency", "intended", "job_id", "state", "note",
 )  # fmt: skip
-#: What may have become of a job.
+#: States of a job and their meaning.
 STATES = {
-    "intended": "may have been sent, its id was never heard",
+    "intended": "may have been sent, its id was not received",
     "sent": "with the device",
-    "done": "its result is here",
-    "failed": "it failed, was cancelled, or came back damaged",
+    "done": "its result is in the journal",
+    "failed": "it failed, was cancelled, or its result was damaged",
     "not sent": "it certainly never reached the machine",
-    "given up": "nobody knows, and it may be sent again",
+    "given up": "its state is unknown, and it may be sent again",
 }
-#: Most characters of a text (a circuit with all that shapes it), and bytes of a result that is kept.
-TEXT_CHARACTERS, RESULT_BYTES = 1 << 20, 1 << 27
-#: Fewest bytes of a file that each row of an honest one takes.
-ROW_BYTES = 64
+#: Most characters of a text; the longest describe circuits.
+MAX_TEXT_CHARACTERS = 1 << 20
+#: Most bytes of a result that is kept.
+MAX_RESULT_BYTES = 1 << 27
+#: Fewest bytes of a file for each of its rows: with more rows than its size allows, the file is hostile.
+MIN_ROW_BYTES = 64
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """One job.
+    """One row of a journal: what a job measures, on which device, its price, and its state.
 
     Attributes
     ----------
     tag : str
-        Its own, known before it was sent; no two jobs have the same.
-    label, device, circuit : str
-        What it was for, the device's identity, and the circuit with all that shapes it.
+        Unique name of the job, chosen before it is sent.
+    label : str
+        Purpose of the job, such as the solver's name and a number.
+    device : str
+        `Device.identity`.
+    circuit : str
+        The circuit's repr, with all values that decide its gates.
     qubits, circuits : int
+        Width of the circuit, and number of bindings.
     bindings : str
         Digest of the bindings.
     shots : int or None
-        Of each circuit; None is the exact distribution.
+        Of each circuit; None for exact distributions.
     seed : int
     mitigation : str or None
-        What was asked for; the result that is kept is as it was measured.
+        Method of the run; the result is kept as measured, before mitigation.
     qpu_seconds, cost : float or None
         By the device's `price`, in its ``currency``.
     intended : str
-        When it was written down: UTC, ISO 8601.
+        Time at which the record was written: UTC, ISO 8601.
     job_id : str or None
-        The device's, once it is known.
-    state, note : str
-        One of `STATES`, and what was said.
+        Id at the device, once it is known.
+    state : str
+        One of `STATES`.
+    note : str
+        Reason for the state, such as the error message.
     """
 
     label: str
@@ -275,17 +290,18 @@ class JobRecord:
 
     @property
     def content(self) -> str:
-        """Digest of what is measured: two jobs with the same one have the same answer.
+        """Digest of what is measured: two jobs with the same digest may share one result.
 
-        A seed is part of it, where there are shots, on machines that know none, too: the draws of one run are
-        different draws, and a run that is resumed asks for the same ones again.
+        With shots the seed is included, also for machines that cannot be seeded: the batches of one run have different
+        seeds and so different results, and a resumed run uses the same seeds again.
         """
         seed = None if self.shots is None else self.seed
         what = (self.device, self.circuit, self.qubits, self.bindings, self.circuits, self.shots, seed)
         return hashlib.sha256(repr(what).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
+#: Types of the columns that are not str.
+_COLUMN_TYPES: dict[str, tuple[type, ...]] = {
     "qubits": (int,), "circuits": (int,), "shots": (int, type(None)), "seed": (int,),
     "mitigation": (str, type(None)), "qpu_seconds": (float, type(None)), "cost": (float, type(None)),
     "job_id": (str, type(None)),
@@ -295,40 +311,48 @@ _KINDS: dict[str, tuple[type, ...]] = {
 def read_rows(
     database: sqlite3.Connection, where: str = "ORDER BY rowid", values: tuple[Any, ...] = ()
 ) -> list[JobRecord]:
-    """Records of the jobs that are asked for.
+    """Return the checked records of the rows that an SQL clause selects.
+
+    Parameters
+    ----------
+    database : sqlite3.Connection
+    where : str
+        SQL after the name of the table.
+    values : tuple
+        Of the placeholders in ``where``.
 
     Raises
     ------
     sqlite3.Error, ValueError
         A page or a row is damaged.
     """
-    sealed = format_of(database) != UNSEALED
+    sealed = format_of(database) != UNSEALED_FORMAT
     more = ", seal, digest" if sealed else ""
     (pages,), (page,) = (database.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size"))
-    most = pages * page // ROW_BYTES
+    max_rows = pages * page // MIN_ROW_BYTES
     records: list[JobRecord] = []
     for row in database.execute(f"SELECT {', '.join(COLUMNS)}{more} FROM jobs {where}", values):
-        if len(records) >= most:
+        if len(records) >= max_rows:
             raise ValueError("it has more rows than its size can hold")
         records.append(_record(dict(zip(COLUMNS, row[: len(COLUMNS)], strict=True))))
         if sealed and seal_of(records[-1], row[-1]) != row[-2]:
-            raise ValueError(f"the row of job {records[-1].tag!r} is not what its seal says")
+            raise ValueError(f"the row of job {records[-1].tag!r} does not match its seal")
     return records
 
 
 def seal_of(record: JobRecord, digest: str | None) -> str:
-    """Digest of a whole row, that of its result included."""
+    """Return the digest of a full row, which includes the digest of its result."""
     what = [getattr(record, name) for name in COLUMNS]
     return hashlib.sha256(repr((what, digest)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _record(found: dict[str, Any]) -> JobRecord:
-    """A record of the types it declares; ValueError for others."""
+    """Return the record of a row; raise ValueError for wrong types, wrong numbers or a wrong digest."""
     content = found.pop("content")
     for name, value in found.items():
-        if type(value) not in _KINDS.get(name, (str,)):
+        if type(value) not in _COLUMN_TYPES.get(name, (str,)):
             raise ValueError(f"{name} is of type {type(value).__name__}")
-        if isinstance(value, str) and len(value) > TEXT_CHARACTERS:
+        if isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS:
             raise ValueError(f"{name} has {len(value)} characters")
         if isinstance(value, float) and not 0 <= value < math.inf:
             raise ValueError(f"{name} is {value}")
@@ -337,23 +361,38 @@ def _record(found: dict[str, Any]) -> JobRecord:
         raise ValueError(f"job {found['tag']!r} has numbers or a state that no job has")
     record = JobRecord(**found)
     if record.content != content:
-        raise ValueError(f"job {record.tag!r} is not what its digest says")
+        raise ValueError(f"job {record.tag!r} does not match its digest")
     return record
 
 
-def packed(values: NDArray, record: JobRecord) -> tuple[bytes | None, str | None]:
-    """A result as it is kept, and its digest, which binds it to its job; nothing where it is too large to be."""
+def pack_result(values: NDArray, record: JobRecord) -> tuple[bytes | None, str | None]:
+    """Return a result as compressed bytes and the digest that binds it to its job; (None, None) if it is too large."""
     plain = np.ascontiguousarray(values, dtype="<f8" if values.dtype.kind == "f" else "<i8").tobytes()
-    if len(plain) > RESULT_BYTES:
+    if len(plain) > MAX_RESULT_BYTES:
         return None, None
     return zlib.compress(plain, 1), _result_digest(plain, record)
 
 
-def unpacked(blob: Any, digest: Any, record: JobRecord, bound: bool = True) -> NDArray:
-    """A result of the shape that its circuit says; ValueError if it is not. Those of format 2 are bound to no job."""
+def unpack_result(blob: Any, digest: Any, record: JobRecord, bound: bool = True) -> NDArray:
+    """Return a result, shape (circuits, 2^q), from its compressed bytes.
+
+    Parameters
+    ----------
+    blob : bytes
+        Any other type is an error.
+    digest : str
+    record : JobRecord
+    bound : bool, default=True
+        Whether the digest includes the job; in format 2 it does not.
+
+    Raises
+    ------
+    ValueError
+        The size or the digest is not that of the job's result.
+    """
     size = 8 * record.circuits * 2**record.qubits
-    if type(blob) is not bytes or size > RESULT_BYTES:
-        raise ValueError(f"the result of job {record.tag!r} is none")
+    if type(blob) is not bytes or size > MAX_RESULT_BYTES:
+        raise ValueError(f"the result of job {record.tag!r} is missing or too large")
     try:
         unpacker = zlib.decompressobj()
         plain = unpacker.decompress(blob, size + 1)
@@ -361,7 +400,7 @@ def unpacked(blob: Any, digest: Any, record: JobRecord, bound: bool = True) -> N
         raise ValueError(f"the result of job {record.tag!r} cannot be unpacked: {error}") from error
     expected = _result_digest(plain, record) if bound else hashlib.sha256(plain).hexdigest()
     if len(plain) != size or expected != digest:
-        raise ValueError(f"the result of job {record.tag!r} is not what its digest says")
+        raise ValueError(f"the result of job {record.tag!r} does not match its digest")
     values = np.frombuffer(plain, dtype="<f8" if record.shots is None else "<i8").reshape(record.circuits, -1)
     return values.astype(values.dtype.newbyteorder("="))
 
@@ -371,39 +410,39 @@ def _result_digest(plain: bytes, record: JobRecord) -> str:
 
 
 def bindings_digest(values: NDArray) -> str:
-    """Digest of bindings and their shape."""
+    """Return a digest of bindings and their shape."""
     plain = np.ascontiguousarray(values, dtype=float)
     return hashlib.sha256(f"{plain.shape}".encode() + plain.tobytes()).hexdigest()
 
 
-def kept(record: JobRecord, values: NDArray) -> Readout:
-    """The read-out of a job from what a journal keeps of it, shape (circuits, 2^q), checked as any other is."""
+def readout_from_journal(record: JobRecord, values: NDArray) -> Readout:
+    """Return the checked read-out of a job, shape (circuits, 2^q), from its result in a journal."""
     counts = None if record.shots is None else values
     probabilities = values if record.shots is None else values / record.shots
     readout = Readout(probabilities, counts, record.shots, "little", str(record.job_id))
-    return check_readout(readout, record.device, _asked(record))
+    return check_readout(readout, record.device, _request(record))
 
 
-def checked(readout: Readout, record: JobRecord, job: Job) -> Readout:
-    """A read-out, shape (circuits, 2^q), if it is of the job and the size that was asked for; `DeviceError` if not."""
-    return check_readout(readout, record.device, _asked(record), job.job_id)
+def checked_readout(readout: Readout, record: JobRecord, job: Job) -> Readout:
+    """Return a read-out in shape (circuits, 2^q); raise `DeviceError` unless it has the job and size of the record."""
+    return check_readout(readout, record.device, _request(record), job.job_id)
 
 
-def _asked(record: JobRecord) -> Asked:
-    return Asked(record.qubits, (record.circuits,), record.shots)
+def _request(record: JobRecord) -> Request:
+    return Request(record.qubits, (record.circuits,), record.shots)
 
 
-def joined(readouts: list[Readout], shape: tuple[int, ...], shots: int | None) -> Readout:
-    """One read-out of a batch's parts: other bindings one below the other, counts of the same ones added.
+def join_readouts(readouts: list[Readout], shape: tuple[int, ...], shots: int | None) -> Readout:
+    """Return one read-out for the parts of a split batch: concatenate the bindings, and add counts of the same ones.
 
     Parameters
     ----------
     readouts : list of Readout
-        In the order they were cut: the shots of some bindings, then those of the next.
+        In the order of `Limits.parts`: all shots of the first rows of bindings, then those of the next rows.
     shape : tuple of int
-        Of the batch's.
+        Of the batch's distributions.
     shots : int or None
-        Of each circuit, in all.
+        Of each circuit, summed over the parts.
     """
     first = readouts[0]
     if len(readouts) == 1:
@@ -413,13 +452,13 @@ def joined(readouts: list[Readout], shape: tuple[int, ...], shots: int | None) -
         exact = np.concatenate([np.atleast_2d(readout.probabilities) for readout in readouts])
         return Readout(exact.reshape(shape), None, None, "little", first.job_id)
     rows: list[NDArray] = []
-    load = 0
+    shots_read = 0  # of the present rows
     for readout in readouts:
         part = np.atleast_2d(np.asarray(readout.counts))
-        if load == 0:
+        if shots_read == 0:
             rows.append(part)
         else:
             rows[-1] = rows[-1] + part
-        load = (load + int(readout.shots or 0)) % shots
+        shots_read = (shots_read + int(readout.shots or 0)) % shots
     added = np.concatenate(rows).reshape(shape)
     return Readout(added / shots, added, shots, "little", first.job_id)

@@ -1,7 +1,7 @@
-"""A journal of jobs, a SQLite file: what is to be sent is written down first, and what came back is kept.
+"""A journal of jobs, a SQLite file: every job is recorded before it is sent, and its result is kept.
 
-A run that died finds its jobs again: those the device still has by their id, those whose id was never heard by their
-tag, and results by their content, so that nothing is paid for twice. What is in such a file: `job_record`.
+A run that continues after its process died finds jobs at the device by their id, jobs whose id was not received by
+their tag, and results by their content, so that no job is paid for twice. `job_record` defines the rows of the file.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from ...exceptions import DeviceError, ProblemError
 from ...persistence.files import target_of
 from ...persistence.unconfirmed import Unconfirmed
 from .fit_part import fit_part
-from .job_record import COLUMNS, JobRecord, connect, packed, read_rows, seal_of, unpacked
+from .job_record import COLUMNS, JobRecord, connect, pack_result, read_rows, seal_of, unpack_result
 from .spending import Spent
 
-__all__ = ["JobRecord", "Journal", "Unwritten", "damaged", "read_journal"]
+__all__ = ["JobRecord", "Journal", "JournalWriteError", "damaged_error", "read_journal"]
 
 
 class Journal:
-    """The jobs of one run, of all processes that it took.
+    """The jobs of one run, over all its processes.
 
-    Everything is on the disk before the next thing happens (WAL, ``synchronous=FULL``), and the file is its owner's
-    alone (mode 0600). It can be copied and pickled; every process opens it for itself.
+    Each change is on the disk before its method returns (WAL, ``synchronous=FULL``), and only the owner can read the
+    file (mode 0600). A journal can be copied and pickled; every process opens its own connection.
 
     Parameters
     ----------
     path : str or Path
         Made if it does not exist.
     data : str, optional
-        Digest of what the run is about. The first one is kept, and runs about others are refused.
+        Digest of the run's data. The first one is kept, and runs with other data are refused.
 
     Raises
     ------
     ProblemError
-        The file cannot be written, is no journal, is damaged, or belongs to other data; it is left as it is. Or its
-        name was read from a model file, and nobody confirmed it.
+        The file cannot be written, is not a journal, is damaged, or belongs to other data; it is not changed. Or its
+        name was read from a model file and was not confirmed.
     """
 
     def __init__(self, path: str | Path, data: str | None = None) -> None:
@@ -59,29 +59,29 @@ class Journal:
         self._connect()
         try:
             with self._reading() as database:
-                read_rows(database)  # what is spent is summed up row by row, and no row is looked at again
+                read_rows(database)  # check all rows once: later sums of what was spent do not check them
             with self._writing() as database:
-                self._claim(database, data)
+                self._claim_data(database, data)
         except DeviceError as error:
             raise ProblemError(f"journal={str(path)!r} cannot be used: {error}") from error
 
     def _connect(self) -> None:
         self._lock, self._pid = threading.Lock(), os.getpid()
         try:
-            target_of(self.path)  # refuses what is no regular file, or may not be written
+            target_of(self.path)  # raises an error unless the path is a writable regular file
             self._database = connect(self.path, write=True)
         except ProblemError as error:
             raise ProblemError(f"journal={str(self.path)!r} cannot be used: {error}") from error
         except OSError as error:
             raise ProblemError(f"journal={str(self.path)!r} cannot be used: {error.strerror or error}") from error
 
-    def _own(self) -> None:
-        """In a child of a fork: a connection and tags of its own; its parent's connection is not even to be closed."""
+    def _reopen_after_fork(self) -> None:
+        """In the child of a fork, open a new connection and make a new token; keep the parent's connection open."""
         if self._pid != os.getpid():
             self._parents, self.token, self.sequence = self._database, secrets.token_hex(8), 0
             self._connect()
 
-    def _claim(self, database: sqlite3.Connection, data: str | None) -> None:
+    def _claim_data(self, database: sqlite3.Connection, data: str | None) -> None:
         if data is None:
             return
         name = f"data {fit_part()}"
@@ -91,12 +91,12 @@ class Journal:
         elif found[0] != data:
             raise ProblemError(
                 f"journal={str(self.path)!r} was made for other data, or for another problem with them (their digest "
-                f"begins with {str(found[0])[:12]!r}, this run's with {data[:12]!r}): its jobs are none of this run's. "
-                "Give another path, or the data and parameters of that run"
+                f"begins with {str(found[0])[:12]!r}, this run's with {data[:12]!r}): its jobs do not belong to this "
+                "run. Give another path, or the data and parameters of that run"
             )
 
     def claim_machine(self, name: str, configuration: dict[str, str]) -> None:
-        """Make sure that the jobs of a device's name are those of this machine.
+        """Check that the journal's jobs of a device name belong to this machine; record the machine at its first job.
 
         Parameters
         ----------
@@ -107,30 +107,31 @@ class Journal:
         Raises
         ------
         ProblemError
-            They are of another machine of that name; the message says what differs.
+            They belong to another machine of that name; the message lists the differences.
         """
         row = f"machine {name}"
         try:
-            there = None if (told := self.told(row)) is None else {str(k): str(v) for k, v in json.loads(told).items()}
+            text = self.about(row)
+            there = None if text is None else {str(k): str(v) for k, v in json.loads(text).items()}
         except (ValueError, AttributeError) as error:
-            raise damaged(self.path, error) from error
+            raise damaged_error(self.path, error) from error
         if there is None:
-            self.tell(row, json.dumps(configuration, sort_keys=True))
+            self.set_about(row, json.dumps(configuration, sort_keys=True))
         elif there != configuration:
             differ = [part for part in sorted({*there, *configuration}) if there.get(part) != configuration.get(part)]
-            said = ", ".join(
+            differences = ", ".join(
                 f"its {part} is {there.get(part, 'not given')} there and {configuration.get(part, 'not given')} here"
                 for part in differ
             )
             raise ProblemError(
-                f"journal={str(self.path)!r} holds jobs of another machine of the name {name!r}: {said}. What that one "
-                "measured is not this one's: give another path, or the device as it was"
+                f"journal={str(self.path)!r} holds jobs of another machine of the name {name!r}: {differences}. Their "
+                "results are not those of this machine: give another path, or the device as it was"
             )
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is on the disk when the block ends, or has not been."""
-        self._own()
+        """Run the block in a transaction: it is on the disk when the block ends, or has no effect."""
+        self._reopen_after_fork()
         with self._lock:
             try:
                 self._database.execute("BEGIN IMMEDIATE")
@@ -142,18 +143,18 @@ class Journal:
                         self._database.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
-                raise Unwritten(f"journal {self.path} could not be written: {error}") from error
+                raise JournalWriteError(f"journal {self.path} could not be written: {error}") from error
 
     def intend(self, record: JobRecord, allow: Callable[[Spent], None]) -> JobRecord:
-        """Write down what is to be sent, under a tag of its own.
+        """Insert the record of a job that will be sent and return it with its new tag.
 
         Parameters
         ----------
         record : JobRecord
         allow : callable
-            Given what the journal's jobs have taken, raises if this one is not to be sent.
+            Called with what the journal's jobs have spent; raises an error if this job must not be sent.
         """
-        self._own()
+        self._reopen_after_fork()
         self.sequence += 1
         record = replace(record, tag=f"dualflow-{self.token}-{self.sequence}", state="intended", intended=_now())
         with self._writing() as database:
@@ -161,94 +162,94 @@ class Journal:
             _insert(database, record)
         return record
 
-    def adopt(self, record: JobRecord, values: NDArray | None) -> None:
-        """Write down a job of another journal as it stands there, with its result."""
+    def insert_job(self, record: JobRecord, values: NDArray | None) -> None:
+        """Insert an unchanged job of another journal, with its result."""
         with self._writing() as database:
-            _insert(database, record, *((None, None) if values is None else packed(values, record)))
+            _insert(database, record, *((None, None) if values is None else pack_result(values, record)))
 
     def note(self, record: JobRecord, state: str, note: str = "", job_id: str | None = None) -> JobRecord:
-        """Write down what became of a job; one that cannot be written is a warning, since the job is paid for."""
+        """Update the state of a job; if that fails, only warn, because the job is paid for."""
         record = replace(record, state=state, note=note, job_id=job_id or record.job_id)
-        return self._changed(record, "state = ?, note = ?, job_id = ?", (state, note, record.job_id))
+        return self._update_row(record, "state = ?, note = ?, job_id = ?", (state, note, record.job_id))
 
     def keep(self, record: JobRecord, values: NDArray) -> JobRecord:
-        """Write down a result: counts, or exact distributions, of shape (circuits, 2^q)."""
+        """Store a job's result: counts or exact distributions, shape (circuits, 2^q)."""
         record = replace(record, state="done", note="")
-        blob, digest = packed(values, record)
+        blob, digest = pack_result(values, record)
         changes = ("done", "", record.job_id, blob, digest)
-        return self._changed(record, "state = ?, note = ?, job_id = ?, result = ?, digest = ?", changes)
+        return self._update_row(record, "state = ?, note = ?, job_id = ?, result = ?, digest = ?", changes)
 
-    def _changed(self, record: JobRecord, changes: str, values: tuple[Any, ...]) -> JobRecord:
+    def _update_row(self, record: JobRecord, changes: str, values: tuple[Any, ...]) -> JobRecord:
         try:
             with self._writing() as database:
                 database.execute(f"UPDATE jobs SET {changes} WHERE tag = ?", (*values, record.tag))
                 for (digest,) in database.execute("SELECT digest FROM jobs WHERE tag = ?", (record.tag,)).fetchall():
                     seal = seal_of(record, digest)
                     database.execute("UPDATE jobs SET seal = ? WHERE tag = ?", (seal, record.tag))
-        except Unwritten as error:
-            self.complain(error)
+        except JournalWriteError as error:
+            self.warn_unwritten(error)
         return record
 
-    def complain(self, error: Exception) -> None:
-        """Say once that the file cannot be written any more."""
+    def warn_unwritten(self, error: Exception) -> None:
+        """Warn once that the file can no longer be written."""
         if not self._warned:
             warnings.warn(
-                f"{error}; the run goes on, and what came of its jobs is in no file", UserWarning, stacklevel=5
+                f"{error}; the run goes on, and the results of its jobs are not stored", UserWarning, stacklevel=5
             )
         self._warned = True
 
     def find(self, record: JobRecord) -> JobRecord | None:
-        """The last job of the same content, or None."""
+        """Return the last job of the same content, or None."""
         with self._reading() as database:
             rows = read_rows(database, "WHERE content = ? ORDER BY rowid DESC LIMIT 1", (record.content,))
         return rows[0] if rows else None
 
     def result(self, record: JobRecord) -> NDArray | None:
-        """The result of a job, shape (circuits, 2^q), or None if it is not kept here."""
+        """Return the result of a job, shape (circuits, 2^q), or None if it is not stored."""
         with self._reading() as database:
             row = database.execute("SELECT result, digest FROM jobs WHERE tag = ?", (record.tag,)).fetchone()
-            return None if row is None or row[0] is None else unpacked(row[0], row[1], record)
+            return None if row is None or row[0] is None else unpack_result(row[0], row[1], record)
 
-    def tell(self, name: str, value: str) -> None:
-        """Write down something about the run."""
+    def set_about(self, name: str, value: str) -> None:
+        """Store a named value of the run; if that fails, only warn."""
         try:
             with self._writing() as database:
                 database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
-        except Unwritten as error:
-            self.complain(error)
+        except JournalWriteError as error:
+            self.warn_unwritten(error)
 
-    def told(self, name: str) -> str | None:
-        """What was written down so; None if nothing was."""
+    def about(self, name: str) -> str | None:
+        """Return a named value of the run, or None if it was not stored."""
         with self._reading() as database:
             row = database.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
             return None if row is None else str(row[0])
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        self._own()
+        self._reopen_after_fork()
         with self._lock:
             try:
                 yield self._database
             except (sqlite3.Error, ValueError) as error:
-                raise damaged(self.path, error) from error
+                raise damaged_error(self.path, error) from error
 
     def spent(self) -> Spent:
-        """What all jobs have taken that may have reached the machine."""
+        """Return the sums of shots, seconds and cost of all jobs that may have reached the machine."""
         with self._reading() as database:
             return _spent(database)
 
     def records(self) -> list[JobRecord]:
-        """All jobs, oldest first."""
+        """Return all jobs, oldest first."""
         with self._reading() as database:
             return read_rows(database)
 
     def __del__(self) -> None:
-        # The log goes into the file when its last connection is closed, which waits for the collector otherwise.
+        # Closing the last connection merges the log into the file; do not wait for the garbage collector.
         if self.__dict__.get("_database") is not None and self._pid == os.getpid():
             self._database.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A token is one object's alone: a copy draws its own.
+        # Each object has its own token: a copy draws a new one.
         return {"path": self.path, "sequence": 0, "token": None, "_warned": self._warned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -256,32 +257,33 @@ class Journal:
         self._connect()
 
 
-class Unwritten(DeviceError):  # noqa: N818 - what it says of the file
-    """What was to be written is not: nothing has been sent."""
+class JournalWriteError(DeviceError):
+    """A transaction failed and has no effect. If it was the record of a job, the job was not sent."""
 
 
 def read_journal(path: str | Path) -> list[JobRecord]:
-    """All jobs in a journal, oldest first; the file is not written to.
+    """Return all jobs in a journal, oldest first, without writing to the file.
 
     Raises
     ------
     ProblemError
-        The file is no journal, or is damaged.
+        The file is not a journal, or is damaged.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     database = connect(Path(path), write=False)
     try:
         return read_rows(database)
     except (sqlite3.Error, ValueError) as error:
-        raise damaged(path, error) from error
+        raise damaged_error(path, error) from error
     finally:
         database.close()
 
 
-def damaged(path: str | Path, error: Exception) -> ProblemError:
+def damaged_error(path: str | Path, error: Exception) -> ProblemError:
+    """Return the error to raise for a damaged journal."""
     return ProblemError(
-        f"journal {path} is damaged ({type(error).__name__}: {error}). The file was left as it is; give another path"
+        f"journal {path} is damaged ({type(error).__name__}: {error}). The file was not changed; give another path"
     )
 
 

@@ -1,6 +1,7 @@
-"""Where solvers measure: one device, and an account of every circuit, shot and second that it took.
+"""The laboratory: measures batches of circuits on one device for a solver and keeps account of their cost.
 
-Has noise left anything? Pearson's χ² test of counts against the uniform distribution, and its power.
+It checks the order of bits, calibrates and mitigates read-out errors, and compares some read-outs with the
+distributions of their circuits. Pearson's χ² test decides whether noise has left a distribution uniform.
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from ..circuits.resources import Resources, count
 from ..devices import Device, Readout
-from ..devices.bit_order import SEED as ORDER_SEED
-from ..devices.bit_order import SHOTS as ORDER_SHOTS
-from ..devices.bit_order import basis_states, checking_shots
+from ..devices.bit_order import CHECK_SEED, SHOTS_PER_STATE, basis_states, checking_shots
 from .fidelity import MAX_QUBITS, MAX_ROWS, Fidelity, checked_rows
 from .guarded import Guarded, guarded
 from .journal import Journal
@@ -41,36 +40,41 @@ from .mitigation import (
 from .sending import Sender
 from .spending import Budget, Spent
 
-__all__ = ["UNBUILT", "Account", "Laboratory", "Ledger", "QuantumContext", "is_told_from_uniform", "is_uniform"]
+__all__ = ["UNBUILT", "Account", "Laboratory", "Ledger", "QuantumContext", "is_distinct_from_uniform", "is_uniform"]
 
 
-#: Chance that uniform counts are taken for others, and that the test misses a distribution it is said to tell apart.
-FALSE_ALARM, MISS = 1e-3, 1e-6
-#: The same for exact distributions: largest deviation that is round-off, and smallest that is not.
-ROUND_OFF, VISIBLE = 1e-12, 1e-6
+#: Probability that `is_uniform` is False for counts of the uniform distribution.
+FALSE_ALARM_RATE = 1e-3
+#: Most probability that `is_uniform` is True for a distribution that `is_distinct_from_uniform` accepts.
+MISS_RATE = 1e-6
+#: Largest deviation of an exact uniform distribution from 1/N, by round-off.
+MAX_ROUND_OFF = 1e-12
+#: Smallest deviation from 1/N at which an exact distribution counts as distinct from the uniform one.
+MIN_DEVIATION = 1e-6
 
 
 def is_uniform(found: NDArray, shots: float | None) -> bool:
-    """Whether frequencies of shape (N,) cannot be told from 1/N: χ² = S N Σ (π − 1/N)² within its 1 − 1e-3 quantile.
+    """Return whether frequencies of shape (N,) are compatible with 1/N.
 
-    ``shots`` is the number S behind them, or None where they are exact.
+    That is χ² = S N Σ (π − 1/N)² within its 1 − 1e-3 quantile, with the number of shots S = ``shots``; None for exact
+    distributions.
     """
     outcomes = len(found)
     if shots is None:
-        return bool(np.abs(found - 1 / outcomes).max() <= ROUND_OFF)
-    return _chi_square(found, shots) <= scipy.special.chdtri(outcomes - 1, FALSE_ALARM)
+        return bool(np.abs(found - 1 / outcomes).max() <= MAX_ROUND_OFF)
+    return _chi_square(found, shots) <= scipy.special.chdtri(outcomes - 1, FALSE_ALARM_RATE)
 
 
-def is_told_from_uniform(distribution: NDArray, shots: float | None) -> bool:
-    """Whether S shots of a distribution would pass `is_uniform` with a chance of at most 1e-6.
+def is_distinct_from_uniform(distribution: NDArray, shots: float | None) -> bool:
+    """Return whether S shots of a distribution would pass `is_uniform` with a probability of at most 1e-6.
 
-    χ² is then noncentral with λ = S N Σ (π − 1/N)².
+    χ² of these shots is noncentral with λ = S N Σ (π − 1/N)².
     """
     outcomes = len(distribution)
     if shots is None:
-        return bool(np.abs(distribution - 1 / outcomes).max() > VISIBLE)
-    limit = scipy.special.chdtri(outcomes - 1, FALSE_ALARM)
-    return bool(scipy.special.chndtr(limit, outcomes - 1, _chi_square(distribution, shots)) <= MISS)
+        return bool(np.abs(distribution - 1 / outcomes).max() > MIN_DEVIATION)
+    limit = scipy.special.chdtri(outcomes - 1, FALSE_ALARM_RATE)
+    return bool(scipy.special.chndtr(limit, outcomes - 1, _chi_square(distribution, shots)) <= MISS_RATE)
 
 
 def _chi_square(frequencies: NDArray, shots: float) -> float:
@@ -78,11 +82,12 @@ def _chi_square(frequencies: NDArray, shots: float) -> float:
     return float(shots * outcomes * ((frequencies - 1 / outcomes) ** 2).sum())
 
 
-#: Job ids kept in an account.
-JOBS_KEPT = 10
-#: Seconds after a run's time in which its device may say what gates its circuits have; as many for dualflow's count.
-LATE_S = 0.2
-#: Why there is none of what needs a circuit.
+#: Job ids kept in an account; the last ones.
+MAX_JOB_IDS = 10
+#: Seconds after a run's deadline in which its device may report the gates of a circuit; the same again for a count by
+#: dualflow itself.
+GRACE_S = 0.2
+#: Reason reported for a result that needs a circuit which was not built.
 UNBUILT = "the time was over before the circuit was built"
 
 T = TypeVar("T")
@@ -90,26 +95,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Account:
-    """What a solver's state keeps of its measurements.
+    """The measurements of a run so far, which a solver's state keeps.
 
     Attributes
     ----------
-    circuits, shots, device_time_s
-        Of all that was measured.
-    job_ids : tuple of str
-        The last ones.
     rng : dict
-        State of the generator that draws the seeds.
+        State of the generator that draws the seeds of batches.
+    circuits, shots : int
+        Numbers of all circuits and shots that were measured.
+    device_time_s : float
+        Seconds that all batches took.
+    job_ids : tuple of str
+        Ids of the last jobs.
     calibrations : dict of lists of shape (q, 2, 2)
-        By circuit, the confusion matrices of its read-out, where that is mitigated.
+        By circuit, the confusion matrices of its read-out, if it is mitigated.
     qpu_seconds, cost : float
-        By the device's `price`, as far as it says one.
+        By the device's `price`; batches without a known price count 0.
     ordered : tuple of str
-        Circuits the order of whose bits was seen, where the device asks for that.
+        Circuits whose bit order was checked, for devices that need the check.
     replayed : int
-        Of the circuits, those whose results came from the journal.
+        Number of circuits whose results came from the journal.
     fidelity : Fidelity
-        Of read-outs, before mitigation, to the distributions of their circuits.
+        Of the read-outs, before mitigation, to the distributions of their circuits.
     """
 
     rng: dict[str, Any]
@@ -126,12 +133,12 @@ class Account:
 
     @classmethod
     def opened(cls, rng: np.random.Generator) -> Account:
-        """An account of nothing yet."""
+        """Return an account without measurements."""
         return cls(generator_state(rng))
 
 
 class Laboratory:
-    """Runs circuits on a device and books them.
+    """Runs batches of circuits on a device and adds them to an account.
 
     Parameters
     ----------
@@ -139,27 +146,27 @@ class Laboratory:
     tag : str
         Label of the jobs, such as the solver's name.
     mitigation : {"confusion", "mthree", "circuit"}, optional
-        Of errors, wherever there are shots. Two or four calibration circuits are run and booked before the first batch
-        of each circuit.
+        Method of error mitigation for batches with shots. Two or four calibration circuits are run and counted before
+        the first batch of each circuit.
     journal : str or Path, optional
-        File of the jobs of this run, over all its processes: what is in it is not sent again.
+        File of the jobs of this run, shared by all its processes. Jobs in it are not sent again.
     data : str, optional
-        Digest of what the run is about; the journal of a run about other data is refused.
+        Digest of the run's data; the journal of a run with other data is refused.
     budget : Budget, optional
-        What the run may spend, over all its processes as far as journal and account know of them.
+        Limits of what the run may spend, over all its processes as far as the journal and the account record them.
     resend : bool, default=False
-        Send again what may have been sent by a process that died, where the device cannot say whether it was.
+        Send a job again that a process which died may have sent, if the device cannot tell whether it was.
     min_fidelity : float, optional
-        Slope of `Fidelity` below which, beyond shot noise, the device is refused.
+        Raise an error if the slope of `Fidelity` is below this by more than shot noise explains.
     compared : int ≥ 1
-        Circuits of each batch whose read-outs are compared with their distributions.
+        Number of circuits of each batch whose read-outs are compared with their distributions.
 
     Raises
     ------
     SolverUnavailable
         The mitigation's package is not installed.
     ProblemError
-        The journal cannot be used, or belongs to other data; or, from `measure`, another process sends by it.
+        The journal cannot be used, or belongs to other data; or, from `measure`, another process uses it.
     """
 
     def __init__(
@@ -180,24 +187,25 @@ class Laboratory:
         self.min_fidelity, self.compared = min_fidelity, compared
         self.journal = None if journal is None else Journal(journal, data)
         self._sender = Sender(self.device, self.journal, budget, resend, mitigation)
-        #: Why the device did not say what gates a circuit has.
+        #: Why the device did not report the gates of a circuit.
         self.resources_error: str | None = None
-        #: Whether a circuit had not been built when the time was over.
+        #: Whether the deadline passed before a circuit was built.
         self.unbuilt = False
         left = clock.left()
-        self._until = None if left is None else time.monotonic() + left
+        self._deadline = None if left is None else time.monotonic() + left
         self._live: Live | None = None
-        self._before: Spent | None = None  # by the account that a run began or resumed with
+        self._spent_before: Spent | None = None  # by the account with which the run began or resumed
 
     def measure(
         self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None
     ) -> tuple[NDArray, Account]:
-        """One batch: its distributions, little-endian, and the account with the batch booked.
+        """Measure one batch; return its little-endian distributions and the account with the batch added.
 
         Parameters
         ----------
         account : Account
-            Left as it is.
+            Not changed.
+        circuit : ParametricCircuit
         theta : array of shape (P,), or (k, P) for k circuits
         shots : int or None
             Of each circuit; None for exact distributions.
@@ -211,20 +219,22 @@ class Laboratory:
         Raises
         ------
         DeviceError
-            The job was refused, failed, cancelled or lost, does not fit into the budget, or a confusion matrix is
+            The job was refused, failed, cancelled or lost; the batch exceeds the budget; a confusion matrix is
             singular; or the fidelity of all read-outs is below ``min_fidelity``.
         """
-        account = self._ordered(account, circuit)
+        account = self._with_checked_bits(account, circuit)
         if self.mitigation is None or shots is None:
             readout, account = self._run(account, circuit, theta, shots)
-            return readout.probabilities, self._compared(account, circuit, theta, readout)
-        account = self._calibrated(account, circuit, shots)
+            return readout.probabilities, self._with_fidelity(account, circuit, theta, readout)
+        account = self._with_calibration(account, circuit, shots)
         readout, account = self._run(account, circuit, theta, shots)
-        account = self._compared(account, circuit, theta, readout)
+        account = self._with_fidelity(account, circuit, theta, readout)
         return mitigate(self.mitigation, readout, account.calibrations[repr(circuit)]), account
 
-    def _compared(self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, readout: Readout) -> Account:
-        """The account with a few read-outs of a batch compared with the distributions of their circuits."""
+    def _with_fidelity(
+        self, account: Account, circuit: ParametricCircuit, theta: ArrayLike, readout: Readout
+    ) -> Account:
+        """Return the account with the fidelity of a few read-outs of a batch added."""
         if circuit.n_qubits > MAX_QUBITS:
             return account
         found, angles = np.atleast_2d(readout.probabilities), np.atleast_2d(np.asarray(theta))
@@ -235,7 +245,7 @@ class Laboratory:
             raise DeviceError(
                 f"device {self.device.name!r}: the fidelity of its read-outs to their circuits is "
                 f"{fidelity.slope:.2f} ± {fidelity.deviation:.2f}, below min_fidelity={self.min_fidelity:g}; calibrate "
-                "the device, take another one, or lower min_fidelity",
+                "the device, use another one, or lower min_fidelity",
                 sent=True,
             )
         return replace(account, fidelity=fidelity)
@@ -243,52 +253,61 @@ class Laboratory:
     def drowned(
         self, account: Account, circuit: ParametricCircuit, theta: NDArray, found: NDArray, shots: int | None
     ) -> bool:
-        """Whether a measured distribution is uniform although the circuit's own, at these angles, is not; or, where a
-        state has never left an even start, those of the other circuits of the run are not."""
-        fair = None if shots is None else self.effective_shots(account, circuit, shots)
-        if not is_uniform(found, fair):
+        """Return whether a measured distribution is uniform because of noise.
+
+        That is the case if the circuit's own distribution at these angles is not uniform, or if the fidelity of all
+        circuits of the run is 0. The latter detects noise that keeps a state at a uniform start.
+        """
+        effective = None if shots is None else self.effective_shots(account, circuit, shots)
+        if not is_uniform(found, effective):
             return False
-        return is_told_from_uniform(circuit.distribution(theta), fair) or account.fidelity.is_zero()
+        return is_distinct_from_uniform(circuit.distribution(theta), effective) or account.fidelity.is_zero()
 
     def effective_shots(self, account: Account, circuit: ParametricCircuit, shots: int) -> float:
-        """Shots without mitigation that would leave as much noise at most."""
+        """Return the number of shots without mitigation whose noise is at most that of ``shots`` with mitigation."""
         factors = account.calibrations.get(repr(circuit))
         return shots if factors is None else shots / overhead(factors)
 
     def preparation(self, circuit: ParametricCircuit, shots: int | None) -> int:
-        """Shots of what goes before a circuit's first batch of so many shots: the check of its bits, the calibration
-        of its read-out."""
+        """Return the shots before a circuit's first batch: for the check of its bit order and its calibration.
+
+        Parameters
+        ----------
+        circuit : ParametricCircuit
+        shots : int or None
+            Of each circuit of that batch.
+        """
         check = checking_shots(circuit.n_qubits) if self.device.wants_check(circuit) else 0
         if self.mitigation is None or shots is None:
             return check
         ends = sum(len(bindings) for _, bindings in calibrations(self.mitigation, circuit))
         return check + ends * max(shots, CALIBRATION_SHOTS)
 
-    def _ordered(self, account: Account, circuit: ParametricCircuit) -> Account:
-        """The account with the check of a circuit's bits booked, where the device wants one."""
+    def _with_checked_bits(self, account: Account, circuit: ParametricCircuit) -> Account:
+        """Return the account with the check of a circuit's bit order added, if the device needs one."""
         if not self.device.wants_check(circuit):
             return account
-        if repr(circuit) in account.ordered:  # by the process that this one goes on from
+        if repr(circuit) in account.ordered:  # the process that this one resumes has checked it
             self.device.check_read(circuit, None)
             return account
         states, batches = basis_states(circuit)
         readouts = []
         for bindings in batches:
-            readout, account = self._run(account, states, bindings, ORDER_SHOTS, seed=ORDER_SEED)
+            readout, account = self._run(account, states, bindings, SHOTS_PER_STATE, seed=CHECK_SEED)
             readouts.append(readout)
         self.device.check_read(circuit, readouts)
         return replace(account, ordered=(*account.ordered, repr(circuit)))
 
-    def _calibrated(self, account: Account, circuit: ParametricCircuit, shots: int) -> Account:
-        """The account with the confusion matrices of a circuit's qubits in it."""
+    def _with_calibration(self, account: Account, circuit: ParametricCircuit, shots: int) -> Account:
+        """Return the account with the confusion matrices of a circuit's qubits added."""
         if repr(circuit) in account.calibrations:
             return account
-        assert self.mitigation is not None  # the caller has seen to it
+        assert self.mitigation is not None  # checked by the caller
         shots, factors = max(shots, CALIBRATION_SHOTS), np.tile(np.eye(2), (circuit.n_qubits, 1, 1))
         for run, bindings in calibrations(self.mitigation, circuit):
             readout, account = self._run(account, run, bindings, shots)
-            told = range(circuit.n_qubits) if run.ends is None else run.ends[1]
-            factors[list(told)] = confusion_matrices(readout.probabilities, shots, told)
+            prepared = range(circuit.n_qubits) if run.ends is None else run.ends[1]
+            factors[list(prepared)] = confusion_matrices(readout.probabilities, shots, prepared)
         return replace(account, calibrations=account.calibrations | {repr(circuit): factors.tolist()})
 
     def _run(
@@ -299,24 +318,24 @@ class Laboratory:
         shots: int | None,
         seed: int | None = None,
     ) -> tuple[Readout, Account]:
-        """A batch, booked; its seed is the account's next one, unless it is given."""
+        """Run a batch and add it to the account; the default seed is the account's next one."""
         if self._live is None and self.journal is not None:
             self._live = Live(self.journal)
         rng = generator(account.rng)
         if seed is None:
             seed = int(rng.integers(2**31))
         begun = time.monotonic()
-        if self._before is None:
-            self._before = Spent(account.shots, account.qpu_seconds, account.cost)
+        if self._spent_before is None:
+            self._spent_before = Spent(account.shots, account.qpu_seconds, account.cost)
         label = f"{self.tag} {account.circuits}"
-        readout, ids, wanted, replayed = self._sender.read(circuit, theta, shots, label, seed, self._before)
+        readout, ids, wanted, replayed = self._sender.read(circuit, theta, shots, label, seed, self._spent_before)
         circuits = 1 if readout.probabilities.ndim == 1 else len(readout.probabilities)
         return readout, replace(
             account,
             circuits=account.circuits + circuits,
             shots=account.shots + circuits * (readout.shots or 0),
             device_time_s=account.device_time_s + time.monotonic() - begun,
-            job_ids=(*account.job_ids, *ids)[-JOBS_KEPT:],
+            job_ids=(*account.job_ids, *ids)[-MAX_JOB_IDS:],
             rng=generator_state(rng),
             qpu_seconds=account.qpu_seconds + (wanted.qpu_seconds or 0.0),
             cost=account.cost + (wanted.cost or 0.0),
@@ -324,9 +343,9 @@ class Laboratory:
         )
 
     def provenance(self, account: Account) -> dict[str, Any]:
-        """Which machine it was, and of how many circuits the results came from the journal."""
+        """Return the device, the number of circuits from the journal, and why gates were not counted, if so."""
         found: dict[str, Any] = {"device": self.device.name}
-        with contextlib.suppress(clock.OutOfTime), clock.within(self._late()):
+        with contextlib.suppress(clock.OutOfTime), clock.within(self._grace_end()):
             found["device"] = self.device.identity
         if self.journal is not None:
             found["circuits_from_journal"] = account.replayed
@@ -335,7 +354,7 @@ class Laboratory:
         return found
 
     def rest(self) -> None:
-        """Let other processes use the journal until the next batch; a laboratory that is dropped does so by itself."""
+        """Release the journal to other processes until the next batch; deleting the laboratory does so too."""
         if self._live is not None:
             self._live.close()
             self._live = None
@@ -344,20 +363,22 @@ class Laboratory:
         return {**self.__dict__, "_live": None}
 
     def cost(self, account: Account, circuit: ParametricCircuit) -> dict[str, float | int | None]:
-        """The fields of `Cost` an account and its largest circuit fill.
+        """Return the fields of `Cost` that follow from an account and its largest circuit.
 
-        Gates are those of the circuit as it was built where the device fails to say what it runs, or hangs; they are 0
-        where the time is over before it is built.
+        If the device fails to report the gates it runs, or hangs, gates are counted in the circuit as dualflow builds
+        it. They are 0 if the deadline passes before it is built.
         """
         try:
-            with clock.within(self._late()):
+            with clock.within(self._grace_end()):
                 resources = self.device.resources(circuit)
         except (DeviceError, clock.OutOfTime) as error:
             resources = Resources(circuit.n_qubits, 0, 0, circuit.n_parameters)
             self.resources_error = f"gates are not counted: {UNBUILT}"
             with contextlib.suppress(clock.OutOfTime):
                 resources = self.built(circuit, lambda: count(circuit.build()))
-                self.resources_error = f"of the circuit as it was built, for its device did not say: {error}"
+                self.resources_error = (
+                    f"of the circuit as it was built, because its device did not report them: {error}"
+                )
         return {
             "circuits": account.circuits,
             "shots": account.shots,
@@ -369,42 +390,44 @@ class Laboratory:
         }
 
     def built(self, circuit: ParametricCircuit, call: Callable[[], T]) -> T:
-        """What needs the circuit itself, and not the device; `OutOfTime` a moment after the run's time, and from then
-        on at once."""
+        """Return the result of a call that builds a circuit and does not use the device.
+
+        `OutOfTime` is raised shortly after the run's deadline, and immediately by every later call.
+        """
         if self.unbuilt:
             raise clock.OutOfTime
         self.unbuilt = True
-        with clock.within(self._late()):
+        with clock.within(self._grace_end()):
             found = cast("Guarded", self.device).built(circuit, call)
         self.unbuilt = False
         return found
 
-    def _late(self) -> float | None:
-        """Until when the device, or Qiskit, is waited for after the run: a moment after its time."""
-        return None if self._until is None else max(self._until, time.monotonic()) + LATE_S
+    def _grace_end(self) -> float | None:
+        """Return the time until which to wait for the device or Qiskit after the run's deadline; None without one."""
+        return None if self._deadline is None else max(self._deadline, time.monotonic()) + GRACE_S
 
 
 class Ledger:
-    """An account under way, for what asks for measurements and knows nothing of accounts: an integrator, a search.
+    """Holds an account for callers that measure without handling accounts, such as integrators and searches.
 
     Attributes
     ----------
     account : Account
-        With all booked that was measured through this.
+        With all measurements made through this object.
     """
 
     def __init__(self, lab: Laboratory, account: Account) -> None:
         self.lab, self.account = lab, account
 
     def measure(self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None) -> NDArray:
-        """`Laboratory.measure`, booked."""
+        """Return the distributions of a batch and add it to the account; see `Laboratory.measure`."""
         distributions, self.account = self.lab.measure(self.account, circuit, theta, shots)
         return distributions
 
 
 @dataclass(frozen=True)
 class QuantumContext:
-    """What a run on circuits works with; engines add what is theirs."""
+    """The workspace and laboratory of a run on circuits; solvers add their own fields."""
 
     workspace: Workspace
     lab: Laboratory

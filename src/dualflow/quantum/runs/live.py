@@ -1,4 +1,4 @@
-"""One process at a time sends by a journal: a lock of the system's, gone with the process that held it."""
+"""A lock that allows one process at a time to send the jobs of a journal; the system releases it if that dies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from .journal import Journal
 
 __all__ = ["Live"]
 
-#: Where the journal says which process it is.
-OWNER = "process"
-#: Of this process: by the file that is locked, the locked connection and who holds it. A child of a fork has none.
+#: Row of the journal that holds the id of the process.
+OWNER_ROW = "process"
+#: Locks that this process holds: by path, the locked connection and the ids of the `Live` objects that share it.
 _held: dict[str, tuple[sqlite3.Connection, set[int]]] = {}
-_owner, _lock = os.getpid(), threading.RLock()
-#: Connections of a parent, which a child must neither use nor close.
+#: Id of the process that made `_held`; another id in the child of a fork.
+_owner = os.getpid()
+_lock = threading.RLock()
+#: Connections of the parent, which the child of a fork must neither use nor close.
 _parents: list[Any] = []
 
 
@@ -32,10 +34,10 @@ def _renew_lock() -> None:
 
 
 class Live:
-    """Held while something in this process sends by a journal; let go by `close`, or with the object.
+    """The lock of a process that sends the jobs of a journal; `close` or deleting the object releases it.
 
-    SQLite's own lock on an empty file beside the journal, ``<journal>-live``: it works wherever SQLite does, and the
-    system takes it back when the process dies, however it dies. Runs in one process share it.
+    It is SQLite's own lock on an empty file beside the journal, ``<journal>-live``. It works on every file system that
+    SQLite supports, and the system releases it when the process dies. Runs in one process share it.
 
     Parameters
     ----------
@@ -50,22 +52,26 @@ class Live:
     def __init__(self, journal: Journal) -> None:
         self.path = f"{os.path.realpath(journal.path)}-live"
         with _lock:
-            _forked()
+            _forget_parent_locks()
             if self.path not in _held:
-                _held[self.path] = (_locked(Path(self.path), journal), set())
-                journal.tell(OWNER, str(os.getpid()))
+                _held[self.path] = (_lock_file(Path(self.path), journal), set())
+                journal.set_about(OWNER_ROW, str(os.getpid()))
             _held[self.path][1].add(id(self))
-        self.close = weakref.finalize(self, _let_go, self.path, id(self), os.getpid())
+        self.close = weakref.finalize(self, _release, self.path, id(self), os.getpid())
 
 
-def _locked(path: Path, journal: Journal) -> sqlite3.Connection:
-    """The lock on the file of this name: whoever lets go of it takes the file away, and another may be made anew."""
+def _lock_file(path: Path, journal: Journal) -> sqlite3.Connection:
+    """Return a connection that holds the lock on a file; make the file if need be.
+
+    The process that releases the lock deletes the file, so that another process may have made a new file of this name:
+    compare the inodes before and after locking.
+    """
     while True:
         seen, database = None, None
         try:
-            with contextlib.suppress(FileExistsError):  # its owner's alone, as the journal is
+            with contextlib.suppress(FileExistsError):  # mode 0600, as the journal
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            seen = _number(path)
+            seen = _inode(path)
             database = sqlite3.connect(
                 f"{path.as_uri()}?mode=rw", uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
             )
@@ -73,32 +79,33 @@ def _locked(path: Path, journal: Journal) -> sqlite3.Connection:
         except (sqlite3.Error, OSError) as error:
             if database is not None:
                 database.close()
-            if seen is not None and _number(path) != seen:
+            if seen is not None and _inode(path) != seen:
                 continue
-            raise _refused(path, journal, error) from error
-        if seen is not None and _number(path) == seen:
+            raise _in_use_error(path, journal, error) from error
+        if seen is not None and _inode(path) == seen:
             return database
         database.close()
 
 
-def _number(path: Path) -> int | None:
-    """Which file it is; None if there is none."""
+def _inode(path: Path) -> int | None:
+    """Return the inode of a file; None if there is none."""
     with contextlib.suppress(FileNotFoundError):
         return path.stat().st_ino
     return None
 
 
-def _refused(path: Path, journal: Journal, error: Exception) -> ProblemError:
+def _in_use_error(path: Path, journal: Journal, error: Exception) -> ProblemError:
     if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return ProblemError(f"journal={str(journal.path)!r} cannot be used: {path.name}: {error}")
+    process = journal.about(OWNER_ROW) or "(unknown)"
     return ProblemError(
-        f"journal={str(journal.path)!r} is in use by process {journal.told(OWNER) or '(unknown)'}, which still runs: "
-        "two at once could pay for the same job twice. Wait for its end, or end it, and run this again; or give "
+        f"journal={str(journal.path)!r} is in use by process {process}, which still runs: "
+        "two processes could pay for the same job twice. Wait for its end, or end it, and run this again; or give "
         "another path"
     )
 
 
-def _let_go(path: str, holder: int, process: int) -> None:
+def _release(path: str, holder: int, process: int) -> None:
     with _lock:
         if process != os.getpid() or path not in _held:
             return
@@ -106,13 +113,13 @@ def _let_go(path: str, holder: int, process: int) -> None:
         holders.discard(holder)
         if not holders:
             del _held[path]
-            with contextlib.suppress(OSError):  # where an open file cannot be taken away, it stays: it is empty
+            with contextlib.suppress(OSError):  # a system that cannot delete open files keeps an empty one
                 os.unlink(path)
             database.close()
 
 
-def _forked() -> None:
-    """In a child of a fork: forget what its parent holds, without a word to SQLite."""
+def _forget_parent_locks() -> None:
+    """In the child of a fork: forget the parent's locks without closing their connections."""
     global _owner
     if _owner != os.getpid():
         _parents.append(dict(_held))

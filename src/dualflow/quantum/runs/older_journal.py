@@ -1,4 +1,4 @@
-"""Journals of format 2: their results are bound to no job and no machine, and are taken over on the user's word."""
+"""Convert journals of format 2, whose results are not bound to a job and a machine, to the present format."""
 
 from __future__ import annotations
 
@@ -9,40 +9,41 @@ from pathlib import Path
 
 from ...exceptions import DeviceError, ProblemError
 from ..devices import Device
-from .job_record import UNSEALED, connect, format_of, kept, read_rows, unpacked
-from .journal import Journal, damaged
+from .job_record import UNSEALED_FORMAT, connect, format_of, read_rows, readout_from_journal, unpack_result
+from .journal import Journal, damaged_error
 
 __all__ = ["convert_journal"]
 
 
 def convert_journal(old: str | Path, new: str | Path, device: Device) -> int:
-    """Take the jobs of an earlier version's journal over into a new one, as those of a device.
+    """Copy the jobs of an earlier version's journal into a new journal, as jobs of a device.
 
-    The earlier format knew a device by its name alone: that its jobs are of this very machine, with its noise, options
-    and compiler, is the caller's word. Every result is checked as a read-out is.
+    The earlier format contains only the device's name. The caller states that the jobs belong to this machine, with
+    its noise, options and compiler. Every result is checked as a read-out.
 
     Parameters
     ----------
-    old, new : str or Path
-        The new one must not be there.
+    old : str or Path
+    new : str or Path
+        Must not exist.
     device : Device
 
     Returns
     -------
     int
-        Jobs that were taken over: all of them, or an error.
+        Number of jobs; either all are copied or an error is raised.
 
     Raises
     ------
     ProblemError
-        A file cannot be used; a job is on a device of another name; a result fails a check.
+        A file cannot be used; a job is on a device of another name; or a result fails a check.
     """
     if os.path.lexists(new):
-        raise ProblemError(f"{new} is there already; give the path of a file to be made")
+        raise ProblemError(f"{new} exists already; give the path of a new file")
     database = connect(Path(old), write=False)
     try:
-        if format_of(database) != UNSEALED:
-            raise ProblemError(f"{old} is a journal of this version: it is used as it is")
+        if format_of(database) != UNSEALED_FORMAT:
+            raise ProblemError(f"{old} is a journal of this version: use it without conversion")
         jobs = []
         for record in read_rows(database):
             if record.device != device.name:
@@ -50,21 +51,21 @@ def convert_journal(old: str | Path, new: str | Path, device: Device) -> int:
                     f"job {record.tag!r} of {old} is on {record.device!r}, and the device is {device.name!r}"
                 )
             result, digest = database.execute("SELECT result, digest FROM jobs WHERE tag = ?", (record.tag,)).fetchone()
-            values = None if result is None else unpacked(result, digest, record, bound=False)
+            values = None if result is None else unpack_result(result, digest, record, bound=False)
             if values is not None:
-                kept(record, values)
+                readout_from_journal(record, values)
             jobs.append((replace(record, device=device.identity), values))
         about = database.execute("SELECT name, value FROM about").fetchall()
     except (sqlite3.Error, ValueError, DeviceError) as error:
         if isinstance(error, ProblemError):
             raise
-        raise damaged(old, error) from error
+        raise damaged_error(old, error) from error
     finally:
         database.close()
     journal = Journal(new)
     for name, value in about:
-        journal.tell(str(name), str(value))
+        journal.set_about(str(name), str(value))
     journal.claim_machine(device.name, device.configuration)
     for record, values in jobs:
-        journal.adopt(record, values)
+        journal.insert_job(record, values)
     return len(jobs)

@@ -1,11 +1,9 @@
-"""How a batch reaches a device and its read-out comes back: once, whatever fails on the way.
+"""Send batches to a device and collect their read-outs, each job once, despite errors and dying processes.
 
-A batch goes in parts that the device takes. The journal knows of each before it is sent, under a tag of its own. What
-may have been sent is not sent again, unless the device says by the tag that it is not there, or the user says so.
-
-Waiting for machines elsewhere: calls tried again where that may help, and looks at a job that grow rarer.
-
-Every wait looks at the clock, so that Ctrl-C and time limits end it as they end anything else.
+A batch is split into parts that the device accepts. The journal records each part under its own tag before it is sent.
+A part that may have been sent is not sent again unless the device has no job of its tag, or the user requests it. Calls
+that fail temporarily are repeated, and the status of a remote job is requested at growing intervals. Every wait checks
+the run's deadline, so that time limits and Ctrl-C end it.
 """
 
 from __future__ import annotations
@@ -25,27 +23,33 @@ from ...core.runtime import clock
 from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit
 from ..devices import Device, Job, Price, Readout
-from .job_record import JobRecord, bindings_digest, checked, joined, kept
-from .journal import Journal, Unwritten, damaged
+from .job_record import JobRecord, bindings_digest, checked_readout, join_readouts, readout_from_journal
+from .journal import Journal, JournalWriteError, damaged_error
 from .spending import Budget, Spent
 
-__all__ = ["TRIES", "Sender", "again", "pause_before", "wait"]
+__all__ = ["MAX_ATTEMPTS", "Sender", "pause_before", "retry", "wait"]
 
 
-#: Tries of a call that fails for the moment; seconds before the second, which double from try to try up to a minute.
-#: Each is shortened by chance by up to a half, so that many runs that failed together do not try again together.
-TRIES, FIRST_S, LONGEST_S = 6, 1.0, 60.0
-#: Growth of the seconds between two looks at a job, up to half a minute unless its vendor's are more.
-GROWTH, RAREST_S = 1.3, 30.0
-#: Seconds between two looks at the clock.
-LOOK_S = 0.1
+#: Attempts of a call that fails temporarily.
+MAX_ATTEMPTS = 6
+#: Seconds before the second attempt; they double from attempt to attempt. Each pause is shortened at random by up to a
+#: half, so that runs which failed together do not repeat the call together.
+FIRST_PAUSE_S = 1.0
+#: Most seconds between two attempts.
+MAX_PAUSE_S = 60.0
+#: Factor of the seconds between two requests for a job's status.
+POLL_GROWTH = 1.3
+#: Most seconds between two requests for a job's status, unless the vendor's own library waits longer.
+MAX_POLL_S = 30.0
+#: Seconds between two checks of the run's deadline.
+CLOCK_CHECK_S = 0.1
 
 T = TypeVar("T")
 
 
-def again(call: Callable[[], T]) -> T:
-    """What a call that may be repeated returns; it is, while it fails for the moment."""
-    for attempt in range(1, TRIES):
+def retry(call: Callable[[], T]) -> T:
+    """Return the result of a call; repeat it up to `MAX_ATTEMPTS` times while it fails temporarily."""
+    for attempt in range(1, MAX_ATTEMPTS):
         try:
             return call()
         except DeviceError as error:
@@ -56,52 +60,53 @@ def again(call: Callable[[], T]) -> T:
 
 
 def pause_before(attempt: int) -> None:
-    """The pause before try number ``attempt`` + 1."""
-    _rest(min(FIRST_S * 2.0 ** (attempt - 1), LONGEST_S) * random.uniform(0.5, 1.0))
+    """Sleep before attempt ``attempt`` + 1."""
+    _sleep(min(FIRST_PAUSE_S * 2.0 ** (attempt - 1), MAX_PAUSE_S) * random.uniform(0.5, 1.0))
 
 
 def wait(device: Device, job: Job) -> Readout:
-    """The read-out of a job. One elsewhere is looked at now and then until it is done, or its own time is over."""
+    """Wait for a job and return its read-out; poll the status of a remote job until it is done or its time is over."""
     if device.remote:
-        pause, begun, most = job.poll_s, time.monotonic(), getattr(job, "timeout_s", None)
-        while not again(job.done) and (most is None or time.monotonic() - begun <= most):
-            _rest(pause)
-            pause = max(job.poll_s, min(GROWTH * pause, RAREST_S))
-    return again(job.result)
+        pause, begun, timeout_s = job.poll_s, time.monotonic(), getattr(job, "timeout_s", None)
+        while not retry(job.done) and (timeout_s is None or time.monotonic() - begun <= timeout_s):
+            _sleep(pause)
+            pause = max(job.poll_s, min(POLL_GROWTH * pause, MAX_POLL_S))
+    return retry(job.result)
 
 
-def _rest(seconds: float) -> None:
+def _sleep(seconds: float) -> None:
     until = time.monotonic() + seconds
     while True:
         clock.look()
         left = until - time.monotonic()
         if left <= 0:
             return
-        time.sleep(min(left, LOOK_S))
+        time.sleep(min(left, CLOCK_CHECK_S))
 
 
-#: What a budget counts where there is no journal.
-UNJOURNALLED = (
-    ". There is no journal: what this process sent is counted, and what its checkpoint tells, not what another sent "
-    "before it died; with journal= all of it is"
+#: Sentence in the error of an exceeded budget if there is no journal.
+NO_JOURNAL_NOTE = (
+    ". Without a journal only the jobs of this process and of its checkpoint are counted, not those that another "
+    "process sent before it died; use journal= to count all"
 )
-#: What to do about a job that nobody knows the fate of.
-RESEND = (
-    "Look with the vendor whether it is there; resend=True (dualflow jobs resume --resend) sends it again, and may pay "
+#: Sentence in the error about a job whose state is unknown.
+RESEND_ADVICE = (
+    "Check at the vendor whether it exists; resend=True (dualflow jobs resume --resend) sends it again, and may pay "
     "for it twice"
 )
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some bindings of a batch, and some of their shots: what goes as one job, and what a journal says of it."""
+    """The part of a batch that is sent as one job: some bindings, some of their shots, and the journal's record."""
 
     circuit: ParametricCircuit
     values: ArrayLike
     record: JobRecord
 
     @property
-    def wanted(self) -> Spent:
+    def spending(self) -> Spent:
+        """Shots and price of the part."""
         record = self.record
         return Spent(record.circuits * (record.shots or 0), record.qpu_seconds, record.cost)
 
@@ -115,9 +120,9 @@ class Sender:
     journal : Journal or None
     budget : Budget
     resend : bool
-        Send again what may be paid for already, where the device cannot say.
+        Send a job again that may have been sent and paid for, if the device cannot tell whether it was.
     mitigation : str, optional
-        For the journal.
+        Method of the run, for the journal.
     """
 
     def __init__(
@@ -139,50 +144,60 @@ class Sender:
     def read(
         self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None, label: str, seed: int, before: Spent
     ) -> tuple[Readout, list[str], Spent, int]:
-        """The read-out of a batch, little-endian; the ids of its jobs, what they take, and of how many of its circuits
-        the results came from the journal.
+        """Send a batch, or find it in the journal, and return its read-out.
 
         Parameters
         ----------
         circuit, theta, shots
             As of `Device.submit`.
         label : str
-            What it is for.
+            Purpose of the batch, for the journal.
         seed : int
         before : Spent
-            What the run had spent before this object was made, as far as its state knows.
+            What the run had spent before this object was made, as far as its state shows.
+
+        Returns
+        -------
+        readout : Readout
+            Little-endian.
+        job_ids : list of str
+        spent : Spent
+            Shots and price of all jobs of the batch.
+        replayed : int
+            Number of circuits whose results came from the journal.
         """
         parts = self._parts(circuit, theta, shots, label, seed)
-        known = [self._known(part) for part in parts]
-        unsent = [part.wanted for part, run in zip(parts, known, strict=True) if run is None]
+        known = [self._from_journal(part) for part in parts]
+        unsent = [part.spending for part, run in zip(parts, known, strict=True) if run is None]
         if unsent:
-            # All of it fits, or none of it is sent; and all is in the queue before anything is waited for.
-            self.budget.check(self._spent(before), sum(unsent, Spent()), self.device.name, self._counted)
+            # Send all parts or, if the budget does not hold them, none; submit all before waiting for the first.
+            self.budget.check(self._spent(before), sum(unsent, Spent()), self.device.name, self._budget_note)
         runs = [self._send(part, before) if run is None else run for part, run in zip(parts, known, strict=True)]
         readouts = [run if isinstance(run, Readout) else self.collect(*run) for run in runs]
         shape = (*np.shape(theta)[:-1], 2**circuit.n_qubits)
         ids = [readout.job_id for readout in readouts]
         replayed = sum(part.record.circuits for part, run in zip(parts, known, strict=True) if isinstance(run, Readout))
-        return joined(readouts, shape, shots), ids, sum((part.wanted for part in parts), Spent()), replayed
+        return join_readouts(readouts, shape, shots), ids, sum((part.spending for part in parts), Spent()), replayed
 
     def _parts(
         self, circuit: ParametricCircuit, theta: ArrayLike, shots: int | None, label: str, seed: int
     ) -> list[Part]:
-        """Rows of bindings within the device's circuits, and for each their shots within its shots."""
+        """Split a batch into parts within the device's limits of circuits and shots."""
         values = np.asarray(circuit.check_parameters(theta))
         pieces = self.device.limits.parts(len(np.atleast_2d(values)), shots)
-        if len(pieces) == 1:  # as it was given: a device may know what it is
+        if len(pieces) == 1:  # pass ``theta`` itself: devices compute a `Shifts` array faster
             return [Part(circuit, theta, self._record(circuit, values, shots, label, seed))]
         seeds = np.random.SeedSequence(seed).generate_state(len(pieces)) >> 1
         several = np.atleast_2d(values)
         return [
-            Part(circuit, several[piece], self._record(circuit, several[piece], load, label, int(own)))
-            for (piece, load), own in zip(pieces, seeds, strict=True)
+            Part(circuit, several[rows], self._record(circuit, several[rows], part_shots, label, int(part_seed)))
+            for (rows, part_shots), part_seed in zip(pieces, seeds, strict=True)
         ]
 
     def _record(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, label: str, seed: int
     ) -> JobRecord:
+        """Return the record of a part, with the device's price."""
         circuits = len(np.atleast_2d(values))
         price = Price(0.0, 0.0) if shots is None else self.device.price(circuit, circuits, shots)
         return JobRecord(
@@ -201,34 +216,34 @@ class Sender:
         )
 
     @property
-    def _counted(self) -> str:
-        """What a budget does not know, where that may cost."""
-        return "" if self.journal is not None or not self.device.remote else UNJOURNALLED
+    def _budget_note(self) -> str:
+        """A sentence on jobs that the budget does not count, for remote devices without a journal."""
+        return "" if self.journal is not None or not self.device.remote else NO_JOURNAL_NOTE
 
     def _spent(self, before: Spent) -> Spent:
-        here = before + self.sent
-        return here if self.journal is None else self.journal.spent().at_least(here)
+        """Return what the run has spent, as far as its state, this object and the journal show."""
+        known = before + self.sent
+        return known if self.journal is None else self.journal.spent().at_least(known)
 
-    def _known(self, part: Part) -> Readout | tuple[JobRecord, Job] | None:
-        """The read-out of a part that is in the journal, or the job that is with the device; None if it is to be
-        sent."""
+    def _from_journal(self, part: Part) -> Readout | tuple[JobRecord, Job] | None:
+        """Return a part's read-out from the journal, or its record and job at the device; None if it must be sent."""
         record = None if self.journal is None else self.journal.find(part.record)
         if self.journal is None or record is None or record.state in ("failed", "not sent", "given up"):
             return None
         if record.state == "done" and (values := self.journal.result(record)) is not None:
             try:
-                return kept(record, values)
+                return readout_from_journal(record, values)
             except DeviceError as error:
-                raise damaged(self.journal.path, error) from error
+                raise damaged_error(self.journal.path, error) from error
         return self.attached(record)
 
     def attached(self, record: JobRecord) -> tuple[JobRecord, Job] | None:
-        """A job of the journal that is not known to be over, found again at the device; None if it is to be sent again.
+        """Find a job of the journal that may still run again at the device; return None if it must be sent again.
 
         Raises
         ------
         DeviceError
-            Nobody can say where it is.
+            The state of the job is unknown.
         """
         assert self.journal is not None
         if record.job_id is None:
@@ -236,39 +251,41 @@ class Sender:
                 self.journal.note(record, "given up", "the process that ran it ended")
                 return None
             try:
-                job_id = again(partial(self.device.lookup, record.tag))
+                job_id = retry(partial(self.device.lookup, record.tag))
             except DeviceError as error:
                 if error.transient:
                     raise
-                self._give_up(record, "may have been sent, and its id was never heard", error)
+                self._give_up(record, "may have been sent, and its id was not received", error)
                 return None
             if job_id is None:
                 self.journal.note(record, "not sent", "the device has no job of its tag")
                 return None
             record = self.journal.note(record, "sent", job_id=job_id)
         try:
-            return record, again(partial(self.device.fetch, str(record.job_id)))
+            return record, retry(partial(self.device.fetch, str(record.job_id)))
         except DeviceError as error:
             if error.transient:
                 raise
-            self._give_up(record, "was sent, and cannot be found again", error)
+            self._give_up(record, "was sent, and cannot be found", error)
             return None
 
     def _give_up(self, record: JobRecord, what: str, error: DeviceError) -> None:
+        """Mark a job as given up, so that it is sent again; raise `DeviceError` if that could pay for it twice."""
         assert self.journal is not None
         if self.device.remote and not self.resend:
-            raise DeviceError(f"a job of {record.intended} (tag {record.tag}) {what}: {error}. {RESEND}", sent=None)
+            job = f"a job of {record.intended} (tag {record.tag})"
+            raise DeviceError(f"{job} {what}: {error}. {RESEND_ADVICE}", sent=None)
         self.journal.note(record, "given up", str(error))
 
     def _send(self, part: Part, before: Spent) -> tuple[JobRecord, Job]:
-        """Send a part, again and again while that fails for the moment and has certainly reached nobody."""
+        """Send a part; repeat this while it fails temporarily and the part has certainly not reached the machine."""
         attempt = 1
         while True:
-            record = self._intended(part, before)
+            record = self._write_intent(part, before)
             self._number += 1
             tag = record.tag or f"dualflow-{self._token}-{self._number}"
-            sent_before, self.sent = self.sent, self.sent + part.wanted
-            # The ids of simulators name what they ran, and a tag of chance would be part of that.
+            sent_before, self.sent = self.sent, self.sent + part.spending
+            # A simulator's job id is a digest of its content and tag: use a tag without random digits.
             tag = tag if self.device.remote else record.label
             try:
                 job = self.device.submit(part.circuit, part.values, record.shots, tag, record.seed)
@@ -276,69 +293,72 @@ class Sender:
                 self._note(record, "not sent", str(error))
                 raise
             except DeviceError as error:
-                job_id = self._arrived(record, tag, error)
+                job_id = self._find_sent_job(record, tag, error)
                 if job_id is None:
                     self.sent = sent_before
                     self._note(record, "not sent", str(error))
-                    if not error.transient or attempt == TRIES:
+                    if not error.transient or attempt == MAX_ATTEMPTS:
                         raise
                     pause_before(attempt)
                     attempt += 1
                     continue
                 record = self._note(record, "sent", job_id=job_id)
-                return record, again(partial(self.device.fetch, job_id))
+                return record, retry(partial(self.device.fetch, job_id))
             return self._note(record, "sent", job_id=job.job_id), job
 
-    def _intended(self, part: Part, before: Spent) -> JobRecord:
-        """The part's record, written down; a budget is held in the same transaction."""
+    def _write_intent(self, part: Part, before: Spent) -> JobRecord:
+        """Write the part's record to the journal and return it; check the budget in the same transaction."""
 
         def allow(spent: Spent) -> None:
-            self.budget.check(spent.at_least(before + self.sent), part.wanted, self.device.name, self._counted)
+            self.budget.check(spent.at_least(before + self.sent), part.spending, self.device.name, self._budget_note)
 
         if self.journal is None:
             allow(Spent())
             return part.record
         try:
             return self.journal.intend(part.record, allow)
-        except Unwritten as error:
+        except JournalWriteError as error:
             if self.device.remote or self.budget:
                 raise DeviceError(f"{error}; nothing was sent", sent=False) from error
-            self.journal.complain(error)
+            self.journal.warn_unwritten(error)
             return part.record
 
-    def _arrived(self, record: JobRecord, tag: str, error: DeviceError) -> str | None:
-        """The id of a job whose sending failed, None if it certainly has not arrived."""
+    def _find_sent_job(self, record: JobRecord, tag: str, error: DeviceError) -> str | None:
+        """Return the id of a job whose submission failed, or None if it certainly has not reached the machine."""
         if error.sent is False:
             return None
         if not self.device.remote:
             self._note(record, "failed", str(error))
             raise error
         try:
-            job_id = again(partial(self.device.lookup, tag))
+            job_id = retry(partial(self.device.lookup, tag))
         except DeviceError as unknown:
             raise DeviceError(
-                f"{error}; whether job {tag} is there is not known: {unknown}. {RESEND}", sent=None
-            ) from (error)
+                f"{error}; whether job {tag} was sent is not known: {unknown}. {RESEND_ADVICE}", sent=None
+            ) from error
         if job_id is None and error.sent:
-            raise DeviceError(f"{error}; it was sent, and there is no job of its tag {tag}. {RESEND}", sent=None)
+            raise DeviceError(f"{error}; it was sent, and there is no job of its tag {tag}. {RESEND_ADVICE}", sent=None)
         return job_id
 
     def collect(self, record: JobRecord, job: Job) -> Readout:
-        """Wait for a job, and keep what it gave."""
+        """Wait for a job, write its result to the journal and return its read-out."""
         try:
-            readout = checked(wait(self.device, job), record, job).ordered("little")
+            readout = checked_readout(wait(self.device, job), record, job).ordered("little")
         except DeviceError as error:
-            self._note(record, "failed" if self._over(job) else "sent", str(error))
+            self._note(record, "failed" if self._is_lost(job) else "sent", str(error))
             raise
         values = readout.probabilities if readout.counts is None else readout.counts
         if self.journal is not None:
             self.journal.keep(record, values.reshape(record.circuits, -1))
         return readout
 
-    def _over(self, job: Job) -> bool:
-        """Whether a job that gave no read-out never will. One that is done elsewhere is paid for: it is asked again."""
+    def _is_lost(self, job: Job) -> bool:
+        """Return whether a job without a read-out will never have one.
+
+        A remote job that is done is paid for; unless ``resend`` is set, its result is requested again.
+        """
         try:
-            status = again(job.status)
+            status = retry(job.status)
         except DeviceError:
             return False
         return status in ("failed", "cancelled") or (status == "done" and (self.resend or not self.device.remote))

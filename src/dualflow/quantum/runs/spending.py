@@ -1,4 +1,4 @@
-"""What a run may spend on a device: shots, its seconds, money. Counted from intent, checked before sending."""
+"""Limits of what a run spends on a device: shots, seconds and money, checked before each batch is sent."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..devices import Price
 
 __all__ = ["AMOUNT", "Budget", "Spent"]
 
-#: Rule of the budgets that are no whole numbers.
+#: Rule of budgets that may be fractions.
 AMOUNT = Number(at_least=0, none=True)
-#: By how much a sum of prices may pass a budget and still be round-off, relatively.
-ROUND_OFF = 1e-12
+#: Relative excess of a sum of prices over a budget that counts as round-off.
+ROUND_OFF_RTOL = 1e-12
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Shots, and what the vendor's formulas make of them; None where a vendor says nothing."""
+    """Shots, and their seconds and cost by the vendor's formulas; None where the vendor publishes none."""
 
     shots: int = 0
     qpu_seconds: float | None = 0.0
@@ -32,7 +32,7 @@ class Spent:
         return Spent(self.shots + other.shots, _sum(self.qpu_seconds, other.qpu_seconds), _sum(self.cost, other.cost))
 
     def at_least(self, other: Spent) -> Spent:
-        """The larger of each of the two, of what is known."""
+        """Return the larger value of each field; unknown values count 0."""
         return Spent(
             max(self.shots, other.shots),
             max(self.qpu_seconds or 0.0, other.qpu_seconds or 0.0),
@@ -42,7 +42,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a run may spend, the runs that it resumes included; None is no limit.
+    """Limits of what a run may spend, including the runs that it resumes; None is no limit.
 
     Parameters
     ----------
@@ -58,30 +58,39 @@ class Budget:
     def __bool__(self) -> bool:
         return any(limit is not None for limit in (self.max_shots, self.max_qpu_seconds, self.max_cost))
 
-    def check(self, spent: Spent, wanted: Spent, device: str, counted: str = "") -> None:
-        """Raise `BudgetSpent` unless what is wanted next fits beside what was spent; nothing has been sent then.
+    def check(self, spent: Spent, batch: Spent, device: str, note: str = "") -> None:
+        """Raise `BudgetSpent` if a batch exceeds a limit; it must not have been sent.
 
-        ``counted`` is said besides, of what was spent.
+        Parameters
+        ----------
+        spent : Spent
+            By the run so far.
+        batch : Spent
+            By the batch that would be sent next.
+        device : str
+            Name of the device, for error messages.
+        note : str
+            Added to the error message: which jobs ``spent`` does not count.
         """
         for name, limit, before, more in (
-            ("max_shots", self.max_shots, spent.shots, wanted.shots),
-            ("max_qpu_seconds", self.max_qpu_seconds, spent.qpu_seconds or 0.0, wanted.qpu_seconds),
-            ("max_cost", self.max_cost, spent.cost or 0.0, wanted.cost),
+            ("max_shots", self.max_shots, spent.shots, batch.shots),
+            ("max_qpu_seconds", self.max_qpu_seconds, spent.qpu_seconds or 0.0, batch.qpu_seconds),
+            ("max_cost", self.max_cost, spent.cost or 0.0, batch.cost),
         ):
             if limit is None:
                 continue
             if more is None:
                 raise DeviceError(
-                    f"{name}={limit:g} cannot be kept: device {device!r} does not say what a batch takes; "
+                    f"{name}={limit:g} cannot be kept: device {device!r} does not report the price of a batch; "
                     "leave it out, or limit the run by max_shots",
                     sent=False,
                 )
-            slack = 0.0 if name == "max_shots" else ROUND_OFF * limit
+            slack = 0.0 if name == "max_shots" else ROUND_OFF_RTOL * limit
             if more > 0 and before + more > limit + slack:
                 raise BudgetSpent(
                     f"{name}={_plain(limit)} does not hold the next batch, which takes {_plain(more)}: "
                     f"{_plain(before)} are spent and {_plain(max(limit - before, 0))} are left; nothing of it was "
-                    f"sent. A larger budget goes on from here, with the same journal or checkpoint{counted}",
+                    f"sent. A larger budget continues from here, with the same journal or checkpoint{note}",
                     sent=False,
                 )
 

@@ -1,1 +1,1 @@
-"""The quantum solvers, one file each: the options, and what a run does between two read-outs."""
+"""The quantum solvers, one file each with its state, steps and options, and their base classes and models."""

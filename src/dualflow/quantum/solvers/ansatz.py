@@ -1,4 +1,4 @@
-"""How angles stand for a point of the simplex: which circuits a step needs, and what their distributions say."""
+"""The ansätze of `variational-flow`: angles for a point of the simplex, the circuits of a step, and their read-out."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ __all__ = [
     "HardwareEfficientAnsatz",
     "OwnAnsatz",
     "TreeAnsatz",
+    "ansatz_mismatch",
     "make_ansatz",
     "normalised",
-    "unfit",
 ]
 
 #: ∂μ/∂θ: an array, or a sparse one.
 Tangents: TypeAlias = Any
 
-#: In exact mode no angle of the tree comes nearer to 0 or π: a leaf of mass sin²(θ/2) = 0 could never grow again.
-LEAST_ANGLE = 1e-5
-#: Angles of the hardware-efficient ansatz a variable, unless layers are given: with as many angles as variables the
-#: flow meets points where ∂π/∂θ is nearly singular and crawls; with a quarter more it does not.
-ANGLES_A_VARIABLE = 1.25
-#: Most rotations of an ansatz with shifts: a step takes 2P + 1 circuits and O(P²n) classical work.
-MOST_ANGLES = 1600
+#: Exact distributions: smallest distance of an angle of the tree from 0 and π, radians. A leaf of probability
+#: sin²(θ/2) = 0 could never grow again.
+MIN_ANGLE = 1e-5
+#: Default number of angles per variable of the hardware-efficient ansatz. With one angle per variable the flow meets
+#: points where ∂π/∂θ is nearly singular, and becomes slow; with a quarter more it does not.
+ANGLES_PER_VARIABLE = 1.25
+#: Largest number of rotations of an ansatz with shifts: a step takes 2P + 1 circuits and O(P²n) classical work.
+MAX_ANGLES = 1600
 
 
 class Ansatz:
@@ -45,64 +46,64 @@ class Ansatz:
         Variables.
     circuit : ParametricCircuit
     padding : str
-        What became of the outcomes beyond n.
+        How the outcomes beyond n are used, for the provenance.
     """
 
     n: int
     circuit: ParametricCircuit
     padding: str
-    #: Smallest probability a tangent is divided by: below it a tangent from differences of distributions is round-off.
+    #: Added to a probability before a tangent is divided by it: tangents below it are round-off.
     least_mass: float
-    #: Circuits of a step with shots that are run at θ itself, besides the first.
+    #: With shots: circuits of a step that repeat the one at θ.
     repeats: int = 0
 
     @property
     def n_angles(self) -> int:
-        """P: how many angles θ has."""
+        """P, the length of θ."""
         return self.circuit.n_parameters
 
     def angles(self, theta: NDArray) -> NDArray:
-        """The circuit's angles at θ."""
+        """Return the circuit's angles at θ."""
         return theta
 
     def start(self, mu: NDArray | None, rng: np.random.Generator) -> NDArray:
-        """First angles, shape (P,): of a given μ, or of the ansatz' own choice."""
+        """Return the first angles, shape (P,): those of ``mu``, or the default ones of the ansatz."""
         raise NotImplementedError
 
     def bindings(self, theta: NDArray, exact: bool) -> NDArray:
-        """The circuit's angles of all circuits a step needs at θ, one's or one a row, those of θ itself first."""
+        """Return the angles of the circuits of a step at θ: one vector, or one row for each, that at θ first."""
         raise NotImplementedError
 
     def circuits_a_step(self, exact: bool) -> int:
-        """Circuits of one batch of `bindings`."""
+        """Return the number of circuits of one step."""
         return len(np.atleast_2d(self.bindings(np.zeros(self.n_angles), exact)))
 
     def measured(self, distributions: NDArray) -> NDArray:
-        """μ as it was measured, shape (n,), from those distributions of `bindings` that are of θ itself.
+        """Return the measured μ, shape (n,), from those distributions of `bindings` that belong to θ.
 
-        Sums to less than 1 where a noisy device put outcomes on padding.
+        It sums to less than 1 if a noisy device gave outcomes of padding.
         """
         raise NotImplementedError
 
-    def known(self, distributions: NDArray) -> NDArray:
-        """`measured`, Σμ = 1."""
+    def measured_normalised(self, distributions: NDArray) -> NDArray:
+        """Return the measured μ scaled to Σμ = 1."""
         return normalised(self.measured(distributions))
 
     def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, Tangents]:
-        """μ of shape (n,), Σμ = 1, and ∂μ/∂θ of shape (n, F) for the F angles that may move."""
+        """Return μ of shape (n,), Σμ = 1, and ∂μ/∂θ of shape (n, F) for the F free angles."""
         raise NotImplementedError
 
     def spread(self, step: NDArray) -> NDArray:
-        """A change of the F angles that may move as one of all, shape (P,)."""
+        """Return a step of the F free angles as one of all angles, shape (P,)."""
         return step
 
     def move(self, theta: NDArray, step: NDArray, exact: bool) -> NDArray:
-        """θ with a step of shape (P,) taken, kept where the ansatz wants its angles."""
+        """Return θ after a step of shape (P,), within the range of the ansatz."""
         return theta + step
 
 
 class TreeAnsatz(Ansatz):
-    """n − 1 angles for n variables, every μ reached once; one circuit a step, since π alone gives ∂π/∂θ."""
+    """A tree of n − 1 angles for n variables, one to one with μ; one circuit a step, whose outcomes give ∂μ/∂θ too."""
 
     circuit: TreeCircuit
     least_mass = float(np.finfo(float).tiny)
@@ -128,33 +129,33 @@ class TreeAnsatz(Ansatz):
 
     def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, scipy.sparse.csr_array]:
         mu = normalised(self.measured(distributions))
-        # One more shot, spread evenly: from zero counts alone a leaf would look dead and could not come back.
+        # One uniform shot is added: the tangents of a leaf without counts would be 0, and it could not grow again.
         smooth = (mu * shots + 1.0 / self.n) / (shots + 1.0) if shots else mu
         return smooth, self.circuit.tangents(pad(smooth, self.circuit.n_qubits))[: self.n][:, self.free]
 
     def spread(self, step: NDArray) -> NDArray:
-        whole = np.zeros(self.circuit.n_parameters)
-        whole[self.free] = step
-        return whole
+        full = np.zeros(self.circuit.n_parameters)
+        full[self.free] = step
+        return full
 
     def move(self, theta: NDArray, step: NDArray, exact: bool) -> NDArray:
-        # In [0, π] √μ ≥ 0 and μ ↦ θ is one to one; the angles that lead to padding stay 0.
-        least = LEAST_ANGLE if exact else 0.0
+        # In [0, π] √μ ≥ 0, and μ ↦ θ is one to one; the angles that lead to padding stay 0.
+        least = MIN_ANGLE if exact else 0.0
         return np.where(self.free, np.clip(theta + step, least, np.pi - least), 0.0)
 
 
 class ShiftedAnsatz(Ansatz):
-    """Any circuit of rotations: R of them take 2R + 1 circuits a step (parameter shift), with shots 3R + 1.
+    """An ansatz whose tangents come from the parameter-shift rule: R rotations take 2R + 1 circuits a step.
 
-    Outcome i counts for variable i mod n.
+    With shots they take 3R + 1. Outcome i counts for variable i mod n.
     """
 
     least_mass = 1e-20
 
     def __init__(self, n: int, circuit: ParametricCircuit) -> None:
         self.n, self.circuit = n, circuit
-        # With shots θ itself is run again as often as it has angles: the gradient is made of that distribution
-        # alone, and for half as many circuits more its noise falls by √P.
+        # With shots the circuit at θ is repeated once for each angle: E is computed from its distribution alone, and
+        # for half as many circuits more the noise of E falls by √P.
         self.repeats, outcomes = circuit.n_parameters, 2**circuit.n_qubits
         self.variable = np.arange(outcomes) % n
         shared = f"{outcomes - n} of {outcomes} outcomes shared: outcome i counts for variable i mod {n}"
@@ -170,7 +171,7 @@ class ShiftedAnsatz(Ansatz):
 
     @property
     def title(self) -> str:
-        """What the user gave."""
+        """The option ``ansatz`` as an error message shows it."""
         raise NotImplementedError
 
     def bindings(self, theta: NDArray, exact: bool) -> NDArray:
@@ -183,9 +184,10 @@ class ShiftedAnsatz(Ansatz):
 
     def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, NDArray]:
         angles, shifted = self.circuit.n_parameters, self._fold(distributions[-2 * self.circuit.n_parameters :])
-        return self.known(distributions), 0.5 * (shifted[:angles] - shifted[angles:]).T
+        return self.measured_normalised(distributions), 0.5 * (shifted[:angles] - shifted[angles:]).T
 
     def _fold(self, distributions: NDArray) -> NDArray:
+        """Add the probability of each outcome to its variable, i mod n."""
         if len(self.variable) == self.n:
             return distributions
         folded = distributions[:, : self.n].copy()
@@ -196,14 +198,14 @@ class ShiftedAnsatz(Ansatz):
 
 
 class HardwareEfficientAnsatz(ShiftedAnsatz):
-    """Layers of RY and CX."""
+    """The ansatz of layers of RY and CX."""
 
     circuit: HardwareEfficientCircuit
 
     def __init__(self, n: int, layers: int | None = None) -> None:
         qubits = qubits_for(n)
         if layers is None:
-            angles = max(int(np.ceil(ANGLES_A_VARIABLE * n)), n + 2 * qubits)
+            angles = max(int(np.ceil(ANGLES_PER_VARIABLE * n)), n + 2 * qubits)
             layers = -(-angles // qubits) - 1
         super().__init__(n, HardwareEfficientCircuit(qubits, layers))
 
@@ -213,7 +215,7 @@ class HardwareEfficientAnsatz(ShiftedAnsatz):
 
 
 class OwnAnsatz(ShiftedAnsatz):
-    """A circuit of the user's: θ are its parameters, and its rotations' angles are affine functions of them."""
+    """The ansatz of a user's circuit: θ are its parameters, and its rotations' angles are affine functions of them."""
 
     def __init__(self, n: int, own: OwnCircuit) -> None:
         super().__init__(n, own.circuit)
@@ -239,17 +241,17 @@ ANSAETZE: dict[str, Any] = {"tree": TreeAnsatz, "hardware-efficient": HardwareEf
 
 
 def make_ansatz(given: str | OwnCircuit, n: int, layers: int | None = None) -> Ansatz:
-    """The ansatz of a name, or of a circuit, for n variables."""
+    """Return the ansatz of the given name or circuit for n variables."""
     if isinstance(given, OwnCircuit):
         if layers is not None:
-            raise ProblemError(f"layers={layers!r} is an option of ansatz='hardware-efficient'; a circuit has its own")
+            raise ProblemError(f"layers={layers!r} is an option of ansatz='hardware-efficient'; leave it out")
         return OwnAnsatz(n, given)
     ansatz: Ansatz = ANSAETZE[given](n, layers)
     return ansatz
 
 
-def unfit(solver: str, given: str | OwnCircuit, n: int, layers: int | None) -> str | None:
-    """Why an ansatz is too small for n variables, or too large to be worth a run, or None."""
+def ansatz_mismatch(solver: str, given: str | OwnCircuit, n: int, layers: int | None) -> str | None:
+    """Return why an ansatz has too few outcomes or too many angles for n variables, or None."""
     if isinstance(given, OwnCircuit) and 2**given.circuit.n_qubits < n:
         return (
             f"{solver!r}: {given!r} has {2**given.circuit.n_qubits} outcomes, and the problem has {n} variables; give "
@@ -257,21 +259,21 @@ def unfit(solver: str, given: str | OwnCircuit, n: int, layers: int | None) -> s
         )
     ansatz = make_ansatz(given, n, layers)
     rotations = ansatz.circuit.n_parameters
-    if given == "tree" or rotations <= MOST_ANGLES:
+    if given == "tree" or rotations <= MAX_ANGLES:
         return None
     if isinstance(given, OwnCircuit):
         return (
-            f"{solver!r} takes at most {MOST_ANGLES} rotations, and {given!r} has {rotations}; give a circuit with "
+            f"{solver!r} takes at most {MAX_ANGLES} rotations, and {given!r} has {rotations}; give a circuit with "
             "fewer, or ansatz='tree'"
         )
     return (
-        f"{solver!r} with ansatz={given!r} takes at most {MOST_ANGLES} angles, and {n} variables ask for {rotations}; "
+        f"{solver!r} with ansatz={given!r} takes at most {MAX_ANGLES} angles, and {n} variables need {rotations}; "
         "set fewer layers, or try ansatz='tree' or 'working-set'"
     )
 
 
 def normalised(mu: NDArray) -> NDArray:
-    """μ without what fell on padding, summing to 1; `DeviceError` if nothing else was measured."""
+    """Return μ scaled to sum 1; raise `DeviceError` if only padding was measured."""
     mass = mu.sum()
     if not mass > 0:
         raise DeviceError(f"the device measured none of the {len(mu)} variables, only padding")

@@ -1,6 +1,6 @@
-"""Bases of the solvers that run circuits: a device, an account of what was measured; with shots, or without.
+"""Base classes of the solvers that run circuits: `CircuitSolver`, and `QuantumSolver` with shots.
 
-Public, for those of third parties: a subclass adds its options, says what its context holds beside the laboratory, and
+They are public, so that third parties can write solvers. A subclass adds its options and the fields of its context, and
 measures by ``context.lab.measure(state.account, circuit, angles, shots)``.
 """
 
@@ -33,12 +33,12 @@ from ..runs.spending import AMOUNT, Budget
 __all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
 
 
-#: Options that say what becomes of jobs, and nothing of what a run asks for.
-SENDING = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost", "min_fidelity")
+#: Options that concern the sending of jobs. They do not change the circuits and shots of a run.
+SENDING_OPTIONS = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost", "min_fidelity")
 
 
 class QuantumState(Protocol):
-    """What every state of such a run has."""
+    """The attributes of every state of a run with circuits."""
 
     @property
     def account(self) -> Account: ...
@@ -50,30 +50,30 @@ StateT = TypeVar("StateT", bound=QuantumState)
 
 @dataclass(frozen=True)
 class CircuitSolver(Solver[ContextT, StateT]):
-    """Base of the solvers that run circuits. Their contexts are `QuantumContext`s, their states have an ``account``.
+    """Base of the solvers that run circuits, here from exact distributions.
 
-    This one takes no shots: distributions are exact.
+    The context of a subclass is a `QuantumContext`; its states have an ``account``.
 
     Parameters
     ----------
     device : str or Device, default="aer"
-        A name of `dualflow.list_devices`, or an instance; a Qiskit backend or V2 sampler is made one.
+        A name of `dualflow.list_devices`, or an instance. A Qiskit backend or V2 sampler is wrapped in a device.
     journal : str or Path, optional
-        File of the run's jobs (SQLite): each is written down before it is sent, and its result is kept. The same run
-        begun again with the same file, data and seed, in another process too, goes through the same states and sends
-        nothing twice; with a ``checkpoint`` it begins at the last state of that.
+        File of the run's jobs (SQLite). Each job is recorded before it is sent, and its result is stored. A run that is
+        started again with the same file, data and seed, also in another process, goes through the same states and
+        sends no job twice; with a ``checkpoint`` it starts at the checkpoint's state.
     resend : bool, default=False
-        Where a process died between sending a job and hearing its id, and the device cannot say whether it has it, the
-        run stops; True sends it again, and may pay twice.
+        If a process ended between sending a job and receiving its id, and the device cannot report whether it has the
+        job, the run stops. True sends the job again, which may be charged twice.
     max_shots, max_qpu_seconds, max_cost : optional
-        What the run may spend, by the device's `price`, from what it is about to send and including what the processes
-        before it have sent by the same journal (without one: what this process has, and what the checkpoint tells). A
-        batch that does not fit is not sent, and the run ends with what it has. These and ``resend`` may change from one
-        process to the next.
+        Limits of the run, by the device's `price`. They include what earlier processes have sent with the same journal
+        (without a journal: what this process has sent, and the account of the checkpoint). A batch that exceeds a limit
+        is not sent, and the run ends with its present α. These options and ``resend`` may change from one process to
+        the next.
     min_fidelity : float in (0, 1), optional
-        A run ends with a `DeviceError` where the fidelity of its read-outs to their circuits
-        (``provenance["fidelity"]``) is below it, beyond shot noise. Without it there is a `FidelityWarning` below 0.5,
-        and where the read-outs of a device that says it has no noise are not those of its circuits.
+        A run ends with a `DeviceError` if the fidelity of its read-outs to their circuits (``provenance["fidelity"]``)
+        is below this by more than shot noise. Without it a `FidelityWarning` is given below 0.5, and if the read-outs
+        of a device that reports no noise deviate from those of its circuits.
     """
 
     device: str | Device = "aer"
@@ -87,20 +87,20 @@ class CircuitSolver(Solver[ContextT, StateT]):
     requires: ClassVar[tuple[str, ...]] = ("qiskit", "qiskit_aer")
     quantum: ClassVar[bool] = True
     whole: ClassVar[bool] = True
-    #: Controls that stand beside its rows in a comparison, with those of every solver.
+    #: Control devices of this solver in a comparison, in addition to those of every solver.
     own_controls: ClassVar[tuple[str, ...]] = ()
-    #: Where there is no option ``shots``: why, and what to do about it.
+    #: For a solver without the option ``shots``: the reason and the way out, as the end of an error message.
     without_shots: ClassVar[str] = "takes no shots; leave shots out"
-    #: Why there is no final circuit, where `final_angles` gives none.
-    no_final_circuit: ClassVar[str] = "no one circuit prepares its final state"
-    #: What a run from exact distributions does, and what one with shots does instead, for ``provenance["method"]``.
+    #: Why there is no final circuit, if `final_angles` returns None.
+    no_final_circuit: ClassVar[str] = "no single circuit prepares its final state"
+    #: Method of a run from exact distributions, and of one with shots, for ``provenance["method"]``.
     exact_method: ClassVar[str] = "exact"
     sampled_method: ClassVar[str] = "sampled"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.device, str):
-            # A backend is wrapped once, so that its jobs are found again and checkpoints see a name that stays.
+            # A backend is wrapped once, so that jobs and checkpoints always see the same device name.
             object.__setattr__(self, "device", make_device(self.device))
 
     @classmethod
@@ -112,12 +112,12 @@ class CircuitSolver(Solver[ContextT, StateT]):
         return super().from_options(options)
 
     def laboratory(self, problem: DualProblem | None = None) -> Laboratory:
-        """A laboratory on the device; the problem is whose jobs the journal keeps.
+        """Return a laboratory on the device; the journal stores its jobs under the fingerprint of ``problem``.
 
         Raises
         ------
         DeviceError
-            The device gives counts only, and no shots are asked for, or none can be.
+            The device gives counts only, and no shots are set, or the solver takes none.
         """
         device = make_device(self.device)
         if getattr(self, "shots", None) is None and not device.capabilities.exact:
@@ -144,46 +144,49 @@ class CircuitSolver(Solver[ContextT, StateT]):
         return None
 
     def open(self, problem: DualProblem, workspace: Workspace) -> ContextT:
-        """The context; by default workspace and laboratory alone."""
+        """Return the context, by default with workspace and laboratory only."""
         super().open(problem, workspace)
         return QuantumContext(workspace, self.laboratory(problem))  # type: ignore[return-value]
 
     def schedule(self, context: ContextT) -> Schedule | None:
-        """What a run sends, step by step, where nothing that is measured changes it; else None.
+        """Return the circuits and shots of a run, step by step, or None if they depend on measured results.
 
-        The context says it, by the rules it rests by itself, so that an estimate and a run agree.
+        The context computes it with the rules that end its run, so that an estimate and a run agree.
         """
-        tell: Callable[[], Schedule | None] = getattr(context, "schedule", lambda: None)
-        return tell()
+        schedule: Callable[[], Schedule | None] = getattr(context, "schedule", lambda: None)
+        return schedule()
 
     @property
     def counts_are_fixed(self) -> bool:
-        """Whether every run without a `schedule` takes as many circuits and shots as any other with these options."""
+        """Whether all runs with these options take the same number of circuits and shots; used without a `schedule`."""
         return False
 
     def cheaper(self) -> tuple[str, dict[str, Any]] | None:
-        """A solver and options that solve the same problem with fewer circuits; None where none is known."""
+        """Return name and options of a solver that takes fewer circuits for the same problem, or None."""
         return None
 
     def rehearsed(self, device: str | Device) -> Self:
-        """This solver on another device, with all left out that concerns the sending: journal and budgets."""
-        own: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in SENDING}
+        """Return this solver on another device, without journal and budgets."""
+        own: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in SENDING_OPTIONS}
         return replace(self, **own | {"device": device})
 
     def controlled(self, control: str | Device) -> Self:
-        """This solver on a control in its device's place: without journal and budgets, and with no mitigation, which
-        would find nothing to undo and end the run."""
+        """Return this solver on a control device, without journal, budgets and mitigation.
+
+        A mitigation finds no read-out errors on a control, and ends the run.
+        """
         return self.rehearsed(control)
 
     def circuit(self, context: ContextT, state: StateT) -> ParametricCircuit:
-        """The largest circuit of a run."""
+        """Return the largest circuit of a run."""
         raise NotImplementedError
 
     def final_angles(self, context: ContextT, state: StateT) -> NDArray | None:
-        """Angles of `circuit` that prepare the final state, or None where no one circuit does."""
+        """Return the angles of `circuit` that prepare the final state, or None if no single circuit does."""
         return None
 
     def extras(self, context: ContextT, state: StateT) -> dict[str, NDArray]:
+        """Return the packed final circuit, if there is one and it was built in time."""
         angles = self.final_angles(context, state)
         if angles is None:
             return {}
@@ -194,14 +197,16 @@ class CircuitSolver(Solver[ContextT, StateT]):
             return {}
 
     def cost(self, context: ContextT, state: StateT) -> dict[str, Any]:
+        """Return the cost of the run's circuits."""
         return context.lab.cost(state.account, self.circuit(context, state))
 
     @property
     def how(self) -> str:
-        """What this run does; runs with shots take another way than exact ones."""
+        """The method of this run: exact distributions and shots have different ones."""
         return self.exact_method
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
+        """Return method, device, circuit, jobs and fidelity; warn if the fidelity is low."""
         circuit, device, fidelity = self.circuit(context, state), context.lab.device, state.account.fidelity
         missing = UNBUILT if context.lab.unbuilt else None
         if self.final_angles(context, state) is None:
@@ -223,7 +228,7 @@ class CircuitSolver(Solver[ContextT, StateT]):
 
 @dataclass(frozen=True)
 class QuantumSolver(CircuitSolver[ContextT, StateT]):
-    """Base of the solvers whose α is a measured distribution: with shots, or exact.
+    """Base of the solvers whose α is a measured distribution, from shots or exact.
 
     Parameters
     ----------
@@ -232,9 +237,10 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
     shots, final_shots, shot_budget
         See `quantum.runs.budget.ShotPlan`.
     mitigation : {"confusion", "mthree", "circuit"}, optional
-        Undo read-out errors by a confusion matrix a qubit, which is measured on the device first: two circuits, at
-        least 10 000 shots each, counted. "circuit" measures it by the circuit itself where it can prepare all 0 and
-        all 1 (`quantum.runs.mitigation`), two or four circuits: gates' flips are in it, too. Needs shots.
+        Correct read-out errors by one confusion matrix for each qubit. It is measured on the device first, by two
+        circuits of at least 10 000 shots each, which are counted. "circuit" measures it by the solver's circuit if that
+        can prepare all 0 and all 1 (`quantum.runs.mitigation`), with two or four circuits, so that it includes the bit
+        flips of the gates. Needs shots.
 
     Examples
     --------
@@ -249,15 +255,15 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
     shot_budget: int | None = option(None, COUNT)
     mitigation: str | None = None
 
-    #: How α is read, which decides the shot floor: "simplex", "box", or None for what the problem's kind suggests.
+    #: How α is read, which decides the shot floor: "simplex", "box", or None to choose by the problem's kind.
     encoding: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        plan = self._plan  # refuses numbers that do not go together
+        plan = self._plan  # raises if the numbers are inconsistent
         check_method(self.mitigation, exact=self.shots is None)
-        least = self._calibration + (plan.first or 0) + (plan.final or 0)
-        if self.mitigation and plan.budget is not None and plan.budget < least:
+        needed = self._calibration + (plan.first or 0) + (plan.final or 0)
+        if self.mitigation and plan.budget is not None and plan.budget < needed:
             raise ProblemError(
                 f"shot_budget={plan.budget} does not hold the calibration of mitigation={self.mitigation!r} "
                 f"({self._calibration} shots) and a circuit; raise it, or set mitigation=None"
@@ -269,11 +275,14 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
 
     @property
     def _calibration(self) -> int:
-        """Shots that calibrate the mitigation for one circuit."""
+        """Shots of the mitigation's calibration for one circuit."""
         return 2 * max(CALIBRATION_SHOTS, self._plan.first or 0) if self.mitigation else 0
 
     def _prepared(self, lab: Laboratory, circuit: ParametricCircuit, circuits: int = 1) -> int:
-        """Shots that go before a circuit's first batch; `ProblemError` if the budget does not hold them and that."""
+        """Return the shots that precede a circuit's first batch.
+
+        Raises `ProblemError` if the shot budget does not hold them and ``circuits`` circuits.
+        """
         shots = lab.preparation(circuit, self._plan.first)
         self._plan.check_start(circuits, shots)
         return shots

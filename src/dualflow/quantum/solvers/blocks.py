@@ -1,4 +1,4 @@
-"""A few variables of a problem at a time: which of them; and, where a run asks for it, exact lengths of its moves.
+"""Blocks of a problem's variables for the box solvers: choice of the block, exact line search, pattern move.
 
 All of it is classical.
 """
@@ -14,15 +14,16 @@ from ...core.problem import DualProblem, project_onto
 
 __all__ = ["Block", "block_of", "choose_block", "move_towards", "newton_lengths", "pattern_move"]
 
-#: Rays are followed so far at most: one made of rounding alone keeps no equality, and must not be stretched.
-LONGEST_RAY = 2.0
-#: A pattern move shorter than this share of α is rounding.
-LEAST_RAY = 1e-9
+#: Longest move along a ray, in units of the ray. A ray made of rounding violates the equality, and a longer move would
+#: add to the violation.
+MAX_RAY_LENGTHS = 2.0
+#: A pattern move with entries below this share of the largest α is rounding.
+MIN_SHARE_RAY = 1e-9
 
 
 @dataclass(frozen=True)
 class Block:
-    """f on m of the variables, all others held: ½ xᵀQx + gᵀx, 0 ≤ x ≤ upper, eᵀx = d, from x = ``start``."""
+    """f of m variables, all others fixed: ½ xᵀQx + gᵀx with 0 ≤ x ≤ upper and eᵀx = d; ``start`` is the present x."""
 
     index: NDArray
     Q: NDArray
@@ -34,7 +35,7 @@ class Block:
 
 
 def block_of(problem: DualProblem, alpha: NDArray, index: NDArray, gradient: NDArray) -> Block:
-    """The block of some variables at α, with ∇f(α) of shape (n,)."""
+    """Return the block of the variables ``index`` at α, given ∇f(α) of shape (n,)."""
     Q, start = problem.block(index, index), alpha[index]
     e = None if problem.e is None else problem.e[index]
     d = 0.0 if e is None else float(e @ start)
@@ -42,7 +43,7 @@ def block_of(problem: DualProblem, alpha: NDArray, index: NDArray, gradient: NDA
 
 
 def newton_lengths(problem: DualProblem, alpha: NDArray, slope: NDArray) -> NDArray:
-    """How far each variable alone would move along its slope ∂f/∂αᵢ − νeᵢ, shape (n,)."""
+    """Return the length of each variable's own Newton step along its slope ∂f/∂αᵢ − νeᵢ, cut at its bound, (n,)."""
     room = np.where(slope < 0, problem.effective_upper - alpha, alpha)
     curvature = np.maximum(problem.diag(), np.finfo(float).tiny)
     return np.minimum(room, np.abs(slope) / curvature)
@@ -51,10 +52,10 @@ def newton_lengths(problem: DualProblem, alpha: NDArray, slope: NDArray) -> NDAr
 def choose_block(
     problem: DualProblem, alpha: NDArray, score: NDArray, size: int, rng: np.random.Generator | None
 ) -> NDArray:
-    """Indices of ``size`` variables: those of the largest score, or half of them and the rest at random.
+    """Return the indices of ``size`` variables, sorted: those of the largest score.
 
-    With the equality at least one variable must be able to raise eᵀα and another to lower it: where one side lacks,
-    half the block is taken from it.
+    With ``rng`` only half of them are, and the rest are drawn at random. With an equality at least one variable must be
+    able to raise eᵀα, and another to lower it: if there is none, half of the block is taken from such variables.
     """
     n = problem.n
     if n <= size:
@@ -75,9 +76,9 @@ def choose_block(
 
 
 def move_towards(block: Block, target: NDArray) -> tuple[NDArray, float]:
-    """The lowest feasible point on the ray to the projected target, shape (m,), and how much f falls.
+    """Return the minimiser of f on the ray to the projected target, shape (m,), and the fall of f.
 
-    By a projection, and the exact minimum of a parabola.
+    The minimum is that of a parabola, cut at the bounds.
     """
     if block.e is None:
         target = np.clip(target, 0.0, block.upper)
@@ -89,23 +90,23 @@ def move_towards(block: Block, target: NDArray) -> tuple[NDArray, float]:
         return block.start, 0.0
     room = np.where(ray > 0, block.upper - block.start, block.start)
     moving = ray != 0
-    longest = min(LONGEST_RAY, float((room[moving] / np.abs(ray[moving])).min()))
+    longest = min(MAX_RAY_LENGTHS, float((room[moving] / np.abs(ray[moving])).min()))
     length = min(longest, -slope / curvature) if curvature > 0 else longest
     fall = -(length * slope + 0.5 * length**2 * curvature)
     return np.clip(block.start + length * ray, 0.0, block.upper), fall
 
 
 def pattern_move(problem: DualProblem, base: NDArray, alpha: NDArray) -> NDArray:
-    """The lowest feasible point from α on along α − base: the pattern move of Hooke and Jeeves (1961), classical.
+    """Return the minimiser of f on the feasible ray from α along α − base: the pattern move of Hooke and Jeeves (1961).
 
-    Blocks crawl along valleys that lie across their boxes, and the sum of their moves points down the valley.
+    Blocks make short moves in a valley that is oblique to their axes; the sum of these moves points along the valley.
     """
     ray = alpha - base
-    if np.abs(ray).max(initial=0.0) <= LEAST_RAY * np.abs(alpha).max(initial=0.0):
+    if np.abs(ray).max(initial=0.0) <= MIN_SHARE_RAY * np.abs(alpha).max(initial=0.0):
         return alpha
     slope, curvature = float(problem.gradient(alpha) @ ray), float(ray @ problem.matvec(ray))
     room, moving = np.where(ray > 0, problem.effective_upper - alpha, alpha), ray != 0
     longest = float((room[moving] / np.abs(ray[moving])).min())
     length = min(longest, max(0.0, -slope / curvature)) if curvature > 0 else 0.0
-    # Projected again, since a long way multiplies the rounding of a short ray.
+    # Projected again, since a long move multiplies the rounding of a short ray.
     return problem.project(np.clip(alpha + length * ray, 0.0, problem.effective_upper))

@@ -1,6 +1,7 @@
-"""What `hamiltonian-descent` and `hamiltonian-adiabatic` share: boxes that follow a mean, and what is counted.
+"""Base of `hamiltonian-descent` and `hamiltonian-adiabatic`: boxes around α that follow a wave packet's mean.
 
-Boxes that follow where a wave packet's mean goes, a circuit a step: both box solvers.
+Each step runs one circuit on the box around the present α of a block. The mean of its outcomes, made feasible, is the
+next α; it also decides the next box.
 """
 
 from __future__ import annotations
@@ -27,48 +28,57 @@ from .blocks import Block, block_of, choose_block, move_towards, newton_lengths,
 from .qubo import Qubo, box_qubo, problem_qubo, sample_annealing
 
 __all__ = [
-    "FIELD",
+    "FIELD_PER_CURVATURE",
     "Box",
     "BoxZoom",
     "BoxZoomContext",
     "BoxZoomState",
     "box_angles",
-    "drowned",
-    "follow",
-    "open_box",
+    "first_box",
+    "next_box",
     "start",
     "step",
 ]
 
 
-#: The field that stands for the diagonal of Q, as a share of it. One, were the spins free; coupled ones are stiffer
-#: than their linear response, and 0.6 to 0.8 do equally well.
-FIELD = 0.7
-#: Newton lengths that half a box is wide: the mean then stays where the packet answers in proportion.
-REACH = 2.0
-#: A mean nearer to the middle than this share of the half width narrows the box; no more than this at a time.
-NEAR, NARROWEST = 0.7, 0.3
-#: What a box grows by whose mean is at its edge, and goes on in the direction of the last.
-GROWTH = 1.5
-#: Share of the half width that a variable keeps when a circuit presses it against its bound, and the least.
-PRESSED, MOST_PRESSED = 0.3, 0.1
-#: Largest slope of an angle, in units of the field. Two thirds of it already fill a spin's side of the box.
-STEEPEST = 4.0
-#: Least half width, as a share of the feasible box's: rounding.
-LEAST = 1e-9
-#: A circuit that moves α by less than this share of the feasible box has moved nothing.
-STILL = 1e-10
-#: The multiplier takes so many times the violation that one circuit has measured, in units of the mean curvature.
-ASCENT = 2.0
+#: Transverse field per curvature Qᵢᵢrᵢ². For uncoupled spins it would be 1; coupled spins are stiffer than their linear
+#: response, and 0.6 to 0.8 do equally well.
+FIELD_PER_CURVATURE = 0.7
+#: Half width of a box in Newton steps: within it the mean of the packet is nearly proportional to the slope.
+HALF_WIDTH_STEPS = 2.0
+#: A mean further from the middle than this share of the half width is at the edge of the box.
+EDGE_SHARE = 0.7
+#: Smallest factor by which one step narrows a box.
+MIN_NARROWING = 0.3
+#: Factor of the width if the mean is at the edge and the step goes on in the direction of the last one.
+BOX_GROWTH = 1.5
+#: Factor of a variable's own width when the packet presses it against its bound.
+PRESSED_NARROWING = 0.3
+#: Smallest width of such a variable, as a share of the box's width.
+MIN_SHARE_PRESSED = 0.1
+#: Largest angle of a linear term, in units of the field. Two thirds of it already move a spin's mean to its end.
+MAX_FIELD_ANGLE = 4.0
+#: Smallest half width as a share of the feasible box, and smallest curvature as a share of the largest: rounding.
+MIN_SHARE_ROUNDING = 1e-9
+#: A step that moves α by at most this share of the feasible box does not count as a move.
+MIN_SHARE_MOVED = 1e-10
+#: Step of the multiplier per measured violation, in units of the mean curvature per variable.
+MULTIPLIER_STEP = 2.0
 #: Blocks from one pattern move to the next.
-PATTERN = 3
+BLOCKS_PER_PATTERN_MOVE = 3
+#: Largest number of qubits of a circuit; the time to simulate it grows as 2^q.
+MAX_QUBITS = 20
+#: Sweeps over all blocks that a run with shots takes; an exact run ends when circuits have moved nothing for as long.
+SAMPLED_SWEEPS = 4
+#: Blocks in addition to these sweeps.
+SAMPLED_EXTRA_BLOCKS = 2
 
 
 @dataclass(frozen=True)
 class BoxZoomContext(QuantumContext):
-    """What a run works with: the circuit of a whole block, and options.
+    """The circuit of a block of the largest size, and the options of a run.
 
-    Where ``reads`` is a number, so many samples of a simulated annealing stand in for the circuit in every box.
+    If ``reads`` is a number, that many samples of a simulated annealing replace the circuit in every box.
     """
 
     circuit: SplitStepCircuit
@@ -84,17 +94,18 @@ class BoxZoomContext(QuantumContext):
 
 @dataclass(frozen=True)
 class Box:
-    """Where the next circuit looks.
+    """The box of the next circuit, around the present α of a block.
 
     Attributes
     ----------
     index : array of int, shape (m,)
+        Variables of the block.
     reach : float
-        Half the box's width in units of 1/√Qᵢᵢ.
+        Half width of the box in units of 1/√Qᵢᵢ.
     held : array of shape (m,)
-        Shares of it that variables keep which are pressed against a bound.
+        Each variable's half width as a share of ``reach``; below 1 if the packet pressed it against a bound.
     last : array of shape (m,)
-        The last circuit's step in the same units.
+        The last circuit's step in units of 1/√Qᵢᵢ.
     """
 
     index: NDArray
@@ -105,18 +116,18 @@ class Box:
 
 @dataclass(frozen=True)
 class BoxZoomState:
-    """The point that the last wave packet's mean is, and what the next circuit needs to know.
+    """The present α, and the data for the next circuit.
 
     Attributes
     ----------
     alpha, base : array of shape (n,)
-        A feasible point, and where the last pattern move ended.
+        The feasible point, and the one at which the last pattern move ended.
     index, held, last, reach
-        `Box`, as arrays and a number.
+        The fields of `Box`.
     multiplier : float
         −ν, ν as in ρ = Qα − p − νe.
     level, blocks, still : int
-        Circuits of this block so far, blocks done, and circuits in a row that moved nothing.
+        Circuits of this block so far, finished blocks, and circuits in a row that did not move α.
     theta, measured : arrays of shape (P,) and (2^q,)
         Angles and outcome of the last circuit; empty before the first.
     rng : dict
@@ -140,10 +151,10 @@ class BoxZoomState:
 
 
 def start(context: BoxZoomContext, rng: np.random.Generator, warm: NDArray | None) -> BoxZoomState:
-    """The feasible point nearest to 0, or to a warm one; no circuit."""
+    """Return the first state, at the feasible point nearest to 0 or to ``warm``; no circuit is run."""
     problem, nothing = context.workspace, np.empty(0)
     alpha = problem.project(np.zeros(problem.n) if warm is None else np.clip(warm, 0.0, problem.effective_upper))
-    # The multiplier of least squares: all slopes together as small as it can make them.
+    # The least-squares multiplier: it minimises the sum of the squared slopes.
     multiplier = 0.0 if problem.e is None else -float(problem.e @ problem.gradient(alpha)) / problem.n
     return BoxZoomState(
         alpha=alpha,
@@ -161,17 +172,17 @@ def start(context: BoxZoomContext, rng: np.random.Generator, warm: NDArray | Non
 
 
 def step(context: BoxZoomContext, state: BoxZoomState) -> BoxZoomState:
-    """One more circuit: its mean, made feasible, is α."""
+    """Return the state after one more circuit, whose mean, made feasible, is the block's α."""
     problem, rng = context.workspace, generator(state.rng)
     gradient = problem.gradient(state.alpha)
     slope = gradient if problem.e is None else gradient + state.multiplier * problem.e
-    # A block that is the whole problem keeps its box; another begins with a box of its own.
+    # A block of all variables keeps its box; any other block begins with a new one.
     if state.level == 0 and (state.blocks == 0 or len(state.index) < problem.n):
         lengths = newton_lengths(problem, state.alpha, slope)
         drawn = rng if state.blocks % 2 else None
         index = choose_block(problem, state.alpha, lengths * np.abs(slope), context.block, drawn)
         block = block_of(problem, state.alpha, index, gradient)
-        box = open_box(block, state.multiplier)
+        box = first_box(block, state.multiplier)
     else:
         block = block_of(problem, state.alpha, state.index, gradient)
         box = Box(state.index, state.reach, state.held, state.last)
@@ -181,10 +192,10 @@ def step(context: BoxZoomContext, state: BoxZoomState) -> BoxZoomState:
         target = move_towards(block, target)[0]
     alpha = state.alpha.copy()
     alpha[block.index] = target
-    box = follow(block, box, target, reader.way, context.shrink)
+    box = next_box(block, box, target, reader.displacement, context.shrink)
     level, base = state.level + 1, state.base
     ended = level == context.levels
-    if ended and context.pattern_moves and (state.blocks + 1) % PATTERN == 0:
+    if ended and context.pattern_moves and (state.blocks + 1) % BLOCKS_PER_PATTERN_MOVE == 0:
         alpha = base = pattern_move(problem, base, alpha)
     moved = float(np.abs(alpha - state.alpha).max())
     return BoxZoomState(
@@ -194,107 +205,108 @@ def step(context: BoxZoomContext, state: BoxZoomState) -> BoxZoomState:
         held=box.held,
         last=box.last,
         reach=box.reach,
-        multiplier=state.multiplier + ASCENT * float(np.diag(block.Q).mean()) / len(block.index) * violation,
+        multiplier=state.multiplier + MULTIPLIER_STEP * float(np.diag(block.Q).mean()) / len(block.index) * violation,
         theta=reader.theta,
         measured=reader.measured,
         rng=generator_state(rng),
         account=reader.ledger.account,
         level=0 if ended else level,
         blocks=state.blocks + ended,
-        still=state.still + 1 if moved <= STILL * float(np.max(problem.effective_upper)) else 0,
+        still=state.still + 1 if moved <= MIN_SHARE_MOVED * float(np.max(problem.effective_upper)) else 0,
     )
 
 
-def drowned(context: BoxZoomContext, state: BoxZoomState) -> bool:
-    """Whether noise has made the last circuit's outcomes as good as uniform."""
-    if not state.measured.size:
-        return False
-    return context.lab.drowned(state.account, context.circuit, state.theta, state.measured, context.shots)
-
-
-def open_box(block: Block, multiplier: float) -> Box:
-    """A block's first box: `REACH` times the longest Newton step of one variable alone."""
+def first_box(block: Block, multiplier: float) -> Box:
+    """Return a block's first box, `HALF_WIDTH_STEPS` times the longest Newton step of a single variable."""
     newton, widest = np.abs(_slope(block, multiplier) * _unit(block)), _widest(block)
-    reach = max(min(REACH * float(newton.max()), widest), LEAST * widest)
+    reach = max(min(HALF_WIDTH_STEPS * float(newton.max()), widest), MIN_SHARE_ROUNDING * widest)
     return Box(block.index, reach, np.ones(len(newton)), np.zeros(len(newton)))
 
 
-def follow(block: Block, box: Box, point: NDArray, way: NDArray, shrink: float) -> Box:
-    """The next box: as wide as `REACH` steps where the mean was well inside; wider or narrower where it was not.
+def next_box(block: Block, box: Box, point: NDArray, displacement: NDArray, shrink: float) -> Box:
+    """Return the next box, whose width follows from the last step.
 
-    At the edge the box grows by `GROWTH` if the step goes on in the direction of the last, and becomes ``shrink``
-    times as wide if it turns back: so corners, which are always at the edge, find their way too. A variable that the
-    packet presses against its bound keeps a share of its width. Its stiffness grows by the square of that, for the
-    field is one for all: the others then see it where it is, at its bound.
+    If the mean was inside, the half width is `HALF_WIDTH_STEPS` steps. If it was at the edge, the box grows by
+    `BOX_GROWTH` when the step goes on in the direction of the last one, and becomes ``shrink`` times as wide when it
+    turns back; this also works for outcomes at corners, which are always at the edge. A variable that the packet
+    presses against its bound gets a smaller width. The field is the same for all variables, so that its stiffness grows
+    with the square of that factor, and its mean stays near its bound.
 
     Parameters
     ----------
     block, box
-        The circuit's.
+        Those of the last circuit.
     point : array of shape (m,)
         The mean, made feasible.
-    way : array of shape (m,)
-        From the middle of the box to the mean, before that.
+    displacement : array of shape (m,)
+        The mean minus the middle of the box, before it was made feasible.
+    shrink : float
+        Factor of the width if the step turns back.
     """
     unit, widest = _unit(block), _widest(block)
     taken = (point - block.start) / unit
     longest = float(np.abs(taken).max())
-    if longest >= NEAR * box.reach:
-        reach = box.reach * (shrink if taken @ box.last < 0 else GROWTH)
+    if longest >= EDGE_SHARE * box.reach:
+        reach = box.reach * (shrink if taken @ box.last < 0 else BOX_GROWTH)
     else:
-        reach = max(min(box.reach, REACH * longest), NARROWEST * box.reach)
-    pressed = ((point <= 0.0) & (way < 0)) | ((point >= block.upper) & (way > 0))
-    held = np.where(pressed, np.maximum(PRESSED * box.held, MOST_PRESSED), np.minimum(2.0 * box.held, 1.0))
-    return Box(box.index, min(max(reach, LEAST * widest), widest), held, taken)
+        reach = max(min(box.reach, HALF_WIDTH_STEPS * longest), MIN_NARROWING * box.reach)
+    pressed = ((point <= 0.0) & (displacement < 0)) | ((point >= block.upper) & (displacement > 0))
+    narrowed = np.maximum(PRESSED_NARROWING * box.held, MIN_SHARE_PRESSED)
+    held = np.where(pressed, narrowed, np.minimum(2.0 * box.held, 1.0))
+    return Box(box.index, min(max(reach, MIN_SHARE_ROUNDING * widest), widest), held, taken)
 
 
 def box_angles(block: Block, box: Box, multiplier: float, bits: int = 1) -> tuple[Qubo, NDArray]:
-    """f on the box around where the block stands, and the circuit's angles: its Ising terms in units of the field.
+    """Return f on the box as a QUBO, and the circuit's angles: its Ising terms in units of the field.
 
     With x = c + r z', z' = −z from −1 to 1, f is const + h·z + ½ zᵀJz + ½ Σ Qᵢᵢ rᵢ² zᵢ². On the corners z² = 1, and
     the last sum is lost. A spin in a transverse field Γ has the stiffness Γ (−√(1 − z²) Γ = const + ½ Γ z² + …), so
-    that a field Γ = Qᵢᵢ rᵢ² gives it back. It is one number for all, since the widths are reach/√Qᵢᵢ.
+    that a field Γ = Qᵢᵢ rᵢ² restores it. All variables have the same Γ, since the half widths are reach/√Qᵢᵢ.
     """
-    half = _half(block, box)
+    half = _half_widths(block, box)
     lower = block.start - half
     qubo = box_qubo(block.Q, _slope(block, multiplier) - block.Q @ block.start, lower, lower + 2.0 * half, bits)
-    # The widest of all: a narrower one is stiffer than its curvature, and moves less.
-    field = FIELD * float(np.max((half / (box.held * _unit(block))) ** 2))
+    # The field of the widest variable: a narrower variable is then stiffer than its curvature, and moves less.
+    field = FIELD_PER_CURVATURE * float(np.max((half / (box.held * _unit(block))) ** 2))
     theta = qubo.ising() / field
-    return qubo, np.concatenate([np.clip(theta[: qubo.n_bits], -STEEPEST, STEEPEST), theta[qubo.n_bits :]])
+    linear = np.clip(theta[: qubo.n_bits], -MAX_FIELD_ANGLE, MAX_FIELD_ANGLE)
+    return qubo, np.concatenate([linear, theta[qubo.n_bits :]])
 
 
 def _unit(block: Block) -> NDArray:
-    """1/√Qᵢᵢ; a variable without curvature of its own counts as one of the largest."""
+    """Return 1/√Qᵢᵢ, shape (m,); a variable with Qᵢᵢ = 0 gets the largest curvature of the block."""
     curvature = np.diag(block.Q)
     largest = float(curvature.max(initial=0.0))
-    return 1.0 / np.sqrt(np.where(curvature > LEAST * largest, curvature, largest if largest > 0 else 1.0))
+    is_curved = curvature > MIN_SHARE_ROUNDING * largest
+    return 1.0 / np.sqrt(np.where(is_curved, curvature, largest if largest > 0 else 1.0))
 
 
 def _widest(block: Block) -> float:
+    """Return the largest upper bound in units of 1/√Qᵢᵢ."""
     return float(np.max(block.upper / _unit(block)))
 
 
-def _half(block: Block, box: Box) -> NDArray:
-    """Half widths: no wider than the feasible box."""
+def _half_widths(block: Block, box: Box) -> NDArray:
+    """Return the half widths of the variables, no wider than the feasible box, shape (m,)."""
     return np.maximum(np.minimum(box.reach * _unit(block), block.upper), np.finfo(float).tiny) * box.held
 
 
 def _slope(block: Block, multiplier: float) -> NDArray:
+    """Return the gradient of the Lagrangian at the block's start, shape (m,)."""
     slope = block.Q @ block.start + block.g
     return slope if block.e is None else slope + multiplier * block.e
 
 
 class _Reader:
-    """Reads a box."""
+    """Measures the mean of a box, and keeps angles, outcome, displacement and account of the measurement."""
 
     def __init__(self, context: BoxZoomContext, state: BoxZoomState, rng: np.random.Generator) -> None:
         self.context, self.rng = context, rng
-        self.theta, self.measured, self.way = state.theta, state.measured, np.empty(0)
+        self.theta, self.measured, self.displacement = state.theta, state.measured, np.empty(0)
         self.ledger = Ledger(context.lab, state.account)
 
     def mean(self, block: Block, box: Box, multiplier: float) -> tuple[NDArray, float]:
-        """The packet's mean position made feasible, shape (m,), and how far it was from the equality before."""
+        """Return the packet's mean made feasible, shape (m,), and eᵀx − d before that."""
         context = self.context
         qubo, theta = box_angles(block, box, multiplier, context.bits)
         if context.reads is not None:
@@ -305,22 +317,16 @@ class _Reader:
             self.measured = self.ledger.measure(circuit, theta, context.shots)
             bits = self.measured @ bit_table(qubo.n_bits)
         mean = qubo.decode(bits)
-        self.way = mean - block.start
+        self.displacement = mean - block.start
         point = np.clip(mean, 0.0, block.upper)
         if block.e is None:
             return point, 0.0
         return project_onto(mean, np.zeros(len(mean)), block.upper, block.e, block.d), float(block.e @ point - block.d)
 
 
-#: Most qubits of a circuit.
-MOST_QUBITS = 20
-#: Sweeps over all blocks, and blocks on top, that a run with shots takes; an exact run may move nothing so long.
-SAMPLED_SWEEPS, SAMPLED_BLOCKS = 4, 2
-
-
 @dataclass(frozen=True)
 class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
-    """Base of the solvers that take the mean of a wave packet in a box for the next point; a step is one circuit."""
+    """Base of the solvers whose next α is the mean of a wave packet in a box; a step is one circuit."""
 
     block: int = option(8, Number(at_least=2, whole=True, note="(one variable alone cannot keep an equality)"))
     levels: int = option(4, COUNT)
@@ -342,11 +348,11 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     renamed: ClassVar[Mapping[str, str]] = {"steps": "trotter_steps"}
 
     exact_method: ClassVar[str] = (
-        "exact: the mean of a box is computed; boxes go on until none moves α any more; the answer is the last α"
+        "exact: the mean of a box is computed; the run ends when no box moves α any more; the answer is the last α"
     )
     sampled_method: ClassVar[str] = (
         f"sampled: the mean of a box is that of its shots; {SAMPLED_SWEEPS} sweeps over all blocks and "
-        f"{SAMPLED_BLOCKS} blocks on top, or as many as the budget or max_blocks says, the answer is the last α"
+        f"{SAMPLED_EXTRA_BLOCKS} blocks on top, or as many as the budget or max_blocks says, the answer is the last α"
     )
 
     def __post_init__(self) -> None:
@@ -354,34 +360,34 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
         if self._plan.adaptive or self.final_shots is not None:
             found = "shots='adaptive'" if self._plan.adaptive else f"final_shots={self.final_shots!r}"
             raise ProblemError(f"{found}: {self.name!r} takes a fixed number of shots a circuit, and no final circuit")
-        if (qubits := self.circuit_of(self.block).n_qubits) > MOST_QUBITS:
+        if (qubits := self.circuit_of(self.block).n_qubits) > MAX_QUBITS:
             each = f" with bits={self.bits_each}" if self.bits_each > 1 else ""
-            raise ProblemError(f"block={self.block!r}{each} asks for {qubits} qubits; {MOST_QUBITS} at most")
+            raise ProblemError(f"block={self.block!r}{each} needs {qubits} qubits, {MAX_QUBITS} at most; lower block")
         if self.shot_budget is not None and self.shot_budget < self._preparation + (self._plan.first or 0):
             raise ProblemError(
                 f"shot_budget={self.shot_budget} does not hold one circuit of {self.shots} shots, and "
-                f"{self._preparation} for the calibration; raise it or ask for fewer shots"
+                f"{self._preparation} for the calibration; raise it or lower shots"
             )
 
     @property
     def bits_each(self) -> int:
-        """Qubits a variable."""
+        """Qubits for each variable."""
         return 1
 
     @property
     def _preparation(self) -> int:
-        """Shots that go before the first of a block's circuits, at most."""
+        """Largest number of shots that calibration and bit-order check take before a block's first circuit."""
         checked = getattr(self.device, "check_bit_order", False)
         return self._calibration + checking_shots(self.block * self.bits_each) * bool(checked)
 
     def circuit_of(self, variables: int) -> SplitStepCircuit:
-        """The circuit of a block of so many variables."""
+        """Return the circuit of a block with the given number of variables."""
         raise NotImplementedError
 
     def open(self, problem: DualProblem, workspace: Workspace) -> BoxZoomContext:
         lab, circuit = super().open(problem, workspace).lab, self.circuit_of(min(problem.n, self.block))
-        lab.device.check(circuit, self._plan.first)  # no circuit is sent before the first step
-        lab.preparation(circuit, self._plan.first)  # refuses a mitigation that is not for these circuits
+        lab.device.check(circuit, self._plan.first)  # `start` sends no circuit that would check it
+        lab.preparation(circuit, self._plan.first)  # raises if the mitigation does not suit the circuit
         return BoxZoomContext(
             workspace,
             lab,
@@ -407,18 +413,18 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
 
     def finished(self, state: BoxZoomState) -> bool:
         blocks = -(-len(state.alpha) // self.block)
-        most = SAMPLED_BLOCKS + SAMPLED_SWEEPS * blocks
+        limit = SAMPLED_EXTRA_BLOCKS + SAMPLED_SWEEPS * blocks
         if self.shots is not None:
             new = self._preparation if not state.measured.size else 0
             if self._plan.exhausted((self._plan.first or 0) + new, state.account, 1):
                 return True
         if self.max_blocks is not None:
             return state.blocks >= self.max_blocks
-        return state.blocks >= most if self.shots is not None else state.still >= self.levels * most
+        return state.blocks >= limit if self.shots is not None else state.still >= self.levels * limit
 
     @property
     def counts_are_fixed(self) -> bool:
-        """The calibration is one of the block's size, which the problem decides."""
+        """False with a calibration, whose shots depend on the size of the problem's blocks."""
         return self.shots is not None and self.shot_budget is None and not self._preparation
 
     def cheaper(self) -> tuple[str, dict[str, Any]] | None:
@@ -428,7 +434,9 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
         return context.circuit
 
     def drowned(self, context: BoxZoomContext, state: BoxZoomState) -> bool:
-        return drowned(context, state)
+        if not state.measured.size:
+            return False
+        return context.lab.drowned(state.account, context.circuit, state.theta, state.measured, context.shots)
 
     def provenance(self, context: BoxZoomContext, state: BoxZoomState) -> dict[str, Any]:
         circuit = context.circuit
@@ -442,9 +450,9 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
         }
 
     def to_qubo(self, problem: DualProblem, penalty: float | None = None) -> Qubo:
-        """f on the grid of the whole feasible box as a QUBO, the equality by ½ penalty (eᵀα − d)².
+        """Return f on a grid of the whole feasible box as a QUBO, with the penalty ½ penalty (eᵀα − d)².
 
-        The first box of the first level, for annealers and for comparison; it knows α on a coarse grid only.
+        For annealers and comparisons; the grid has 2^bits values for each variable.
 
         Parameters
         ----------

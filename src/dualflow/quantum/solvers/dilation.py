@@ -1,17 +1,17 @@
-"""Distributions as e^{−potential}, prepared by one ancilla: the geometry of `hamiltonian-dilation`, step by step.
+"""The mirror maps of `hamiltonian-dilation`: a potential V, the circuit that prepares its α, and the read-out.
 
-A potential V of shape (n,) stands for a feasible α, and a circuit (`circuits.AncillaCircuit`) prepares it:
+A potential V of shape (n,) stands for a feasible α, which `circuits.AncillaCircuit` prepares:
 
 - simplex: αᵢ = d e^{Vᵢ}/Σe^V, S = −V. H on the index, then exp(−iΘ⊗Y), Θ = diag(θᵢ), cos θᵢ = e^{−(Sᵢ−S_min)/2}:
-  the dilation of e^{−(S−S_min)/2}, diagonal and not unitary, to a unitary with one qubit more. Ancilla 0 is kept.
-- box: αᵢ = uᵢ sigmoid(Vᵢ) = uᵢ P(1|i), sin² θᵢ = sigmoid(Vᵢ). Both outcomes are used.
+  the unitary dilation, with one more qubit, of the diagonal matrix e^{−(S−S_min)/2}. Outcomes with ancilla 0 are kept.
+- box: αᵢ = uᵢ sigmoid(Vᵢ) = uᵢ P(1|i), sin² θᵢ = sigmoid(Vᵢ). Outcomes with ancilla 0 and 1 are both used.
 
 These are the mirror maps of the entropy Σαᵢ log αᵢ and of the weighted Fermi-Dirac entropy
-Σ (uᵢ/mᵢ)[x log x + (1−x) log(1−x)], x = αᵢ/uᵢ, in which a step of length a is V ← V + a·m∘(g + νe), g = p − Qα: ν, of
-the equality eᵀα = d, is the root of a monotone function of one variable; on the simplex it norms α. The mobilities m
-make L·D(α′, α) an upper bound of ½(α′−α)ᵀQ(α′−α), D the Bregman distance of the entropy: L = d·max|Q| on the simplex
-(Pinsker), and L = 1 with mᵢ = 4/(|Q|u)ᵢ in the box (diagonal dominance, and D ≥ 2(x′−x)² a variable), where each index
-has a step of its own.
+Σ (uᵢ/mᵢ)[x log x + (1−x) log(1−x)], x = αᵢ/uᵢ. A step of length a is V ← V + a·m∘(g + νe), g = p − Qα, where ν, the
+multiplier of eᵀα = d, is the root of a monotone function of one variable; on the simplex it normalises α. D is the
+Bregman distance of the entropy. The mobilities m, one for each variable, make L·D(α′, α) an upper bound of
+½(α′−α)ᵀQ(α′−α): L = d·max|Q| on the simplex (Pinsker), and L = 1 with mᵢ = 4/(|Q|u)ᵢ in the box (diagonal dominance,
+and D ≥ 2(x′−x)² for each variable).
 """
 
 from __future__ import annotations
@@ -37,26 +37,28 @@ __all__ = [
     "make_dilation",
 ]
 
-#: A warm start gives no variable less than this share of the even one: the potential of 0 would be infinite.
-LEAST_SHARE = 1e-3
-#: Rows of |Q|u count as at least this share of the largest: a variable that nothing resists would take any step.
-LEAST_ROW = 1e-3
-#: |V| from which sigmoid and 1 − sigmoid are 0 or 1 to the last bit, and the largest |V| an angle is computed from.
-SATURATED, LARGEST = 40.0, 700.0
+#: A warm start is raised to at least this share of the mean weight: the potential of weight 0 would be infinite.
+MIN_SHARE_WARM = 1e-3
+#: Entries of |Q|u are raised to at least this share of the largest: an entry of 0 would make the mobility infinite.
+MIN_SHARE_ROW = 1e-3
+#: From this |V| on, sigmoid and 1 − sigmoid are 0 or 1 to the last bit.
+SATURATED_POTENTIAL = 40.0
+#: |V| is clipped to this before an angle is computed, so that exp does not overflow.
+MAX_POTENTIAL = 700.0
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a measured distribution says.
+    """The α of a measured distribution.
 
     Attributes
     ----------
     alpha : array of shape (n,)
-        On the simplex of the outcomes kept; in the box both outcomes are used.
+        Simplex: from the outcomes kept. Box: from all outcomes.
     response : array of shape (n,)
         ∂αᵢ/∂Vᵢ at fixed ν: αᵢ on the simplex, uᵢ P(0|i) P(1|i) in the box; ≥ 0.
     success : float
-        Share of the outcomes that was kept; 1 where nothing is post-selected.
+        Share of the outcomes kept; 1 in the box.
     """
 
     alpha: NDArray
@@ -72,10 +74,11 @@ class Dilation:
     circuit : AncillaCircuit
         ⌈log₂ n⌉ + 1 qubits.
     mobility : array of shape (n,)
-        m, in units of V per unit of f's slope and step length.
+        m, in units of V per unit of ∇f and step length.
     lipschitz : float
         L, relative to D.
     post_selected : bool
+        Only outcomes with ancilla 0 are kept.
     """
 
     mobility: NDArray
@@ -87,38 +90,39 @@ class Dilation:
         self.circuit = AncillaCircuit(qubits_for(problem.n) + 1)
 
     def start(self, warm: NDArray | None) -> NDArray:
-        """V of shape (n,): of the even point, or of a given α, moved a little into the interior."""
+        """Return the first V, shape (n,): of equal weights, or of ``warm`` moved a little into the interior."""
         raise NotImplementedError
 
-    def settled(self, V: NDArray) -> NDArray:
-        """V + t·m∘e with the t that meets the equality."""
+    def feasible_potential(self, V: NDArray) -> NDArray:
+        """Return V + t·m∘e with the t for which α(V) meets the equality."""
         raise NotImplementedError
 
     def angles(self, V: NDArray) -> NDArray:
-        """2θ, shape (2^(q−1),), of the circuit's RY; those of padding included."""
+        """Return 2θ, the angles of the circuit's RY with those of padding, shape (2^(q−1),)."""
         raise NotImplementedError
 
     def read(self, distribution: NDArray, previous: NDArray | None) -> Measured | None:
-        """Read a distribution of shape (2^q,); ``previous`` α stands where counts say nothing of an index.
+        """Return the α of a distribution of shape (2^q,), or None if no outcome was kept.
 
-        None if all outcomes were discarded.
+        An index without counts gets its α from ``previous``.
         """
         raise NotImplementedError
 
-    def balanced(self, alpha: NDArray) -> NDArray:
-        """A measured α on the equality, which counts miss: moved by the t of `settled`, and no bound is left.
+    def feasible_alpha(self, alpha: NDArray) -> NDArray:
+        """Return a measured α moved onto the equality, which counts miss by noise.
 
-        The nearest point instead would raise the others off a bound of 0, which costs in the first order of what the
-        counts are wrong by.
+        The move adds one t·m∘e to the log-odds, as in `feasible_potential`, so that a variable at a bound stays there.
+        The nearest feasible point would raise variables off their bound 0, which adds an error of first order in the
+        noise to f.
         """
         return alpha
 
     def model(self, V: NDArray) -> NDArray:
-        """α(V) of shape (n,), computed from a settled potential instead of measured."""
+        """Return α(V), computed and not measured, shape (n,); V from `feasible_potential`."""
         raise NotImplementedError
 
     def distance(self, V: NDArray, V0: NDArray) -> float:
-        """D(α(V), α(V₀)) of settled potentials, absolute, in units of f/L."""
+        """Return the Bregman distance D(α(V), α(V₀)), absolute, in units of f/L; V and V₀ as in `model`."""
         raise NotImplementedError
 
     def _padded(self, angles: NDArray, padding: float) -> NDArray:
@@ -126,7 +130,7 @@ class Dilation:
 
 
 class SimplexDilation(Dilation):
-    """α ≥ 0, 1ᵀα = d: post-selected, with probability 1/(2^(q−1) max μ), μ = α/d."""
+    """The dilation for α ≥ 0, 1ᵀα = d: outcomes are kept with probability 1/(2^(q−1) max μ), μ = α/d."""
 
     post_selected = True
 
@@ -136,15 +140,15 @@ class SimplexDilation(Dilation):
         self.lipschitz = problem.d * float(np.abs(problem.dense()).max()) or 1.0
 
     def start(self, warm: NDArray | None) -> NDArray:
-        return (
-            np.zeros(self.n) if warm is None else self.settled(np.log(np.maximum(warm, LEAST_SHARE * self.d / self.n)))
-        )
+        if warm is None:
+            return np.zeros(self.n)
+        return self.feasible_potential(np.log(np.maximum(warm, MIN_SHARE_WARM * self.d / self.n)))
 
-    def settled(self, V: NDArray) -> NDArray:
+    def feasible_potential(self, V: NDArray) -> NDArray:
         return np.asarray(V - V.max())
 
     def angles(self, V: NDArray) -> NDArray:
-        # Padding is turned to ancilla 1 altogether, and is never kept.
+        # An angle of π turns padding to ancilla 1, so that it is never kept.
         return self._padded(2.0 * np.arccos(np.exp(0.5 * V)), np.pi)
 
     def read(self, distribution: NDArray, previous: NDArray | None) -> Measured | None:
@@ -153,7 +157,8 @@ class SimplexDilation(Dilation):
         if not success > 0:
             if previous is None:
                 raise DeviceError(
-                    "the device measured ancilla 0 in none of the shots, not even for equal potentials: ask for more"
+                    "the device measured ancilla 0 in none of the shots of the first circuit, which keeps most of "
+                    "them; raise shots"
                 )
             return None
         alpha = self.d * (kept / success)
@@ -167,7 +172,7 @@ class SimplexDilation(Dilation):
 
 
 class BoxDilation(Dilation):
-    """0 ≤ α ≤ u < ∞, with eᵀα = d or without."""
+    """The dilation for 0 ≤ α ≤ u < ∞, with or without an equality eᵀα = d."""
 
     post_selected = False
     lipschitz = 1.0
@@ -176,39 +181,39 @@ class BoxDilation(Dilation):
         super().__init__(problem)
         self.upper = problem.effective_upper
         rows = np.abs(problem.dense()) @ self.upper
-        self.mobility = 4.0 / np.maximum(rows, LEAST_ROW * rows.max() or 1.0)
+        self.mobility = 4.0 / np.maximum(rows, MIN_SHARE_ROW * rows.max() or 1.0)
 
     def start(self, warm: NDArray | None) -> NDArray:
         if warm is None:
-            return self.settled(np.zeros(self.n))
+            return self.feasible_potential(np.zeros(self.n))
         share = np.divide(warm, self.upper, out=np.full(self.n, 0.5), where=self.upper > 0)
-        share = np.clip(share, LEAST_SHARE, 1 - LEAST_SHARE)
-        return self.settled(np.log(share / (1 - share)))
+        share = np.clip(share, MIN_SHARE_WARM, 1 - MIN_SHARE_WARM)
+        return self.feasible_potential(np.log(share / (1 - share)))
 
-    def settled(self, V: NDArray) -> NDArray:
+    def feasible_potential(self, V: NDArray) -> NDArray:
         if self.e is None:
             return V
-        t = self._settling(V, self.upper > 0, self.d)
+        t = self._equality_shift(V, self.upper > 0, self.d)
         return np.asarray(V + t * self.mobility * self.e)
 
-    def balanced(self, alpha: NDArray) -> NDArray:
+    def feasible_alpha(self, alpha: NDArray) -> NDArray:
         share = np.divide(alpha, self.upper, out=np.zeros(self.n), where=self.upper > 0)
-        live = (share > 0) & (share < 1)
-        if self.e is None or not live.any():
+        free = (share > 0) & (share < 1)
+        if self.e is None or not free.any():
             return alpha
-        V = np.log(np.where(live, share, 0.5) / np.where(live, 1 - share, 0.5))
-        t = self._settling(V, live, self.d - float(self.e[~live] @ alpha[~live]))
-        return np.where(live, self.upper * expit(V + t * self.mobility * self.e), alpha)
+        V = np.log(np.where(free, share, 0.5) / np.where(free, 1 - share, 0.5))
+        t = self._equality_shift(V, free, self.d - float(self.e[~free] @ alpha[~free]))
+        return np.where(free, self.upper * expit(V + t * self.mobility * self.e), alpha)
 
-    def _settling(self, V: NDArray, live: NDArray, d: float) -> float:
-        """t with Σ eᵢαᵢ(Vᵢ + t mᵢeᵢ) = d over the live ones; of the nearest sum, if they cannot have that one."""
+    def _equality_shift(self, V: NDArray, free: NDArray, d: float) -> float:
+        """Return t with Σ eᵢαᵢ(Vᵢ + t mᵢeᵢ) = d over the free variables, or with the nearest sum they can reach."""
         assert self.e is not None
-        v, weights, m = V[live], (self.upper * self.e)[live], (self.mobility * self.e)[live]
+        v, weights, m = V[free], (self.upper * self.e)[free], (self.mobility * self.e)[free]
         if not len(v):
             return 0.0
-        # Newton's method, by halves where it leaves the bracket: Σ eᵢuᵢ sigmoid(vᵢ + t mᵢeᵢ) rises with t.
-        reach = (float(np.abs(v).max()) + SATURATED) / float(np.abs(m).min())
-        low, high, t, fastest = -reach, reach, 0.0, float(np.abs(m).max())
+        # Newton's method, with bisection outside the bracket: Σ eᵢuᵢ sigmoid(vᵢ + t mᵢeᵢ) increases with t.
+        bound = (float(np.abs(v).max()) + SATURATED_POTENTIAL) / float(np.abs(m).min())
+        low, high, t, fastest = -bound, bound, 0.0, float(np.abs(m).max())
         for _ in range(200):
             share = expit(v + t * m)
             excess = float(weights @ share) - d
@@ -223,7 +228,7 @@ class BoxDilation(Dilation):
         return t
 
     def angles(self, V: NDArray) -> NDArray:
-        return self._padded(2.0 * np.arctan(np.exp(0.5 * np.clip(V, -LARGEST, LARGEST))), 0.0)
+        return self._padded(2.0 * np.arctan(np.exp(0.5 * np.clip(V, -MAX_POTENTIAL, MAX_POTENTIAL))), 0.0)
 
     def read(self, distribution: NDArray, previous: NDArray | None) -> Measured | None:
         half = self.circuit.n_parameters
@@ -243,16 +248,16 @@ class BoxDilation(Dilation):
 
 
 def make_dilation(problem: DualProblem) -> Dilation:
-    """The dilation for a problem's feasible set."""
+    """Return the dilation for a problem's feasible set."""
     return SimplexDilation(problem) if problem.kind is Kind.SIMPLEX else BoxDilation(problem)
 
 
 def implicit_direction(problem: DualProblem, dilation: Dilation, found: Measured, h: float) -> NDArray:
-    """Change of V, shape (n,), of one linearised implicit step: δ = h·m∘(g + νe − Q diag(W) δ), eᵀWδ = 0.
+    """Return the change δ of V of one linearised implicit step, shape (n,).
 
-    One Newton step, from the present point, towards the minimiser of f(α) + D(α, α₀)/h, the entropic proximal point
-    (Teboulle, Math. Oper. Res. 17, 670 (1992)). W is `Measured.response`. Solved for y = √W δ, where the matrix is
-    symmetric positive definite; O(n³).
+    It solves δ = h·m∘(g + νe − Q diag(W) δ), eᵀWδ = 0, with W = `Measured.response`: one Newton step from the present
+    point towards the minimiser of f(α) + D(α, α₀)/h, the entropic proximal point (Teboulle, Math. Oper. Res. 17, 670
+    (1992)). The unknown y = √W δ makes the matrix symmetric positive definite; O(n³).
     """
     Q, g, m = problem.dense(), -problem.gradient(found.alpha), dilation.mobility
     w = np.sqrt(found.response)
@@ -263,7 +268,7 @@ def implicit_direction(problem: DualProblem, dilation: Dilation, found: Measured
     if problem.e is not None:
         along = scipy.linalg.cho_solve(factor, w * problem.e)
         resistance = float((w * problem.e) @ along)
-        # Where nothing responds, ν is left to `Dilation.settled`.
+        # Without any response ν cannot be computed here; `Dilation.feasible_potential` finds it.
         nu = -float((w * problem.e) @ y) / resistance if resistance > 0 else 0.0
         y, g = y + nu * along, g + nu * problem.e
     return np.asarray(h * m * (g - Q @ (w * y)))

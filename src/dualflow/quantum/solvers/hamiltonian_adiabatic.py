@@ -1,4 +1,4 @@
-"""A Trotterised anneal that stops in the field, in boxes that follow its mean; for annealers, too (a study)."""
+"""The solver `hamiltonian-adiabatic`: a Trotterised anneal that stops at a finite field, in boxes (a study)."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ __all__ = ["HamiltonianAdiabatic"]
 
 @dataclass(frozen=True)
 class HamiltonianAdiabatic(BoxZoom):
-    """A quantum anneal that stops at a finite field, hybrid: the state's mean is the next α; boxes follow (a study).
+    """Quantum annealing that stops at a finite field; the mean of the state is the next α; hybrid (a study).
 
-    One qubit a variable stands for the two ends of its side of a box. The circuit turns f up in a transverse field that
-    stays, H(t) = −ΣX + (t/T) f from |+…+⟩ (an anneal, Farhi et al., quant-ph/0001106, that does not go to the end), in
-    ``trotter_steps`` (Strang): RX, RZ and RZZ. The field's strength is that of Q's diagonal, which corners cannot see,
-    so that ⟨Z⟩ is close to Newton's step: `HamiltonianDescent` says why. An anneal to the end finds the best corner,
-    around which Srivastava and Sundararaghavan (Phys. Rev. A 99, 052355 (2019)) put a smaller box; here the mean inside
-    the box is the answer, in a third of the circuits or less on most small problems whose optimum is inside (38 of 46
-    at n = 8, 16 of 26 at n = 16), not on all, as was asked: a study. Boxes, blocks, multiplier, projection and helpers
-    are those of `HamiltonianDescent`, classical as there, and so are the limits: ill-conditioned Q gains little, a
-    classical mean field does as well, and no advantage is claimed (docs/quantum.md).
+    Each variable has one qubit, whose two values are the ends of the variable's range in a box. The circuit raises f in
+    a constant transverse field, H(t) = −ΣX + (t/T) f from |+…+⟩, in ``trotter_steps`` (Strang) of RX, RZ and RZZ. This
+    is an anneal (Farhi et al., quant-ph/0001106) that stops before its end. The strength of the field is that of Q's
+    diagonal, which the corners of a box do not show, so that ⟨Z⟩ is close to Newton's step (see `HamiltonianDescent`).
 
-    The same QUBOs go to annealers: `to_qubo` gives f on the whole box's grid as plain arrays, a dictionary or a
-    ``dimod.BinaryQuadraticModel``, and sampler="annealing" lets a classical simulated annealing (dwave-samplers) stand
-    in for the circuit in every box: a control, no quantum computer, and no circuits are counted.
+    An anneal to the end finds the best corner, and Srivastava and Sundararaghavan (Phys. Rev. A 99, 052355 (2019)) then
+    put a smaller box around it. The mean inside the box needs at most a third of the circuits on most small problems
+    whose optimum is inside the box (38 of 46 at n = 8, 16 of 26 at n = 16); the aim was all of them, and the solver is
+    therefore a study. Boxes, blocks, multiplier, projection and helpers are the classical ones of `HamiltonianDescent`.
+    The limits are the same: an ill-conditioned Q gains little, a classical mean field does as well, and no advantage is
+    claimed (docs/explanation/quantum.md).
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 8 qubits, 1,736 CX and depth 943 a circuit at n = 32, CX the
-    same at every n; 72 circuits a run, growing as n; by the model, 70,512 T gates a shot.
+    The same QUBOs suit annealers: `to_qubo` gives f on a grid of the whole box as arrays, a dictionary or a
+    ``dimod.BinaryQuadraticModel``. With sampler="annealing" a classical simulated annealing (dwave-samplers) replaces
+    the circuit in every box: this is a control without a quantum computer, and no circuits are counted.
+
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 8 qubits, 1,736 CX and depth 943 a circuit at n = 32,
+    CX the same at every n; 72 circuits a run, growing as n; by the model, 70,512 T gates a shot.
 
     Parameters
     ----------
@@ -43,17 +45,19 @@ class HamiltonianAdiabatic(BoxZoom):
         As `HamiltonianDescent`.
     trotter_steps : int ≥ 1
     total_time : float > 0
-        T, in units of one over the field.
+        T, in units of 1/field.
     sampler : {"circuit", "annealing"}
+        What samples a box: a circuit, or classical simulated annealing.
     reads : int ≥ 1
-        Samples a box of sampler="annealing".
+        Samples for each box with sampler="annealing".
 
     Raises
     ------
     ProblemError
         An option is out of range.
     DeviceError, SolverUnavailable
-        The device is not known, cannot do what is asked, or is not installed; or dwave-samplers is not.
+        The device is not known, lacks a capability that the options need, or is not installed; or dwave-samplers is
+        not installed.
 
     Examples
     --------
@@ -79,7 +83,9 @@ class HamiltonianAdiabatic(BoxZoom):
     @property
     def how(self) -> str:
         if self.sampler == "annealing":
-            return f"annealed: the mean of a box is that of {self.reads} reads of classical annealing, and no circuit's"
+            return (
+                f"annealed: the mean of a box is that of {self.reads} reads of classical annealing, without a circuit"
+            )
         return super().how
 
     def circuit_of(self, variables: int) -> AnnealCircuit:

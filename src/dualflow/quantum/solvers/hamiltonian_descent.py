@@ -1,4 +1,4 @@
-"""Quantum Hamiltonian descent that stops in time, in boxes that follow the packet's mean (a study)."""
+"""The solver `hamiltonian-descent`: quantum Hamiltonian descent in boxes that follow the packet's mean (a study)."""
 
 from __future__ import annotations
 
@@ -14,71 +14,73 @@ __all__ = ["HamiltonianDescent"]
 
 @dataclass(frozen=True)
 class HamiltonianDescent(BoxZoom):
-    """Quantum Hamiltonian descent, hybrid: a wave packet's mean is the next α, and the box follows it (a study).
+    """Quantum Hamiltonian descent: the mean of a wave packet is the next α, and the box follows it; hybrid (a study).
 
-    Each variable of a block has ``bits`` qubits, which stand for the ends (or a grid) of its side of a box around where
-    the block stands. From |+…+⟩ a circuit evolves 2/t³·(−Δ/2) + 2t³·f (Leng, Hickman, Li, Wu, "Quantum Hamiltonian
-    Descent", arXiv:2303.01471), in ``trotter_steps`` (Strang), and stops while the kinetic term still holds the packet
-    wide. That weight is what makes the mean the answer: on the corners of a box z² = 1, and the diagonal of Q is lost;
-    a spin in a transverse field Γ has the stiffness Γ, and the field Γᵢ = Qᵢᵢrᵢ² (r half the width) gives it back. To
-    first order ⟨Z⟩ is then −(diag Γ + J)⁻¹h, Newton's step, from one circuit. Spins that are coupled are stiffer than
-    that, and Γ is 0.7 of it. f is quadratic in the bits, so that it is RZ and RZZ; at one qubit a variable −Δ/2 is RX.
+    Each variable of a block has ``bits`` qubits, whose values are the ends (or a grid) of the variable's range in a box
+    around the present α. From |+…+⟩ a circuit evolves 2/t³·(−Δ/2) + 2t³·f (Leng, Hickman, Li, Wu, "Quantum Hamiltonian
+    Descent", arXiv:2303.01471) in ``trotter_steps`` (Strang). It stops while the kinetic term still keeps the packet
+    wide, for then the mean is near the optimum: on the corners of a box z² = 1, and the diagonal of Q is lost, but a
+    spin in a transverse field Γ has the stiffness Γ, and the field Γᵢ = Qᵢᵢrᵢ² (r is half the width) restores it. To
+    first order ⟨Z⟩ is −(diag Γ + J)⁻¹h, Newton's step, from one circuit. Coupled spins are stiffer than that, so that Γ
+    is set to 0.7 of this value. f is quadratic in the bits, and its evolution is RZ and RZZ; with one qubit for each
+    variable that of −Δ/2 is RX.
 
-    The new point is the mean of the outcomes, projected onto the block's feasible set, and nothing else: f may rise.
-    The next box is two steps wide where the mean was inside; at the box's edge it grows, or becomes ``shrink`` times as
-    wide if the mean turns back. Variables that the packet presses against a bound keep a part of their width. The
-    equality's multiplier takes the violation that each mean has before it is projected.
+    The next α is the mean of the outcomes, projected onto the block's feasible set; f may rise. If the mean was inside
+    the box, the next box is two steps wide. If it was at the edge, the box grows, or becomes ``shrink`` times as wide
+    when the mean turns back. Variables that the packet presses against a bound keep a part of their width. The
+    multiplier of the equality is updated by the violation of each mean before its projection.
 
-    What stays classical: ∇f in O(n) a variable moved, widths, multiplier, projection; and for more variables than
-    ``block``, which of them form the next block of ``levels`` circuits (largest Newton decrement, every other time half
-    of them at random). A problem of at most ``block`` variables is one block from beginning to end. ``line_search`` and
-    ``pattern_moves`` add classical lengths, as this solver once had by itself: random bits then converge too.
+    Classical parts: ∇f in O(n) for each variable moved, widths, multiplier and projection; and with more variables than
+    ``block``, the choice of those that form the next block of ``levels`` circuits (largest Newton decrement; in every
+    second block half of them at random). A problem of at most ``block`` variables is one block throughout.
+    ``line_search`` and ``pattern_moves`` add classical step lengths; with them random bits converge too.
 
-    Against the block's best corner by enumeration in the circuit's place, same loop, it takes at most a third of the
-    circuits to an excess of 1e-3 in 37 of 46 small problems (n = 8) whose optimum is inside, and to 1e-2 in 14 of 26 at
-    n = 16: not in all, as was asked, hence a study. Ill-conditioned Q gains less; on moons with C = 100 it takes 23
-    circuits, the corner 25. The same mean can be had classically, by a fixed point of xᵢ = −hᵢ'/√(hᵢ'² + Γᵢ²), in no
-    more evaluations in 44 and 20 of these: entanglement adds nothing here. The dual is convex, where descent has no
-    barrier to tunnel through, and no advantage is claimed (docs/quantum.md, benchmarks/quantum/hamiltonian_descent.py).
+    If the circuit is replaced by an enumeration of the block's corners, the same loop takes more circuits: the packet's
+    mean takes at most a third of them to an excess of 1e-3 in 37 of 46 small problems (n = 8) whose optimum is inside
+    the box, and to 1e-2 in 14 of 26 at n = 16. The aim was all of them, and the solver is therefore a study. An
+    ill-conditioned Q gains less; on moons with C = 100 it takes 23 circuits, the corner 25. The same mean can be found
+    classically, as a fixed point of xᵢ = −hᵢ'/√(hᵢ'² + Γᵢ²), with no more evaluations in 44 and 20 of these problems:
+    entanglement adds nothing here. The dual is convex and has no barrier to tunnel through. No advantage is claimed
+    (docs/explanation/quantum.md, benchmarks/quantum/hamiltonian_descent.py).
 
-    device="emulator" multiplies the same product out in milliseconds a circuit, where Aer takes a tenth of a second for
-    its gates, to the same distributions (1e-10). Angles are fields, then couplings, in
-    units of the transverse field. The default steps resolve the Hamiltonian of 8 qubits: total variation of the
-    outcomes to 6400 steps at most 0.05.
+    device="emulator" computes the same product in milliseconds a circuit, Aer in a tenth of a second; their
+    distributions agree to 1e-10. The angles are fields, then couplings, in units of the transverse field. The default
+    ``trotter_steps`` resolve the Hamiltonian of 8 qubits: the total variation of the outcomes to those of 6400 steps is
+    at most 0.05.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 8 qubits, 3,976 CX and depth 2,143 a circuit at n = 32, CX the
-    same at every n; 72 circuits a run, growing as n; by the model, 1.7e5 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 8 qubits, 3,976 CX and depth 2,143 a circuit at n =
+    32, CX the same at every n; 72 circuits a run, growing as n; by the model, 1.7e5 T gates a shot.
 
     Parameters
     ----------
     device : str or Device, default="aer"
     shots : int, optional
-        Of each circuit; None asks the device for exact distributions. "adaptive" and ``final_shots`` are refused.
+        Shots of each circuit; None requests exact distributions. "adaptive" and ``final_shots`` are refused.
     shot_budget : int, optional
-        The run rests where another circuit would not fit.
+        Shots of the run, which ends before a circuit that would exceed them.
     block : int ≥ 2
-        Variables a block.
+        Variables of a block.
     levels : int ≥ 1
-        Circuits a block.
+        Circuits of a block.
     shrink : float in (0, 1)
-        Of a box whose mean is at its edge and turns back.
+        Factor of the width of a box whose mean is at its edge and turns back.
     trotter_steps, total_time
-        Of the circuit (`quantum.circuits.QHDCircuit`).
+        Parameters of the circuit (`quantum.circuits.QHDCircuit`).
     max_blocks : int, optional
-        Blocks until the solver rests. By default runs with shots rest after 2 blocks and 4 sweeps over all variables,
-        exact ones when circuits have moved nothing for as long.
+        Largest number of blocks. By default a run with shots ends after 2 blocks and 4 sweeps over all variables, an
+        exact run when circuits have not moved α for as long.
     line_search, pattern_moves : bool
-        Classical helpers: the exact minimum on the way to each mean; and after every third block one along the way of
-        the last three (Hooke and Jeeves).
+        Classical helpers: an exact line search towards each mean; and after every third block one along the sum of the
+        last three moves (Hooke and Jeeves).
     bits : int from 1 to 4
-        Qubits a variable. Two need about 100 steps.
+        Qubits for each variable. Two need about 100 steps.
 
     Raises
     ------
     ProblemError
         An option is out of range.
     DeviceError, SolverUnavailable
-        The device is not known, cannot do what is asked, or is not installed.
+        The device is not known, lacks a capability that the options need, or is not installed.
 
     Examples
     --------

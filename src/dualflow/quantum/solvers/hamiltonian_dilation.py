@@ -1,8 +1,7 @@
-"""A potential that a diagonal Hamiltonian and one ancilla turn into a distribution, one circuit a step.
+"""The solver `hamiltonian-dilation`: mirror descent whose mirror map is a circuit, one circuit a step.
 
-Mirror descent whose mirror map is a circuit: the steps of `hamiltonian-dilation`, one circuit each.
-
-Potential, L and m are those of `dilation`.
+A diagonal Hamiltonian and one ancilla turn a potential into a distribution. The potential, L and m are defined in
+`quantum.solvers.dilation`. The methods:
 
 - "plain": S ← S + ∇f/L, entropic mirror descent (Beck and Teboulle, Oper. Res. Lett. 31, 167 (2003)); in the box
   U ← U + m∘(g + νe).
@@ -10,14 +9,15 @@ Potential, L and m are those of `dilation`.
 
       v = (1−τ)x + τz,  S ← S + a∇f(v),  z ← the circuit's α for S,  x ← (1−τ)x + τz,  A ← A + a
 
-  (Nesterov, Math. Program. 103, 127 (2005)). x, an average of measured distributions, is the answer; f(x) − f* ≤
-  D(α*, z₀)/A, on the simplex ≤ 4dL log n/(k(k+1)) after k steps taken. From exact distributions L is tried below its
-  bound and raised where ½aτ ΔzᵀQΔz > D(z′, z), at the price of the rejected circuit.
+  (Nesterov, Math. Program. 103, 127 (2005)). The answer is x, an average of measured distributions; f(x) − f* ≤
+  D(α*, z₀)/A, on the simplex ≤ 4dL log n/(k(k+1)) after k accepted steps. From exact distributions smaller L than the
+  bound are tried; L is raised, and the circuit rejected, if ½aτ ΔzᵀQΔz > D(z′, z).
 - "implicit", from exact distributions: one linearised implicit step of length h, a Newton step to the entropic
-  proximal point, taken only if f falls (then 3h, else h/4). α is the last circuit's that was taken.
+  proximal point, accepted only if f falls (then h ← 3h, else h ← h/4). α is that of the last accepted circuit.
 
-With shots, L is its bound, and half-way the averages begin again from the present potential. An accelerated x swings
-about its end; the answer is the mean of x over the last quarter of the steps, each `Dilation.balanced`.
+With shots, L is its bound, and after half of the steps the averages begin again from the present potential. The
+accelerated x oscillates about its limit: the answer is the mean of x over the last quarter of the steps, each moved
+onto the equality by `Dilation.feasible_alpha`.
 """
 
 from __future__ import annotations
@@ -42,16 +42,25 @@ from .dilation import Dilation, Measured, implicit_direction, make_dilation
 __all__ = ["METHODS", "DilationContext", "DilationState", "HamiltonianDilation", "start", "step"]
 
 
-#: Implicit: largest change of a potential in a step, factors of the step length after success and failure, and its
-#: largest value in units of 1/L, beyond which the system of a singular Q could lose its Cholesky factor.
-CLIP, LONGER, SHORTER, LONGEST = 5.0, 3.0, 0.25, 1e10
-#: Accelerated, exact: factors of the trial L after success and failure.
-EASED, RAISED = 0.9, 2.0
+#: Implicit: largest change of an entry of the potential in one step.
+MAX_POTENTIAL_CHANGE = 5.0
+#: Implicit: factor of the step length after an accepted step.
+STEP_GROWTH = 3.0
+#: Implicit: factor of the step length after a rejected step.
+STEP_SHRINK = 0.25
+#: Implicit: longest step in units of 1/L. For longer ones the Cholesky factor of a singular Q may not exist.
+MAX_STEP = 1e10
+#: Accelerated, exact: factor of the trial L after an accepted step.
+LIPSCHITZ_DECREASE = 0.9
+#: Accelerated, exact: factor of the trial L after a rejected step.
+LIPSCHITZ_INCREASE = 2.0
+#: With shots: steps by default; the answer comes from their second half.
+DEFAULT_STEPS = 200
 
 
 @dataclass(frozen=True)
 class DilationContext(QuantumContext):
-    """What a run works with; ``last_step`` counts the circuits after the first until it rests."""
+    """The data of a run; it ends ``last_step`` circuits after the first."""
 
     dilation: Dilation
     method: str
@@ -59,7 +68,7 @@ class DilationContext(QuantumContext):
     last_step: float
 
     def schedule(self) -> Schedule | None:
-        """What a run sends, or None where that depends on what is measured."""
+        """Return the circuits and shots of a run, or None if they depend on measured results."""
         if self.shots is None or math.isinf(self.last_step):
             return None
         found = Schedule(self.lab)
@@ -70,28 +79,30 @@ class DilationContext(QuantumContext):
 
 @dataclass(frozen=True)
 class DilationState:
-    """Potential, what was measured for it, and the averages.
+    """The potential, the α measured for it, and the averages.
 
     Attributes
     ----------
     V : array of shape (n,)
-        Potential −S (simplex) or U (box) of the last circuit that was taken.
+        Potential −S (simplex) or U (box) of the last accepted circuit.
     z, response : array of shape (n,)
         α measured for V, and `Measured.response`.
     x : array of shape (n,)
-        z itself (implicit; plain from exact distributions), or an average of z's.
+        z itself (implicit; plain from exact distributions), or an average of the z.
     mean, averaged : array of shape (n,), int
-        Of the x's of the last quarter of the steps with shots, and how many they are.
+        With shots: mean of the x of the last quarter of the steps, and their number.
     weight : float
-        A of the average: accelerated Σa, plain the number of z's in it.
+        A of the average: accelerated Σa, plain the number of z in it.
     h : float
-        Implicit: step length to try next. Accelerated: 1/L of the next trial. Plain: the step length.
+        Implicit: step length of the next trial. Accelerated: 1/L of the next trial. Plain: the step length.
     success, least_success : float
-        Share of outcomes kept in the last circuit, and the least so far.
+        Share of outcomes kept in the last circuit, and the smallest so far.
     steps, taken : int
-        Circuits after the first, and those of them whose result was taken, since the averages began.
+        Circuits after the first, and accepted ones among them since the averages began.
+    resting : bool
+        The run is finished.
     tried, distribution : array of shape (n,), (2^q,)
-        Potential of the last circuit, taken or not, and what it gave.
+        Potential and outcome of the last circuit, accepted or not.
     """
 
     V: NDArray
@@ -113,12 +124,12 @@ class DilationState:
 
     @property
     def alpha(self) -> NDArray:
-        """The answer."""
+        """The answer: the mean if there is one, otherwise x."""
         return self.mean if self.averaged else self.x
 
 
 def start(context: DilationContext, rng: np.random.Generator, warm: NDArray | None) -> DilationState:
-    """The circuit of the even point, or of a warm α, run and read."""
+    """Return the state after the first circuit, which prepares equal weights or ``warm``."""
     dilation, nothing = context.dilation, np.zeros(context.workspace.n)
     state = DilationState(
         V=dilation.start(warm),
@@ -133,58 +144,61 @@ def start(context: DilationContext, rng: np.random.Generator, warm: NDArray | No
     )
     found, state = _measure(context, state, state.V, None)
     assert found is not None  # for the type checker: an empty first distribution raises
-    return replace(_taken(state, state.V, found), taken=0, x=found.alpha)
+    return replace(_accepted(state, state.V, found), taken=0, x=found.alpha)
 
 
 def step(context: DilationContext, state: DilationState) -> DilationState:
-    """One more circuit."""
+    """Return the state after one more circuit."""
     if context.shots is not None and state.steps == context.last_step // 2:
         state = replace(state, x=state.z, weight=0.0, taken=0)
     state = replace(state, steps=state.steps + 1, resting=state.steps + 1 >= context.last_step)
     last, state = state.steps, METHODS[context.method](context, state)
     if context.shots is None or last <= 0.75 * context.last_step:
         return state
-    averaged, x = state.averaged + 1, context.dilation.balanced(state.x)
+    averaged, x = state.averaged + 1, context.dilation.feasible_alpha(state.x)
     mean = x if averaged == 1 else state.mean + (x - state.mean) / averaged
     return replace(state, mean=mean, averaged=averaged)
 
 
 def _implicit(context: DilationContext, state: DilationState) -> DilationState:
+    """Make one linearised implicit step, accepted if f falls."""
     problem, dilation = context.workspace, context.dilation
     direction = implicit_direction(problem, dilation, Measured(state.z, state.response, state.success), state.h)
-    change = np.clip(direction, -CLIP, CLIP)
-    V = dilation.settled(state.V + change)
+    change = np.clip(direction, -MAX_POTENTIAL_CHANGE, MAX_POTENTIAL_CHANGE)
+    V = dilation.feasible_potential(state.V + change)
     found, state = _measure(context, state, V, state.z)
     if found is None:
-        return replace(state, h=SHORTER * state.h)
+        return replace(state, h=STEP_SHRINK * state.h)
     if problem.objective(found.alpha) < problem.objective(state.z):
-        h = min(LONGER * state.h, LONGEST / dilation.lipschitz)
-        return replace(_taken(state, V, found), x=found.alpha, h=h)
-    # Once a trial is that near, what is left of f's fall is below round-off. So short a step rests too: where the
-    # equality leaves one point alone, `settled` moves any trial further than the step does.
-    near = float(np.abs(found.alpha - state.z).max()) <= 1e-10 * float(np.abs(state.z).max())
-    near = near or float(np.abs(change).max()) <= 1e-12
-    return replace(state, h=SHORTER * state.h, resting=state.resting or near)
+        h = min(STEP_GROWTH * state.h, MAX_STEP / dilation.lipschitz)
+        return replace(_accepted(state, V, found), x=found.alpha, h=h)
+    # The run ends if α hardly moves, since the remaining fall of f is then below round-off, or if the potential hardly
+    # changes: if one point alone is feasible, `feasible_potential` moves every trial further than the step does.
+    unmoved = float(np.abs(found.alpha - state.z).max()) <= 1e-10 * float(np.abs(state.z).max())
+    unmoved = unmoved or float(np.abs(change).max()) <= 1e-12
+    return replace(state, h=STEP_SHRINK * state.h, resting=state.resting or unmoved)
 
 
 def _plain(context: DilationContext, state: DilationState) -> DilationState:
+    """Make one step of entropic mirror descent; with shots x is the running mean of the measured α."""
     dilation = context.dilation
-    V = dilation.settled(state.V - state.h * dilation.mobility * context.workspace.gradient(state.z))
+    V = dilation.feasible_potential(state.V - state.h * dilation.mobility * context.workspace.gradient(state.z))
     found, state = _measure(context, state, V, state.z)
     if found is None:
         return state
-    state = _taken(state, V, found)
+    state = _accepted(state, V, found)
     if context.shots is None:
         return replace(state, x=found.alpha)
     return replace(state, x=state.x + (found.alpha - state.x) / (state.weight + 1), weight=state.weight + 1)
 
 
 def _accelerated(context: DilationContext, state: DilationState) -> DilationState:
+    """Make one accelerated step; from exact distributions it is rejected if the trial L is too small."""
     problem, dilation, A, L = context.workspace, context.dilation, state.weight, 1.0 / state.h
     a = (1.0 + math.sqrt(1.0 + 4.0 * L * A)) / (2.0 * L)
     tau = a / (A + a)
     v = (1 - tau) * state.x + tau * state.z
-    V = dilation.settled(state.V - a * dilation.mobility * problem.gradient(v))
+    V = dilation.feasible_potential(state.V - a * dilation.mobility * problem.gradient(v))
     found, trial = _measure(context, state, V, state.z)
     if found is None:
         return trial
@@ -192,16 +206,16 @@ def _accelerated(context: DilationContext, state: DilationState) -> DilationStat
         move = found.alpha - state.z
         curvature = 0.5 * a * tau * float(move @ problem.matvec(move))
         if curvature > dilation.distance(V, state.V) and dilation.lipschitz > L:
-            return replace(trial, h=1.0 / min(RAISED * L, dilation.lipschitz))
-        L *= EASED
-    taken = _taken(trial, V, found)
-    return replace(taken, x=(1 - tau) * state.x + tau * found.alpha, weight=A + a, h=1.0 / L)
+            return replace(trial, h=1.0 / min(LIPSCHITZ_INCREASE * L, dilation.lipschitz))
+        L *= LIPSCHITZ_DECREASE
+    accepted = _accepted(trial, V, found)
+    return replace(accepted, x=(1 - tau) * state.x + tau * found.alpha, weight=A + a, h=1.0 / L)
 
 
 def _measure(
     context: DilationContext, state: DilationState, V: NDArray, previous: NDArray | None
 ) -> tuple[Measured | None, DilationState]:
-    """What the circuit for V says, None if all was discarded, and the state with the circuit booked."""
+    """Run the circuit for V; return what it measured, None if no outcome was kept, and the state that counts it."""
     dilation = context.dilation
     distribution, account = context.lab.measure(state.account, dilation.circuit, dilation.angles(V), context.shots)
     found = dilation.read(distribution, previous)
@@ -211,49 +225,47 @@ def _measure(
     return found, replace(state, success=found.success, least_success=min(found.success, state.least_success))
 
 
-def _taken(state: DilationState, V: NDArray, found: Measured) -> DilationState:
+def _accepted(state: DilationState, V: NDArray, found: Measured) -> DilationState:
+    """Return the state at V, with what was measured there."""
     return replace(state, V=V, z=found.alpha, response=found.response, taken=state.taken + 1)
 
 
 METHODS = {"implicit": _implicit, "accelerated": _accelerated, "plain": _plain}
 
 
-#: With shots: steps, of which the second half is the answer.
-DEFAULT_STEPS = 200
-
-
 @dataclass(frozen=True)
 class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
-    """Mirror descent whose mirror map is a circuit: a potential, a diagonal Hamiltonian, one ancilla. Hybrid.
+    """Mirror descent whose mirror map is a circuit with a diagonal Hamiltonian and one ancilla; hybrid.
 
-    A potential S of shape (n,) is kept classically. On ⌈log₂ n⌉ + 1 qubits the circuit puts the index register into
-    the even superposition and lets exp(−iΘ⊗Y), Θ = diag(θᵢ), act on index and ancilla. All terms of Θ⊗Y commute: no
-    Trotter error, one multiplexed RY(2θᵢ), 2^q RY and 2^q CX for 2^q ≥ n (Möttönen et al., PRL 93, 130502 (2004)).
+    A potential S of shape (n,) is kept classically. The circuit has ⌈log₂ n⌉ + 1 qubits. It puts the index register
+    into the uniform superposition and applies exp(−iΘ⊗Y), Θ = diag(θᵢ), to index and ancilla. All terms of Θ⊗Y
+    commute, so that there is no Trotter error: one multiplexed RY(2θᵢ), 2^q RY and 2^q CX for 2^q ≥ n (Möttönen et
+    al., PRL 93, 130502 (2004)).
 
-    Simplex: cos θᵢ = e^{−(Sᵢ−S_min)/2}, and outcomes with the ancilla in 0 are kept: e^{−S/2}|+…+⟩ normalised, what
-    imaginary time under diag(S) would give (one ancilla for that: Kosugi, Nishiya, Nishi, Matsushita, Phys. Rev.
-    Research 4, 033121 (2022)), so that μᵢ ∝ e^{−Sᵢ}. It succeeds with probability 1/(2^q max μ), at worst 2^−q, and
-    this does not compound: every step prepares the state anew. Amplitudes are ≥ 0, so that counts are all there is to
-    measure.
+    Simplex: cos θᵢ = e^{−(Sᵢ−S_min)/2}, and outcomes with the ancilla in 0 are kept. They show e^{−S/2}|+…+⟩
+    normalised, the result of imaginary time under diag(S) (with one ancilla: Kosugi, Nishiya, Nishi, Matsushita, Phys.
+    Rev. Research 4, 033121 (2022)), so that μᵢ ∝ e^{−Sᵢ}. The probability of being kept is 1/(2^q max μ), at worst
+    2^−q; it does not compound, since every step prepares its state from the beginning. Amplitudes are ≥ 0, so that
+    counts determine them.
     Box: sin² θᵢ = sigmoid(Uᵢ), αᵢ = uᵢ P(1|i); both outcomes are used, nothing is post-selected, and an index gets
     about shots/2^q of the shots. The capped simplex is a box with an equality.
 
-    What stays classical: ∇f = Qα − p from the measured α, O(n²) a step; the potential; ν of the equality; and n angles
+    Classical parts: ∇f = Qα − p from the measured α, O(n²) a step; the potential; ν of the equality; and n angles
     for n unknowns with their Walsh transform. The circuit, of depth O(n), samples a distribution that a classical
     computer writes down in O(n): no quantum advantage is claimed, and the control "classical-sampler" does as well.
 
     method="plain" is entropic mirror descent. "accelerated" averages the measured distributions, with a gap of order
     1/k² after k steps; "implicit", from exact distributions, makes Newton steps to entropic proximal points: it solves
     an n × n system classically, O(n³), and takes 10 to 30 circuits to a relative gap of 1e-6, "accelerated" thousands.
-    Formulas and papers: `quantum.engines.hamiltonian_dilation`.
+    Formulas and papers: module `quantum.solvers.hamiltonian_dilation`.
 
-    With shots the answer is an average over the second half of the steps, which forgets the start: the mean of the
-    accelerated averages of the last quarter, which swing; ``cost.shots`` counts all. An equality of the box, which
-    counts miss, is met by one t in α = u sigmoid(U + t·m∘e): who is at a bound stays there. A measured α is never
-    prepared again, so an index without counts is not lost.
+    With shots the answer is an average over the second half of the steps, which does not depend on the start: for
+    "accelerated" the mean over the last quarter, since its averages oscillate; ``cost.shots`` counts all shots. Counts
+    miss the equality of a box; it is met by one t in α = u sigmoid(U + t·m∘e), so that a variable at a bound stays
+    there. A measured α is never prepared again, so that an index without counts is not lost.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n = 256, CX
-    growing as n; 201 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n =
+    256, CX growing as n; 201 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
 
     Parameters
     ----------
@@ -262,16 +274,16 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     method : {"implicit", "accelerated", "plain"}, optional
         By default "implicit" from exact distributions, "accelerated" with shots.
     steps : int, optional
-        Circuits after the first until the solver rests: with shots 200 by default, or as many as ``shot_budget`` holds;
-        from exact distributions the gap decides.
+        Circuits after the first. By default 200 with shots, or as many as ``shot_budget`` holds; from exact
+        distributions the gap ends the run.
 
     Raises
     ------
     ProblemError
         An option is out of range.
     DeviceError, SolverUnavailable
-        The device is not known, cannot do what is asked, or is not installed; or its first circuit measured nothing
-        that could be kept.
+        The device is not known, lacks a capability that the options need, or is not installed; or no outcome of its
+        first circuit was kept.
 
     Examples
     --------
@@ -286,7 +298,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     steps: int | None = option(None, Number(at_least=1, whole=True, powers=True, none=True))
 
     state_type: ClassVar[type] = DilationState
-    no_final_circuit: ClassVar[str] = "its answer is an average of what many circuits measured, and no one circuit's"
+    no_final_circuit: ClassVar[str] = "its answer is an average over many circuits, which no single circuit prepares"
 
     name: ClassVar[str] = "hamiltonian-dilation"
     reaches: ClassVar[str] = (
@@ -317,7 +329,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         return self.how == "accelerated" or self.shots is not None
 
     def _last_step(self, preparation: int) -> float:
-        """Steps until the solver rests; shots that go before its first circuit."""
+        """Return the number of steps of a run, given the shots that its preparation takes."""
         shots = self._plan.first
         if shots is None or self.shot_budget is None:
             return self.steps or (math.inf if shots is None else DEFAULT_STEPS)
@@ -351,16 +363,16 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         return context.dilation.circuit
 
     def cost(self, context: DilationContext, state: DilationState) -> dict[str, Any]:
-        """``success_probability`` is the last circuit's, on the simplex."""
+        """Return the cost; ``success_probability`` is that of the last circuit, on the simplex."""
         found = super().cost(context, state)
         return found | {"success_probability": state.success if context.dilation.post_selected else None}
 
     def extras(self, context: DilationContext, state: DilationState) -> dict[str, NDArray]:
-        """``parameter_alpha``: α of the last potential, computed and not measured."""
+        """Return the extras; ``parameter_alpha`` is α of the last potential, computed and not measured."""
         return super().extras(context, state) | {"parameter_alpha": context.dilation.model(state.V)}
 
     def final_angles(self, context: DilationContext, state: DilationState) -> NDArray | None:
-        """Of the circuit whose α is the answer; an average has none."""
+        """Return the angles of the circuit whose α is the answer; None if the answer is an average."""
         return None if self._averages else context.dilation.angles(state.V)
 
     def drowned(self, context: DilationContext, state: DilationState) -> bool:

@@ -1,4 +1,4 @@
-"""The simplex flow as a Schrödinger equation in one more dimension."""
+"""The solver `hamiltonian-schrodingerisation`: the simplex flow as a Schrödinger equation in one more dimension."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...core.options import Number, option
 from ..circuits import SchrodingerisedCircuit
 from ..circuits.base import POSITIVE
 from ..circuits.select import SelectCircuit
-from .linearised import MOST_ANCILLAS, LinearisedSolver
+from .linearised import MAX_ANCILLAS, LinearisedSolver
 
 __all__ = ["HamiltonianSchrodingerisation"]
 
@@ -18,40 +18,40 @@ __all__ = ["HamiltonianSchrodingerisation"]
 class HamiltonianSchrodingerisation(LinearisedSolver):
     """The simplex flow, window by window, as a Schrödinger equation in one more dimension (Jin, Liu, Yu).
 
-    The flow is linearised at μ (`quantum.engines.linearised`): ẋ = −(L − K)x, L ⪰ 0, iH = −K. With v(0, p) =
+    The flow is linearised at μ (`quantum.solvers.linear_model`): ẋ = −(L − K)x, L ⪰ 0, iH = −K. With v(0, p) =
     e^(−p) x for p ≥ 0, the solution of v̇ = L ∂v/∂p − iHv has v(t, p) = e^(−p) x(t) there, and in the Fourier variable
     of p it is a Schrödinger equation with the Hamiltonian −k̂ ⊗ L + I ⊗ H. A window is one circuit: v(0, ·) on the
-    ancillas, a Fourier transform, the same select circuit as in `hamiltonian-lchs`, the transform back. All outcomes
-    0 < p ≤ P/4 show |x(t)|² and are kept (post-selected): about 0.65 of the shots (form "replicator"; there is no other
-    loss at the optimum). Then the flow is linearised anew at what was measured. x ≥ 0, so that its magnitudes are all
-    there is to know of it, and counts show those: no tomography.
+    ancillas, a Fourier transform, the same select circuit as in `hamiltonian-lchs`, the inverse transform. All outcomes
+    0 < p ≤ P/4 show |x(t)|² and are kept: about 0.65 of the shots (form "replicator"; there is no other loss at the
+    optimum). Then the flow is linearised again at the measured μ. x ≥ 0, so that counts, which show magnitudes,
+    determine it: no tomography is needed.
 
-    Classical: F = Hμ and L in O(n²) a window; its eigenvectors, and the angles of the rotations they are, in O(n³);
-    the start of each window, prepared from the measured μ by a tree of n − 1 angles; whether f fell. An eigenvector
-    more, and the classical machine would have the answer: no speed-up is claimed, and max_n is 16. A window takes
+    Classical parts: F = Hμ and L in O(n²) a window; the eigenvectors of L, and the angles of that rotation, in O(n³);
+    the start of each window, prepared from the measured μ by a tree of n − 1 angles; the test whether f fell. With one
+    eigenvector more a classical computer has the answer: no speed-up is claimed, and max_n is 16. A window takes
     about 4^q CX for the two rotations, a·2^q for the evolutions (q = ⌈log₂ n⌉, a ancillas), 2^a for v(0, ·) and 2a² for
     the transforms: 772 CX on 12 qubits at n = 16, whatever t. "trotter" avoids the eigenvectors: 4^q·a/2 Pauli
     strings a step.
 
-    Literature: Jin, Liu, Yu, PRL 133, 230602 (2024), and PRA 108, 032603 (2023), with v(0, p) = e^(−|p|). All moves
-    towards lower p, so that v(0, p) is free at p < 0: here it is e^(3p), and more is kept.
+    Literature: Jin, Liu, Yu, PRL 133, 230602 (2024), and PRA 108, 032603 (2023), with v(0, p) = e^(−|p|). The solution
+    moves towards lower p only, so that v(0, p) can be chosen at p < 0: here it is e^(3p), which keeps more shots.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 14 qubits, 4,996 CX and depth 24,904 a circuit at n = 64, CX
-    growing as n^1.9; 61 circuits a run, the same at every n; by the model, 2.7e5 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 14 qubits, 4,996 CX and depth 24,904 a circuit at n =
+    64, CX growing as n^1.9; 61 circuits a run, the same at every n; by the model, 2.7e5 T gates a shot.
 
     Parameters
     ----------
     device, shots, final_shots, shot_budget, mitigation, journal
-        As in `variational-flow`; of the shots of a circuit those that are kept count.
+        As in `variational-flow`; only the shots that are kept enter the averages.
     ancillas : int from 3 to 16, default=8
-        Points of p: 2^ancillas.
+        The variable p has 2^ancillas values.
     form, evolution, trotter_steps, order, windows
         As in `hamiltonian-lchs`.
     longest : float, optional
-        Longest window, as λt with the largest eigenvalue λ of L. By default 1.5 P, which the ancillas resolve; with
-        exact evolutions 55 with shots, each λ cut at 1.5 P/t, where e^(−λt) is nothing, and no limit from exact
-        distributions: e^(−λt) is then replaced, where λt is larger, by what comes round from −P to P, and the window
-        is taken if f falls.
+        Longest window, as λt with the largest eigenvalue λ of L. By default 1.5 P, which the ancillas resolve. With
+        evolution="exact" it is 55 with shots, each λ cut at 1.5 P/t, where e^(−λt) is negligible, and there is no limit
+        from exact distributions: p is periodic, so that the factor differs from e^(−λt) for larger λt, and the window
+        is accepted only if f falls.
     half_width : float, default=16
         P: p lies in [−P, P).
 
@@ -60,8 +60,8 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     ProblemError
         An option is out of range.
     DeviceError, SolverUnavailable
-        The device is not known, cannot do what is asked, or is not installed; or none of the outcomes that are kept
-        was measured.
+        The device is not known, lacks a capability that the options need, or is not installed; or no outcome of a
+        circuit was kept.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
     (1.5, True)
     """
 
-    ancillas: int = option(8, Number(at_least=3, at_most=MOST_ANCILLAS, whole=True))
+    ancillas: int = option(8, Number(at_least=3, at_most=MAX_ANCILLAS, whole=True))
     half_width: float = option(16.0, POSITIVE)
 
     name: ClassVar[str] = "hamiltonian-schrodingerisation"
@@ -88,5 +88,5 @@ class HamiltonianSchrodingerisation(LinearisedSolver):
 
     @property
     def _resolved(self) -> float:
-        # What moves by 2P has come round; the last part is where e^(3p) has it arrive early.
+        # A shift of p by the period 2P returns to the start; the tail e^(3p) returns before that, hence 1.5 P.
         return 1.5 * self.half_width

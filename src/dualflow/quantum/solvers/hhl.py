@@ -1,13 +1,11 @@
-"""The least-squares SVM as a linear system, solved by phase estimation (a study).
-
-The optimum of an affine problem as a linear system, and its solution read from two phase-estimation circuits.
+"""The solver `hhl`: the least-squares SVM as a linear system, read from two phase-estimation circuits (a study).
 
 The equality eᵀα = d is eliminated, which is better conditioned than the bordered system of Rebentrost, Mohseni, Lloyd
 (PRL 113, 130503 (2014)): with P = 1 − eeᵀ/n the optimum solves Aα = b, A = PQP + s·eeᵀ/n, b = P(p − Qe·d/n) + s·e·d/n,
 for any s within the spectrum of PQP on its range. Without an equality A = Q, b = p.
 
-Outcomes show |xᵢ| alone. The success probability shows the norm. Signs come from a second circuit with the right side
-b + ρA1, whose solution is x + ρ1, the reference ρ = ‖x‖/√n as measured: xᵢ ≥ 0 where |xᵢ + ρ|² ≥ |xᵢ|² + ρ².
+Outcomes show |xᵢ| only, and the success probability shows the norm. Signs come from a second circuit with the right
+side b + ρA1, whose solution is x + ρ1, with the measured reference ρ = ‖x‖/√n: xᵢ ≥ 0 where |xᵢ + ρ|² ≥ |xᵢ|² + ρ².
 """
 
 from __future__ import annotations
@@ -27,22 +25,24 @@ from ..circuits.hhl import HHLCircuit
 from ..runs.laboratory import Account, QuantumContext
 from .base import CircuitSolver
 
-__all__ = ["HHL", "MOST_CLOCK", "HHLContext", "Inversion", "LinearSystem", "clock_for", "invert", "make_system"]
+__all__ = ["HHL", "MAX_CLOCK", "HHLContext", "Inversion", "LinearSystem", "clock_for", "invert", "make_system"]
 
 
-#: The largest eigenvalue as a phase: away from 1, where readings wrap around.
-PHASE = 0.9
-#: Clock readings below the smallest eigenvalue's if the clock is chosen here: the bias of E[1/λ] is ¼/8² of 1/λ there.
-READINGS = 8
-#: Fewest and most qubits of such a clock.
-LEAST_CLOCK, MOST_CLOCK = 6, 12
-#: The inverse is cut off so many readings below the smallest eigenvalue.
-MARGIN = 2
+#: Phase of the largest eigenvalue; below 1, at which readings wrap around.
+MAX_PHASE = 0.9
+#: Smallest clock reading of the smallest eigenvalue with the default clock: the bias of E[1/λ] is then ¼/8² of 1/λ.
+MIN_READING = 8
+#: Smallest default number of clock qubits.
+MIN_CLOCK = 6
+#: Largest number of clock qubits: the circuit is simulated.
+MAX_CLOCK = 12
+#: The inverse is cut off this many readings below the smallest eigenvalue.
+CUTOFF_MARGIN = 2
 
 
 @dataclass(frozen=True)
 class LinearSystem:
-    """A x = b of the optimum.
+    """The linear system A x = b whose solution is the optimum.
 
     Attributes
     ----------
@@ -63,26 +63,29 @@ class LinearSystem:
         return self.highest / self.lowest
 
     def circuit(self, rhs: NDArray, clock: int) -> HHLCircuit:
-        """The circuit for a right side of shape (n,): A scaled to eigenvalues ≤ 0.9 and padded by its mean one."""
+        """Return the circuit for a right side of shape (n,).
+
+        A is scaled to eigenvalues ≤ 0.9, and padded with its mean eigenvalue.
+        """
         n, qubits = len(self.b), qubits_for(len(self.b))
-        T, scaled = 2**clock, self.A * (PHASE / self.highest)
+        T, scaled = 2**clock, self.A * (MAX_PHASE / self.highest)
         matrix = np.eye(2**qubits) * (np.trace(scaled) / n)
         matrix[:n, :n] = 0.5 * (scaled + scaled.T)
         padded = np.zeros(2**qubits)
         padded[:n] = rhs
-        least = max(1, int(PHASE / self.condition * T) - MARGIN) / T
+        least = max(1, int(MAX_PHASE / self.condition * T) - CUTOFF_MARGIN) / T
         return HHLCircuit(qubits + clock + 1, matrix, padded, least)  # type: ignore[arg-type]
 
     def magnitudes(self, circuit: HHLCircuit, distribution: NDArray) -> NDArray:
-        """|xᵢ| in the units of A x = rhs, shape (n,), from a distribution over all outcomes."""
+        """Return |xᵢ| in the units of A x = rhs, shape (n,), from the distribution of all outcomes."""
         amplitudes = np.sqrt(np.maximum(circuit.accepted(distribution), 0.0))[: len(self.b)]
-        found: NDArray = amplitudes * (np.linalg.norm(circuit.rhs) * PHASE / (self.highest * circuit.least))
+        found: NDArray = amplitudes * (np.linalg.norm(circuit.rhs) * MAX_PHASE / (self.highest * circuit.least))
         return found
 
 
 @dataclass(frozen=True)
 class HHLContext(QuantumContext):
-    """What a run works with; no circuit where b = 0."""
+    """The system and its first circuit, None if b = 0."""
 
     system: LinearSystem
     circuit: HHLCircuit | None
@@ -90,15 +93,15 @@ class HHLContext(QuantumContext):
 
 @dataclass(frozen=True)
 class Inversion:
-    """State of a run: before, α = 0; after, what two circuits showed.
+    """State of a run: α is 0 before, and the result of the two circuits after.
 
     Attributes
     ----------
     alpha : array of shape (n,)
     success : array of shape (2,)
-        Probability of the post-selection in both circuits; 0 where none was run.
+        Probability that an outcome is kept in both circuits; 0 if none was run.
     measured : array of shape (2^q,)
-        All outcomes of the first circuit; empty where none was run.
+        Distribution of all outcomes of the first circuit; empty if none was run.
     done : bool
     account : Account
     """
@@ -111,12 +114,12 @@ class Inversion:
 
 
 def make_system(problem: DualProblem) -> LinearSystem:
-    """The system of a problem of kind AFFINE.
+    """Return the system of a problem of kind AFFINE.
 
     Raises
     ------
     ProblemError
-        Q is singular to rounding, or indefinite, where α may move.
+        Q is indefinite, or singular to rounding, on the affine set.
     """
     Q, p, e, n = problem.dense(), problem.p, problem.e, problem.n
     A, b = Q, p
@@ -126,7 +129,7 @@ def make_system(problem: DualProblem) -> LinearSystem:
         s = float(np.trace(within)) / (n - 1) if n > 1 else 1.0
         A = within + s * np.outer(e, e) / n
         b = P @ (p - Q @ e * (problem.d / n)) + s * e * (problem.d / n)
-        b = np.where(np.abs(b) <= 1e-14 * np.abs(p).max(), 0.0, b)  # all labels equal: nothing but round-off is left
+        b = np.where(np.abs(b) <= 1e-14 * np.abs(p).max(), 0.0, b)  # with equal labels only round-off is left
     values = np.linalg.eigvalsh(A)
     if not values[0] > 1e-12 * values[-1]:
         raise ProblemError(
@@ -137,31 +140,31 @@ def make_system(problem: DualProblem) -> LinearSystem:
 
 
 def clock_for(condition: float) -> int:
-    """Clock qubits that put the smallest eigenvalue at reading 8 or above.
+    """Return the number of clock qubits that puts the smallest eigenvalue at reading 8 or above.
 
     Raises
     ------
     ProblemError
-        More than 12 are needed.
+        More than 12 qubits are needed.
     """
-    needed = max(LEAST_CLOCK, int(np.ceil(np.log2(READINGS * condition / PHASE))))
-    if needed > MOST_CLOCK:
+    needed = max(MIN_CLOCK, int(np.ceil(np.log2(MIN_READING * condition / MAX_PHASE))))
+    if needed > MAX_CLOCK:
         raise ProblemError(
-            f"the condition number is {condition:.4g}, which needs {needed} clock qubits, and at most {MOST_CLOCK} are "
+            f"the condition number is {condition:.4g}, which needs {needed} clock qubits, and at most {MAX_CLOCK} are "
             "simulated; lower C"
         )
     return needed
 
 
 def invert(context: HHLContext, state: Inversion, shots: int | None = None) -> Inversion:
-    """Run both circuits, with ``shots`` each or exactly."""
+    """Return the state after both circuits, with ``shots`` each or from exact distributions."""
     system, circuit, lab = context.system, context.circuit, context.lab
     if circuit is None:
         return Inversion(np.zeros_like(system.b), state.success, np.empty(0), True, state.account)
     found, account = lab.measure(state.account, circuit, np.empty(0), shots)
     size = system.magnitudes(circuit, found)
     reference = float(np.sqrt(np.mean(size**2)))
-    # Without a single accepted outcome there is nothing to find the signs of; any reference does.
+    # If no outcome is accepted, all magnitudes are 0 and any reference will do.
     rhs = system.b + (reference or 1.0) * system.A.sum(axis=1)
     shifted_circuit = system.circuit(rhs, circuit.n_clock)
     shown, account = lab.measure(account, shifted_circuit, np.empty(0), shots)
@@ -173,37 +176,37 @@ def invert(context: HHLContext, state: Inversion, shots: int | None = None) -> I
 
 @dataclass(frozen=True)
 class HHL(CircuitSolver[HHLContext, Inversion]):
-    """Least-squares SVM by phase estimation: eigenvalues inverted on one ancilla (a study).
+    """Least-squares SVM by phase estimation: eigenvalues are inverted on one ancilla (a study).
 
-    Another model than the SVM of the other solvers: every point has weight, and a bound could not be kept. It solves
-    `problems.least_squares` and `problems.discriminant` alone. Harrow, Hassidim, Lloyd, PRL 103, 150502 (2009), for the
-    SVM Rebentrost, Mohseni, Lloyd, PRL 113, 130503 (2014); here the equality is eliminated instead of bordered
-    (`quantum.linear_system`), the exponential is a dense matrix written out in gates, and right sides are prepared from
-    numbers. Two circuits and it rests: one shows |αᵢ| and, by its success probability, the norm; one shifted by a known
-    reference shows the signs.
+    This is another model than the SVM of the other solvers: every point has weight, and bounds are not possible. It
+    solves only `problems.least_squares` and `problems.discriminant`. The algorithm is that of Harrow, Hassidim, Lloyd,
+    PRL 103, 150502 (2009), for the SVM of Rebentrost, Mohseni, Lloyd, PRL 113, 130503 (2014). Here the equality is
+    eliminated instead of bordered (`quantum.solvers.hhl`), the exponential is a dense matrix decomposed into gates, and
+    right sides are prepared from numbers. A run is two circuits: one shows |αᵢ| and, by its success probability, the
+    norm; the other, shifted by a known reference, shows the signs.
 
-    Classical: Q, its extreme eigenvalues, exp(2πiA·2^k), the second right side (a product with Q), in all O(n³): more
-    than the solution costs. Post-selected: the ancilla in 1, the clock in 0, with a probability of order 1/κ² at
-    worst. A clock of t qubits costs about 2t·4^s CX, s = ⌈log₂ n⌉ (counted on the circuit as written out in gates), and
-    reading n numbers takes of order n/ε² accepted shots. On a fault-tolerant machine, with Q in a quantum memory or
-    sparse, the cost can be made linear in κ up to logarithms (Childs, Kothari, Somma, SIAM J. Comput. 46, 1920 (2017));
-    for a kernel of low rank, classical sampling does as much up to polynomials (Chia et al., J. ACM 69, 33 (2022)). No
-    advantage is claimed.
+    Classical parts: Q, its extreme eigenvalues, exp(2πiA·2^k), and the second right side (a product with Q), together
+    O(n³), more than the classical solution costs. Outcomes with the ancilla in 1 and the clock in 0 are kept, with a
+    probability of order 1/κ² at worst. A clock of t qubits costs about 2t·4^s CX, s = ⌈log₂ n⌉ (counted on the circuit
+    of gates), and reading n numbers takes of order n/ε² kept shots. On a fault-tolerant machine, with Q in a quantum
+    memory or sparse, the cost can be made linear in κ up to logarithms (Childs, Kothari, Somma, SIAM J. Comput. 46,
+    1920 (2017)); for a kernel of low rank, classical sampling does as well up to polynomials (Chia et al., J. ACM 69,
+    33 (2022)). No advantage is claimed.
 
-    Moons and digits (1 against 4), n = 15, RBF, C = 10: κ = 34 and 18, 9 and 8 clock qubits, direction error 0.03 and
-    0.04 %, 5962 and 4690 CX a circuit, success 12 and 0.6 %, of the second circuits 0.9 and 0.3 %. Sampled, the median
-    direction error would be 0.8 and 2.8 % at 10⁶ shots a circuit, 5 and 13 % at 10⁵. Distributions must therefore be
-    exact here: there is no option ``shots``.
+    On moons and digits (1 against 4), n = 15, RBF, C = 10: κ = 34 and 18, 9 and 8 clock qubits, direction error 0.03
+    and 0.04 %, 5962 and 4690 CX a circuit, success probability 12 and 0.6 %, of the second circuit 0.9 and 0.3 %. With
+    shots the median direction error would be 0.8 and 2.8 % at 10⁶ shots a circuit, 5 and 13 % at 10⁵. Therefore
+    distributions must be exact, and there is no option ``shots``.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 14 qubits, 5,958 CX and depth 26,409 a circuit at n = 16, CX
-    growing as n^1.7; 2 circuits a run, the same at every n; by the model, 9.6e5 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 14 qubits, 5,958 CX and depth 26,409 a circuit at n =
+    16, CX growing as n^1.7; 2 circuits a run, the same at every n; by the model, 9.6e5 T gates a shot.
 
     Parameters
     ----------
     device : str or Device, default="aer"
         Any device of `dualflow.list_devices` that gives exact distributions.
     journal : str or Path, optional
-        As for every solver that runs circuits (`CircuitSolver`).
+        See `CircuitSolver`.
     clock : int in 1…12, optional
         Clock qubits t. By default the fewest, at least 6, that put the smallest eigenvalue at reading 8 or above: the
         direction error, of order (readings)⁻², is then below 1 %.
@@ -225,7 +228,7 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
     True
     """
 
-    clock: int | None = option(None, Number(at_least=1, at_most=MOST_CLOCK, whole=True, none=True))
+    clock: int | None = option(None, Number(at_least=1, at_most=MAX_CLOCK, whole=True, none=True))
 
     state_type: ClassVar[type] = Inversion
 
@@ -248,7 +251,7 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
         return True
 
     def start(self, context: HHLContext, rng: np.random.Generator, warm: NDArray | None = None) -> Inversion:
-        """α = 0, or a warm start, which no circuit makes use of."""
+        """Return the first state, with α = 0 or ``warm``; the circuits do not use it."""
         alpha = np.zeros(context.workspace.n) if warm is None else warm
         return Inversion(alpha, np.zeros(2), np.empty(0), False, Account.opened(rng))
 
@@ -262,7 +265,7 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
         return state.done
 
     def circuit(self, context: HHLContext, state: Inversion) -> HHLCircuit:
-        assert context.circuit is not None  # nothing below asks where no circuit runs
+        assert context.circuit is not None  # `cost` and `provenance` do not call this if no circuit is run
         return context.circuit
 
     def drowned(self, context: HHLContext, state: Inversion) -> bool:

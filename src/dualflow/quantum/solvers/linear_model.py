@@ -1,13 +1,13 @@
-"""Windows of the simplex flow as linear equations ẋ = −(L − K)x, L symmetric and K antisymmetric, for quantum circuits.
+"""The simplex flow linearised at μ: ẋ = −(L − K)x, L symmetric and K antisymmetric, and the circuit angles for it.
 
 The flow is Bauckhage's, in the quadratic form of Lotka and Volterra: with μ = α/d and
 
     H = d²Q − d(p1ᵀ + 1pᵀ),    f(α) = ½ μᵀHμ wherever 1ᵀμ = 1,
 
-ẇ = w∘(1 − Hw) has μ = w/1ᵀw on the paths of the replicator μ̇ = −μ∘(Hμ − μᵀHμ), its time multiplied by 1ᵀw. Either is
-linearised at the present μ, to first order, for one window of time; then anew at what was measured. (One global
-linearisation, Carleman's, does not converge here: Liu et al., PNAS 118, e2026805118 (2021), need R < 1, and R is in the
-tens to thousands.)
+ẇ = w∘(1 − Hw) has μ = w/1ᵀw on the paths of the replicator μ̇ = −μ∘(Hμ − μᵀHμ), its time multiplied by 1ᵀw. Either
+flow is linearised to first order at the present μ for one window of time, then again at the measured μ. (One global
+linearisation, Carleman's, does not converge here: Liu et al., PNAS 118, e2026805118 (2021), need R < 1, and R is
+between tens and thousands.)
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from ..circuits.select import SelectCircuit
 __all__ = [
     "FORMS",
     "LinearModel",
+    "form_of_mean",
     "linearise",
-    "measured",
-    "of_the_mean",
     "quadratic_form",
+    "read_distribution",
     "sampling_noise",
     "system_qubits",
     "window_angles",
 ]
 
 FORMS = ("replicator", "lotka-volterra")
-#: Longest step of a splitting, in units of 1/shift: the weight kept falls like e^(−2·shift·t).
-LONGEST_STEP = 0.2
+#: Longest step of a splitting, in units of 1/shift: the weight kept falls as e^(−2·shift·t).
+MAX_STEP_PER_SHIFT = 0.2
 
 
 @dataclass(frozen=True)
 class LinearModel:
-    """ẋ = −(L − K)x with x(0) = x0 ≥ 0; outcome i of the system belongs to variable i.
+    """The linear flow ẋ = −(L − K)x with x(0) = x0 ≥ 0; outcome i of the system belongs to variable i.
 
     Attributes
     ----------
     L, K : array of shape (m, m)
         Symmetric with least eigenvalue 0, and antisymmetric: −K = iH, H Hermitian.
     x0 : array of shape (m,)
-        Of norm 1. m is n, or n + 1 with the constant 1 as its last entry.
+        Of norm 1. m is n, or n + 1 if its last entry is the constant 1.
     scale : array of shape (n,), or (0,)
-        μ is proportional to scale·|x|, or without any scale to |x|².
+        μ is proportional to scale·|x|; if empty, to |x|².
     spread : float
         Largest eigenvalue of L, in 1/time.
     longest : float
-        Longest window this model is good for, in steps of a splitting.
+        Longest step of the splitting for which enough weight is kept.
     """
 
     L: NDArray
@@ -68,21 +68,21 @@ class LinearModel:
 
 
 def quadratic_form(problem: DualProblem) -> NDArray:
-    """H, shape (n, n); μᵀHμ = 2f(dμ) for 1ᵀμ = 1."""
+    """Return H of shape (n, n), for which μᵀHμ = 2f(dμ) if 1ᵀμ = 1."""
     d, p = problem.d, problem.p
     return d**2 * problem.dense() - d * (p[:, None] + p)
 
 
 def linearise(form: str, H: NDArray, mu: NDArray) -> LinearModel:
-    """The model of a form of the flow at μ > 0, shape (n,), 1ᵀμ = 1.
+    """Return the model of a form of the flow at μ > 0, shape (n,), 1ᵀμ = 1.
 
-    "replicator": in y = √μ it is ẏ = −½∇Φ(y), Φ(y) = ¼(y∘y)ᵀH(y∘y)/‖y‖², up to the length of y, which means nothing.
-    ∇Φ has degree 1, so that ẏ = −½∇²Φ(√μ)y holds at √μ (Euler) and to first order around it without any constant: n
-    amplitudes, a symmetric matrix, K = 0, and |x|² is μ itself. Shifting L to least eigenvalue 0 rescales x only. At
-    the optimum √μ is the eigenvector of the least eigenvalue.
+    "replicator": in y = √μ the flow is ẏ = −½∇Φ(y), Φ(y) = ¼(y∘y)ᵀH(y∘y)/‖y‖², up to the length of y, which has no
+    meaning. ∇Φ has degree 1, so that ẏ = −½∇²Φ(√μ)y holds at √μ (Euler) and to first order around it without a
+    constant: there are n amplitudes, the matrix is symmetric, K = 0, and |x|² is μ. Shifting L to least eigenvalue 0
+    only rescales x. At the optimum √μ is the eigenvector of the least eigenvalue.
 
-    "lotka-volterra": w∘(1 − Hw) to first order at w = μ/(μᵀHμ), on (w/√w₀, ‖√w₀‖): affine, so the constant is a
-    further amplitude, whose column makes K. H gets the multiple of 11ᵀ that makes it positive.
+    "lotka-volterra": w∘(1 − Hw) to first order at w = μ/(μᵀHμ), on (w/√w₀, ‖√w₀‖). This is affine: the constant is one
+    more amplitude, whose column makes K ≠ 0. H gets the multiple of 11ᵀ that makes it positive.
     """
     y = np.sqrt(mu)
     if form == "replicator":
@@ -103,6 +103,7 @@ def linearise(form: str, H: NDArray, mu: NDArray) -> LinearModel:
 
 
 def _shifted(L: NDArray, K: NDArray, x0: NDArray, scale: NDArray) -> LinearModel:
+    """Return the model with L shifted to least eigenvalue 0 and x0 scaled to norm 1."""
     least, *_, largest = np.linalg.eigvalsh(L) if len(L) > 1 else (L[0, 0], L[0, 0])
     shift = max(0.0, -float(least)) if len(scale) else 0.0
     return LinearModel(
@@ -111,16 +112,16 @@ def _shifted(L: NDArray, K: NDArray, x0: NDArray, scale: NDArray) -> LinearModel
         x0=x0 / np.linalg.norm(x0),
         scale=scale,
         spread=float(largest - least),
-        longest=LONGEST_STEP / shift if shift > 0 else np.inf,
+        longest=MAX_STEP_PER_SHIFT / shift if shift > 0 else np.inf,
     )
 
 
 def window_angles(circuit: SelectCircuit, model: LinearModel, t: float, cut: float = np.inf) -> NDArray:
-    """θ of a circuit whose kept outcomes show exp(−t(L − K)) x0, shape (P,), by classical algebra in O(m³).
+    """Return the angles of a circuit whose kept outcomes show exp(−t(L − K)) x0, shape (P,); classical, O(m³).
 
     The splitting between L and K is Lie's (order 1) or Strang's (2). With evolution="exact" L is diagonalised, with
-    "trotter" it is expanded in Pauli strings, O(m³) as well. Eigenvalues λ with λt > ``cut`` count as cut/t, exact
-    evolution only: e^(−cut) is nothing, and the circuit need not resolve more.
+    "trotter" it is expanded in Pauli strings. Exact evolution replaces eigenvalues λ with λt > ``cut`` by cut/t, since
+    e^(−cut) is negligible, and the ancillas need not resolve more.
     """
     size, m, dt = 2**circuit.system, len(model.x0), t / circuit.trotter_steps
     L, K = np.diag(np.full(size, model.spread)), np.zeros((size, size))
@@ -135,7 +136,7 @@ def window_angles(circuit: SelectCircuit, model: LinearModel, t: float, cut: flo
     lam = np.minimum(lam, cut / t) if t > 0 else lam
     phases = circuit.phase_angles(np.maximum(lam, 0.0), dt).ravel()
     if not K.any() and circuit.trotter_steps == 1:
-        # Vᵀ is the same multiplexers the other way round.
+        # Vᵀ has the multiplexers of V in reverse order, with the opposite signs.
         last = rotation_angles(V)
         return np.concatenate([tree, -last[::-1].ravel(), last.ravel(), phases])
     before, after = np.eye(size), scipy.linalg.expm(dt * K)
@@ -147,20 +148,23 @@ def window_angles(circuit: SelectCircuit, model: LinearModel, t: float, cut: flo
     return np.concatenate([tree, *(rotation_angles(turn).ravel() for turn in rotations), phases])
 
 
-def of_the_mean(H: NDArray, mean: NDArray, share: float) -> NDArray:
-    """H of f as a function of the next read-out μ, which enters the mean m with a share τ: of f((1−τ)m + τμ), over τ.
+def form_of_mean(H: NDArray, mean: NDArray, share: float) -> NDArray:
+    """Return the quadratic form, in the next read-out μ, of f((1−τ)m + τμ)/τ; it is H if the share τ is 1.
 
-    The window then goes where the mean is best, and makes up for the noise in it. At a share of 1 it is H itself.
+    The next read-out enters the mean m with the share τ. A window of this form moves μ to the minimum of f of the mean,
+    and so corrects the noise that the mean already has.
     """
     b = H @ mean
     return np.asarray(share * H + (1.0 - share) * (b[:, None] + b))
 
 
-def measured(circuit: SelectCircuit, scale: NDArray, distribution: NDArray, n: int) -> tuple[NDArray | None, float]:
-    """μ of shape (n,) from the outcomes kept, and the share of them among all; ``scale`` is that of the model.
+def read_distribution(
+    circuit: SelectCircuit, scale: NDArray, distribution: NDArray, n: int
+) -> tuple[NDArray | None, float]:
+    """Return μ of shape (n,) from the outcomes kept, None if there are none, and their share of all outcomes.
 
-    None for μ if nothing was kept. Magnitudes are enough: all x are ≥ 0 (a window that overshoots below 0 shows as
-    weight, and as a larger f).
+    ``scale`` is that of the model. All x are ≥ 0, so that magnitudes determine them. A window that overshoots below 0
+    shows a positive weight, and a larger f.
     """
     kept = circuit.kept(distribution)
     x2 = kept[:n]
@@ -170,12 +174,12 @@ def measured(circuit: SelectCircuit, scale: NDArray, distribution: NDArray, n: i
 
 
 def system_qubits(form: str, n: int) -> int:
-    """Qubits of the system."""
+    """Return the number of qubits of the system register."""
     return qubits_for(n if form == "replicator" else n + 1)
 
 
 def sampling_noise(H: NDArray, mu: NDArray, shots: float) -> tuple[float, float]:
-    """Of f(μ) from so many kept shots: mean excess and standard deviation, absolute.
+    """Return mean excess and standard deviation of f(μ̂) from the given number of kept shots, absolute.
 
     E f(μ̂) − f(μ) = ½(Σ μᵢHᵢᵢ − μᵀHμ)/S exactly, and Var f(μ̂) = Σ μᵢ((Hμ)ᵢ − μᵀHμ)²/S to first order.
     """

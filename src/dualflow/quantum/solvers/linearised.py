@@ -1,6 +1,6 @@
-"""What `hamiltonian-schrodingerisation` and `hamiltonian-lchs` share: windows of a linear flow, one circuit each.
+"""Base of `hamiltonian-schrodingerisation` and `hamiltonian-lchs`: the simplex flow in windows, one circuit each.
 
-The simplex flow in windows, each linearised anew at what was measured: the steps of the two linearised solvers.
+Each window linearises the flow at the measured μ (`linear_model`) and runs one circuit; its outcome is the next μ.
 """
 
 from __future__ import annotations
@@ -24,38 +24,50 @@ from .base import QuantumSolver
 from .linear_model import (
     FORMS,
     LinearModel,
+    form_of_mean,
     linearise,
-    measured,
-    of_the_mean,
     quadratic_form,
+    read_distribution,
     sampling_noise,
     system_qubits,
     window_angles,
 )
 
-__all__ = ["MOST_ANCILLAS", "LinearisedContext", "LinearisedSolver", "LinearisedState", "start", "step"]
+__all__ = ["MAX_ANCILLAS", "LinearisedContext", "LinearisedSolver", "LinearisedState", "start", "step"]
 
 
-#: With shots: standard deviations that f may rise in a window.
-TOLERATED = 3.0
-#: With shots: least part of what the last window kept, for one that takes its place.
-LEAST_KEPT = 0.25
-#: With shots: counts that a variable is given before a window, one whose weight the flow lets grow, and any other.
-PRIOR, LEAST_PRIOR = 0.5, 0.02
-#: Weight mixed in before a window from exact distributions: what is 0 would stay 0.
-FLOOR = 1e-13
-#: Weight mixed into a warm start.
-WARM_FLOOR = 1e-3
-#: A window shorter than this, in units of 1/‖L‖, is the end.
-SHORTEST = 1e-3
+#: With shots: a window is rejected if f rises by more standard deviations than this, beyond its mean excess.
+MAX_RISE_DEVIATIONS = 3.0
+#: With shots: a window is rejected if it keeps less than this share of the expected shots.
+MIN_SHARE_KEPT = 0.25
+#: With shots: counts added, before a window, to each variable whose weight the flow increases ...
+PRIOR_GROWING = 0.5
+#: ... and to each other variable.
+PRIOR_SHRINKING = 0.02
+#: Exact distributions: uniform weight mixed in before a window, since a weight of 0 would stay 0.
+UNIFORM_SHARE = 1e-13
+#: Uniform weight mixed into a warm start.
+UNIFORM_SHARE_WARM = 1e-3
+#: The run ends when the next window would be shorter than this, in units of 1/‖L‖.
+MIN_WINDOW = 1e-3
+#: Largest number of ancillas: with 16 variables they make 20 qubits.
+MAX_ANCILLAS = 16
+#: Default number of steps of a window whose evolution is split.
+TROTTER_STEPS = 8
+#: With shots: default number of windows.
+WINDOWS = 60
+#: With shots: longest window by default, as λt; in longer ones the linearised flow is not a good approximation.
+MAX_WINDOW_SAMPLED = 55.0
+#: Value of the option ``windows``: no window is longer than the ancillas resolve.
+RESOLVED = "resolved"
 
 
 @dataclass(frozen=True)
 class LinearisedContext(QuantumContext):
-    """What a run works with: every window's circuit, `quadratic_form` H of the problem, and options.
+    """The circuit of a window, the problem's `quadratic_form` H, and the options of a run.
 
-    ``windows`` is None where the budget alone decides; ``longest`` is the largest λt of a window, and λ is cut at
-    ``cut``/t, where nothing is left of what it damps.
+    ``windows`` is None if the budget alone ends the run. ``longest`` is the largest λt of a window. λ is cut at
+    ``cut``/t, where e^(−λt) is negligible.
     """
 
     circuit: SelectCircuit
@@ -67,11 +79,11 @@ class LinearisedContext(QuantumContext):
     cut: float
 
     def spent(self, windows: int, shots: int, account: Account) -> bool:
-        """With shots: whether so many windows, the last with so many shots, leave nothing for another."""
+        """Return whether the run ends after ``windows`` windows, the last with ``shots`` shots; with shots only."""
         return windows == self.windows or self.plan.exhausted(shots, account, 1)
 
     def schedule(self) -> Schedule | None:
-        """What a run sends, or None where that depends on what is measured."""
+        """Return the circuits and shots of a run, or None if they depend on measured results."""
         shots = self.plan.first
         if shots is None or self.plan.adaptive:
             return None
@@ -89,38 +101,41 @@ class LinearisedContext(QuantumContext):
 
 @dataclass(frozen=True)
 class LinearisedState:
-    """What was measured, and the window to try next.
+    """The measured μ, its mean, and the length of the next window.
 
     Attributes
     ----------
     mu : array of shape (n,)
-        From the outcomes kept, summing to 1.
+        From the outcomes kept of the last circuit, summing to 1.
     total : float
         d: α = d·mu.
     theta, scale : array
-        Angles of the circuit that showed it, and how its outcomes are read (`LinearModel`).
+        Angles of the circuit that measured ``mu``, and the scale of its outcomes (`LinearModel`).
     distribution : array of shape (2^q,)
-        All its outcomes.
+        All outcomes of that circuit.
     shots, shots_kept : int, float
-        Shots of its circuit, and those of them behind it; 0 for exact ones.
+        Shots of that circuit, and those of them that were kept; 0 for exact distributions.
     mean : array of shape (n,)
-        The answer, which the next window starts from: ``mu``, or with shots the mean of what was measured since
-        averages began, by shots.
+        The answer, from which the next window starts: ``mu``, or with shots the mean of the μ since averages began,
+        weighted by shots.
     mean_shots : float
-        Shots kept behind the mean; 0 before averages began.
+        Kept shots of the mean; 0 before averages began.
     seen : float
-        Shots kept behind ``mean``, averages or not.
+        Kept shots of ``mean``, with averages or without.
     window : float
-        Length of the window to try next, in flow time; 0 before the first.
+        Length of the next window in flow time; 0 before the first.
     objective, fall : float
-        f(d·mean), and by how much it fell in the last window that was taken.
+        f(d·mean), and its fall in the last accepted window.
     windows, rejected : int
-        So far, and those of them that were not taken.
-    resting, measured_finally : bool
+        Windows so far, and rejected ones among them.
+    resting : bool
+        No window follows.
+    measured_finally : bool
+        No final read-out follows.
     kept, reads : float, int
         Sum over all circuits of the share of outcomes kept, and their number.
     longest : float
-        Largest λt of any window, λ the largest eigenvalue of L, cut or not.
+        Largest λt of any window, λ the largest eigenvalue of L after the cut.
     """
 
     mu: NDArray
@@ -148,17 +163,17 @@ class LinearisedState:
 
 
 def start(context: LinearisedContext, rng: np.random.Generator, warm: NDArray | None) -> LinearisedState:
-    """A window of length 0: the even point, or a warm one, prepared and read; at rest if the budget holds no more.
+    """Return the state after a window of length 0, which measures equal weights or ``warm``.
 
     Raises
     ------
     DeviceError
-        None of the outcomes that are kept was measured.
+        No outcome was kept.
     """
     problem = context.workspace
     even = mu = np.full(problem.n, 1.0 / problem.n)
     if warm is not None and warm.sum() > 0:
-        mu = (1.0 - WARM_FLOOR) * np.maximum(warm, 0.0) / np.maximum(warm, 0.0).sum() + WARM_FLOOR * mu
+        mu = (1.0 - UNIFORM_SHARE_WARM) * np.maximum(warm, 0.0) / np.maximum(warm, 0.0).sum() + UNIFORM_SHARE_WARM * mu
     state = LinearisedState(
         mu=even,
         total=problem.d,
@@ -171,21 +186,21 @@ def start(context: LinearisedContext, rng: np.random.Generator, warm: NDArray | 
         account=Account.opened(rng),
     )
     first = context.plan.first
-    begun = _some(context, _window(context, state, linearise(context.form, context.H, mu), 0.0, first))
+    begun = _require_outcome(context, _window(context, state, linearise(context.form, context.H, mu), 0.0, first))
     return replace(begun, resting=begun.resting or (first is not None and context.spent(0, first, begun.account)))
 
 
 def step(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
-    """One more window, or, at rest, the final state's own circuit."""
+    """Return the state after one more window, or after the final read-out if no window follows."""
     if state.resting:
         final = context.plan.final or 0
         wanted = final * state.kept / state.reads
         share = wanted / (state.mean_shots + wanted)
-        model = linearise(context.form, of_the_mean(context.H, state.mean, share), _interior(context.H, state))
-        moved = _some(context, _window(context, state, model, _length(context, state, model), final))
+        model = linearise(context.form, form_of_mean(context.H, state.mean, share), _interior(context.H, state))
+        moved = _require_outcome(context, _window(context, state, model, _length(context, state, model), final))
         share = moved.shots_kept / (state.mean_shots + moved.shots_kept)
         mean = (1.0 - share) * state.mean + share * moved.mu
-        return replace(moved, windows=state.windows, **_with_mean(context, mean), measured_finally=True)
+        return replace(moved, windows=state.windows, **_mean_fields(context, mean), measured_finally=True)
     if context.plan.shots is None:
         model = linearise(context.form, context.H, _interior(context.H, state))
         if not model.spread > 0:
@@ -195,63 +210,66 @@ def step(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
 
 
 def _length(context: LinearisedContext, state: LinearisedState, model: LinearModel) -> float:
-    """Of the next window, in flow time."""
+    """Return the length of the next window in flow time."""
     spread = model.spread or 1.0
     t = state.window or 1.0 / spread
     return min(t, model.longest * context.circuit.trotter_steps, context.longest / spread)
 
 
-def _with_mean(context: LinearisedContext, mean: NDArray) -> dict[str, Any]:
+def _mean_fields(context: LinearisedContext, mean: NDArray) -> dict[str, Any]:
+    """Return the fields of a state that depend on its mean."""
     problem = context.workspace
     return {"mean": mean, "objective": problem.objective(problem.d * mean)}
 
 
 def _interior(H: NDArray, state: LinearisedState) -> NDArray:
-    """μ > 0 to linearise at and to prepare: what was never measured may still grow."""
-    n, shots = len(state.mean), state.seen or state.shots_kept  # an older checkpoint has not seen anything
+    """Return μ > 0, at which the flow is linearised: variables without counts get a small weight and can grow."""
+    n, shots = len(state.mean), state.seen or state.shots_kept  # in older checkpoints ``seen`` is 0
     if shots > 0:
         F = H @ state.mean
-        prior = np.where(state.mean @ F >= F, PRIOR, LEAST_PRIOR)
+        prior = np.where(state.mean @ F >= F, PRIOR_GROWING, PRIOR_SHRINKING)
         return np.asarray((state.mean * shots + prior) / (shots + prior.sum()))
-    return (1.0 - FLOOR) * state.mean + FLOOR / n
+    return (1.0 - UNIFORM_SHARE) * state.mean + UNIFORM_SHARE / n
 
 
 def _exact_step(context: LinearisedContext, state: LinearisedState, model: LinearModel, t: float) -> LinearisedState:
+    """Run a window from exact distributions, accepted only if f falls."""
     moved = _window(context, state, model, t, None)
     fall = state.objective - moved.objective
     if fall > 0:
         return replace(moved, window=2.0 * t, flow_time=state.flow_time + t, fall=fall)
-    # A rejected window costs its circuit and leaves the state where it was. The end is where f changes by
-    # round-off only, or nothing is left of the window.
-    resting = abs(fall) <= 1e-15 * abs(state.objective) or t * model.spread < SHORTEST
+    # A rejected window costs its circuit and leaves the state as it was. The run ends when f changes by round-off only,
+    # or the window has become too short.
+    resting = abs(fall) <= 1e-15 * abs(state.objective) or t * model.spread < MIN_WINDOW
     return replace(_rejected(state, moved), window=0.25 * t, resting=resting)
 
 
 def _sampled_step(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
+    """Run a window with shots, accepted unless f rises beyond its noise."""
     plan, H = context.plan, context.H
     excess, _ = sampling_noise(H, state.mu, state.shots_kept)
     shots = plan.next(state.shots, state.fall, excess * state.shots, state.account, 1) or 0
     averages = plan.averages(state.windows, context.windows, state.account, 1)
     before = state.mean_shots if averages else 0.0
-    # What is kept of the shots is seen afterwards: as large a part as of all so far is looked for.
+    # The number of kept shots is known only afterwards; it is predicted by the mean share kept so far.
     wanted = shots * state.kept / state.reads
     share = wanted / (before + wanted)
-    model = linearise(context.form, of_the_mean(H, state.mean, share), _interior(context.H, state))
+    model = linearise(context.form, form_of_mean(H, state.mean, share), _interior(context.H, state))
     if not model.spread > 0:
         return replace(state, windows=state.windows + 1, resting=True)
     t = _length(context, state, model)
     moved = _window(context, state, model, t, shots)
     ended = context.spent(moved.windows, shots, moved.account)
     kept = moved.shots_kept
-    # What damps nearly all of the state goes too far for its linear model, and what is left is too few to go on from.
-    if moved.objective == np.inf or kept < LEAST_KEPT * wanted:
+    # A window that damps nearly all of the state is too long for its linear model, and leaves too few shots.
+    if moved.objective == np.inf or kept < MIN_SHARE_KEPT * wanted:
         return replace(_rejected(state, moved), window=0.25 * t, resting=ended)
     share = kept / (before + kept)
     excess, deviation = sampling_noise(H, state.mean, moved.shots_kept)
     mean = moved.mu if share == 1.0 else (1.0 - share) * state.mean + share * moved.mu
-    moved = replace(moved, **_with_mean(context, mean))
+    moved = replace(moved, **_mean_fields(context, mean))
     fall = state.objective - moved.objective
-    if fall < -(share**2 * excess + TOLERATED * share * deviation):
+    if fall < -(share**2 * excess + MAX_RISE_DEVIATIONS * share * deviation):
         return replace(_rejected(state, moved), window=0.25 * t, resting=ended)
     return replace(
         moved,
@@ -265,6 +283,7 @@ def _sampled_step(context: LinearisedContext, state: LinearisedState) -> Lineari
 
 
 def _rejected(state: LinearisedState, moved: LinearisedState) -> LinearisedState:
+    """Return the state before a rejected window, with that window's circuit in its counts."""
     names = ("account", "kept", "reads", "longest")
     booked: dict[str, Any] = {name: getattr(moved, name) for name in names}
     return replace(state, windows=moved.windows, rejected=state.rejected + 1, **booked)
@@ -273,7 +292,7 @@ def _rejected(state: LinearisedState, moved: LinearisedState) -> LinearisedState
 def _window(
     context: LinearisedContext, state: LinearisedState, model: LinearModel, t: float, shots: int | None
 ) -> LinearisedState:
-    """The state after a window, as it was measured; of infinite ``objective`` if nothing was kept."""
+    """Run a window of length t; return the state measured after it, with objective ∞ if no outcome was kept."""
     moved = replace(
         state,
         theta=window_angles(context.circuit, model, t, context.cut),
@@ -285,10 +304,10 @@ def _window(
 
 
 def _read(context: LinearisedContext, state: LinearisedState, shots: int | None) -> LinearisedState:
-    """The state with its circuit run and read; of infinite ``objective`` if no outcome was kept."""
+    """Run the circuit at the state's angles; return the measured state, with objective ∞ if no outcome was kept."""
     problem, lab, circuit = context.workspace, context.lab, context.circuit
     distribution, account = lab.measure(state.account, circuit, state.theta, shots)
-    mu, success = measured(circuit, state.scale, distribution, problem.n)
+    mu, success = read_distribution(circuit, state.scale, distribution, problem.n)
     booked = replace(state, account=account, kept=state.kept + success, reads=state.reads + 1)
     if mu is None:
         return replace(booked, shots_kept=0.0, objective=np.inf)
@@ -305,31 +324,21 @@ def _read(context: LinearisedContext, state: LinearisedState, shots: int | None)
     )
 
 
-def _some(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
-    """The state; `DeviceError` if no outcome was kept."""
+def _require_outcome(context: LinearisedContext, state: LinearisedState) -> LinearisedState:
+    """Return the state; raise `DeviceError` if no outcome was kept."""
     if state.objective == np.inf:
         raise DeviceError(
-            f"the device gave none of the outcomes that circuit {context.circuit.name!r} keeps; raise shots, or its "
-            "noise drowns them"
+            f"the device gave none of the outcomes that circuit {context.circuit.name!r} keeps; raise shots, or use a "
+            "device with less noise"
         )
     return state
 
 
-#: Most ancillas: with 16 variables, 20 qubits.
-MOST_ANCILLAS = 16
-#: Steps of a splitting in a window, where there is something to split; with shots, windows until the solver rests.
-TROTTER_STEPS, WINDOWS = 8, 60
-#: With shots: longest window by default, as λt; longer ones leave what the linearised flow is good for.
-LONGEST = 55.0
-#: Of option ``windows``: none beyond what the ancillas resolve.
-RESOLVED = "resolved"
-
-
 @dataclass(frozen=True)
 class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
-    """Base of the two solvers."""
+    """Base of the solvers that linearise the simplex flow window by window."""
 
-    ancillas: int = option(8, Number(at_least=2, at_most=MOST_ANCILLAS, whole=True))
+    ancillas: int = option(8, Number(at_least=2, at_most=MAX_ANCILLAS, whole=True))
     form: str = option("replicator", OneOf(words=FORMS))
     evolution: str = option("exact", EVOLUTIONS)
     trotter_steps: int | None = option(None, Number(at_least=1, whole=True, none=True))
@@ -339,24 +348,24 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
 
     state_type: ClassVar[type] = LinearisedState
     no_final_circuit: ClassVar[str] = (
-        "its answer is an average of what many circuits measured, which no one of them prepares; shots=None leaves one"
+        "its answer is an average over many circuits, which no single circuit prepares; with shots=None there is one"
     )
 
     kinds = frozenset({Kind.SIMPLEX})
-    exact_method: ClassVar[str] = "exact: a window is taken only where f falls; the answer is the final state"
+    exact_method: ClassVar[str] = "exact: a window is accepted only if f falls; the answer is the final state"
     sampled_method: ClassVar[str] = (
-        "sampled: windows within the noise are taken, cut ones too; the answer is an average of them"
+        "sampled: windows within the noise are accepted, cut ones too; the answer is an average of them"
     )
     max_n: ClassVar[int | None] = 16
     renamed: ClassVar[Mapping[str, str]] = {"steps": "windows", "splits": "trotter_steps"}
 
     def _family(self, n_qubits: int, trotter_steps: int) -> SelectCircuit:
-        """The circuit with this solver's ancillas."""
+        """Return the circuit with this solver's ancillas."""
         raise NotImplementedError
 
     @property
     def _resolved(self) -> float:
-        """Largest λt that the ancillas damp by e^(−λt); behind it the damping begins anew."""
+        """Largest λt at which the ancillas damp by e^(−λt); beyond it the periodic sum grows again."""
         raise NotImplementedError
 
     def open(self, problem: DualProblem, workspace: Workspace) -> LinearisedContext:
@@ -377,7 +386,7 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
             form=self.form,
             plan=plan,
             windows=count if plan.adaptive else count or WINDOWS,
-            longest=self.longest or (np.inf if free and exact else LONGEST if cuts else self._resolved),
+            longest=self.longest or (np.inf if free and exact else MAX_WINDOW_SAMPLED if cuts else self._resolved),
             cut=self._resolved if cuts else np.inf,
         )
 
@@ -408,7 +417,7 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
         return super().cost(context, state) | {"success_probability": state.kept / state.reads}
 
     def final_angles(self, context: LinearisedContext, state: LinearisedState) -> NDArray | None:
-        """None with shots, where the answer is an average of several circuits."""
+        """Return the angles of the final state; None with shots, where the answer is an average over circuits."""
         return state.theta if self.shots is None else None
 
     def drowned(self, context: LinearisedContext, state: LinearisedState) -> bool:

@@ -1,7 +1,7 @@
-"""Circuits of the user's as an ansatz: Qiskit's with parameters, and PennyLane's functions of weights.
+"""A user's circuit as an ansatz: a Qiskit circuit with parameters, or a PennyLane function of weights.
 
-Both are taken apart into single rotations, whose angles must be affine functions of the parameters. A parameter may
-then stand in many gates: each rotation is shifted by itself, and the chain rule adds up what they say.
+Both are decomposed into single rotations, whose angles must be affine functions of the parameters. A parameter may
+occur in many gates: each rotation is shifted by itself, and the chain rule adds up their derivatives.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 __all__ = ["NameOrCircuit", "OwnCircuit", "own_circuit"]
 
 QUBITS = Number(at_least=1, whole=True, none=True)
-#: How far an angle of PennyLane's may be from the affine function that was found, beside its own size.
-AFFINE = 1e-9
-#: Decimals of offsets and slopes that are found from differences.
-DIGITS = 12
+#: Largest deviation of a PennyLane angle from the affine function, relative to 1 + |angle|.
+AFFINE_TOLERANCE = 1e-9
+#: Decimals of offsets and slopes; further ones differ between processors.
+DECIMALS = 12
 
 
 @dataclass(frozen=True, repr=False)
 class OwnCircuit:
-    """A circuit, and the angles of its R rotations as affine functions of P parameters: plain data, hashable.
+    """A circuit whose R rotations have angles that are affine functions of P parameters; plain data, hashable.
 
     Attributes
     ----------
     label : str
-        The circuit's or function's own name.
+        Name of the circuit or function.
     circuit : GivenCircuit
     n_angles : int
         P.
     offsets : tuple of float
-        Of the R rotations, at parameters of 0.
+        Angles of the R rotations if all parameters are 0.
     slopes : tuple of (rotation, parameter, float)
-        What is not 0 of ∂angle/∂parameter.
+        Nonzero entries of ∂angle/∂parameter.
     """
 
     label: str
@@ -70,12 +70,12 @@ class OwnCircuit:
         return found
 
     def angles(self, theta: NDArray) -> NDArray:
-        """Angles of the rotations, shape (…, R), for parameters of shape (…, P)."""
+        """Return the angles of the rotations, shape (…, R), for parameters of shape (…, P)."""
         angles: NDArray = np.asarray(theta) @ self.jacobian.T + np.array(self.offsets)
         return angles
 
     def __repr__(self) -> str:
-        # Stable from process to process: checkpoints compare the repr of a solver's options.
+        # The same in every process: checkpoints compare the repr of a solver's options.
         content = (self.circuit.steps, self.n_angles, self.offsets, self.slopes)
         digest = hashlib.sha256(repr(content).encode()).hexdigest()[:16]
         return f"<circuit {self.label!r}, {self.circuit.n_qubits} qubits, {self.n_angles} angles, {digest}>"
@@ -83,7 +83,7 @@ class OwnCircuit:
 
 @dataclass(frozen=True)
 class NameOrCircuit(Rule):
-    """One of some names, or a circuit."""
+    """The rule of an option that is one of some names, or a circuit."""
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, OwnCircuit)
@@ -106,21 +106,21 @@ class NameOrCircuit(Rule):
 
 
 def own_circuit(given: Any, angles: Any = None, qubits: Any = None) -> Any:
-    """A Qiskit circuit or PennyLane function taken apart; whatever else was given, as it is.
+    """Return a Qiskit circuit or PennyLane function as an `OwnCircuit`, and any other value unchanged.
 
     Parameters
     ----------
     given : QuantumCircuit, QNode or callable
     angles : int or tuple of int, optional
-        Shape of the weights a PennyLane function takes.
+        Shape of the weights of a PennyLane function.
     qubits : int, optional
-        Wires of one that takes ``wires``.
+        Number of wires of a function that takes ``wires``.
 
     Raises
     ------
     ProblemError
-        Something in it is no unitary gate, an angle is no affine function of the parameters, there is none, or
-        ``angles`` and ``qubits`` do not go with it.
+        An operation is no unitary gate, an angle is no affine function of the parameters, there is no parameter, or
+        ``angles`` or ``qubits`` is given without a PennyLane function.
     SolverUnavailable
         PennyLane is not installed.
     """
@@ -140,7 +140,7 @@ def own_circuit(given: Any, angles: Any = None, qubits: Any = None) -> Any:
 def _from_qiskit(circuit: QuantumCircuit) -> OwnCircuit:
     column = {parameter: k for k, parameter in enumerate(circuit.parameters)}
     if not column:
-        raise ProblemError("ansatz: the circuit has no parameters; what may change must be a qiskit Parameter")
+        raise ProblemError("ansatz: the circuit has no parameters; make the angles that may change qiskit Parameters")
     steps: list[Step] = []
     offsets: list[float] = []
     slopes: list[tuple[int, int, float]] = []
@@ -156,11 +156,11 @@ def _from_qiskit(circuit: QuantumCircuit) -> OwnCircuit:
             else:
                 angle = float(value)
         steps.append((gate.name, qubits, angle))
-    return _made(str(circuit.name), circuit.num_qubits, steps, len(column), offsets, slopes)
+    return _checked_circuit(str(circuit.name), circuit.num_qubits, steps, len(column), offsets, slopes)
 
 
 def _affine(expression: Any, column: dict[Any, int]) -> tuple[float, list[tuple[int, float]]]:
-    """An expression's value at 0, and its slopes."""
+    """Return an expression's value at 0, and its slopes."""
     found = Expression(expression, column).coefficients
     if found is None or any(len(which) > 1 for which in found):
         raise ProblemError(
@@ -173,7 +173,7 @@ def _affine(expression: Any, column: dict[Any, int]) -> tuple[float, list[tuple[
 def _from_pennylane(given: Any, angles: Any, qubits: int | None) -> OwnCircuit:
     label = getattr(given, "__name__", type(given).__name__)
     if (getattr(given, "__module__", "") or "").partition(".")[0] == "qiskit":
-        raise ProblemError(f"ansatz: {label} is a function of Qiskit's that makes circuits; give one that it made")
+        raise ProblemError(f"ansatz: {label} is a Qiskit function that returns circuits; give such a circuit")
     try:
         import pennylane  # noqa: F401
     except ImportError as error:
@@ -186,37 +186,37 @@ def _from_pennylane(given: Any, angles: Any, qubits: int | None) -> OwnCircuit:
     if qubits is None and of_qnode:
         qubits = len(given.device.wires or ()) or None
     if takes_wires and qubits is None:
-        raise ProblemError(f"ansatz: {label} takes wires; say how many by qubits=…")
+        raise ProblemError(f"ansatz: {label} takes wires; set their number by qubits=…")
 
-    def taken_apart(weights: NDArray) -> tuple[tuple[Step, ...], NDArray]:
+    def decomposed(weights: NDArray) -> tuple[tuple[Step, ...], NDArray]:
         shaped = weights.reshape(shape)
-        places = [shaped, range(qubits or 0)] if takes_wires else [shaped]
+        arguments = [shaped, range(qubits or 0)] if takes_wires else [shaped]
 
         def call() -> None:
-            made = function(*places)
+            made = function(*arguments)
             if hasattr(made, "num_qubits"):
-                raise ProblemError(f"ansatz: {label} makes a circuit; give one that it made")
+                raise ProblemError(f"ansatz: {label} returns a circuit; give such a circuit")
 
         tape = pennylane_tape(call, qubits, "ansatz", "an ansatz is made of them, or a qiskit.QuantumCircuit")
         steps, found = pennylane_steps(tape, "ansatz", "write it in rotations")
         return steps, np.array(found)
 
-    # The gates' angles at random weights, moved one by one, and at others to see whether that was all.
+    # The gates' angles at random weights and with each weight moved give the affine function; two more sets check it.
     count, rng = math.prod(shape), np.random.default_rng(0)
     first = rng.uniform(0.2, 1.2, count)
     moved = [first + 0.5 * (np.arange(count) == k) for k in range(count)]
-    judges = [rng.uniform(0.2, 1.2, count) for _ in range(2)]
-    steps, at = taken_apart(first)
-    others = [taken_apart(weights) for weights in (*moved, *judges)]
+    checks = [rng.uniform(0.2, 1.2, count) for _ in range(2)]
+    steps, at = decomposed(first)
+    others = [decomposed(weights) for weights in (*moved, *checks)]
     if any(other != steps for other, _ in others):
         raise ProblemError(
-            f"ansatz: {label} applies other gates at other weights; its gates must depend on them by their angles only"
+            f"ansatz: {label} applies other gates at other weights; the weights may change the gates' angles only"
         )
-    # Without their last digits, which differ from one processor to the next: the circuit is known by its numbers.
-    jacobian = np.round(2.0 * np.array([found - at for _, found in others[:count]]).T.reshape(len(at), count), DIGITS)
-    offsets = np.round(at - jacobian @ first, DIGITS) + 0.0
-    for weights, (_, found) in zip(judges, others[count:], strict=True):
-        wrong = np.asarray(np.abs(jacobian @ weights + offsets - found) > AFFINE * (1.0 + np.abs(found)))
+    # Rounded, since the last digits differ between processors and the circuit is identified by these numbers.
+    jacobian = np.round(2.0 * np.array([found - at for _, found in others[:count]]).T.reshape(len(at), count), DECIMALS)
+    offsets = np.round(at - jacobian @ first, DECIMALS) + 0.0
+    for weights, (_, found) in zip(checks, others[count:], strict=True):
+        wrong = np.asarray(np.abs(jacobian @ weights + offsets - found) > AFFINE_TOLERANCE * (1.0 + np.abs(found)))
         if wrong.any():
             gate, where, _ = next(step for step in steps if step[2] == int(np.argmax(wrong)))
             raise ProblemError(
@@ -233,11 +233,11 @@ def _from_pennylane(given: Any, angles: Any, qubits: int | None) -> OwnCircuit:
     moving = jacobian[~fixed]
     slopes = [(int(r), int(k), float(moving[r, k])) for r, k in np.argwhere(moving)]
     width = qubits or 1 + max(wire for _, where, _ in own for wire in where)
-    return _made(label, width, own, count, [float(value) for value in offsets[~fixed]], slopes)
+    return _checked_circuit(label, width, own, count, [float(value) for value in offsets[~fixed]], slopes)
 
 
 def _shape(angles: Any, label: str) -> tuple[int, ...]:
-    """The shape of a function's weights."""
+    """Return the shape of a function's weights."""
     shape = angles if isinstance(angles, tuple) else (angles,)
     if not shape or not all(Number(at_least=1, whole=True).allows(length) for length in shape):
         said = "" if angles is None else f"angles={angles!r}, but "
@@ -246,7 +246,7 @@ def _shape(angles: Any, label: str) -> tuple[int, ...]:
 
 
 def _takes_wires(function: Callable[..., Any], label: str) -> bool:
-    """Whether a function is one of (weights, wires), not of the weights alone."""
+    """Return whether a function takes (weights, wires) rather than weights only."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # Some compiled functions have no signature.
@@ -261,9 +261,10 @@ def _takes_wires(function: Callable[..., Any], label: str) -> bool:
     return len(needed) == 2
 
 
-def _made(
+def _checked_circuit(
     label: str, width: int, steps: Any, count: int, offsets: list[float], slopes: list[tuple[int, int, float]]
 ) -> OwnCircuit:
+    """Return the circuit; raise `ProblemError` if it has no free rotation, or an angle that is not finite."""
     if not offsets:
         raise ProblemError("ansatz: no rotation of the circuit depends on a parameter")
     if bad := next((value for value in [*offsets, *(slope for *_, slope in slopes)] if not math.isfinite(value)), None):

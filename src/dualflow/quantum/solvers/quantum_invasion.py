@@ -1,12 +1,9 @@
-"""Ecology outside, circuits inside: survivors and invaders, a block at a time, by any quantum solver.
+"""The solver `quantum-invasion`: block coordinate descent whose blocks are solved by any quantum solver.
 
-Invasion around a solver that runs circuits: it is handed a block, and what it measures there is the block's α.
-
-Survivors and invaders of a large problem, a block at a time: who goes onto the qubits, and what is asked there.
-
-Howell's ecology ("Machine Learning as Ecology", eq. 9, 17, 28) around a solver that sees one block alone: a variable
-without weight invades where its fitness beats the multiplier of the survivors, νe − h > 0 with h = Qα − p; whoever ends
-without weight is extinct and leaves its place. All of this is classical.
+Howell's ecology ("Machine Learning as Ecology", eq. 9, 17, 28) chooses the blocks: a variable of weight 0 is an invader
+if its fitness exceeds the multiplier of the survivors, νe − h > 0 with h = Qα − p; a variable that ends at weight 0 is
+extinct and frees its place in the block. The choice of blocks is classical. Each block's problem goes to the inner
+solver, which runs circuits, and the α that it measures becomes the block's part of α.
 """
 
 from __future__ import annotations
@@ -36,60 +33,65 @@ from .blocks import newton_lengths
 from .variational_flow import SimplexState
 
 __all__ = [
-    "INVADERS",
     "Ecology",
     "EcologyContext",
-    "Inner",
+    "InnerSolver",
     "QuantumInvasion",
-    "at_rest",
+    "absolute_gap",
     "block_problem",
+    "example_block",
     "first_block",
-    "first_problem",
-    "gap",
-    "living",
+    "is_finished",
+    "is_survivor",
     "next_block",
-    "noise",
+    "noise_excess",
     "objective",
-    "seeded",
-    "states_with",
+    "seeded_start",
+    "state_type_with",
 ]
 
 
-#: Weights below this share of the largest one are those of the extinct: exact distributions have no zeros.
-EXTINCT = 1e-3
-#: The part of a block that is kept for those who gain most by moving alone; the rest is for survivors.
-INVADERS = 0.25
-#: What an invader begins with, as a share of what each in its block would have if all had the same.
-SEED = 0.1
+#: A variable survives if its weight is above this share of the largest weight. Exact distributions have no zeros.
+MIN_SHARE_SURVIVOR = 1e-3
+#: Share of a block that is reserved for the variables with the largest gain of a move alone; survivors get the rest.
+INVADER_SHARE = 0.25
+#: First weight of an invader, as a share of the block's mean weight.
+SEED_SHARE = 0.1
+#: Exact distributions: a block is finished when its own gap is at most this share of the fall of f that it brought ...
+MAX_GAP_PER_FALL = 0.3
+#: ... or at most this share of the gap of the whole problem when the block began.
+MAX_GAP_PER_TOTAL_GAP = 1e-3
+#: A fall of f below this, relative to |f|, is rounding.
+MIN_RELATIVE_FALL = 1e-12
 
 
-def living(alpha: NDArray) -> NDArray:
-    """Who has weight, shape (n,)."""
-    alive: NDArray = alpha > EXTINCT * max(0.0, float(alpha.max(initial=0.0)))
+def is_survivor(alpha: NDArray) -> NDArray:
+    """Return which variables have weight, boolean, shape (n,)."""
+    alive: NDArray = alpha > MIN_SHARE_SURVIVOR * max(0.0, float(alpha.max(initial=0.0)))
     return alive
 
 
 def objective(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
-    """f(α), by h = Qα − p."""
+    """Return f(α), computed from h = Qα − p."""
     return 0.5 * float(alpha @ (h - problem.p))
 
 
-def gap(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
-    """f(α) less the best lower bound, absolute, by h = Qα − p; nothing is certified by it."""
+def absolute_gap(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
+    """Return f(α) minus the best lower bound, computed from h = Qα − p; it is not a certificate."""
     return objective(problem, alpha, h) - dual_bound(problem, alpha, h + problem.p)[0]
 
 
-def noise(problem: DualProblem, alpha: NDArray, h: NDArray, shots: int, box: int | None = None) -> float:
-    """What shots add to f in the mean.
+def noise_excess(problem: DualProblem, alpha: NDArray, h: NDArray, shots: int, box: int | None = None) -> float:
+    """Return the mean excess of f that shot noise adds.
 
     Parameters
     ----------
     alpha, h : array of shape (n,)
-        And Qα − p.
+        α and Qα − p.
     shots : int
-        Of a circuit.
+        Shots of the circuit.
     box : int, optional
-        Indices that share the shots, where α is read index by index; by default it is read as a distribution.
+        Number of indices that share the shots, if α is read index by index. By default α is read as a distribution.
     """
     weight, diag = np.clip(alpha, 0.0, problem.effective_upper), problem.diag()
     if box is not None:
@@ -99,7 +101,10 @@ def noise(problem: DualProblem, alpha: NDArray, h: NDArray, shots: int, box: int
 
 
 def first_block(problem: DualProblem, size: int, rng: np.random.Generator) -> NDArray:
-    """Variables to begin with, drawn, shape (≤ size,), sorted; as many of each sign of e as there are, up to half."""
+    """Return the variables of the first block, shape (≤ size,), sorted.
+
+    They are drawn at random. Both signs of e get half the block each, or all their variables if they have fewer.
+    """
     can = rng.permutation(np.flatnonzero(problem.upper > 0))
     if problem.n <= size or len(can) == 0:
         return np.arange(min(problem.n, size))
@@ -111,63 +116,68 @@ def first_block(problem: DualProblem, size: int, rng: np.random.Generator) -> ND
 
 
 def next_block(problem: DualProblem, alpha: NDArray, h: NDArray, visited: NDArray, size: int) -> NDArray:
-    """The variables of the next block, shape (≤ size,), sorted.
+    """Return the variables of the next block, shape (≤ size,), sorted.
 
-    All survivors, and the best invaders in the places that are left, where those are at least a quarter. Else a quarter
-    is for those who gain most by moving alone, survivors or not, and the rest for the survivors that were in no block
-    for longest, the largest first.
+    If all survivors fit into three quarters of the block, it holds them and the best invaders. Otherwise a quarter of
+    the block goes to the variables with the largest gain of a move alone, survivors or not. The rest goes to the
+    survivors whose last block is the oldest, the largest weight first.
 
     Parameters
     ----------
     alpha, h : array of shape (n,)
-        And Qα − p.
+        α and Qα − p.
     visited : int array of shape (n,)
-        The block each was last in.
+        Number of the last block that held each variable.
     size : int ≥ 2
+        Variables of a block.
     """
     if problem.n <= size:
         return np.arange(problem.n)
     alpha = np.clip(alpha, 0.0, problem.effective_upper)
     slope = h if problem.e is None else h - _multiplier(problem, alpha, h) * problem.e
     gain = np.abs(slope) * newton_lengths(problem, alpha, slope)
-    survivors, best = np.flatnonzero(living(alpha)), np.argsort(-gain, kind="stable")
+    survivors, best = np.flatnonzero(is_survivor(alpha)), np.argsort(-gain, kind="stable")
     best = best[gain[best] > 0]
-    few = max(1, int(INVADERS * size))
-    if len(survivors) > size - few:
-        best = best[:few]
+    reserved = max(1, int(INVADER_SHARE * size))
+    if len(survivors) > size - reserved:
+        best = best[:reserved]
         others = np.setdiff1d(survivors, best, assume_unique=True)
         waited = np.lexsort((-alpha[others], visited[others]))
         survivors = others[waited[: size - len(best)]]
-    newcomers = best[~np.isin(best, survivors)]
-    return np.sort(np.concatenate([survivors, newcomers[: size - len(survivors)]]))
+    invaders = best[~np.isin(best, survivors)]
+    return np.sort(np.concatenate([survivors, invaders[: size - len(survivors)]]))
 
 
 def block_problem(problem: DualProblem, alpha: NDArray, h: NDArray, index: NDArray) -> DualProblem:
-    """The problem of some variables, all others held: p less their Qα, d less what they hold; f up to a constant.
+    """Return the problem of the variables ``index``, all others fixed; its objective is f up to a constant.
 
-    Where the others hold more or less than they may, as noise has it, d is what comes nearest.
+    Its p is p minus Qα of the fixed variables, its d is d minus their eᵀα. Under noise no point of the block may reach
+    that d; it is then clipped to the nearest value that one reaches.
     """
     Q, x = problem.block(index, index), alpha[index]
     upper, e, d = problem.upper[index], None, 0.0
     if problem.e is not None:
         e = problem.e[index]
-        most, least = float(upper[e > 0].sum()), -float(upper[e < 0].sum())
-        d = float(np.clip(problem.d - (problem.e @ alpha - e @ x), least, most))
+        highest, lowest = float(upper[e > 0].sum()), -float(upper[e < 0].sum())
+        d = float(np.clip(problem.d - (problem.e @ alpha - e @ x), lowest, highest))
     p = Q @ x - h[index]
     return DualProblem(Gram(Q, kernel="precomputed"), p, np.zeros(len(index)), upper, e, d)
 
 
-def seeded(block: DualProblem, x: NDArray) -> NDArray:
-    """Where a block begins: at α as it was, with some weight for those who have none; feasible, shape (m,)."""
+def seeded_start(block: DualProblem, x: NDArray) -> NDArray:
+    """Return the feasible start of a block, shape (m,): x, with a small weight for the variables that have none."""
     mean = float(np.maximum(x, 0.0).sum()) / len(x)
-    if mean == 0.0:  # a box may begin empty
+    if mean == 0.0:  # in a box all weights may be 0
         mean = float(block.effective_upper.min(initial=np.inf, where=block.upper > 0))
-    seed = np.minimum(SEED * mean if np.isfinite(mean) else 0.0, block.effective_upper)
-    return block.project(np.where(living(x), x, seed))
+    seed = np.minimum(SEED_SHARE * mean if np.isfinite(mean) else 0.0, block.effective_upper)
+    return block.project(np.where(is_survivor(x), x, seed))
 
 
 def _multiplier(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
-    """ν of the free survivors, their mean by weight and by what is left to the bound; of all, where none is free."""
+    """Return ν: the mean over the free variables, weighted by α and by the distance to the upper bound.
+
+    If no variable is free, it is the middle of the multiplier interval.
+    """
     assert problem.e is not None
     upper = problem.upper
     free = alpha * (1.0 - np.divide(alpha, upper, out=np.ones(problem.n), where=upper > 0))
@@ -177,16 +187,11 @@ def _multiplier(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
     return float(free @ (h * problem.e) / free.sum())
 
 
-#: A block is left, where distributions are exact, once its own gap is the first share of what it took off f, or the
-#: second of everybody's gap as it began.
-OF_FALL, OF_GAP = 0.3, 1e-3
-#: A smaller fall, relative to f, is rounding.
-ROUNDING = 1e-12
+class InnerSolver(Protocol):
+    """The methods of a solver of blocks, those of `dualflow.Solver`.
 
-
-class Inner(Protocol):
-    """What is asked of a solver of blocks: `dualflow.Solver`'s methods; its contexts hold ``lab``, its states an
-    ``account``."""
+    Its contexts have the attribute ``lab``, its states ``account``.
+    """
 
     def open(self, problem: DualProblem, workspace: Workspace) -> Any: ...
 
@@ -201,25 +206,27 @@ class Inner(Protocol):
 
 @dataclass(frozen=True)
 class Ecology:
-    """Everybody's weights, and the block under way; a state adds ``inner``, the inner solver's state of that block.
+    """The weights of all variables, and the present block.
+
+    `state_type_with` adds the field ``inner``, the inner solver's state of the block.
 
     Attributes
     ----------
     alpha, h : array of shape (n,)
-        α as it was measured, of the blocks before, and Qα − p.
+        α as measured in the finished blocks, and Qα − p.
     visited : int array of shape (n,)
-        The block each was last in, counted from 1; 0 stands for never.
+        Number of the last block that held each variable, from 1; 0 if there was none.
     index : int array of shape (m,)
-        Who is in the block.
+        Variables of the block.
     account : Account
     begun : int
-        Circuits of the block's start.
+        Circuits that the start of the block took.
     enough : float
-        Gap of the block's own problem at which it is left, absolute.
+        The block is finished when the gap of its own problem is at most this, absolute.
     under_way : bool
-        Whether the block is not finished.
+        The block is not finished.
     blocks, still : int
-        Blocks finished, and how many of them in a row took nothing off f.
+        Finished blocks, and how many of them in a row did not lower f.
     """
 
     alpha: NDArray
@@ -235,68 +242,72 @@ class Ecology:
 
 
 @cache
-def states_with(inner: type) -> Any:
-    """The type of states with an inner solver's, so that files hold them and know what they are."""
+def state_type_with(inner: type) -> Any:
+    """Return the `Ecology` dataclass with a field ``inner`` of the given type, as checkpoints need it."""
     more: list[Any] = [("inner", inner | None, None)]
     return make_dataclass("EcologyState", more, bases=(Ecology,), frozen=True)
 
 
-def first_problem(problem: DualProblem, size: int) -> DualProblem:
-    """Some block of the largest size, nobody else having weight."""
+def example_block(problem: DualProblem, size: int) -> DualProblem:
+    """Return the problem of one block of the largest size, at α = 0."""
     some = first_block(problem, size, np.random.default_rng(0))
     return block_problem(problem, np.zeros(problem.n), -problem.p, some)
 
 
-def at_rest(state: Ecology, size: int, plan: ShotPlan) -> bool:
-    """Whether the budget holds no other block, or all survivors had their turn and nothing came of it."""
+def is_finished(state: Ecology, size: int, plan: ShotPlan) -> bool:
+    """Return whether the run ends.
+
+    It ends between two blocks, if the shot budget holds no further block, or if as many blocks as the survivors need to
+    be visited once have not lowered f.
+    """
     if state.under_way:
         return False
     if plan.first is not None and plan.exhausted(plan.first, state.account, state.begun):
         return True
-    return state.still > -(-int(living(state.alpha).sum()) // max(1, int((1 - INVADERS) * size)))
+    return state.still > -(-int(is_survivor(state.alpha).sum()) // max(1, int((1 - INVADER_SHARE) * size)))
 
 
 @dataclass(frozen=True)
 class EcologyContext(QuantumContext):
-    """What a run works with.
+    """The data and the steps of a run.
 
     Attributes
     ----------
-    solver : Inner
-    states : type
-        Of `states_with` its states.
+    solver : InnerSolver
+    state_type : type
+        The type of the states, from `state_type_with`.
     size : int
-        Most variables of a block.
+        Largest number of variables in a block.
     plan : ShotPlan
     box : bool
-        Whether α is read index by index.
+        α is read index by index, not as a distribution.
     largest
-        The solver's context for some block of the largest size.
-    kept : dict
-        That for the last block, and its problem, by index, α and h.
+        The inner solver's context for one block of the largest size.
+    opened : dict
+        Problem and context of the last block, by its index, α and h.
     """
 
-    solver: Inner
-    states: Any
+    solver: InnerSolver
+    state_type: Any
     size: int
     plan: ShotPlan
     box: bool
     largest: Any
-    kept: dict[bytes, tuple[DualProblem, Any]] = field(default_factory=dict)
+    opened: dict[bytes, tuple[DualProblem, Any]] = field(default_factory=dict)
 
     def block(self, state: Any) -> tuple[DualProblem, Any]:
-        """The problem of a state's block, and the inner solver's context for it, whose account goes on."""
+        """Return the problem of a state's block, and the inner solver's context for it with the run's account."""
         key = b"".join(array.tobytes() for array in (state.index, state.alpha, state.h))
-        if key not in self.kept:
+        if key not in self.opened:
             problem = block_problem(self.workspace, state.alpha, state.h, state.index)
             opened = problem, self.solver.open(problem, Workspace(problem))
-            self.kept.clear()
-            self.kept[key] = opened
-        problem, context = self.kept[key]
+            self.opened.clear()
+            self.opened[key] = opened
+        problem, context = self.opened[key]
         return problem, replace(context, lab=Tab(self.lab, state.account))
 
     def start(self, rng: np.random.Generator, warm: NDArray | None) -> Any:
-        """The first state: what a first block measured at first, the others as they were to begin."""
+        """Return the first state: the first block's α is measured, all others are at 0 or at ``warm``."""
         work, never = self.workspace, np.zeros(self.workspace.n, dtype=np.int64)
         alpha = np.zeros(work.n) if warm is None else np.array(warm, dtype=float)
         h = work.gradient(alpha)
@@ -304,104 +315,107 @@ class EcologyContext(QuantumContext):
             index = first_block(work, self.size, rng)
         else:
             index = next_block(work, alpha, h, never, self.size)
-        return self._settled(self._begun(self.states(alpha, h, never, index, Account.opened(rng)), cold=warm is None))
+        state = self.state_type(alpha, h, never, index, Account.opened(rng))
+        return self._with_block_alpha(self._with_block_started(state, cold=warm is None))
 
     def step(self, state: Any) -> Any:
-        """A step of the inner solver, or a block's first state."""
+        """Start the next block, or make one step of the inner solver on the present one."""
         work = self.workspace
         if not state.under_way:
             index = next_block(work, state.alpha, state.h, state.visited, self.size)
-            enough = OF_GAP * gap(work, state.alpha, state.h)
-            return self._begun(replace(state, index=index, enough=enough))
+            enough = MAX_GAP_PER_TOTAL_GAP * absolute_gap(work, state.alpha, state.h)
+            return self._with_block_started(replace(state, index=index, enough=enough))
         problem, context = self.block(state)
         if not self.solver.finished(state.inner):
             found = self.solver.step(context, state.inner)
             state = replace(state, inner=found, account=found.account)
-        if self.solver.finished(state.inner) or self._is_enough(problem, state):
-            return self._left(state)
+        if self.solver.finished(state.inner) or self._block_is_solved(problem, state):
+            return self._with_block_finished(state)
         return state
 
-    def _begun(self, state: Any, cold: bool = False) -> Any:
+    def _with_block_started(self, state: Any, cold: bool = False) -> Any:
+        """Return the state after the inner solver's start on its block."""
         problem, context = self.block(state)
-        warm = None if cold else seeded(problem, state.alpha[state.index])
+        warm = None if cold else seeded_start(problem, state.alpha[state.index])
         found = self.solver.start(context, generator(state.account.rng), warm)
         begun = found.account.circuits - state.account.circuits
         return replace(state, inner=found, account=found.account, begun=begun, under_way=True)
 
-    def _is_enough(self, problem: DualProblem, state: Any) -> bool:
-        """From exact distributions: whether others promise more than the rest of this block."""
+    def _block_is_solved(self, problem: DualProblem, state: Any) -> bool:
+        """Return whether the block's gap is small against what another block promises; exact distributions only."""
         if self.plan.shots is not None:
             return False
         x = self.solver.alpha(state.inner)
         h = problem.gradient(x)
         fall = problem.objective(state.alpha[state.index]) - objective(problem, x, h)
-        return gap(problem, x, h) <= max(state.enough, OF_FALL * fall)
+        return absolute_gap(problem, x, h) <= max(state.enough, MAX_GAP_PER_FALL * fall)
 
-    def _settled(self, state: Any) -> Any:
-        """The state with what was measured of its block in α."""
+    def _with_block_alpha(self, state: Any) -> Any:
+        """Return the state with the measured α of its block in α, and h updated."""
         work, alpha = self.workspace, np.array(state.alpha)
         alpha[state.index] = self.solver.alpha(state.inner)
         change = alpha[state.index] - state.alpha[state.index]
         return replace(state, alpha=alpha, h=state.h + work.block(np.arange(work.n), state.index) @ change)
 
-    def _left(self, state: Any) -> Any:
-        """The state after its block."""
-        work, plan, after = self.workspace, self.plan, self._settled(state)
+    def _with_block_finished(self, state: Any) -> Any:
+        """Return the state after its block, with the count of blocks that did not lower f."""
+        work, plan, after = self.workspace, self.plan, self._with_block_alpha(state)
         visited = np.array(state.visited)
         visited[state.index] = state.blocks + 1
         f = objective(work, after.alpha, after.h)
-        least = ROUNDING * abs(f)
+        min_fall = MIN_RELATIVE_FALL * abs(f)
         if plan.first is not None:
             box = len(state.index) if self.box else None
-            least = noise(work, after.alpha, after.h, plan.final or plan.first, box)
-        fell = objective(work, state.alpha, state.h) - f > least
+            min_fall = noise_excess(work, after.alpha, after.h, plan.final or plan.first, box)
+        fell = objective(work, state.alpha, state.h) - f > min_fall
         still = 0 if fell else state.still + 1
         return replace(after, visited=visited, blocks=state.blocks + 1, still=still, under_way=False)
 
 
 @dataclass(frozen=True)
 class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
-    """Ecology outside, circuits inside: a quantum solver on survivors and invaders, a block at a time.
+    """Howell's ecology around a quantum solver: survivors and invaders are solved block by block on the qubits.
 
-    Howell's invasion around any quantum solver, for more points than there are outcomes. At most ``block`` variables
-    are on the qubits, all others are held: f of the block has p less their Qα, and d less what they hold. In it are all
-    survivors and the variables that gain most; where survivors are too many they take turns. The inner solver runs on
-    the block from where α was, newcomers with a little weight, to its own rest; from exact distributions only until the
-    block's gap is 0.3 of what it took off f. What it measured is the block's α, as it is: no line search, no averaging,
-    nothing projected. Whoever has no weight then is extinct, and leaves its qubits' outcomes to others.
+    It extends any quantum solver to more points than a circuit has outcomes. A block has at most ``block`` variables,
+    all others are fixed: its p is p minus their Qα, its d is d minus their eᵀα. The block holds all survivors and the
+    variables with the largest gain of a move alone; if there are too many survivors, they take turns. The inner solver
+    starts at the present α, with a small weight for the invaders, and runs until it is finished; from exact
+    distributions only until the block's gap is 0.3 of the fall of f that the block brought. Its measured α is taken as
+    it is, without a line search, an average or a projection. A variable that then has no weight is extinct, and its
+    place in the block goes to another.
 
-    Classical are the choice of blocks, h = Qα − p of everybody (n · block kernel entries a block) and all that is
-    classical in the inner solver; ``cost.classical_share`` says the share of time. No speed-up is claimed:
+    The choice of the blocks is classical, and so are h = Qα − p of all variables (n · block kernel entries a block) and
+    the classical part of the inner solver; ``cost.classical_share`` is their share of the time. No speed-up is claimed:
     'invasion' and 'working-set' do the same without circuits, faster.
 
-    A run rests after blocks that took nothing off f, with shots no more than their noise, and as many of them as all
-    survivors need to have had their turn.
+    A run ends after as many blocks without a fall of f (with shots: a fall beyond their noise) as are needed to visit
+    all survivors once.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 7 qubits, 126 CX and depth 731 a circuit at n = 256, CX the
-    same at every n; by the model, 5,207 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 7 qubits, 126 CX and depth 731 a circuit at n = 256,
+    CX the same at every n; by the model, 5,207 T gates a shot.
 
     Parameters
     ----------
     inner : str, default="variational-flow"
-        The solver of the blocks, a name of `dualflow.list_solvers` that runs circuits; this one takes the kinds of
-        problems that it takes, with finite optima.
+        The solver of the blocks: a name of `dualflow.list_solvers` that runs circuits. It decides which kinds of
+        problems this solver takes, if their optima are finite.
     block : int ≥ 2, default=128
-        Most variables on the qubits: 7 of them, with the variational flow.
+        Largest number of variables of a block; 128 need 7 qubits with the variational flow.
     inner_options : dict, optional
-        More options of the inner solver, such as ``{"steps": 20}``.
+        Further options of the inner solver, such as ``{"steps": 20}``.
     device, journal, resend, max_shots, max_qpu_seconds, max_cost, mitigation
-        See `QuantumSolver`; of the whole run.
+        See `QuantumSolver`; they apply to the whole run.
     shots, final_shots : int, optional
-        Of each circuit, and of the last circuit of every block; not "adaptive".
+        Shots of each circuit, and of the last circuit of every block; "adaptive" is refused.
     shot_budget : int, optional
-        Of the whole run.
+        Shots of the whole run.
 
     Raises
     ------
     ProblemError
         An option is out of range, or ``inner`` runs no circuits.
     SolverMismatch
-        From `open`: the inner solver does not take the blocks.
+        Raised by `open`: the inner solver does not take the blocks.
 
     Examples
     --------
@@ -418,8 +432,8 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
     block: int = option(128, Number(at_least=2, whole=True))
     inner_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
-    state_type: ClassVar[type] = states_with(SimplexState)
-    _solver: ClassVar[CircuitSolver[Any, Any]]  # an instance's own
+    state_type: ClassVar[type] = state_type_with(SimplexState)
+    _solver: ClassVar[CircuitSolver[Any, Any]]  # set on each instance by __post_init__
 
     name: ClassVar[str] = "quantum-invasion"
     reaches: ClassVar[str] = "that of the inner solver, block after block"
@@ -428,7 +442,7 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
     certify_every: ClassVar[int] = 1 << 30
     default_max_steps: ClassVar[int] = 20_000
 
-    exact_method: ClassVar[str] = "exact: a block is left once others promise more than its rest"
+    exact_method: ClassVar[str] = "exact: a block ends when another one promises a larger fall of f"
     sampled_method: ClassVar[str] = "sampled: every block is run to its end, and a fall within the noise counts as none"
 
     def __post_init__(self) -> None:
@@ -439,14 +453,14 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
             raise ProblemError(f"inner_options={self.inner_options!r} must be a dict of options of {self.inner!r}")
         object.__setattr__(self, "inner_options", dict(self.inner_options))
         inner = self._inner()
-        # By the inner solver: what this one takes, how α is read, and what a state is.
-        encoding, states = getattr(inner, "encoding", None), states_with(inner.state_type)
+        # The inner solver decides which kinds of problems are taken, how α is read, and the type of the states.
+        encoding, states = getattr(inner, "encoding", None), state_type_with(inner.state_type)
         own = {"_solver": inner, "kinds": inner.kinds & BOUNDED, "encoding": encoding, "state_type": states}
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> Any:
-        # The type of its states is made, and pickle would look for it in a module.
+        # Pickle cannot find `state_type`, which is made at run time, in a module: it keeps the options instead.
         return type(self).from_options, ({f.name: getattr(self, f.name) for f in fields(self)},)
 
     def _inner(self) -> CircuitSolver[Any, Any]:
@@ -466,13 +480,13 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
         return f"{super().how}; in a block, {self._solver.how}"
 
     def open(self, problem: DualProblem, workspace: Workspace) -> EcologyContext:
-        inner, some = self._solver, first_problem(workspace, self.block)
+        inner, some = self._solver, example_block(workspace, self.block)
         inner.check(some, workspace.psd)
         return EcologyContext(
             workspace,
             self.laboratory(problem),
             solver=inner,
-            states=self.state_type,
+            state_type=self.state_type,
             size=self.block,
             plan=self._plan,
             box=self.encoding == "box",
@@ -490,7 +504,7 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
         return alpha
 
     def finished(self, state: Any) -> bool:
-        return at_rest(state, self.block, self._plan)
+        return is_finished(state, self.block, self._plan)
 
     def asks_for_certificate(self, state: Any) -> bool:
         return not state.under_way
@@ -506,7 +520,7 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
             "inner": self.inner,
             "blocks": state.blocks,
             "block_size": self.block,
-            "survivors": int(living(state.alpha).sum()),
+            "survivors": int(is_survivor(state.alpha).sum()),
             "visited": int((state.visited > 0).sum()),
-            "classical": f"blocks, gradient of all, multiplier, and what is classical in {self.inner!r}",
+            "classical": f"blocks, gradient of all variables, multiplier, and the classical part of {self.inner!r}",
         }

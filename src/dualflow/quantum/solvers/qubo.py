@@ -1,4 +1,4 @@
-"""A quadratic on a box, its variables written in bits: QUBO, Ising coefficients, and what annealers take."""
+"""Quadratic functions on a box whose variables are written in bits: QUBO, Ising coefficients, dimod models."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..circuits.encoding import bit_table
 
 __all__ = ["Qubo", "box_qubo", "problem_qubo", "sample_annealing"]
 
-#: Most bits whose 2^q energies are listed.
-MOST_BITS = 20
+#: Largest number of bits whose 2^q energies are computed; they are one array of floats.
+MAX_BITS = 20
 
 
 @dataclass(frozen=True)
 class Qubo:
-    """E(b) = offset + Σₖ linearₖ bₖ + Σ_{k<l} quadraticₖₗ bₖ bₗ over bits b of shape (q,), and what b stands for.
+    """E(b) = offset + Σₖ linearₖ bₖ + Σ_{k<l} quadraticₖₗ bₖ bₗ over bits b of shape (q,), and the x of b.
 
     Attributes
     ----------
@@ -45,33 +45,33 @@ class Qubo:
         return len(self.linear)
 
     def decode(self, bits: NDArray) -> NDArray:
-        """x of shape (…, m) for bits, or for means of bits, of shape (…, q)."""
+        """Return x of shape (…, m) for bits, or means of bits, of shape (…, q)."""
         return self.base + np.asarray(bits, dtype=float) @ self.scale.T
 
     def energies(self) -> NDArray:
-        """E of all 2^q settings, shape (2^q,): setting i has bₖ = bit k of i."""
-        if self.n_bits > MOST_BITS:
-            raise ProblemError(f"energies: {self.n_bits} bits have 2^{self.n_bits} settings; at most {MOST_BITS} bits")
+        """Return E of all 2^q settings, shape (2^q,): setting i has bₖ = bit k of i."""
+        if self.n_bits > MAX_BITS:
+            raise ProblemError(f"energies: {self.n_bits} bits have 2^{self.n_bits} settings; at most {MAX_BITS} bits")
         bits = bit_table(self.n_bits)
         return self.offset + bits @ self.linear + np.einsum("ik,kl,il->i", bits, self.quadratic, bits, optimize=True)
 
     def ising(self) -> NDArray:
-        """(h, J) of E = const + Σ hₖ zₖ + Σ_{k<l} Jₖₗ zₖ zₗ with z = 1 − 2b: q fields, then q(q−1)/2 couplings.
+        """Return the q fields h, then the q(q−1)/2 couplings J, of E = const + Σ hₖ zₖ + Σ_{k<l} Jₖₗ zₖ zₗ, z = 1 − 2b.
 
-        Couplings in the order (0, 1), (0, 2), …, (1, 2), …
+        The couplings are in the order (0, 1), (0, 2), …, (1, 2), …
         """
         symmetric = self.quadratic + self.quadratic.T
         fields = -0.5 * self.linear - 0.25 * symmetric.sum(axis=1)
         return np.concatenate([fields, 0.25 * self.quadratic[np.triu_indices(self.n_bits, 1)]])
 
     def to_dict(self) -> dict[tuple[int, int], float]:
-        """{(k, l): coefficient} with k ≤ l, linear ones on the diagonal; no zeros, and no offset."""
+        """Return {(k, l): coefficient} with k ≤ l, linear ones on the diagonal, without zeros and offset."""
         found = {(k, k): float(value) for k, value in enumerate(self.linear) if value}
         pairs = zip(*np.nonzero(self.quadratic), strict=True)
         return found | {(int(first), int(second)): float(self.quadratic[first, second]) for first, second in pairs}
 
     def to_dimod(self) -> Any:
-        """The same as a ``dimod.BinaryQuadraticModel`` over the bits 0 … q−1, offset included.
+        """Return a ``dimod.BinaryQuadraticModel`` over the bits 0 … q−1, offset included.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Qubo:
 
 
 def box_qubo(A: NDArray, g: NDArray, lower: NDArray, upper: NDArray, bits: int = 1) -> Qubo:
-    """½ xᵀAx + gᵀx on a grid of 2^bits points a variable, end points included.
+    """Return ½ xᵀAx + gᵀx on a grid of 2^bits points for each variable, bounds included.
 
     Variable i is lowerᵢ + (upperᵢ − lowerᵢ) Σⱼ 2^j b_{i·bits+j} / (2^bits − 1).
 
@@ -103,7 +103,7 @@ def box_qubo(A: NDArray, g: NDArray, lower: NDArray, upper: NDArray, bits: int =
 
 
 def problem_qubo(problem: DualProblem, bits: int, penalty: float | None) -> Qubo:
-    """f on a grid of the whole feasible box, the equality by ½ penalty (eᵀα − d)²: the mean of Qᵢᵢ if None."""
+    """Return f on a grid of the feasible box with the term ½ penalty (eᵀα − d)²; penalty is the mean Qᵢᵢ if None."""
     Q, g, upper = problem.dense(), -problem.p, problem.effective_upper
     if problem.e is None:
         return box_qubo(Q, g, np.zeros(problem.n), upper, bits)
@@ -114,7 +114,7 @@ def problem_qubo(problem: DualProblem, bits: int, penalty: float | None) -> Qubo
 
 
 def sample_annealing(qubo: Qubo, reads: int, seed: int) -> NDArray:
-    """Means of the bits, shape (q,), over the reads of a classical simulated annealing on this machine.
+    """Return the means of the bits over the reads of a classical simulated annealing, shape (q,).
 
     Raises
     ------

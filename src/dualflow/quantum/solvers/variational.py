@@ -1,12 +1,11 @@
-"""What `variational-flow` and `variational-lotka-volterra` share: options, and doors to an engine of the same kind.
+"""Base of `variational-flow` and `variational-lotka-volterra`: a flow in the angles of a circuit, step by step.
 
-What the variational flows share: steps in the angles of a circuit, from exact distributions or counts, or faithful.
-
-From exact distributions a step is taken only if f falls; then h doubles, else it falls to a quarter. With counts every
-step is taken, h grows at once, and after a while the steps are damped. α is then the mean of what the second half of
-the steps measured (Polyak and Juditsky, SIAM J. Control Optim. 30, 838 (1992)). Each step undoes a share of the last
-read-out's noise, so that in the mean most of it cancels: undamped, of K read-outs two remain, 2/K² of one's variance
-and not 1/K. The state at rest is measured once more where it is to have shots of its own. LSODA follows the flow.
+From exact distributions a step is accepted only if f falls; then its length h doubles, otherwise h falls to a quarter.
+With counts every step is accepted, h grows from the first step on, and later steps are damped. α is then the mean of
+what the second half of the steps measured (Polyak and Juditsky, SIAM J. Control Optim. 30, 838 (1992)). Each step
+undoes a share of the last read-out's noise, so that most of the noise cancels in the mean: without damping the noise
+of only two of K read-outs remains, and the variance of the mean is 2/K² of that of one read-out, not 1/K. With
+``final_shots`` the final state is measured once more. LSODA follows the flow to a tolerance instead.
 """
 
 from __future__ import annotations
@@ -29,20 +28,39 @@ from .base import QuantumSolver
 __all__ = ["AngleFlow", "AngleState", "Pace", "VariationalSolver"]
 
 
-#: Largest change of an angle in a step, from exact distributions and from counts.
-CLIP_EXACT, CLIP_SAMPLED = 0.8, 0.4
-#: A trial that moves no angle by more is as good as none: what is left of f's fall is below round-off.
-NEAR = 1e-9
+#: Largest change of an angle in a step from exact distributions, radians.
+MAX_TURN_EXACT = 0.8
+#: Largest change of an angle in a step from counts, radians.
+MAX_TURN_SAMPLED = 0.4
+#: An exact run ends at a rejected trial that moves no angle by more: the remaining fall of f is below round-off.
+MIN_TURN = 1e-9
 #: Tolerances of LSODA, absolute and relative, on angles (and multipliers).
 LSODA_TOLERANCE = 1e-9
+#: Values of the option ``integrator``: steps with a control of h, or ...
+SEMI_IMPLICIT = "semi-implicit"
+#: ... LSODA, from exact distributions.
+LSODA = "lsoda"
 
 
 @dataclass(frozen=True)
 class Pace:
-    """With shots: ``steps`` until the solver rests, unless the user says how many; growth of h a step, up to
-    ``longest`` time scales of the flow; after one part in ``part`` of the steps, step k is scaled by k^−averaging
-    (Robbins and Monro 1951: the larger the exponent, the quieter the angles, the smaller, the more noise cancels in the
-    mean); and the share of the fall it promised that a step must show, else shots are to grow and not h.
+    """Control of the steps with shots.
+
+    Attributes
+    ----------
+    steps : int
+        Default number of steps.
+    growth : float
+        Factor of h after each step.
+    longest : float
+        Largest h, in time scales of the flow.
+    averaging : float
+        Damping: after the first 1/``part`` of the steps, step k from there on is scaled by k^−averaging (Robbins and
+        Monro 1951). A larger exponent makes the angles less noisy; with a smaller one more noise cancels in the mean.
+    part : int
+        See ``averaging``.
+    promise : float, optional
+        Share of the predicted fall of f that a step must show; otherwise the shots grow instead of h.
     """
 
     steps: int
@@ -55,26 +73,26 @@ class Pace:
 
 @dataclass(frozen=True)
 class AngleState:
-    """Angles, what was measured at them, and the controls of the step.
+    """Angles, the α measured at them, and the control of the step.
 
     Attributes
     ----------
     theta : array of shape (P,)
     h, flow_time : float
-        Step to try next, and the sum of those taken, in units of flow time.
+        Length of the next step, and the sum of the accepted ones, in units of flow time.
     account : Account
     measured_finally : bool
-        No read-out with ``final_shots`` is to come.
+        No read-out with ``final_shots`` follows.
     measured : array of shape (n,)
-        α as it was measured at θ, with ``shots_behind`` shots; 0 stands for an exact distribution.
+        α as measured at θ, with ``shots_behind`` shots; 0 shots mean an exact distribution.
     mean, mean_shots : array of shape (n,), int
-        The mean of what was ``measured`` since averages began, by shots, and the shots behind it; 0 before.
+        Mean of ``measured`` since averages began, weighted by shots, and its shots; 0 before.
     steps : int
-        Tried, rejected ones included.
+        Steps so far, rejected ones included.
     resting : bool
-        No step is left that lowers f (exact), or the budget of steps or shots is spent.
+        No step follows: none lowers f (exact), or the budget of steps or shots is spent.
     kept : bool
-        With shots: the last step took off f what it promised, or a fair part of it.
+        With shots: the last step lowered f by enough of what it predicted (`Pace.promise`).
     """
 
     theta: NDArray
@@ -92,7 +110,7 @@ class AngleState:
 
     @property
     def alpha(self) -> NDArray:
-        """The answer: the mean, or before there is one, and from exact distributions, what was measured last."""
+        """The answer: the mean if there is one, otherwise the last measured α."""
         return self.mean if self.mean_shots else self.measured
 
 
@@ -101,14 +119,14 @@ StateT = TypeVar("StateT", bound=AngleState)
 
 @dataclass(frozen=True)
 class AngleFlow(QuantumContext, Generic[StateT]):
-    """A flow in the angles of a circuit: what a run works with, and its steps. Subclasses say what moves.
+    """The data of a run, and the steps of a flow in the angles of a circuit. Subclasses define the flow.
 
-    ``faithful`` says whether LSODA follows it, ``time_step`` a step up to ``t_end``.
+    With ``uses_lsoda`` each step follows the flow for ``time_step``, up to ``t_end``.
     """
 
     plan: ShotPlan
     steps: int | None
-    faithful: bool
+    uses_lsoda: bool
     time_step: float
     t_end: float | None
 
@@ -116,102 +134,111 @@ class AngleFlow(QuantumContext, Generic[StateT]):
 
     @property
     def circuit(self) -> ParametricCircuit:
+        """The circuit whose angles move."""
         raise NotImplementedError
 
     @property
     def circuits_a_step(self) -> int:
+        """Number of circuits of a step's batch."""
         return 1
 
     @property
     def readouts_a_step(self) -> int:
-        """How many of a step's circuits `measured` is made of."""
+        """Number of these circuits whose distributions give the measured α."""
         return 1
 
     @property
-    def at_rest_from_the_start(self) -> bool:
+    def has_one_point(self) -> bool:
+        """Whether the feasible set is a single point, so that no step is needed."""
         return False
 
     @property
     def longest(self) -> float:
-        """With shots: largest h."""
+        """Largest h with shots."""
         raise NotImplementedError
 
     def start(self, rng: np.random.Generator, warm: NDArray | None) -> StateT:
-        """The first state, measured; at rest if the budget holds no step after it."""
-        state = self.begin(rng, warm)
-        return replace(state, resting=state.resting or self.begun_is_spent(state.account))
+        """Return the first state, measured; no step follows if the shot budget does not hold one."""
+        state = self.first_state(rng, warm)
+        return replace(state, resting=state.resting or self.start_spends_budget(state.account))
 
-    def begin(self, rng: np.random.Generator, warm: NDArray | None) -> StateT:
-        """The first state, measured."""
+    def first_state(self, rng: np.random.Generator, warm: NDArray | None) -> StateT:
+        """Return the first state, measured."""
         raise NotImplementedError
 
     def measure(self, state: StateT, shots: int | None, final: bool = False) -> StateT:
-        """A state with the circuits of a step run at its angles, or the one circuit that α is read from at last."""
+        """Run the circuits of a step at the state's angles, or only the one that gives the final α."""
         raise NotImplementedError
 
     def trial(self, state: StateT, share: float) -> tuple[StateT, float]:
-        """A share of the linearised implicit Euler step of length h taken, and the fall of f that the whole one
-        promises; not measured."""
+        """Return the state after ``share`` of a linearised implicit Euler step of length h, not measured.
+
+        Also return the fall of f that the full step predicts.
+        """
         raise NotImplementedError
 
     def objective(self, state: StateT) -> float:
-        """f of what was measured."""
+        """Return f of the measured α."""
         raise NotImplementedError
 
     def variance(self, state: StateT) -> float:
-        """V, where V/S is the mean excess of f that S shots of the state add."""
+        """Return V, where V/S is the mean excess of f from S shots of the state."""
         raise NotImplementedError
 
     def rate(self, ledger: Ledger, state: StateT, y: NDArray) -> NDArray:
-        """The flow at `unknowns` y, on the way from a state; exact."""
+        """Return the time derivative of `unknowns` at y from exact distributions; ``state`` is where the step began."""
         raise NotImplementedError
 
     def unknowns(self, state: StateT) -> NDArray:
-        """What LSODA integrates."""
+        """Return the vector that LSODA integrates."""
         return state.theta
 
-    def landed(self, state: StateT, y: NDArray) -> StateT:
-        """The state at `unknowns` y, measured."""
+    def state_at(self, state: StateT, y: NDArray) -> StateT:
+        """Return the state whose `unknowns` are y, measured."""
         return self.measure(replace(state, theta=y), None)
 
     def accepts(self, state: StateT, trial: StateT) -> bool:
+        """Return whether an exact trial is accepted: whether it lowers f."""
         return self.objective(trial) < self.objective(state)
 
-    def rejected(self, state: StateT, trial: StateT) -> StateT:
-        """A state with what a trial told that was not taken."""
+    def with_rejected(self, state: StateT, trial: StateT) -> StateT:
+        """Return the state with what the rejected trial showed."""
         return state
 
-    def rests(self, state: StateT, near: bool, taken: bool) -> bool:
-        """Whether an exact step tried from a state, to a ``near`` one or not, was the last."""
-        return near and not taken
+    def is_last_step(self, state: StateT, unmoved: bool, accepted: bool) -> bool:
+        """Return whether an exact run ends after a trial; ``unmoved`` if it moved no angle noticeably."""
+        return unmoved and not accepted
 
     # --- the steps -----------------------------------------------------------------------------
 
     @property
     def exact(self) -> bool:
+        """Whether distributions are exact."""
         return self.plan.shots is None
 
     def clipped(self, step: NDArray) -> NDArray:
-        most = CLIP_EXACT if self.exact else CLIP_SAMPLED
-        return np.clip(step, -most, most)
+        """Return a step with each angle's change clipped."""
+        limit = MAX_TURN_EXACT if self.exact else MAX_TURN_SAMPLED
+        return np.clip(step, -limit, limit)
 
     def step(self, state: StateT) -> StateT:
-        """The next state; at rest, the final read-out."""
+        """Return the next state; if no step is left, the state after the final read-out."""
         if state.resting:
             final = replace(self.measure(state, self.plan.final, final=True), measured_finally=True)
             return self._averaged(state, final, self.plan.final or 0)
-        if self.faithful:
-            return self._follow(state)
+        if self.uses_lsoda:
+            return self._lsoda_step(state)
         return self._exact_step(state) if self.exact else self._sampled_step(state)
 
     def _exact_step(self, state: StateT) -> StateT:
         trial = self.measure(self.trial(state, 1.0)[0], None)
-        taken = self.accepts(state, trial)
-        resting = self.rests(state, bool(np.abs(trial.theta - state.theta).max() < NEAR), taken)
-        if taken:
+        accepted = self.accepts(state, trial)
+        unmoved = bool(np.abs(trial.theta - state.theta).max() < MIN_TURN)
+        resting = self.is_last_step(state, unmoved, accepted)
+        if accepted:
             return replace(trial, h=2.0 * state.h, flow_time=state.flow_time + state.h, resting=resting)
-        # A rejected trial costs its circuits and leaves the state where it was.
-        state = self.rejected(state, trial)
+        # A rejected trial costs its circuits and leaves the angles as they were.
+        state = self.with_rejected(state, trial)
         return replace(state, steps=trial.steps, account=trial.account, h=0.25 * state.h, resting=resting)
 
     def _sampled_step(self, state: StateT) -> StateT:
@@ -220,8 +247,8 @@ class AngleFlow(QuantumContext, Generic[StateT]):
         if steps is not None and not plan.adaptive:
             share = max(1, state.steps - steps // pace.part + 1) ** -pace.averaging
         trial, fall = self.trial(state, share)
-        promised = fall if state.kept else 0.0
-        shots = plan.next(state.shots_behind, promised, self.variance(state), state.account, circuits)
+        predicted = fall if state.kept else 0.0
+        shots = plan.next(state.shots_behind, predicted, self.variance(state), state.account, circuits)
         after = self.measure(trial, shots)
         kept = pace.promise is None or self.objective(state) - self.objective(after) > pace.promise * fall
         growth = pace.growth if kept or not plan.adaptive else 1.0 / pace.growth
@@ -236,7 +263,7 @@ class AngleFlow(QuantumContext, Generic[StateT]):
         )
 
     def _averaged(self, before: StateT, after: StateT, shots: int) -> StateT:
-        """``after`` with what it measured, by so many shots, in the mean of ``before``."""
+        """Return ``after`` with its measured α, from the given shots, added to the mean of ``before``."""
         if not shots:
             return after
         together = before.mean_shots + shots
@@ -246,25 +273,25 @@ class AngleFlow(QuantumContext, Generic[StateT]):
 
     @property
     def last_step(self) -> int | None:
-        """With shots: the step the solver rests after; None where the budget alone decides."""
+        """Number of steps with shots; None if the budget alone ends the run."""
         return self.steps if self.plan.adaptive else self.steps or self.pace.steps
 
     def spent(self, steps: int, shots: int, account: Account) -> bool:
-        """With shots: whether so many steps, the last with so many shots a circuit, leave nothing for another."""
+        """Return whether a run with shots ends after ``steps`` steps, the last with ``shots`` shots a circuit."""
         return steps == self.last_step or self.plan.exhausted(shots, account, self.circuits_a_step)
 
-    def begun_is_spent(self, account: Account) -> bool:
-        """Whether, after the start, the budget of shots holds no step."""
+    def start_spends_budget(self, account: Account) -> bool:
+        """Return whether the shot budget holds no step after the start."""
         return self.plan.first is not None and self.spent(0, self.plan.first, account)
 
     def schedule(self) -> Schedule | None:
-        """What a run sends, or None where that depends on what is measured."""
+        """Return the circuits and shots of a run, or None if they depend on measured results."""
         shots = self.plan.first
         if shots is None or self.plan.adaptive:
             return None
         found, steps = Schedule(self.lab), 0
         found.step(self.circuit, self.circuits_a_step, shots)
-        resting = self.at_rest_from_the_start or self.begun_is_spent(found.account)
+        resting = self.has_one_point or self.start_spends_budget(found.account)
         while not resting:
             found.step(self.circuit, self.circuits_a_step, shots)
             steps += 1
@@ -273,33 +300,33 @@ class AngleFlow(QuantumContext, Generic[StateT]):
             found.step(self.circuit, 1, self.plan.final)
         return found
 
-    def _follow(self, state: StateT) -> StateT:
-        """`time_step` of the flow by LSODA, whose every evaluation is a batch of circuits."""
+    def _lsoda_step(self, state: StateT) -> StateT:
+        """Return the state `time_step` later by LSODA; each evaluation of the flow is a batch of circuits."""
         h = self.time_step if self.t_end is None else min(self.time_step, self.t_end - state.flow_time)
         ledger, t, tol = Ledger(self.lab, state.account), state.flow_time, LSODA_TOLERANCE
         y = ivp_step(lambda _, y: self.rate(ledger, state, y), t, self.unknowns(state), h, rtol=tol, atol=tol)
-        after = self.landed(replace(state, account=ledger.account, steps=state.steps + 1), y)
-        over = self.t_end is not None and t + h >= self.t_end * (1 - 1e-12)
-        return replace(after, flow_time=t + h, resting=over)
+        after = self.state_at(replace(state, account=ledger.account, steps=state.steps + 1), y)
+        ended = self.t_end is not None and t + h >= self.t_end * (1 - 1e-12)
+        return replace(after, flow_time=t + h, resting=ended)
 
-
-SEMI_IMPLICIT, LSODA = "semi-implicit", "lsoda"
 
 ContextT = TypeVar("ContextT", bound=AngleFlow[Any])
 
 
 @dataclass(frozen=True)
 class VariationalSolver(QuantumSolver[ContextT, StateT]):
-    """Base of the flows in the angles of a circuit; the stepping is `quantum.engines.variational.AngleFlow`'s."""
+    """Base of the solvers that follow a flow in the angles of a circuit; `AngleFlow` has the steps."""
 
     steps: int | None = option(None, COUNT)
     integrator: str = option(SEMI_IMPLICIT, OneOf(words=(SEMI_IMPLICIT, LSODA)))
     time_step: float | None = option(None, Number(above=0, none=True))
     t_end: float | None = option(None, Number(above=0, none=True))
 
-    exact_method: ClassVar[str] = "exact: a step is taken only where f falls, or LSODA's; the answer is the final state"
+    exact_method: ClassVar[str] = (
+        "exact: a step is accepted only if f falls, or is LSODA's; the answer is the final state"
+    )
     sampled_method: ClassVar[str] = (
-        "sampled: every step is taken, and damped; the answer is the mean of what the later steps measured"
+        "sampled: every step is accepted, and damped; the answer is the mean of what the later steps measured"
     )
     max_n: ClassVar[int | None] = 4096
 
@@ -311,18 +338,18 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
             if (value := getattr(self, name)) is not None and self.integrator != LSODA:
                 raise ProblemError(f"{name}={value!r} must be None, or go with shots=None and integrator='lsoda'")
 
-    def _course(self) -> dict[str, Any]:
-        """The options above, as `AngleFlow` takes them."""
+    def _flow_options(self) -> dict[str, Any]:
+        """Return the options of this class as arguments of `AngleFlow`."""
         return {
             "plan": self._plan,
             "steps": self.steps,
-            "faithful": self.integrator == LSODA,
+            "uses_lsoda": self.integrator == LSODA,
             "time_step": self.time_step or 1.0,
             "t_end": self.t_end,
         }
 
     def _within_budget(self, context: ContextT) -> ContextT:
-        """The context, or `ProblemError` if the budget of shots does not hold its first step."""
+        """Return the context; raise `ProblemError` if the shot budget does not hold its first step."""
         self._prepared(context.lab, context.circuit, context.circuits_a_step)
         return context
 
@@ -347,6 +374,6 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         about = super().provenance(context, state) | {"circuits_a_step": context.circuits_a_step}
-        if state.shots_behind:  # in units of f, the mean excess that the shots of one circuit add
+        if state.shots_behind:  # mean excess of f from the shots of one circuit
             about["shot_noise"] = context.variance(state) / state.shots_behind
         return about

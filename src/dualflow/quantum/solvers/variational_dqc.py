@@ -1,6 +1,7 @@
-"""The Lotka-Volterra trajectory as a differentiable quantum circuit, window after window (a study).
+"""The solver `variational-dqc`: the Lotka-Volterra trajectory by differentiable quantum circuits (a study).
 
-A trajectory window by window: each is trained, read on a dense grid, and counts only if it passes there.
+The trajectory is cut into windows. Each is trained at its collocation points, checked on a dense grid, and accepted
+only if its residual there is small.
 """
 
 from __future__ import annotations
@@ -28,24 +29,43 @@ from .dqc_model import COLLOCATIONS, Executor, Fit, Flow, Window
 __all__ = ["March", "MarchContext", "Rules", "VariationalDQC", "advance", "begin"]
 
 
-#: Training iterations of one `advance`, and in all for one window.
-ITERATIONS, PATIENCE = 3, 25
-#: A window is given up early if it is this many times above the tolerance after so many iterations.
-HOPELESS, HOPELESS_AFTER = 10.0, 15
-#: Training aims at this share of what the dense grid is allowed.
-AIM = 0.5
-#: The dense residual is measured against the size of the field; below this size, against this.
-LEAST_SIZE = 0.1
-#: Growth of the window after it passed; halvings in a row before the march gives up.
-GROWTH, MOST_HALVINGS = 2.0, 8
-#: Points of the trajectory kept for a window, its end included.
-KEPT = 4
+#: Training iterations of one step of the solver.
+ITERATIONS_PER_STEP = 3
+#: Largest number of training iterations of a window.
+MAX_ITERATIONS = 25
+#: Iterations after which a window's training may end early ...
+MIN_ITERATIONS = 15
+#: ... if its residual is more than this multiple of the tolerance ...
+MAX_RESIDUAL_RATIO = 10.0
+#: ... or falls by less than 0.05 % in an iteration.
+SLOW_RATIO = 0.9995
+#: Training ends at this share of the residual allowed on the dense grid.
+AIM_SHARE = 0.5
+#: Added to the size of the field, to which the residual on the dense grid is compared.
+SIZE_OFFSET = 0.1
+#: Factor of a window's length after it was accepted.
+WINDOW_GROWTH = 2.0
+#: Halvings in a row after which the run ends.
+MAX_HALVINGS = 8
+#: Points of the trajectory that are stored for a window, its end included.
+POINTS_PER_WINDOW = 4
+
+POSITIVE = Number(above=0)
+POSITIVE_OR_NONE = Number(above=0, none=True)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Largest dense residual, relative to the field's size; flow time at which to stop, or None; length of the first
-    window, or None for what the field's speed suggests.
+    """The tolerance and the lengths of the windows.
+
+    Attributes
+    ----------
+    residual_tol : float
+        Largest residual on the dense grid, relative to the field's size.
+    t_end : float, optional
+        Flow time at which the run ends.
+    first_window : float, optional
+        Length of the first window; by default 1/(speed of the field).
     """
 
     residual_tol: float
@@ -53,21 +73,21 @@ class Rules:
     first_window: float | None = None
 
     def allowed(self, size: float) -> float:
-        """Largest root mean square of (h/2)(ẏ − rate) where that of (h/2)·rate is ``size``.
+        """Return the largest allowed root mean square of (h/2)(ẏ − rate), where ``size`` is that of (h/2)·rate.
 
-        Relative for short windows, which would else pass with a ẏ of 0; absolute for long ones, where the drift of
-        variables towards their bounds makes the size large.
+        The limit is relative to the size in short windows, in which ẏ = 0 would otherwise be accepted. It is absolute
+        in long windows, whose size is large because variables drift towards their bounds.
         """
-        return self.residual_tol * min(1.0, LEAST_SIZE + size)
+        return self.residual_tol * min(1.0, SIZE_OFFSET + size)
 
     def within(self, t: float, h: float) -> float:
-        """h, or what is left of it before ``t_end``."""
+        """Return h, cut so that t + h does not exceed ``t_end``."""
         return h if self.t_end is None else max(min(h, self.t_end - t), 0.0)
 
 
 @dataclass(frozen=True)
 class MarchContext(QuantumContext):
-    """What a march works with; ``field`` is the flow in α, integrated beside by LSODA, or None."""
+    """The data of a run; ``field`` is the flow in α that LSODA integrates as a reference, or None."""
 
     flow: LogitLotkaVolterra
     field: LotkaVolterraField | None
@@ -77,32 +97,32 @@ class MarchContext(QuantumContext):
 
 @dataclass(frozen=True)
 class March:
-    """Where the trajectory has got to, and the training of the window that starts there.
+    """The accepted trajectory, and the training of the window that continues it.
 
     Attributes
     ----------
     y : array of shape (size,)
-        Start of the window in the flow's coordinates: the last state that passed its check.
+        Start of the window in the flow's coordinates, the end of the last accepted window.
     alpha, lam : array of shape (n,), float or None
-        The same as α, and λ where there is an equality.
+        α at y, and λ if there is an equality.
     unit : float
-        The flow's, from where it started.
+        Unit of the flow's coordinates, from the start of the run.
     t, h : float
-        Flow time there, and the window's length.
+        Flow time at y, and the window's length.
     fit : Fit
-        Of the window.
+        Training of the window.
     first_theta : array of shape (P,)
-        Angles this window's training begins with.
+        Angles with which the window's training begins.
     iteration, halvings, rejected : int
         Iterations in this window (0: not begun); windows rejected in a row, and in all.
     resting, failed : bool
-        No window follows; the last ones did not pass.
+        No window follows; the last window was rejected too often.
     reference : array of shape (n + 1,)
-        (α, λ) at t by LSODA; NaN where that failed, or is not wanted.
+        (α, λ) at t by LSODA; NaN if LSODA failed or is not used.
     path_t, path_alpha, path_reference : arrays of shape (k,), (k, n), (k, n)
-        The trajectory that passed, four points a window, and LSODA's.
+        The accepted trajectory, four points a window, and that of LSODA.
     residuals : array of shape (windows, 3)
-        Of each window that passed: its length, the dense residual, and what it was allowed.
+        Length, residual on the dense grid, and allowed residual of each accepted window.
     rng : dict
         State of the generator that angles are drawn from.
     account : Account
@@ -131,7 +151,7 @@ class March:
 
 
 def begin(context: MarchContext, rng: np.random.Generator, warm: NDArray | None) -> March:
-    """At the flow's start, nothing trained."""
+    """Return the first state, at the start of the flow, untrained."""
     flow, field, circuit, rules = context.flow, context.field, context.window.circuit, context.rules
     n = context.workspace.n
     if warm is not None:
@@ -139,7 +159,7 @@ def begin(context: MarchContext, rng: np.random.Generator, warm: NDArray | None)
     theta, nowhere = rng.uniform(0.0, 2 * np.pi, circuit.n_angles), np.empty((0, n))
     fastest = speed(flow, flow.y0)
     return March(
-        **_place(flow, flow.y0),
+        **_position(flow, flow.y0),
         unit=flow.unit,
         t=0.0,
         h=rules.within(0.0, rules.first_window or (1.0 / fastest if fastest > 0 else 1.0)),
@@ -161,9 +181,10 @@ def begin(context: MarchContext, rng: np.random.Generator, warm: NDArray | None)
 
 
 def advance(context: MarchContext, state: March) -> March:
-    """A few training iterations; when they come to an end, the dense check, and the next window or half of this one.
+    """Return the state after a few training iterations.
 
-    A window is rejected with a new draw of the angles. After eight in a row the march warns and rests.
+    When a window's training ends, it is checked on the dense grid. If it is accepted, the next window follows;
+    otherwise half of it, with newly drawn angles. After eight rejections in a row the run warns and ends.
     """
     if state.resting:
         return state
@@ -172,47 +193,49 @@ def advance(context: MarchContext, state: March) -> March:
     run = Executor(context.lab, state.account, window.circuit)
     if iteration == 0:
         fit = window.begin(run, flow, state.y, state.h, state.first_theta)
-    aim = AIM * rules.allowed(0.5 * state.h * speed(flow, state.y))
-    for _ in range(ITERATIONS):
+    aim = AIM_SHARE * rules.allowed(0.5 * state.h * speed(flow, state.y))
+    for _ in range(ITERATIONS_PER_STEP):
         before, fit = fit.rms, window.improve(run, flow, state.y, state.h, fit)
         iteration += 1
-        hopeless = iteration >= HOPELESS_AFTER and fit.rms > HOPELESS * rules.residual_tol
-        slow = iteration >= HOPELESS_AFTER and fit.rms > 0.9995 * before
-        trained = fit.rms <= aim or fit.stalled or slow or hopeless or iteration >= PATIENCE
+        too_large = iteration >= MIN_ITERATIONS and fit.rms > MAX_RESIDUAL_RATIO * rules.residual_tol
+        slow = iteration >= MIN_ITERATIONS and fit.rms > SLOW_RATIO * before
+        trained = fit.rms <= aim or fit.stalled or slow or too_large or iteration >= MAX_ITERATIONS
         if trained:
             break
     after = replace(state, iteration=iteration, fit=fit)
     if trained:
-        after = _judge(context, flow, run, after)
+        after = _checked(context, flow, run, after)
     return replace(after, account=run.account)
 
 
 def speed(flow: Flow, y: NDArray) -> float:
-    """Root mean square of the rate at one state."""
+    """Return the root mean square of the rate at one state."""
     return float(np.sqrt(np.mean(flow.rate(y[None]) ** 2)))
 
 
-def _place(flow: LogitLotkaVolterra, y: NDArray) -> dict[str, Any]:
+def _position(flow: LogitLotkaVolterra, y: NDArray) -> dict[str, Any]:
+    """Return the fields of a state that depend on y."""
     return {"y": y, "alpha": flow.alpha(y), "lam": None if flow.e is None else flow.multiplier(y)}
 
 
-def _judge(context: MarchContext, flow: LogitLotkaVolterra, run: Executor, state: March) -> March:
+def _checked(context: MarchContext, flow: LogitLotkaVolterra, run: Executor, state: March) -> March:
+    """Return the state after the check of a trained window: the next window, or half of this one."""
     y, residual, size = context.window.check(run, flow, state.y, state.h, state.fit)
     rules = context.rules
     allowed = rules.allowed(size)
     if not residual <= allowed:
         return _reject(state, residual, allowed)
-    at = np.linspace(0, len(y) - 1, KEPT + 1).round().astype(int)[1:]
+    at = np.linspace(0, len(y) - 1, POINTS_PER_WINDOW + 1).round().astype(int)[1:]
     alpha, t = flow.alpha(y[at]), state.t + state.h
     times = state.t + state.h * at / (len(y) - 1)
     still = np.abs(alpha[-1] - state.alpha).max() <= 1e-12 * np.abs(alpha[-1]).max()
     ended = rules.t_end is not None and t >= rules.t_end * (1 - 1e-12)
-    reference = _follow(context.field, state, times)
+    reference = _reference_path(context.field, state, times)
     return replace(
         state,
-        **_place(flow, y[-1]),
+        **_position(flow, y[-1]),
         t=t,
-        h=rules.within(t, GROWTH * state.h),
+        h=rules.within(t, WINDOW_GROWTH * state.h),
         first_theta=state.fit.theta,
         iteration=0,
         halvings=0,
@@ -225,8 +248,8 @@ def _judge(context: MarchContext, flow: LogitLotkaVolterra, run: Executor, state
     )
 
 
-def _follow(field: LotkaVolterraField | None, state: March, times: NDArray) -> NDArray:
-    """(α, λ) at the times, shape (k, n + 1), by LSODA from where it was at the window's start; NaN if it fails."""
+def _reference_path(field: LotkaVolterraField | None, state: March, times: NDArray) -> NDArray:
+    """Return (α, λ) by LSODA at the given times, shape (k, n + 1), NaN if it fails."""
     y, t, rows = state.reference, state.t, []
     for time in times.tolist():
         if field is not None and np.isfinite(y).all():
@@ -240,8 +263,9 @@ def _follow(field: LotkaVolterraField | None, state: March, times: NDArray) -> N
 
 
 def _reject(state: March, residual: float, allowed: float) -> March:
+    """Return the state with half of its window, or the final state after too many halvings."""
     halvings = state.halvings + 1
-    failed = halvings >= MOST_HALVINGS
+    failed = halvings >= MAX_HALVINGS
     if failed:
         warnings.warn(
             f"differentiable quantum circuit: in the window after t = {state.t:.4g}, of length {state.h:.3g}, the "
@@ -265,41 +289,39 @@ def _reject(state: March, residual: float, allowed: float) -> March:
     )
 
 
-POSITIVE = Number(above=0)
-LENGTH = Number(above=0, none=True)
-
-
 @dataclass(frozen=True)
 class VariationalDQC(CircuitSolver[MarchContext, March]):
     """Differentiable quantum circuits for the Lotka-Volterra trajectory, trained by collocation (a study).
 
-    After Kyriienko, Paine, Elfving (PRA 103, 052416 (2021)), with two changes that let it come to rest. The flow is
-    followed in logit coordinates, where the bounds are no rest points; and it is cut into windows, each
-    trained from the end of the last. A window counts only if its residual on a uniform grid ten times denser than
-    the collocation points, read off by circuits of its own, is within ``residual_tol`` of the field; else it is halved.
-    After 8 halvings in a row the solver warns, rests where it is, and says so in ``provenance["residual_check"]``.
+    After Kyriienko, Paine, Elfving (PRA 103, 052416 (2021)), with two changes without which it does not reach the
+    optimum. The flow is followed in logit coordinates, in which the bounds are no fixed points; and it is cut into
+    windows, each of which starts at the end of the last. A window is accepted only if its residual on a uniform grid
+    ten times denser than the collocation points, measured by further circuits, is at most ``residual_tol`` of the
+    field; otherwise it is halved. After 8 halvings in a row the solver warns and ends, and reports it in
+    ``provenance["residual_check"]``.
 
     One circuit of q qubits serves all variables: α is read from ⟨Z_j⟩ through trained weights of shape (n, q).
-    Classical: the field (a product with Q at every collocation point), the least squares, weights, and windows.
+    Classical parts: the field (a product with Q at every collocation point), the least squares, weights, and windows.
     A training iteration costs (2qL + 1)(q(q + 1) + 1) circuits, 1029 with the defaults, and 21 for each trial step; a
-    dense check costs 10·points·(2q + 1), 1440. At n = 16 and C = 100 it did not come to rest in 60 s: hence ``max_n``.
+    dense check costs 10·points·(2q + 1), 1440. At n = 16 and C = 100 it did not reach the optimum in 60 s, which is the
+    reason for ``max_n``.
     The expectation values are trigonometric polynomials of degree q(q + 1)/2, which a classical computer fits
     directly: no advantage is claimed. Distributions must be exact; there is no option ``shots``.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 4 qubits, 18 CX and depth 48 a circuit at n = 8, CX the same at
-    every n; by the model, 980 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 4 qubits, 18 CX and depth 48 a circuit at n = 8, CX
+    the same at every n; by the model, 980 T gates a shot.
 
     Parameters
     ----------
     device : str or Device, default="aer"
         Any device of `dualflow.list_devices` that gives exact distributions; "emulator" and
-        "pennylane:default.qubit" run a batch as one, many times faster.
+        "pennylane:default.qubit" compute a batch of circuits together, many times faster.
     n_qubits, layers : int
         q and L of `ChebyshevCircuit`.
     points : int ≥ 3
-        Collocation points of a window.
+        Number of collocation points of a window.
     collocation : {"chebyshev-lobatto", "uniform"}
-        Uniform points find spurious solutions more easily; here to be shown.
+        "uniform" leads to spurious solutions more often; it is for comparison.
     tau : float > 0
         Time scale of λ, as for `LotkaVolterra`.
     damping : float ≥ 0, optional
@@ -309,18 +331,18 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
     first_window : float, optional
         Length of the first window; 1 / (root mean square growth rate at the start) by default.
     t_end : float, optional
-        Flow time at which to stop; to rest otherwise.
+        Flow time at which to stop; by default when α no longer moves.
     reference : bool, default=True
-        Follow the same trajectory by LSODA beside, for ``extras["path_reference"]``; it never enters α.
+        Integrate the same trajectory by LSODA, for ``extras["path_reference"]``; it does not enter α.
     journal : str or Path, optional
         See `CircuitSolver`.
 
     Raises
     ------
     ProblemError
-        An option is out of range, or shots are asked for.
+        An option is out of range, or shots are requested.
     DeviceError, SolverUnavailable
-        From `open`: the device is not known, cannot do what is asked, or is not installed.
+        Raised by `open`: the device is not known, lacks a capability that the options need, or is not installed.
 
     Examples
     --------
@@ -338,8 +360,8 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
     tau: float = option(1.0, POSITIVE)
     damping: float | None = option(None, Number(at_least=0, none=True))
     residual_tol: float = option(1e-2, POSITIVE)
-    first_window: float | None = option(None, LENGTH)
-    t_end: float | None = option(None, LENGTH)
+    first_window: float | None = option(None, POSITIVE_OR_NONE)
+    t_end: float | None = option(None, POSITIVE_OR_NONE)
     reference: bool = option(True, Flag())
 
     state_type: ClassVar[type] = March
@@ -391,7 +413,7 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
         return context.window.circuit
 
     def extras(self, context: MarchContext, state: March) -> dict[str, NDArray]:
-        """The trajectory that passed, LSODA's at the same times, and of each window (h, residual, allowed)."""
+        """Return the accepted trajectory, LSODA's at the same times, and (h, residual, allowed) of each window."""
         found = {"path_t": state.path_t, "path_alpha": state.path_alpha, "window_residuals": state.residuals}
         return found | ({"path_reference": state.path_reference} if self.reference else {})
 

@@ -1,6 +1,4 @@
-"""The simplex flow on a parametrised quantum state: McLachlan's principle, hybrid, one batch of circuits a step.
-
-Steps of the simplex flow in the angles of a parametrised state, from measured distributions and their tangents.
+"""The solver `variational-flow`: the simplex flow in the angles of a parametrised quantum state (McLachlan), hybrid.
 
 With μ(θ) = |ψ(θ)|² for a real state ψ, McLachlan's principle for imaginary time, ψ̇ = −½(F − ⟨F⟩)ψ, F = ∇f, asks for
 A θ̇ = b with A = dPᵀ diag(1/μ) dP (the full Fisher matrix, four times McLachlan's), dP = ∂μ/∂θ and b = −dPᵀ(F − ⟨F⟩):
@@ -23,33 +21,38 @@ from ...core.runtime.threads import cached_property
 from ...core.workspace import Workspace
 from ..circuits import ParametricCircuit
 from ..runs.laboratory import Account, Ledger
-from .ansatz import ANSAETZE, Ansatz, Tangents, make_ansatz, normalised, unfit
+from .ansatz import ANSAETZE, Ansatz, Tangents, ansatz_mismatch, make_ansatz, normalised
 from .own_circuit import NameOrCircuit, own_circuit
 from .variational import AngleFlow, AngleState, Pace, VariationalSolver
 
 __all__ = ["SimplexFlow", "SimplexState", "VariationalFlow", "faithful_rate", "sampling_variance", "semi_implicit_step"]
 
 
-#: Ridge: always, in units of each diagonal entry; with 1000 shots, in units of their mean (it falls as shots^−½).
-RIDGE_EXACT, RIDGE_SAMPLED = 1e-11, 1e-3
-#: Tangents that carry less than this share of the strongest one's speed are round-off.
-LEAST_SINGULAR = 1e-9
+#: Ridge of every linear system, in units of each diagonal entry.
+RIDGE_EXACT = 1e-11
+#: Ridge with 1000 shots, in units of the mean diagonal entry; it falls as shots^−½.
+RIDGE_SAMPLED = 1e-3
+#: Singular values of the tangents below this share of the largest are round-off.
+MIN_SHARE_SINGULAR = 1e-9
 
 
 @dataclass(frozen=True)
 class SimplexState(AngleState):
-    """With the distributions of the k circuits of a step, θ itself first, or of θ alone: shape (k, 2^q) or (2^q,)."""
+    """The state of `AngleState` with the measured ``distributions``.
+
+    Their shape is (k, 2^q) for the k circuits of a step, the circuit at θ first, or (2^q,) for that at θ alone.
+    """
 
     distributions: NDArray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True)
 class SimplexFlow(AngleFlow[SimplexState]):
-    """The flow of this module on an ansatz."""
+    """The simplex flow in the angles of an ansatz."""
 
     ansatz: Ansatz
 
-    # A promise of which no quarter came was made of noise in the tangents.
+    # A step that shows less than a quarter of its predicted fall of f was predicted from noise in the tangents.
     pace: ClassVar[Pace] = Pace(steps=40, growth=1.8, longest=100.0, averaging=0.6, part=4, promise=0.25)
 
     @property
@@ -65,7 +68,7 @@ class SimplexFlow(AngleFlow[SimplexState]):
         return 1 + self.ansatz.repeats
 
     @property
-    def at_rest_from_the_start(self) -> bool:
+    def has_one_point(self) -> bool:
         return self.workspace.n == 1
 
     @cached_property
@@ -75,14 +78,14 @@ class SimplexFlow(AngleFlow[SimplexState]):
         F = problem.gradient(np.full(problem.n, problem.d / problem.n))
         return self.pace.longest / (float(np.abs(F - F.mean()).mean()) or 1.0)
 
-    def begin(self, rng: np.random.Generator, warm: NDArray | None) -> SimplexState:
+    def first_state(self, rng: np.random.Generator, warm: NDArray | None) -> SimplexState:
         problem, ansatz = self.workspace, self.ansatz
         theta = ansatz.start(None if warm is None else np.maximum(warm, 0.0), rng)
         theta = ansatz.move(theta, np.zeros_like(theta), self.exact)
         largest = max(float(problem.diag().max()), float(np.ptp(problem.p)))
         h = 1.0 / (problem.d * largest) if largest > 0 else 1.0
         account, nothing = Account.opened(rng), np.empty(0)
-        state = SimplexState(theta, h, account, self.plan.final is None, nothing, resting=self.at_rest_from_the_start)
+        state = SimplexState(theta, h, account, self.plan.final is None, nothing, resting=self.has_one_point)
         return self.measure(state, self.plan.first)
 
     def measure(self, state: SimplexState, shots: int | None, final: bool = False) -> SimplexState:
@@ -91,7 +94,7 @@ class SimplexFlow(AngleFlow[SimplexState]):
         found, account = self.lab.measure(state.account, self.circuit, bindings, shots)
         mu = ansatz.measured(found)
         if not final:
-            normalised(mu)  # nothing but padding measured is an error, and at once
+            normalised(mu)  # raises now if only padding was measured
         alpha = self.workspace.d * mu
         return replace(state, distributions=found, measured=alpha, shots_behind=shots or 0, account=account)
 
@@ -102,7 +105,7 @@ class SimplexFlow(AngleFlow[SimplexState]):
         return replace(state, theta=theta, steps=state.steps + 1), fall
 
     def objective(self, state: SimplexState) -> float:
-        return self.workspace.objective(self.workspace.d * self.ansatz.known(state.distributions))
+        return self.workspace.objective(self.workspace.d * self.ansatz.measured_normalised(state.distributions))
 
     def variance(self, state: SimplexState) -> float:
         return sampling_variance(self.workspace, self.ansatz, state.distributions)
@@ -115,66 +118,70 @@ class SimplexFlow(AngleFlow[SimplexState]):
 def semi_implicit_step(
     problem: DualProblem, ansatz: Ansatz, distributions: NDArray, h: float, shots: int | None
 ) -> tuple[NDArray, float]:
-    """A linearised implicit Euler step of length h, and the fall of f it promises.
+    """Return a linearised implicit Euler step of length h, and the fall of f that it predicts.
 
-    Solves (dPᵀ [diag((1/h + ½ max(E, 0))/μ) + d·Q] dP + ridge) δ = −dPᵀE, E = F − ⟨F⟩. The term in E is the derivative
-    of the flow's own factor −½E of ψ; without it leaves that die keep the step short (at n = 64 four times as many).
+    It solves (dPᵀ [diag((1/h + ½ max(E, 0))/μ) + d·Q] dP + ridge) δ = −dPᵀE, E = F − ⟨F⟩. The term in E is the
+    derivative of the flow's own factor −½E of ψ. Without it, variables on their way to weight 0 keep the steps short
+    (at n = 64 four times as many steps).
 
     Parameters
     ----------
     distributions : array of shape (2^q,) or (k, 2^q)
-        Of `Ansatz.bindings` at the current angles.
+        Those of `Ansatz.bindings` at the present angles.
     h : float
-        In units of flow time.
+        Step length in units of flow time.
     shots : int or None
-        Behind each distribution; 1/shots is added to μ in the weights.
+        Shots of each distribution; 1/shots is added to μ in the weights.
 
     Returns
     -------
     step : array of shape (P,)
-        Not clipped; 0 for angles that must not move.
+        Not clipped; 0 for fixed angles.
     fall : float ≥ 0
         ½ δᵀb in units of f.
     """
     E = _centred(problem, ansatz, distributions)
     mu, dP = ansatz.tangents(distributions, shots)
-    with np.errstate(over="ignore"):  # a device may give an outcome exactly 0, whose tangents are 0 too
+    with np.errstate(over="ignore"):  # an outcome of a device may be exactly 0; its tangents are 0 too
         weights = (1.0 / h + 0.5 * np.maximum(E, 0.0)) / (mu + (1.0 / shots if shots else ansatz.least_mass))
     weights = np.minimum(weights, np.finfo(float).max)
     b = -(dP.T @ E)
     ridge = RIDGE_SAMPLED * np.sqrt(1000.0 / shots) if shots else RIDGE_EXACT
-    # With as many angles as variables or more the tangents depend on one another; fewer are independent, in general.
+    # With at least as many angles as variables the tangents are linearly dependent; fewer are independent in general.
     solve = _shortest_step if dP.shape[1] >= dP.shape[0] else _direct_step
     step = solve(problem, dP, weights, E, ridge)
     return ansatz.spread(step), max(0.0, 0.5 * problem.d * float(step @ b))
 
 
 def faithful_rate(problem: DualProblem, ansatz: Ansatz, distributions: NDArray) -> NDArray:
-    """θ̇ of shape (P,): the shortest least-squares solution of dP θ̇ = −μ∘E in the metric 1/μ; exact distributions."""
+    """Return θ̇ of shape (P,) from exact distributions: the shortest least-squares solution of dP θ̇ = −μ∘E.
+
+    The residual is measured in the metric 1/μ.
+    """
     E = _centred(problem, ansatz, distributions)
     mu, dP = ansatz.tangents(distributions, None)
     root = np.sqrt(mu + ansatz.least_mass)
     dense = dP if isinstance(dP, np.ndarray) else dP.toarray()
-    rate, *_ = scipy.linalg.lstsq(dense / root[:, None], -root * E, cond=LEAST_SINGULAR, lapack_driver="gelsd")
+    rate, *_ = scipy.linalg.lstsq(dense / root[:, None], -root * E, cond=MIN_SHARE_SINGULAR, lapack_driver="gelsd")
     return ansatz.spread(rate)
 
 
 def sampling_variance(problem: DualProblem, ansatz: Ansatz, distributions: NDArray) -> float:
-    """V, where V/S is the mean excess of f that S shots of the state add: ½ d² (Σ Qᵢᵢμᵢ − μᵀQμ)."""
-    pi = ansatz.known(distributions)
+    """Return V = ½ d² (Σ Qᵢᵢμᵢ − μᵀQμ): V/S is the mean excess of f from S shots of the state."""
+    pi = ansatz.measured_normalised(distributions)
     return max(0.0, 0.5 * problem.d**2 * float(problem.diag() @ pi - pi @ problem.matvec(pi)))
 
 
 def _centred(problem: DualProblem, ansatz: Ansatz, distributions: NDArray) -> NDArray:
-    """E = F − πᵀF of the measured state π."""
-    pi = ansatz.known(distributions)
+    """Return E = F − πᵀF for the measured distribution π, shape (n,)."""
+    pi = ansatz.measured_normalised(distributions)
     F = problem.gradient(problem.d * pi)
     centred: NDArray = F - pi @ F
     return centred
 
 
 def _direct_step(problem: DualProblem, dP: Tangents, weights: NDArray, E: NDArray, ridge: float) -> NDArray:
-    """δ for independent tangents, from the F × F system."""
+    """Return δ for independent tangents, from the system in the free angles."""
     metric = dP.T @ (dP * weights[:, None])
     M = problem.d * (dP.T @ (problem.dense() @ dP)) + (metric.toarray() if scipy.sparse.issparse(metric) else metric)
     if ridge > RIDGE_EXACT:
@@ -183,18 +190,18 @@ def _direct_step(problem: DualProblem, dP: Tangents, weights: NDArray, E: NDArra
 
 
 def _shortest_step(problem: DualProblem, dP: NDArray, weights: NDArray, E: NDArray, ridge: float) -> NDArray:
-    """δ = dPᵀz for dependent tangents: (dP dPᵀ + ε B⁻¹) z = −B⁻¹E, B = diag(weights) + d·Q.
+    """Return δ = dPᵀz for dependent tangents, with (dP dPᵀ + ε B⁻¹) z = −B⁻¹E, B = diag(weights) + d·Q.
 
-    The same δ as from the P × P system, without its null directions, along which that one would add up round-off.
+    It is the δ of the P × P system, but has no component in its null space, where that system adds up round-off.
     """
     B = problem.d * problem.dense()
     B[np.diag_indices_from(B)] += weights
     S = dP @ dP.T
-    if not S.any():  # exactly uniform outcomes at all angles: there is nothing to follow
+    if not S.any():  # the outcomes are uniform at all angles, and no direction lowers f
         return np.zeros(dP.shape[1])
     inverse = _inverse(B)
     epsilon = ridge * float(np.sum(B * S)) / dP.shape[1]
-    # 1ᵀdP = 0, so a constant in E changes no step; this one leaves z nothing along 1, where S is singular.
+    # 1ᵀdP = 0, so that a constant in E does not change the step; this one makes z orthogonal to 1, where S is singular.
     force = inverse @ E
     balance = inverse.sum(axis=1)
     force -= balance * (force.sum() / balance.sum())
@@ -202,7 +209,7 @@ def _shortest_step(problem: DualProblem, dP: NDArray, weights: NDArray, E: NDArr
 
 
 def _inverse(B: NDArray) -> NDArray:
-    """B⁻¹ of a positive definite B, by its Cholesky factor after scaling to a unit diagonal."""
+    """Return B⁻¹ of a positive definite B, by its Cholesky factor after scaling to a unit diagonal."""
     scale = 1.0 / np.sqrt(B.diagonal())
     factor = scipy.linalg.cho_factor(B * scale * scale[:, None], check_finite=False)
     inverse: NDArray = scipy.linalg.cho_solve(factor, np.eye(len(B)), check_finite=False)
@@ -210,7 +217,10 @@ def _inverse(B: NDArray) -> NDArray:
 
 
 def _solve(M: NDArray, b: NDArray) -> NDArray:
-    """M⁻¹b for M positive semidefinite, scaled to a unit diagonal: angles of nearly massless leaves have tiny ones."""
+    """Return M⁻¹b for M positive semidefinite, scaled to a unit diagonal.
+
+    Angles of variables with nearly no weight have tiny diagonal entries.
+    """
     scale = 1.0 / np.sqrt(np.maximum(M.diagonal(), np.finfo(float).tiny))
     unit = M * scale * scale[:, None]
     unit[np.diag_indices(len(b))] += RIDGE_EXACT
@@ -223,10 +233,10 @@ def _solve(M: NDArray, b: NDArray) -> NDArray:
 
 @dataclass(frozen=True)
 class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
-    """Natural-gradient flow of a quantum state over the simplex, hybrid, one batch of circuits a step.
+    """Natural-gradient flow of a quantum state over the simplex, one batch of circuits a step; hybrid.
 
-    A circuit prepares ψ(θ), real, on ⌈log₂ n⌉ qubits; measured, it gives μ(θ) = ψ². Everything else is classical:
-    F = ∇f = Qμ − p, E = F − μᵀF, the tangents dP = ∂μ/∂θ, and the step
+    A circuit prepares ψ(θ), real, on ⌈log₂ n⌉ qubits; its outcomes have the distribution μ(θ) = ψ². Everything else is
+    classical: F = ∇f = Qμ − p, E = F − μᵀF, the tangents dP = ∂μ/∂θ, and the step
 
         (dPᵀ [diag((1/h + ½ max(E, 0))/(μ + 1/shots)) + Q] dP + εI) δ = −dPᵀE,
 
@@ -238,64 +248,66 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     ansatz="tree": n − 1 angles for n unknowns, one circuit a step (the tangents follow from the distribution itself);
     a classical parametrisation of the simplex, run on qubits. ansatz="hardware-efficient": layers of RY and CX, the
     tangents by the parameter-shift rule, 2P + 1 circuits a step in one batch (P more with shots, for the gradient).
-    With fewer angles than points it is a model of the optimum: it ends above it, and the certificate says how far.
+    With fewer angles than points the ansatz may not contain the optimum: f ends above it, and the certificate bounds by
+    how much.
 
-    A circuit of one's own, on as many qubits or more, is taken apart into h, x, cx, cz, rx, ry, rz. Each rotation's
-    angle must be an affine function of the parameters: a multiple of one, a sum of them. A parameter may stand in many
-    gates; each of the R rotations is shifted by itself, and the chain rule does the rest: 2R + 1 circuits a step,
-    exact and on any device (R more with shots). It starts at random angles, ends where its own distributions end, and
-    outcome i = Σ_k bit_k 2^k (qubit or wire k) counts for point i mod n.
+    A circuit of the user, on as many qubits or more, is decomposed into h, x, cx, cz, rx, ry, rz. Each rotation's
+    angle must be an affine function of the parameters, such as a multiple of one or a sum of them. A parameter may
+    occur in many gates: each of the R rotations is shifted by itself, and the chain rule adds up their derivatives.
+    This takes 2R + 1 circuits a step, is exact, and runs on any device (R more with shots). The run starts at random
+    angles and ends at the minimum of f over the circuit's distributions. Outcome i = Σ_k bit_k 2^k (qubit or wire k)
+    counts for point i mod n.
 
-    From exact distributions a step is taken only if f falls (then h doubles, else h/4); with counts every step is
-    taken, h grows at once, and the last three quarters of the steps are damped. α is then the mean of the
-    distributions measured in the second half of the steps, in which most of their noise cancels, since each step
-    undoes a part of what the last read-out had; from exact ones it is the final state's. μ(θ), known from the final
+    From exact distributions a step is accepted only if f falls (then h doubles, otherwise h/4), and α is that of the
+    final state. With counts every step is accepted, h grows from the first step on, and the last three quarters of the
+    steps are damped. α is then the mean of the distributions measured in the second half of the steps, in which most of
+    their noise cancels, since each step undoes a part of the last read-out's noise. μ(θ), computed from the final
     angles, is the classical by-product ``extras["parameter_alpha"]``.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 8 qubits, 254 CX and depth 1,494 a circuit at n = 256, CX
-    growing as n; 41 circuits a run, the same at every n; by the model, 11,220 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 8 qubits, 254 CX and depth 1,494 a circuit at n =
+    256, CX growing as n; 41 circuits a run, the same at every n; by the model, 11,220 T gates a shot.
 
     Parameters
     ----------
     device : str or Device, default="aer"
         A name of `dualflow.list_devices`, or an instance.
     shots : int, "adaptive" or None
-        Of each circuit; None asks the device for exact distributions. "adaptive" begins with 100
-        and takes half as many again whenever their noise in f is above a quarter of the fall the step promises,
-        until ``shot_budget`` is spent.
+        Shots of each circuit; None requests exact distributions. "adaptive" begins with 100 and takes half as many
+        again whenever their noise in f is above a quarter of the fall that the step predicts, until ``shot_budget`` is
+        spent.
     ansatz : {"tree", "hardware-efficient"}, qiskit.QuantumCircuit, or PennyLane function or QNode
-        A QuantumCircuit has parameters and no measurements. A function applies operations for weights, or for
-        (weights, wires); its measurements at the end are left out.
+        A QuantumCircuit must have parameters and no measurements. A function applies operations for weights, or for
+        (weights, wires); its measurements at the end are ignored.
     layers : int ≥ 0, optional
-        Of the hardware-efficient ansatz: (layers + 1)·q angles. By default about 1.25 n angles.
+        Layers of the hardware-efficient ansatz, which has (layers + 1)·q angles. By default about 1.25 n angles.
     angles : int or tuple of int, optional
-        Of a PennyLane function: the shape of its weights.
+        Shape of the weights of a PennyLane function.
     qubits : int, optional
-        Of a PennyLane function that takes wires; a QNode's are its device's by default.
+        Number of wires of a PennyLane function that takes wires; by default those of a QNode's device.
     integrator : {"semi-implicit", "lsoda"}
-        "lsoda" follows the flow faithfully from exact distributions, ``time_step`` a step up to ``t_end``.
+        "lsoda" follows the flow to a tolerance of 1e-9 from exact distributions, ``time_step`` a step up to ``t_end``.
     final_shots : int, optional
-        Of the final state's own circuit, once the solver rests; it counts in the mean by its shots. By default none,
+        Shots of one more circuit of the final state; it enters the mean with the weight of its shots. By default none,
         with "adaptive" 10 000.
     steps : int, optional
-        With shots: steps until the solver rests, 40 by default; with "adaptive" the budget alone decides.
+        With shots: number of steps, 40 by default; with "adaptive" the budget alone ends the run.
     shot_budget : int, optional
-        With shots: shots the whole run may take, final ones included; with "adaptive" as many as 40 steps of 10 000 a
-        circuit by default.
+        With shots: largest number of shots of the run, final ones included; with "adaptive" by default those of 40
+        steps of 10 000 a circuit.
     mitigation, journal
         See `QuantumSolver`.
     time_step, t_end : float, optional
-        Of "lsoda", in units of flow time: 1 and no end by default.
+        For "lsoda", in units of flow time; by default 1 and no end.
 
     Raises
     ------
     ProblemError
-        An option is out of range; an ansatz other than the tree is given a warm start; or something in a circuit is no
-        unitary gate, or an angle no affine function of the parameters.
+        An option is out of range; an ansatz other than the tree is given a warm start; or a circuit has an operation
+        that is no unitary gate, or an angle that is no affine function of the parameters.
     SolverMismatch
-        From `open`: a circuit has fewer outcomes than the problem has variables.
+        Raised by `open`: a circuit has fewer outcomes than the problem has variables.
     DeviceError, SolverUnavailable
-        From `open`: the device is not known, cannot do what is asked, or is not installed.
+        Raised by `open`: the device is not known, lacks a capability that the options need, or is not installed.
 
     Examples
     --------
@@ -305,7 +317,7 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     >>> round(solution.certificate.radius, 2), bool(solution.cost.circuits > 0)
     (1.5, True)
 
-    An ansatz of one's own:
+    With a circuit of the user as the ansatz:
 
     >>> from qiskit.circuit.library import real_amplitudes
     >>> solution = solve(problem, "variational-flow", device="emulator", ansatz=real_amplitudes(2), tol=1e-4)
@@ -325,15 +337,15 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     kinds = frozenset({Kind.SIMPLEX})
 
     def __post_init__(self) -> None:
-        # A circuit is taken apart once, into plain data that is compared, pickled and written out.
+        # A circuit is decomposed once, into plain data that can be compared, pickled and written to a file.
         own = {"ansatz": own_circuit(self.ansatz, self.angles, self.qubits), "angles": None, "qubits": None}
         for name, value in own.items():
             object.__setattr__(self, name, value)
         super().__post_init__()
-        make_ansatz(self.ansatz, 2, self.layers)  # refuses layers of all but one
+        make_ansatz(self.ansatz, 2, self.layers)  # raises if ``layers`` goes with another ansatz
 
     def mismatch(self, problem: DualProblem) -> str | None:
-        return super().mismatch(problem) or unfit(self.name, self.ansatz, problem.n, self.layers)
+        return super().mismatch(problem) or ansatz_mismatch(self.name, self.ansatz, problem.n, self.layers)
 
     def cheaper(self) -> tuple[str, dict[str, Any]] | None:
         if self.ansatz == "tree":
@@ -345,10 +357,10 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
         workspace.dense()
         ansatz = make_ansatz(self.ansatz, problem.n, self.layers)
         lab = self.laboratory(problem)
-        return self._within_budget(SimplexFlow(workspace, lab, ansatz=ansatz, **self._course()))
+        return self._within_budget(SimplexFlow(workspace, lab, ansatz=ansatz, **self._flow_options()))
 
     def extras(self, context: SimplexFlow, state: SimplexState) -> dict[str, NDArray]:
-        """``parameter_alpha``: d·μ(θ), computed from the angles and not measured."""
+        """Return the extras; ``parameter_alpha`` is d·μ(θ), computed from the angles and not measured."""
         ansatz = context.ansatz
         mu = ansatz.measured(context.circuit.distribution(ansatz.angles(state.theta)))
         return super().extras(context, state) | {"parameter_alpha": context.workspace.d * mu}

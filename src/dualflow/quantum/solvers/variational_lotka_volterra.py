@@ -1,20 +1,14 @@
-"""The box flow on ancilla angles: Lotka-Volterra competition, hybrid, one circuit a step.
+"""The solver `variational-lotka-volterra`: Lotka-Volterra competition in a box, in ancilla angles; hybrid.
 
-Steps of the box flow in ancilla angles, the multiplier of the equality among the unknowns.
-
-With αᵢ = uᵢ sin²(θᵢ/2) the flow α̇ = w(g + λe), w = α(u − α)/u, g = p − Qα, reads
+Variable i of 0 ≤ α ≤ u < ∞ is the angle θᵢ in [0, π] by which index i turns the ancilla of `AncillaCircuit`:
+αᵢ = uᵢ sin²(θᵢ/2) = uᵢ P(1|i). The flow α̇ = w(g + λe), w = α(u − α)/u, g = p − Qα, is then
 
     θ̇ᵢ = ½ sin θᵢ (gᵢ + λeᵢ),   λ exact: λ = −Σewg/Σw,   or dynamic: λ̇ = −(eᵀα − d)/τ
 
-(Howell (16) has w = a(C − a): the same path C times faster). In the read-out's own metric it is a natural gradient:
+(Howell (16) has w = a(C − a): the same path C times faster). It is a natural gradient in the metric of the read-out:
 the Fisher information of index i's Bernoulli outcome is 1 for every θᵢ, so that, weighted by the range of αᵢ,
-diag(u) θ̇ = J(g + λe) with J = ∂α/∂θ = diag(½ u sin θ).
-
-Box ↔ ancilla angles, and what counts say about a point of the box.
-
-Variable i of 0 ≤ α ≤ u < ∞ is the angle θᵢ in [0, π] by which index i turns the ancilla of `AncillaCircuit`:
-αᵢ = uᵢ sin²(θᵢ/2) = uᵢ P(1|i). In the log-odds Lᵢ = log(αᵢ/(uᵢ − αᵢ)) = 2 log tan(θᵢ/2) the flow
-α̇ = w(g + λe), w = α(u − α)/u, is L̇ = g + λe: λ moves every variable along e, whatever its value.
+diag(u) θ̇ = J(g + λe) with J = ∂α/∂θ = diag(½ u sin θ). In the log-odds Lᵢ = log(αᵢ/(uᵢ − αᵢ)) = 2 log tan(θᵢ/2) it is
+L̇ = g + λe: λ moves every variable along e at a rate that does not depend on its value.
 """
 
 from __future__ import annotations
@@ -38,7 +32,7 @@ from ..runs.laboratory import Account, Ledger
 from .variational import AngleFlow, AngleState, Pace, VariationalSolver
 
 __all__ = [
-    "LEAST_ANGLE",
+    "MIN_ANGLE",
     "BoxEncoding",
     "BoxFlow",
     "BoxState",
@@ -49,24 +43,32 @@ __all__ = [
 ]
 
 
-#: With exact distributions no angle comes nearer to 0 or π: α = u sin²(θ/2) = 0 could never grow again.
-LEAST_ANGLE = 1e-5
-#: Log-odds of ±50 are 0 and 1 in all digits that matter; `BoxEncoding.balanced` looks for a shift that far beyond.
-MOST_LOG_ODDS = 50.0
+#: Exact distributions: smallest distance of an angle from 0 and π, radians; α = u sin²(θ/2) = 0 could never grow again.
+MIN_ANGLE = 1e-5
+#: Largest |log-odds|: e^−50 is below the precision of α/u. `BoxEncoding.on_equality` searches shifts up to twice this.
+MAX_LOG_ODDS = 50.0
+#: Ridge of every linear system, in units of each diagonal entry.
+RIDGE_EXACT = 1e-13
+#: Ridge with 1000 shots an index, in units of the mean diagonal entry; it falls as shots^−½.
+RIDGE_SAMPLED = 1e-2
+#: An angle is at the end of its range up to this relative distance from `MIN_ANGLE`.
+END_TOLERANCE = 1e-6
+#: An exact run ends when a rejected step was shorter than this, in units of the first one.
+MIN_STEP = 1e-9
 
 
 class BoxEncoding:
-    """n variables as the angles of one circuit, and back.
+    """The maps between the n variables of a box and the angles and outcomes of one circuit.
 
     Attributes
     ----------
     upper : array of shape (n,)
-        u; where eᵀα = d sums non-negative terms, no more than d.
+        u, reduced to d if eᵀα = d with e ≥ 0 allows no more.
     free : boolean array of shape (n,)
-        u > 0: the variables that there are.
+        u > 0.
     circuit : AncillaCircuit
     indices : int
-        2^(q−1) ≥ n: values of the index register, each with 1/indices of the shots.
+        2^(q−1) ≥ n values of the index register, each with about 1/indices of the shots.
     """
 
     def __init__(self, problem: DualProblem) -> None:
@@ -78,38 +80,38 @@ class BoxEncoding:
 
     @property
     def padding(self) -> str:
-        """What became of the indices beyond n."""
+        """How the indices beyond n are used, for the provenance."""
         idle = self.indices - self.n
         if not idle:
             return "none"
         return f"{idle} of {self.indices} index values stand for no variable: angle 0, their counts are not used"
 
     def alpha(self, theta: NDArray) -> NDArray:
-        """α of shape (n,) for angles of shape (n,): u sin²(θ/2)."""
+        """Return α = u sin²(θ/2), shape (n,)."""
         return self.upper * np.sin(0.5 * theta) ** 2
 
     def angles(self, alpha: NDArray) -> NDArray:
-        """θ in [0, π] of shape (n,) with `alpha` (θ) = α clipped to the box."""
+        """Return the angles in [0, π] of α clipped to the box, shape (n,)."""
         share = np.clip(np.divide(alpha, self.upper, out=np.zeros(self.n), where=self.free), 0.0, 1.0)
         return 2.0 * np.arctan2(np.sqrt(share), np.sqrt(1.0 - share))
 
     def bindings(self, theta: NDArray) -> NDArray:
-        """Angles of the circuit, shape (indices,): θ, and 0 for the indices beyond n."""
+        """Return the angles of the circuit, shape (indices,): θ, and 0 for the indices beyond n."""
         return np.concatenate([theta, np.zeros(self.indices - self.n)])
 
-    def kept(self, theta: NDArray, least: float) -> NDArray:
-        """θ no nearer than ``least`` to 0 and π; 0 for variables that u = 0 takes out."""
+    def clipped(self, theta: NDArray, least: float) -> NDArray:
+        """Return θ clipped to [least, π − least], and to 0 if u = 0."""
         return np.where(self.free, np.clip(theta, least, np.pi - least), 0.0)
 
     def read(self, distribution: NDArray, before: NDArray) -> tuple[NDArray, float]:
-        """α as measured, shape (n,), and the share of the outcomes that belong to one of the n indices.
+        """Return the measured α, shape (n,), and the share of the outcomes that belong to one of the n indices.
 
         Parameters
         ----------
         distribution : array of shape (2^q,)
             Frequencies of i + 2^(q−1)·ancilla.
         before : array of shape (n,)
-            What was measured last: kept for an index that no shot fell on.
+            The last measured α, used for an index without counts.
         """
         zeros, ones = distribution[: self.n], distribution[self.indices : self.indices + self.n]
         seen = zeros + ones
@@ -117,50 +119,49 @@ class BoxEncoding:
         return np.where(seen > 0, alpha, before), float(seen.sum())
 
     def excess(self, alpha: NDArray) -> float:
-        """eᵀα − d; 0 without an equality."""
+        """Return eᵀα − d, 0 without an equality."""
         return 0.0 if self.e is None else float(self.e @ alpha) - self.d
 
-    def balanced(self, theta: NDArray, least: float) -> NDArray:
-        """θ moved along e in log-odds until eᵀα = d (as far as angles ``least`` from 0 and π let it).
+    def on_equality(self, theta: NDArray, least: float) -> NDArray:
+        """Return θ moved along e in log-odds to eᵀα = d, or to the nearest value for angles in [least, π − least].
 
-        This is the path on which λ alone drives the flow, so it changes nothing but the multiplier's part, and
-        it never leaves the box.
+        This is the path of the flow under λ alone; it stays in the box.
         """
         e = self.e
         if e is None or self.excess(self.alpha(theta)) == 0:
             return theta
         with np.errstate(divide="ignore"):
-            odds = np.clip(2.0 * np.log(np.tan(0.5 * theta)), -MOST_LOG_ODDS, MOST_LOG_ODDS)
+            odds = np.clip(2.0 * np.log(np.tan(0.5 * theta)), -MAX_LOG_ODDS, MAX_LOG_ODDS)
 
-        def at(shift: float) -> NDArray:
-            moved = 2.0 * np.arctan(np.exp(0.5 * np.clip(odds + shift * e, -MOST_LOG_ODDS, MOST_LOG_ODDS)))
-            return self.kept(moved, least)
+        def shifted(shift: float) -> NDArray:
+            moved = 2.0 * np.arctan(np.exp(0.5 * np.clip(odds + shift * e, -MAX_LOG_ODDS, MAX_LOG_ODDS)))
+            return self.clipped(moved, least)
 
         def excess(shift: float) -> float:
-            return self.excess(self.alpha(at(shift)))
+            return self.excess(self.alpha(shifted(shift)))
 
-        most = 2 * MOST_LOG_ODDS
-        if excess(-most) >= 0:
-            return at(-most)
-        if excess(most) <= 0:
-            return at(most)
-        return at(float(scipy.optimize.brentq(excess, -most, most, xtol=1e-15, rtol=1e-14)))
-
-
-#: Ridge: always, in units of each diagonal entry; with 1000 shots an index, in units of their mean.
-RIDGE_EXACT, RIDGE_SAMPLED = 1e-13, 1e-2
-#: An angle this much (relative) above `LEAST_ANGLE` is at it.
-AT_THE_END = 1e-6
-#: Steps shorter than this, in units of the first one, are none.
-SHORTEST = 1e-9
+        limit = 2 * MAX_LOG_ODDS
+        if excess(-limit) >= 0:
+            return shifted(-limit)
+        if excess(limit) <= 0:
+            return shifted(limit)
+        return shifted(float(scipy.optimize.brentq(excess, -limit, limit, xtol=1e-15, rtol=1e-14)))
 
 
 @dataclass(frozen=True)
 class BoxState(AngleState):
-    """With the share of the outcomes that belong to one of the n indices, not to padding, λ (ρ = Qα − p − λe), and
-    whether noise left nothing of the last circuit, or of one tried from here.
+    """The state of `AngleState` with the multiplier and the quality of the read-out.
 
-    An index that no shot fell on keeps the α that was measured before, u/2 first.
+    An index without counts keeps the α that was measured before, at first u/2.
+
+    Attributes
+    ----------
+    useful : float
+        Share of the outcomes that belong to one of the n indices, not to padding.
+    lam : float
+        λ, as in ρ = Qα − p − λe.
+    drowned : bool
+        The outcome of the last circuit, or of one tried from here, cannot be distinguished from uniform noise.
     """
 
     useful: float = 1.0
@@ -170,7 +171,7 @@ class BoxState(AngleState):
 
 @dataclass(frozen=True)
 class BoxFlow(AngleFlow[BoxState]):
-    """The flow of this module; ``tau`` is that of a dynamic multiplier, None for the exact one."""
+    """The box flow in ancilla angles; ``tau`` is the time scale of a dynamic multiplier, None for the exact one."""
 
     box: BoxEncoding
     tau: float | None
@@ -183,7 +184,7 @@ class BoxFlow(AngleFlow[BoxState]):
 
     @cached_property
     def first_step(self) -> float:
-        """The flow's own time scale: 1 over its largest drive."""
+        """The time scale of the flow, 1/(largest rate of the log-odds)."""
         problem = self.workspace
         largest = max(float((problem.diag() * self.box.upper).max()), float(np.ptp(problem.p)))
         return 1.0 / largest if largest > 0 else 1.0
@@ -192,9 +193,9 @@ class BoxFlow(AngleFlow[BoxState]):
     def longest(self) -> float:
         return self.pace.longest * self.first_step
 
-    def begin(self, rng: np.random.Generator, warm: NDArray | None) -> BoxState:
+    def first_state(self, rng: np.random.Generator, warm: NDArray | None) -> BoxState:
         box, account = self.box, Account.opened(rng)
-        theta = box.kept(box.angles(GradientField(self.workspace).start(warm)), LEAST_ANGLE)
+        theta = box.clipped(box.angles(GradientField(self.workspace).start(warm)), MIN_ANGLE)
         state = BoxState(theta, self.first_step, account, self.plan.final is None, 0.5 * box.upper)
         return self._with_exact_multiplier(self.measure(state, self.plan.first))
 
@@ -207,52 +208,55 @@ class BoxFlow(AngleFlow[BoxState]):
         return replace(state, shots_behind=shots or 0, account=account)
 
     def trial(self, state: BoxState, share: float) -> tuple[BoxState, float]:
-        box, shots, least = self.box, state.shots_behind or None, LEAST_ANGLE if self.exact else 0.0
+        box, shots, least = self.box, state.shots_behind or None, MIN_ANGLE if self.exact else 0.0
         at = state.theta, state.measured, state.lam
         step, change, fall = primal_dual_step(self.workspace, box, *at, state.h, self.tau or 0.0, shots)
-        theta = box.kept(state.theta + self.clipped(share * step), least)
+        theta = box.clipped(state.theta + self.clipped(share * step), least)
         if self.exact and self.tau is None:
-            theta = box.balanced(theta, least)
+            theta = box.on_equality(theta, least)
         return replace(state, theta=theta, lam=state.lam + share * change, steps=state.steps + 1), fall
 
     def objective(self, state: BoxState) -> float:
-        """f of what was measured, each α shifted along e in log-odds to where eᵀα = d."""
-        theta = self.box.kept(self.box.angles(state.measured), LEAST_ANGLE)
-        return self.workspace.objective(self.box.alpha(self.box.balanced(theta, LEAST_ANGLE)))
+        """Return f of the measured α, moved along e in log-odds to eᵀα = d."""
+        theta = self.box.clipped(self.box.angles(state.measured), MIN_ANGLE)
+        return self.workspace.objective(self.box.alpha(self.box.on_equality(theta, MIN_ANGLE)))
 
     def accepts(self, state: BoxState, trial: BoxState) -> bool:
-        """With a dynamic multiplier, which comes late, f may rise on the flow's own path: then a step is taken too
-        that halves the distance to the implicit Euler step which it linearises, as every short one does."""
+        """Return whether an exact trial is accepted.
+
+        A dynamic multiplier lags behind, so that f may rise on the path of the flow. With it a trial is also accepted
+        if it halves the residual of the implicit Euler step that it linearises, as every short enough step does.
+        """
         if super().accepts(state, trial):
             return True
         tau = self.tau
         return tau is not None and 4.0 * self._residual(state, trial, tau) <= self._residual(state, state, tau)
 
     def _residual(self, here: BoxState, there: BoxState, tau: float) -> float:
-        """How far ``there`` is from the implicit Euler step of ``here``, squared, in the metric of the flow."""
+        """Return the squared residual of the implicit Euler step from ``here`` to ``there``, in the flow's metric."""
         box, theta, h = self.box, there.theta, here.h
-        rho, least = drive(self.workspace, there.measured, there.lam), LEAST_ANGLE * (1.0 + AT_THE_END)
+        rho, least = drive(self.workspace, there.measured, there.lam), MIN_ANGLE * (1.0 + END_TOLERANCE)
         held = ((theta <= least) & (rho < 0)) | ((np.pi - theta <= least) & (rho > 0)) | ~box.free
         force = np.where(held, 0.0, (theta - here.theta) / h - 0.5 * np.sin(theta) * rho)
         slack = tau / h * (there.lam - here.lam) + box.excess(there.measured)
         return h * (float(box.upper @ force**2) + slack**2 / tau)
 
-    def rejected(self, state: BoxState, trial: BoxState) -> BoxState:
-        # Trials come nearer until their own circuits are as good as uniform: one that was not has told it.
+    def with_rejected(self, state: BoxState, trial: BoxState) -> BoxState:
+        # A noise-dominated trial is remembered: rejected trials come nearer and nearer to the state.
         return replace(state, drowned=state.drowned or trial.drowned)
 
-    def rests(self, state: BoxState, near: bool, taken: bool) -> bool:
-        # A device that breaks eᵀα = d never lets a trial come near.
-        return near or (not taken and state.h < SHORTEST * self.first_step)
+    def is_last_step(self, state: BoxState, unmoved: bool, accepted: bool) -> bool:
+        # On a device that violates eᵀα = d every trial moves the angles, and only the length of the step can end a run.
+        return unmoved or (not accepted and state.h < MIN_STEP * self.first_step)
 
     def variance(self, state: BoxState) -> float:
-        """½ Σ Qᵢᵢ αᵢ(uᵢ − αᵢ) · indices."""
+        """Return V = ½ Σ Qᵢᵢ αᵢ(uᵢ − αᵢ) · indices; see `AngleFlow.variance`."""
         alpha = state.measured
         spread = np.maximum(alpha * (self.box.upper - alpha), 0.0)
         return 0.5 * self.box.indices * float(self.workspace.diag() @ spread)
 
     def rate(self, ledger: Ledger, state: BoxState, y: NDArray) -> NDArray:
-        """ẏ of the flow, for y = θ (λ exact) or y = (θ, λ)."""
+        """Return ẏ of the flow, for y = θ (λ exact) or y = (θ, λ)."""
         problem, box, theta = self.workspace, self.box, y[: self.box.n]
         found = ledger.measure(box.circuit, box.bindings(theta), None)
         alpha = box.read(found, state.measured)[0]
@@ -263,8 +267,8 @@ class BoxFlow(AngleFlow[BoxState]):
     def unknowns(self, state: BoxState) -> NDArray:
         return state.theta if self.tau is None else np.append(state.theta, state.lam)
 
-    def landed(self, state: BoxState, y: NDArray) -> BoxState:
-        after = super().landed(state, y[: self.box.n])
+    def state_at(self, state: BoxState, y: NDArray) -> BoxState:
+        after = super().state_at(state, y[: self.box.n])
         return self._with_exact_multiplier(after) if self.tau is None else replace(after, lam=float(y[-1]))
 
     def _with_exact_multiplier(self, state: BoxState) -> BoxState:
@@ -281,43 +285,44 @@ def primal_dual_step(
     tau: float,
     shots: int | None,
 ) -> tuple[NDArray, float, float]:
-    """A linearised implicit Euler step of length h of angles and multiplier together.
+    """Return a linearised implicit Euler step of length h of angles and multiplier together.
 
-    Solves, with ρ = g + λe and c = ½u max(−cos θ·ρ, 0),
+    It solves, with ρ = g + λe and c = ½u max(−cos θ·ρ, 0),
 
         (diag(u/h + c) + JQJ) δ − Je δλ = Jρ,   eᵀJ δ + (τ/h) δλ = −(eᵀα − d).
 
-    c is the derivative of the flow's own factor ½ sin θ where it damps: of variables on their way to a bound. Its
-    negative part, that of variables leaving one, would make the matrix indefinite for long steps.
+    c is the derivative of the flow's factor ½ sin θ for variables on their way to a bound, where it damps. For
+    variables that leave a bound it is negative, which would make the matrix indefinite for long steps, and is left out.
 
     Parameters
     ----------
     theta, alpha : arrays of shape (n,)
-        Angles, and α measured there.
+        Angles, and the α measured at them.
     multiplier : float
         λ.
     h : float
-        In units of flow time.
+        Step length in units of flow time.
     tau : float
-        Of the dynamic multiplier; 0 for the exact one.
+        Time scale of the dynamic multiplier; 0 for the exact one.
     shots : int or None
-        Behind the measurement.
+        Shots of the measurement.
 
     Returns
     -------
     delta : array of shape (n,)
-        Not clipped; 0 for variables that rest at an end of their range.
+        Not clipped; 0 for variables that stay at an end of their range.
     delta_multiplier : float
     fall : float ≥ 0
-        ½ δᵀJρ: what the step promises to take off the Lagrangian, in units of f.
+        ½ δᵀJρ, the fall of the Lagrangian that the step predicts.
     """
     rho = drive(problem, alpha, multiplier)
-    # At the end of its range a variable that is driven on cannot move; left in, it would pull others along.
-    moving, end = box.free, LEAST_ANGLE * (1.0 + AT_THE_END) if shots is None else 0.0
+    # A variable at the end of its range that is driven outwards is left out: it cannot move, but would change the step
+    # of the others.
+    moving, end = box.free, MIN_ANGLE * (1.0 + END_TOLERANCE) if shots is None else 0.0
     moving = moving & ~((theta <= end) & (rho < 0)) & ~((np.pi - theta <= end) & (rho > 0))
     least = 0.0
     if shots is not None:
-        # Half a shot: where none was counted, an angle of 0 need not be, and could not grow again.
+        # The angle of half a shot: an index without counts need not have angle 0, and could not grow from 0.
         least = np.sin(2.0 * np.arcsin(np.sqrt(min(0.5, 0.5 * box.indices / shots))))
     delta = np.zeros(box.n)
     if not moving.any():
@@ -336,20 +341,20 @@ def primal_dual_step(
 
 
 def drive(problem: DualProblem, alpha: NDArray, multiplier: float) -> NDArray:
-    """ρ = g + λe of shape (n,): the rate of the log-odds."""
+    """Return ρ = g + λe, the rate of the log-odds, shape (n,)."""
     g = -problem.gradient(alpha)
     return g if problem.e is None else g + multiplier * problem.e
 
 
 def exact_multiplier(problem: DualProblem, box: BoxEncoding, alpha: NDArray) -> float:
-    """The λ with which eᵀα stays where it is; 0 without an equality."""
+    """Return the λ that keeps eᵀα constant; 0 without an equality."""
     share = np.divide(alpha, box.upper, out=np.zeros(box.n), where=box.free)
     return balance(problem, alpha * (1.0 - share), -problem.gradient(alpha))
 
 
 def _bordered_solve(M: NDArray, b: NDArray, a: NDArray | None, corner: float, right: float) -> tuple[NDArray, float]:
-    """x and z with Mx − az = b and aᵀx + corner·z = right; M positive definite, scaled to a unit diagonal first."""
-    scale = 1.0 / np.sqrt(M.diagonal())  # nearly dead variables have tiny rows
+    """Return x and z with Mx − az = b and aᵀx + corner·z = right, for M positive definite."""
+    scale = 1.0 / np.sqrt(M.diagonal())  # variables near a bound have tiny rows
     unit = M * scale * scale[:, None]
     unit[np.diag_indices(len(b))] += RIDGE_EXACT
     factor = scipy.linalg.cho_factor(unit, check_finite=False)
@@ -364,53 +369,53 @@ def _bordered_solve(M: NDArray, b: NDArray, a: NDArray | None, corner: float, ri
 
 @dataclass(frozen=True)
 class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
-    """Lotka-Volterra flow over a box in the angles of an ancilla, hybrid, one circuit a step.
+    """Lotka-Volterra flow in a box, in the angles of an ancilla, one circuit a step; hybrid.
 
-    A uniform register of ⌈log₂ n⌉ qubits turns an ancilla, index i by θᵢ: αᵢ = uᵢ P(1|i) = uᵢ sin²(θᵢ/2), read from
-    both outcomes of the ancilla, nothing post-selected. n angles for n unknowns: a classical parametrisation of the
-    box, run on qubits. The flow α̇ = w(g + λe), w = α(u − α)/u, g = p − Qα, becomes θ̇ᵢ = ½ sin θᵢ (gᵢ + λeᵢ); Howell's
-    (16) has w = a(C − a), the same path C times faster. λ is the exact multiplier (the gradient flow), or the
-    dynamic resource λ̇ = −(eᵀα − d)/τ (Howell eq. 7, 16), and 0 without an equality.
+    An index register of ⌈log₂ n⌉ qubits in the uniform superposition turns an ancilla, index i by θᵢ: αᵢ = uᵢ P(1|i) =
+    uᵢ sin²(θᵢ/2). Both outcomes of the ancilla are used, nothing is post-selected. With n angles for n unknowns this is
+    a classical parametrisation of the box, run on qubits. The flow α̇ = w(g + λe), w = α(u − α)/u, g = p − Qα, becomes
+    θ̇ᵢ = ½ sin θᵢ (gᵢ + λeᵢ); Howell's (16) has w = a(C − a), the same path C times faster. λ is the exact multiplier
+    (the gradient flow), or the dynamic resource λ̇ = −(eᵀα − d)/τ (Howell eq. 7, 16), and 0 without an equality.
 
-    All but the read-out of α is classical: Qα in O(n²), and a linearised implicit Euler step of θ and λ together in
-    O(n³) (`quantum.engines.variational_lotka_volterra` has its equations). No speed-up over classical solvers is
-    claimed.
+    Only the read-out of α is quantum. Classical parts: Qα in O(n²), and a linearised implicit Euler step of θ and λ
+    together in O(n³) (`quantum.solvers.variational_lotka_volterra` has its equations). No speed-up over classical
+    solvers is claimed.
 
-    From exact distributions a step is taken only if f falls, each α shifted along e in log-odds to eᵀα = d (then h
-    doubles, else h/4); with the exact multiplier the angles are shifted too, so that eᵀα = d on the way. With counts
-    every step is taken, h grows slowly, and the second half of the steps is damped. α is then the mean of what that
-    half measured, in which most of the noise cancels; from exact distributions it is the final state's. u sin²(θ/2),
-    known from the final angles, is the classical by-product ``extras["parameter_alpha"]``. Each index gets about
-    shots/n of the shots and an error of u√(P(1 − P)n/shots): where α lies far below u (large C) shots show little,
-    and the shot floor says so.
+    From exact distributions a step is accepted only if f falls, for α moved along e in log-odds to eᵀα = d (then h
+    doubles, otherwise h/4). With the exact multiplier the angles are moved too, so that eᵀα = d holds throughout. α is
+    that of the final state. With counts every step is accepted, h grows slowly, and the second half of the steps is
+    damped; α is the mean of what that half measured, in which most of the noise cancels. u sin²(θ/2), computed from the
+    final angles, is the classical by-product ``extras["parameter_alpha"]``. Each index gets about shots/n of the shots,
+    and α an error of u√(P(1 − P)n/shots): if α is far below u (large C), shots determine it poorly, as the shot floor
+    shows.
 
-    Counted (docs/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n = 256, CX
-    growing as n; 61 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 9 qubits, 256 CX and depth 1,536 a circuit at n =
+    256, CX growing as n; 61 circuits a run, the same at every n; by the model, 11,264 T gates a shot.
 
     Parameters
     ----------
     device : str or Device, default="aer"
         A name of `dualflow.list_devices`, or an instance.
     shots : int, "adaptive" or None
-        Of each circuit, about shots/n on each variable; None asks the device for exact distributions. "adaptive" as
-        for `VariationalFlow`; it rests once what is left does not pay for another circuit as good as the last.
+        Shots of each circuit, about shots/n for each variable; None requests exact distributions. "adaptive" as for
+        `VariationalFlow`; the run ends when the budget does not hold another circuit with as many shots as the last.
     tau : float > 0, optional
         Time scale of a dynamic λ; Howell's is 1. None: the exact multiplier, the limit τ → 0.
     integrator : {"semi-implicit", "lsoda"}
-        "lsoda" follows the flow faithfully from exact distributions, ``time_step`` a step up to ``t_end``.
+        "lsoda" follows the flow to a tolerance of 1e-9 from exact distributions, ``time_step`` a step up to ``t_end``.
     final_shots, steps, shot_budget : int, optional
         As for `VariationalFlow`; 60 steps by default.
     mitigation, journal
         See `QuantumSolver`.
     time_step, t_end : float, optional
-        Of "lsoda", in units of flow time: 1 and no end by default.
+        For "lsoda", in units of flow time; by default 1 and no end.
 
     Raises
     ------
     ProblemError
         An option is out of range.
     DeviceError, SolverUnavailable
-        From `open`: the device is not known, cannot do what is asked, or is not installed.
+        Raised by `open`: the device is not known, lacks a capability that the options need, or is not installed.
 
     Examples
     --------
@@ -441,7 +446,7 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
     def open(self, problem: DualProblem, workspace: Workspace) -> BoxFlow:
         workspace.dense()
         lab, box = self.laboratory(problem), BoxEncoding(workspace)
-        return self._within_budget(BoxFlow(workspace, lab, box=box, tau=self.tau, **self._course()))
+        return self._within_budget(BoxFlow(workspace, lab, box=box, tau=self.tau, **self._flow_options()))
 
     def multiplier(self, state: BoxState) -> float | None:
         return state.lam
@@ -450,7 +455,7 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
         return super().cost(context, state) | {"success_probability": state.useful}
 
     def extras(self, context: BoxFlow, state: BoxState) -> dict[str, NDArray]:
-        """``parameter_alpha``: u sin²(θ/2), computed from the angles and not measured."""
+        """Return the extras; ``parameter_alpha`` is u sin²(θ/2), computed from the angles and not measured."""
         return super().extras(context, state) | {"parameter_alpha": context.box.alpha(state.theta)}
 
     def final_angles(self, context: BoxFlow, state: BoxState) -> NDArray:
