@@ -25,6 +25,7 @@ from .output import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..comparison import DryRun
     from ..report import Comparison
     from .prepared import EncodingOptions
     from .table import SparseTable, Table
@@ -115,7 +116,9 @@ def compare(
     format: shared.Format = None,
     json: shared.Json = False,
 ) -> None:
-    """Compare all solvers on the same points: raw gap, refined gap, accuracy, time, circuits.
+    """Compare all solvers on the same points.
+
+    The tables show raw gap, refined gap, accuracy, time and the cost of circuits.
 
     After Ctrl-C, or when the time is up, the report shows the rows that have run.
     """
@@ -165,13 +168,7 @@ def compare(
         if dry:
             with progress_bar() as progress:
                 forecast = dry_run(*arguments, **options, progress=progress)
-            if json:
-                rows = [dict(zip(DRY_RUN_COLUMNS, cells, strict=True)) for cells in forecast.cells()]
-                say_json({"rows": rows, "total": forecast.total()})
-                return
-            print_table(DRY_RUN_COLUMNS, forecast.cells())
-            for line in (*forecast.left_out(), *forecast.advice(), forecast.total(), "Nothing was sent."):
-                say(line)
+            _print_forecast(forecast, json)
             return
         with progress_bar() as progress:
             try:
@@ -201,6 +198,17 @@ def compare(
             raise typer.Exit(EXIT_INTERRUPTED)
         if not json:
             say(RANKING_NOTE)
+
+
+def _print_forecast(forecast: DryRun, json: bool) -> None:
+    """Print the result of a dry run, as a table or as JSON."""
+    if json:
+        rows = [dict(zip(DRY_RUN_COLUMNS, cells, strict=True)) for cells in forecast.cells()]
+        say_json({"rows": rows, "total": forecast.total()})
+        return
+    print_table(DRY_RUN_COLUMNS, forecast.cells())
+    for line in (*forecast.left_out(), *forecast.advice(), forecast.total(), "Nothing was sent."):
+        say(line)
 
 
 def _plain(comparison: Comparison) -> dict[str, Any]:

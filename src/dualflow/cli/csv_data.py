@@ -1,4 +1,4 @@
-"""Read a table from a CSV file; what is wrong with the file becomes an error of one sentence."""
+"""Read a table from a CSV file; a fault in the file is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Line = tuple[int, list[str]]
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How a CSV file is written; what is None is detected from the file.
+    """The format of a CSV file; values that are None are detected from the file.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The description of a model's training table, which is saved in the model's file.
 
-It says how the columns of a later table are found and encoded. It is plain JSON beside the model.
+It says how the columns of a later table are found and encoded. It is stored as JSON beside the model.
 """
 
 from __future__ import annotations

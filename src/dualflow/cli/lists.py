@@ -14,7 +14,7 @@ __all__ = ["circuits", "devices", "solvers"]
 
 
 def solvers(json: Json = False) -> None:
-    """List all solvers: what each can solve, and whether it is installed."""
+    """List all solvers: the problems that each solves, and whether it is installed."""
     with clear_errors():
         from ..solvers.registry import list_solvers
 
@@ -39,7 +39,7 @@ def devices(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the devices circuits can run on, whether each is installed, and which accounts are known."""
+    """List the devices for circuits: whether each is installed, and whether an account is known."""
     with clear_errors():
         if ask is not None:
             from ..quantum.devices.vendors import ask as query

@@ -36,7 +36,9 @@ Data = Annotated[
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(help='Between the cells of a CSV: one character, or "tab"; detected from the file by default.'),
+    typer.Option(
+        help='The separator of the cells of a CSV: one character, or "tab"; detected from the file by default.'
+    ),
 ]
 Header = Annotated[
     bool | None,

@@ -53,7 +53,9 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
     json: shared.Json = False,
 ) -> None:
-    """Predict the rows of a table with a saved model, one line for each row, empty for a row without any feature.
+    """Predict the rows of a table with a saved model.
+
+    Each row gets one line, which is empty for a row without any feature.
 
     If the table has labels, the accuracy (or R²) is printed, too.
     """

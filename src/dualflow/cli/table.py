@@ -1,4 +1,4 @@
-"""A table as read from a file, and the choice of the file's columns."""
+"""Tables read from files, and the choice of a file's columns."""
 
 from __future__ import annotations
 

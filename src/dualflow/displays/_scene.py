@@ -209,14 +209,7 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
         # Principal components are computed in the space of the model's own input.
         X, estimator = estimator[:-1].transform(X), model
     columns = None if not hasattr(X, "columns") else [str(name) for name in X.columns]
-    points = dense_rows(X) if hasattr(X, "tocsr") else np.asarray(X)
-    if points.ndim != 2 or points.shape[0] < 1:
-        raise ProblemError(f"X must be the points of the fit, one in each row, found shape {points.shape}")
-    if not np.issubdtype(points.dtype, np.number):
-        try:
-            points = points.astype(float)
-        except (TypeError, ValueError):
-            raise ProblemError("X holds text, and a surface needs numbers: give the encoded columns") from None
+    points = _numeric_points(X)
     labels = None if y is None else np.asarray(y)
     if labels is not None and labels.shape != (points.shape[0],):
         raise ProblemError(f"y has shape {labels.shape}, X has {points.shape[0]} points; each point needs one label")
@@ -263,6 +256,19 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
         return np.asarray(estimator.decision_function(table(Z))).ravel()
 
     return Scene(kind, points, labels, support, support_y, decided, classes, features, None, circuits)
+
+
+def _numeric_points(X: Any) -> Any:
+    """Return X as numbers, dense or CSR; raise ProblemError if it is not a table of numbers."""
+    points = dense_rows(X) if hasattr(X, "tocsr") else np.asarray(X)
+    if points.ndim != 2 or points.shape[0] < 1:
+        raise ProblemError(f"X must be the points of the fit, one in each row, found shape {points.shape}")
+    if not np.issubdtype(points.dtype, np.number):
+        try:
+            points = points.astype(float)
+        except (TypeError, ValueError):
+            raise ProblemError("X holds text, and a surface needs numbers: give the encoded columns") from None
+    return points
 
 
 def _dense(rows: Any) -> NDArray:

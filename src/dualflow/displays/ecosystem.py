@@ -190,7 +190,7 @@ class EcosystemDisplay:
         self.legend_ = legend_below(place, handles) if legend else None
         return self
 
-    # --- where and what --------------------------------------------------------------------------
+    # --- positions and links --------------------------------------------------------------------------
 
     def _positions(self) -> tuple[NDArray, tuple[str, str]]:
         """Return the positions of all variables, shape (n, 2), and the labels of the axes."""
