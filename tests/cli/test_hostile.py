@@ -43,7 +43,7 @@ ESCAPE = "\x1b]0;owned\x07\x1b[2J"
 def test_a_table_given_as_output_is_not_overwritten(folder):
     path = write(folder, table(), "mydata.csv")
     for arguments in (("--csv", path), ("--data", path, "--csv", path), ("--report", path)):
-        refused(run(*QUICK, *arguments), "mydata.csv", "DATA", "give another name")
+        refused(run(*QUICK, *arguments), "mydata.csv", "give another name")
         assert path.read_text(encoding="utf-8") == table()
     assert [p.name for p in folder.iterdir()] == ["mydata.csv"]
 

@@ -460,7 +460,7 @@ def test_a_line_a_row_even_where_there_is_nothing(folder):
     lines = result.stdout.splitlines()
     assert [line.partition(",")[0] for line in lines] == ["prediction", "up", "", "down"]
     assert lines[2] == ","
-    assert "Rows without any feature, whose prediction is empty: 1, the first is line 3." in result.stderr
+    assert "Rows without any feature get an empty prediction: 1, the first is line 3." in result.stderr
     found = json.loads(run("predict", "model.dualflow", "new.csv", "--json").stdout)
     assert (found["predictions"], found["rows"], found["labelled"]) == (["up", None, "down"], 3, 1)
     assert run("check", "model.dualflow", write(folder, table(60) + ",,\n", "more.csv")).exit_code == 0
@@ -490,7 +490,7 @@ def test_numbers_are_read_at_prediction_as_in_training(folder):
     write(folder, 'a,b\n"1,019",19\nn.d.,19\n', "new.csv")
     result = run("predict", "model.dualflow", "new.csv")
     assert result.stdout.split() == ["prediction", "up", "up"]
-    assert "Column a holds numbers; missing in it: 'n.d.' (1)." in result.stderr
+    assert "Column a holds numbers; these cells are read as missing: 'n.d.' (1)." in result.stderr
     refused(
         run("predict", "model.dualflow", write(folder, "a,b\n5%,1\n", "new.csv")), "line 2, a: '5%' is not a finite"
     )

@@ -271,7 +271,7 @@ def test_other_refusals(moons):
     pipeline = make_pipeline(StandardScaler(), SVC()).fit(X, t)
     with pytest.raises(ProblemError, match="give the X of the fit"):
         SupportDisplay.from_estimator(pipeline, X[:2], t[:2])
-    with pytest.raises(ProblemError, match="y holds 2, which is no class"):
+    with pytest.raises(ProblemError, match="y holds 2, which is not a class"):
         SupportDisplay.from_estimator(SVC().fit(X, t), X, np.full(40, 2))
     with pytest.raises(ProblemError, match="grid_resolution=1"):
         SupportDisplay.from_estimator(SVC().fit(X, t), X, t, grid_resolution=1)

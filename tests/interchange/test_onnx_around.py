@@ -49,7 +49,7 @@ def test_within_estimators_of_scikit_learn():
         with pytest.raises(ProblemError, match="method='isotonic'"):
             to_onnx(steps.fit(X, y))
     same(VotingRegressor([("a", SVR()), ("b", SVR(C=3.0))]).fit(M, T), M)
-    with pytest.raises(ProblemError, match="SVC: another estimator asks it for probabilities"):
+    with pytest.raises(ProblemError, match="SVC: another estimator needs its probabilities"):
         to_onnx(BaggingClassifier(SVC(), 2).fit(M, T))
 
 
@@ -57,9 +57,9 @@ def test_within_estimators_of_scikit_learn():
     ("model", "words"),
     [
         (SVC(kernel="precomputed").fit(M @ M.T, T), "its kernel is 'precomputed'"),
-        (SVC(kernel=lambda a, b: a @ b.T).fit(M, T), "a callable, <lambda>, which a graph of ONNX cannot compute"),
+        (SVC(kernel=lambda a, b: a @ b.T).fit(M, T), "a callable, <lambda>, which an ONNX graph cannot compute"),
         (SVC(kernel=FidelityKernel("angle")).fit(M[:8], T[:8]), "fidelity"),
-        (SVR, "model is type; to_onnx takes a fitted estimator"),
+        (SVR, "model is type; to_onnx needs a fitted estimator"),
         (None, "model is NoneType"),
         (
             GridSearchCV(SVC(), {"C": [1, 2]}, refit=False).fit(M, T),
