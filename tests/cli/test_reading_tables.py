@@ -386,7 +386,7 @@ def test_blank_lines_are_no_rows_and_said(tmp_path):
     table = read(tmp_path, "a,kind\n1,x\n\n \n2,y\n\n")
     assert table.where.tolist() == [2, 5]
     assert table.notes == ["Blank lines between the rows are ignored: 2, the first is line 3."]
-    with pytest.raises(ProblemError, match=r"line 3 is blank, in a table of one column: write \"\""):
+    with pytest.raises(ProblemError, match=r"line 3 is blank in a table of one column; write \"\""):
         read(tmp_path, "a\n1\n\n2\n", RequestedColumns(labelled=False))
 
 
