@@ -147,7 +147,7 @@ def test_columns_are_found_by_name_and_the_label_need_not_be_there(folder):
     assert result.stdout == first
     assert result.stderr == "Columns that are ignored, because the training data did not have them: other.\n"
     write(folder, "a;c\n1;2\n", "lacking.csv")
-    refused(run("predict", "model.dualflow", "lacking.csv"), "lacking.csv has no column 'b'", "its first line is a, c")
+    refused(run("predict", "model.dualflow", "lacking.csv"), "lacking.csv lacks column 'b'", "its first line is a, c")
 
 
 def test_a_table_without_header_is_read_by_places(folder):
@@ -402,13 +402,13 @@ def test_ctrl_c_in_a_comparison_leaves_a_report_of_what_there_is(folder):
     code = """
 import sys
 from dualflow import comparison, cli
-kept = comparison.rows.Rows.run
+kept = comparison.rows.RowRunner.run
 def run(self, row, *rest):
     if row.solver == "gradient-flow":
         sys.stderr.write("now\\n"); sys.stderr.flush()
         import time; time.sleep(60)
     return kept(self, row, *rest)
-comparison.rows.Rows.run = run
+comparison.rows.RowRunner.run = run
 cli.main()
 """
     words = ["compare", "--problems", "hinge", "--max-n", "16", "--csv", "rows.csv"]
