@@ -6,7 +6,7 @@ from pathlib import Path
 from sklearn.datasets import make_moons
 
 from dualflow import Gram, estimate, problems
-from dualflow.planning.estimate import span
+from dualflow.planning.estimate import duration_text
 from dualflow.quantum.devices import Price
 from dualflow.quantum.devices.emulator import EmulatorDevice
 
@@ -44,7 +44,7 @@ def test_its_table_is_what_estimates_say():
         X, t = make_moons(int(n), noise=0.1, random_state=1)
         posed = problems.svc(Gram(X), 2.0 * t - 1, C=10.0, loss="squared_hinge")
         found = estimate(posed, solver, ByTheFormula(), shots=10_000, **({"ansatz": ansatz} if ansatz else {}))
-        assert (f"{found.circuits:,}", span(found.qpu_seconds)) == (circuits, time)
+        assert (f"{found.circuits:,}", duration_text(found.qpu_seconds)) == (circuits, time)
 
 
 def test_it_is_linked_from_the_readme_and_the_other_pages():

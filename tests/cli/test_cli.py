@@ -14,11 +14,11 @@ from typer.testing import CliRunner, Result
 
 import dualflow
 from dualflow import cli, comparison
-from dualflow.cli.csv_data import Form
+from dualflow.cli.csv_data import CsvFormat
 from dualflow.cli.labels import labels_of
-from dualflow.cli.prepared import How
+from dualflow.cli.prepared import EncodingOptions
 from dualflow.cli.reading import read_new
-from dualflow.cli.table import Asked
+from dualflow.cli.table import RequestedColumns
 from dualflow.solvers import registry
 
 QUICK = ("compare", "--solvers", "smo,cvxopt", "--max-n", "12", "--problems", "hinge,svdd")
@@ -58,8 +58,8 @@ def table(n: int = 40, header: str = "a,b,kind\n") -> str:
 
 def numbers_and_labels(path: Path, label: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """What a table of numbers holds, as it is."""
-    table = read_new(path, Asked(label), Form())
-    return How(one_hot=False, impute=False, standardise=False).encoded(table)[1], labels_of(table)
+    table = read_new(path, RequestedColumns(label), CsvFormat())
+    return EncodingOptions(one_hot=False, impute=False, standardise=False).encoded(table)[1], labels_of(table)
 
 
 def test_the_main_job_on_bundled_digits(folder):
@@ -125,11 +125,11 @@ def test_csv_with_numeric_labels_keeps_them(folder):
     ("text", "options", "words"),
     [
         ("", (), ("is empty",)),
-        ("a,b,kind\n", (), ("has a header only",)),
+        ("a,b,kind\n", (), ("has only a header",)),
         (table(), ("--label", "colour"), ("no column 'colour'", "a, b, kind")),
         (table(), ("--label", "7"), ("no column '7'",)),
         (table() + "1.0,two,up\n", (), ("line 42", "b", "'two' is not a finite number")),
-        (table() + "1.0,,up\n", ("--no-impute",), ("line 42", "b", "an empty cell")),
+        (table() + "1.0,,up\n", ("--no-impute",), ("line 42", "b", "it is empty")),
         (table() + "1.0,nan,up\n", ("--no-impute",), ("line 42", "b", "missing")),
         (table() + "1.0,2.0\n", (), ("line 42 has 2 cells", "3")),
         (table() + "1.0,2.0,3\n", (), ("mixes numbers and text", "'3'")),
@@ -174,7 +174,7 @@ def test_files_that_are_not_there_or_not_text(folder):
         (("--time-limit", "0"), ("time_limit=0",)),
         (("--digits", "1"), ("two different digits",)),
         (("--digits", "1,1"), ("two different digits",)),
-        (("--label", "x"), ("go with --data",)),
+        (("--label", "x"), ("need DATA",)),
     ],
 )
 def test_bad_options_are_one_sentence(folder, options, words):
@@ -213,7 +213,7 @@ def test_ctrl_c_shows_what_there_is_and_exits_with_130(folder, monkeypatch):
     assert result.exit_code == 130
     assert "optimal" in result.stdout
     assert "not run" in result.stdout
-    assert "Interrupted; the report has what there was" in result.stderr
+    assert "Interrupted; the report shows the rows that have run" in result.stderr
     assert [path.name for path in folder.iterdir()] == ["x.html"]
     assert "The comparison was interrupted" in (folder / "x.html").read_text(encoding="utf-8")
 

@@ -78,15 +78,15 @@ def test_what_cannot_be_converted_is_one_sentence(folder):
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     for arguments, words in (
         (("nowhere.dualflow", "a.onnx"), ("nowhere.dualflow", "No such file")),
-        (("iris", "a.onnx"), ("iris has no suffix", ".dualflow (dualflow)", "--from dualflow|libsvm|onnx")),
-        (("iris.dualflow", "a.txt"), ("a.txt has no suffix", "--to")),
+        (("iris", "a.onnx"), ("iris has none of the suffixes", ".dualflow (dualflow)", "--from dualflow|libsvm|onnx")),
+        (("iris.dualflow", "a.txt"), ("a.txt has none of the suffixes", "--to")),
         (("iris.dualflow", "a.onnx", "--to", "onx"), ("--to onx is not one of", "did you mean 'onnx'")),
-        (("a.onnx", "iris.model"), ("ONNX is written, not read",)),
+        (("a.onnx", "iris.model"), ("ONNX files can be written but not read",)),
         (("moons.model", "a.dualflow"), ("training data", "fit again")),
         (("iris.dualflow", "b.dualflow"), ("nothing to convert",)),
-        (("iris.dualflow", "b.model", "--dtype", "float32"), ("--dtype float32 is of ONNX",)),
+        (("iris.dualflow", "b.model", "--dtype", "float32"), ("--dtype float32 is for ONNX",)),
         (("iris.dualflow", "b.onnx", "--dtype", "float16"), ("dtype='float16'",)),
-        (("iris.dualflow", "b.onnx", "--n-features", "4"), ("--n-features 4 is of LIBSVM",)),
+        (("iris.dualflow", "b.onnx", "--n-features", "4"), ("--n-features 4 is for LIBSVM",)),
         (("moons.model", "b.onnx", "--n-features", "1"), ("n_features=1", "index 2")),
         (("words.dualflow", "b.model"), ("'a', 'b'", "LabelEncoder")),
         (("matrix.dualflow", "b.onnx"), ("kernel is 'precomputed'",)),
@@ -94,7 +94,7 @@ def test_what_cannot_be_converted_is_one_sentence(folder):
         (("junk.model", "b.onnx"), ("junk.model",)),
         (("iris.dualflow", "no/such/b.onnx"), ("does not exist",)),
         (("iris.dualflow", "folder.onnx"), ("is a folder",)),
-        (("iris.dualflow", "moons.model"), ("moons.model is there already", "--overwrite")),
+        (("iris.dualflow", "moons.model"), ("moons.model exists already", "--overwrite")),
         (("iris.dualflow", "iris.dualflow", "--to", "onnx", "--overwrite"), ("is SOURCE itself",)),
     ):
         result = run("convert", *arguments)

@@ -43,7 +43,7 @@ ESCAPE = "\x1b]0;owned\x07\x1b[2J"
 def test_a_table_given_as_output_is_not_overwritten(folder):
     path = write(folder, table(), "mydata.csv")
     for arguments in (("--csv", path), ("--data", path, "--csv", path), ("--report", path)):
-        refused(run(*QUICK, *arguments), "mydata.csv", "--data", "give another name")
+        refused(run(*QUICK, *arguments), "mydata.csv", "give another name")
         assert path.read_text(encoding="utf-8") == table()
     assert [p.name for p in folder.iterdir()] == ["mydata.csv"]
 
@@ -52,7 +52,7 @@ def test_the_data_are_not_overwritten_even_if_asked_for(folder):
     path = write(folder, table(), "mydata.csv")
     (folder / "link").symlink_to("mydata.csv")
     for out in (path, "link"):
-        refused(run(*QUICK, "--data", path, "--csv", out, "--overwrite"), "is the file of --data")
+        refused(run(*QUICK, "--data", path, "--csv", out, "--overwrite"), "is the data file")
     assert path.read_text(encoding="utf-8") == table()
 
 
@@ -76,7 +76,7 @@ def test_one_file_cannot_be_both_outputs(folder):
 
 def test_circuits_are_not_written_over_the_files_of_others(folder):
     readme = write(folder, "mine", "README.md")
-    refused(run("circuits", "export", "--out", folder), "README.md is there already", "--overwrite")
+    refused(run("circuits", "export", "--out", folder), "README.md exists", "--overwrite")
     assert readme.read_text() == "mine"
     assert [p.name for p in folder.iterdir()] == ["README.md"]
 
@@ -378,7 +378,7 @@ def data(folder: Path, content: bytes | str) -> Path:
         ("a,b,kind\n1,١,x\n", ("line 2", "is not a finite number")),
         (b"1,2,x\nnan,2,x\n", ("line 2", "column 1: the cell is missing")),
         (b"nan,2,x\n1,2,x\n", ("line 1", "column 1: the cell is missing")),
-        (b",2,x\n1,2,y\n", ("line 1", "column 1", "an empty cell")),
+        (b",2,x\n1,2,y\n", ("line 1", "column 1", "it is empty")),
         (b"a,b,kind\n1,2,x\n\n\n1,2,\n", ("line 5", "kind is empty")),
         (b"a,b,kind\n1,2,x\n1,2,3\n", ("line 2", "mixes numbers and text")),
         (b"a,b,kind\n1,2,x\n1,2,y,z\n", ("line 3 has 4 cells",)),

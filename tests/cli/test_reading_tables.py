@@ -16,21 +16,23 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dualflow import ProblemError
 from dualflow.cli import encoding, sources
-from dualflow.cli.cells import Cells
-from dualflow.cli.csv_data import Form, read_csv
+from dualflow.cli.cells import CellFormat
+from dualflow.cli.csv_data import CsvFormat, read_csv
 from dualflow.cli.encoding import fit_encoding
 from dualflow.cli.labels import as_written, known_codes, labels_of
 from dualflow.cli.options import form_of
-from dualflow.cli.prepared import How, kind_of
+from dualflow.cli.prepared import EncodingOptions, kind_of
 from dualflow.cli.reading import read_new
 from dualflow.cli.sources import Source
-from dualflow.cli.table import Asked, Table, Words
+from dualflow.cli.table import RequestedColumns, Table, TextColumn
 
 
-def read(folder: Path, content: str | bytes, asked: Asked | None = None, name: str = "t.csv", **form: object) -> Table:
+def read(
+    folder: Path, content: str | bytes, requested: RequestedColumns | None = None, name: str = "t.csv", **form: object
+) -> Table:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    table = read_new(path, asked or Asked(), form_of(**({"decimal": "."} | OPEN | form)))
+    table = read_new(path, requested or RequestedColumns(), form_of(**({"decimal": "."} | OPEN | form)))
     assert isinstance(table, Table)
     return table
 
@@ -39,7 +41,7 @@ OPEN = {"delimiter": None, "header": None, "missing": None}
 
 
 def cells(column: object) -> list[object]:
-    if isinstance(column, Words):
+    if isinstance(column, TextColumn):
         return [None if code < 0 else column.words[code] for code in column.codes]
     return [None if np.isnan(value) else value for value in column]
 
@@ -101,14 +103,14 @@ def test_missing_cells_are_missing_and_decimal_commas_numbers(tmp_path):
         ),
         (
             "a,b\n1,x\n2,x\nvier,y\n",
-            r"line 4, a: 'vier' is not a finite number; 2 others .* --missing vier .* --text a",
+            r"line 4, a: 'vier' is not a finite number; 2 other cells .* --missing vier .* --text a",
         ),
         ("a,b\n1,x\n2,x\ninf,y\n", "line 4, a: 'inf' is not a finite number"),
         ("a,b\n1,x\n2\n", "line 3 has 1 cells, the first line has 2"),
-        ("a;b\n", "a header only"),
+        ("a;b\n", "only a header"),
         (b"PK\x03\x04" + bytes(50), "Excel"),
-        (gzip.compress(b"a,b\n1,x\n", mtime=0)[:-9], "gz file that is damaged or cut off"),
-        (gzip.compress(b"a,b\n1,x\n", mtime=0) + b"rest", "gz file that is damaged or cut off"),
+        (gzip.compress(b"a,b\n1,x\n", mtime=0)[:-9], "gzip file that is damaged or cut off"),
+        (gzip.compress(b"a,b\n1,x\n", mtime=0) + b"rest", "gzip file that is damaged or cut off"),
         (b"PAR1" + bytes(50) + b"PAR1", "not a parquet file"),
         (b"PAR1", "not a parquet file"),
     ],
@@ -121,20 +123,20 @@ def test_what_is_no_table_is_one_sentence(tmp_path, content, words):
 
 def test_columns_are_left_out_or_taken_as_text(tmp_path):
     content = "id,zip,size,kind\n7,10115,1,x\n8,20095,2,y\n"
-    table = read(tmp_path, content, Asked(drop=("id",), text=("2",)))
+    table = read(tmp_path, content, RequestedColumns(drop=("id",), text=("2",)))
     assert table.chosen.names == ["zip", "size"]
     assert cells(table.columns[0]) == ["10115", "20095"]
-    table = read(tmp_path, content, Asked(label="zip", labelled=True, drop=("4",)))
+    table = read(tmp_path, content, RequestedColumns(label="zip", labelled=True, drop=("4",)))
     assert table.labels == ["10115", "20095"]
     assert table.chosen.names == ["id", "size"]
     with pytest.raises(ProblemError, match=r"no column 'sise' for --drop; .* did you mean 'size'"):
-        read(tmp_path, content, Asked(drop=("sise",)))
+        read(tmp_path, content, RequestedColumns(drop=("sise",)))
 
 
 def test_texts_that_are_names_of_rows_are_refused(tmp_path):
     content = "name,size,kind\n" + "".join(f"n{k},{k},{k % 2}\n" for k in range(40))
-    with pytest.raises(ProblemError, match=r"name: each row has a text of its own.*--drop name"):
-        How().encoded(read(tmp_path, content))
+    with pytest.raises(ProblemError, match=r"name: each row has a different text.*--drop name"):
+        EncodingOptions().encoded(read(tmp_path, content))
     content = "name,size,kind\n" + "".join(f"n{k},{k},{k % 2}\n" for k in range(1100))
     with pytest.raises(ProblemError, match=r"line 1002, name: 'n1000' is the 1001th different text.*--drop name"):
         read(tmp_path, content)
@@ -146,12 +148,12 @@ def test_a_gz_bomb_is_found_before_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "GZ_BYTES", 1 << 12)
     tracemalloc.start()
     with pytest.raises(ProblemError, match="unpacks to more than"):
-        read_new(path, Asked(), Form())
+        read_new(path, RequestedColumns(), CsvFormat())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000
     monkeypatch.setattr(sources, "GZ_BYTES", 1 << 20)
-    assert len(read_new(path, Asked(), Form())) == 1 << 17
+    assert len(read_new(path, RequestedColumns(), CsvFormat())) == 1 << 17
 
 
 def test_a_line_without_end_is_not_kept(tmp_path, monkeypatch):
@@ -203,7 +205,7 @@ def test_the_encoding_is_that_of_scikit_learns_transformers(tmp_path):
     ("options", "words"),
     [
         ({"impute": False}, "the cell is missing"),
-        ({"one_hot": False}, "is not a finite number; without --no-one-hot"),
+        ({"one_hot": False}, "is not a finite number; take --no-one-hot away"),
     ],
 )
 def test_what_may_not_be_is_refused(tmp_path, options, words):
@@ -219,14 +221,14 @@ def test_without_standardising_numbers_stay_what_they_are(tmp_path):
 def test_a_column_of_nothing_is_left_out(tmp_path):
     table = read(tmp_path, "a,none,b\n1,,x\n5,NA,y\n")
     assert fit_encoding(table).features == ["a"]
-    assert table.notes == ["Column none holds nothing, and is left out."]
+    assert table.notes == ["Column none is empty and is left out."]
 
 
 def test_the_index_that_pandas_writes_is_left_out(tmp_path):
     table = read(tmp_path, ",a,kind\n0,5,x\n1,6,y\n")
     assert table.chosen.names == ["a"]
     assert table.notes == [
-        "Column 1, without a name, is taken for the index of a frame, and left out; a name of its own keeps it."
+        "Column 1, without a name, is left out as the index of a data frame; give the column a name to keep it."
     ]
 
 
@@ -257,10 +259,10 @@ def test_labels_are_compared_by_what_they_are_and_shown_as_written(tmp_path):
 def test_the_kind_of_model_is_told_where_labels_say_it(tmp_path, labels, kind):
     table = read(tmp_path, "a,b\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))
     if kind is None:
-        with pytest.raises(ProblemError, match="say --kind svr"):
-            kind_of(table, Cells())
+        with pytest.raises(ProblemError, match="add --kind svr"):
+            kind_of(table, CellFormat())
     else:
-        assert kind_of(table, Cells()) == kind
+        assert kind_of(table, CellFormat()) == kind
 
 
 def test_parquet_has_the_table_of_its_csv(tmp_path):
@@ -271,8 +273,8 @@ def test_parquet_has_the_table_of_its_csv(tmp_path):
     parquet.write_table(made.set_column(2, "colour", made["colour"].dictionary_encode()), tmp_path / "t.parquet")
     expected = read(tmp_path, content)
     with pytest.raises(ProblemError, match=r"t.parquet, when: timestamp\[\w+\] is a date or a time.*--drop when"):
-        read_new(tmp_path / "t.parquet", Asked("kind"), Form())
-    found = read_new(tmp_path / "t.parquet", Asked("kind", drop=("when",)), Form())
+        read_new(tmp_path / "t.parquet", RequestedColumns("kind"), CsvFormat())
+    found = read_new(tmp_path / "t.parquet", RequestedColumns("kind", drop=("when",)), CsvFormat())
     assert found.chosen.names == expected.chosen.names
     assert found.labels == expected.labels
     for one, other in zip(found.columns, expected.columns, strict=True):
@@ -284,7 +286,7 @@ def test_svmlight_by_its_name_or_by_flag(tmp_path):
     X, y = load_iris(return_X_y=True)
     for name, zero_based in (("iris.svm", False), ("iris.txt", True)):
         dump_svmlight_file(X, y, str(tmp_path / name), zero_based=zero_based)
-        table = read_new(tmp_path / name, Asked(), Form(), None if name == "iris.svm" else "svmlight")
+        table = read_new(tmp_path / name, RequestedColumns(), CsvFormat(), None if name == "iris.svm" else "svmlight")
         np.testing.assert_array_equal(table.X.toarray(), X)
         assert table.labels == [str(k) for k in y]
         assert table.first == (0 if zero_based else 1)
@@ -298,7 +300,7 @@ def test_svmlight_by_its_name_or_by_flag(tmp_path):
         (b"1 1:0.5\n2 1:nan\n", "a value of point 2 is not a finite number"),
         (b"yes 1:0.5\n", r", line 1, .* is not 'label index:value"),
         (b"1 99999999999:0.5\n", "t.svm"),
-        (b"1 99999999:0.5\n", "more than MAX_FEATURES"),
+        (b"1 99999999:0.5\n", "MAX_FEATURES"),
         (b"", "has no data"),
         (b"1\n2\n", "no features"),
     ],
@@ -306,12 +308,12 @@ def test_svmlight_by_its_name_or_by_flag(tmp_path):
 def test_svmlight_that_is_none_is_one_sentence(tmp_path, content, words):
     (tmp_path / "t.svm").write_bytes(content)
     with pytest.raises(ProblemError, match=words):
-        read_new(tmp_path / "t.svm", Asked(), Form())
+        read_new(tmp_path / "t.svm", RequestedColumns(), CsvFormat())
 
 
 def test_every_row_of_a_csv_is_read_in_its_place(tmp_path):
     (tmp_path / "t.csv").write_text('a,b\n1,x\n\n"2\n",y\n', encoding="utf-8")
-    table = read_csv(Source(tmp_path / "t.csv"), Asked(), Form())
+    table = read_csv(Source(tmp_path / "t.csv"), RequestedColumns(), CsvFormat())
     assert table.where.tolist() == [2, 5]
 
 
@@ -326,7 +328,7 @@ def test_every_row_of_a_csv_is_read_in_its_place(tmp_path):
         (["1 200", "950"], r"--thousands \"space\" reads it as 1200$"),
         (["1\u202f200", "1\u00a0300"], r"--thousands \"space\" reads it as 1200$"),
         (["1'200", "950"], r"--thousands \"'\" reads it as 1200$"),
-        (["5%", "7%", "9"], r"'5%', '7%' are not finite numbers; 1 others"),
+        (["5%", "7%", "9"], r"'5%', '7%' are not finite numbers; 1 other cell is"),
         (["$5,000", "950"], r"'\$5,000' is not a finite number"),
         (["inf", "inf", "1"], r"'inf' is not a finite number; .* --missing inf"),
         (["1,5", "1,200"], "that is a decimal comma"),
@@ -339,7 +341,7 @@ def test_numbers_in_other_writings_and_dates_are_refused_with_their_cells(tmp_pa
     content = "a;b;kind\n" + "".join(f"{cell};{k};{'xy'[k % 2]}\n" for k, cell in enumerate(cells))
     with pytest.raises(ProblemError, match=words):
         read(tmp_path, content)
-    assert isinstance(read(tmp_path, content, Asked(text=("a",))).columns[0], Words)
+    assert isinstance(read(tmp_path, content, RequestedColumns(text=("a",))).columns[0], TextColumn)
 
 
 @pytest.mark.parametrize(
@@ -363,19 +365,19 @@ def test_thousands_are_read_by_their_option(tmp_path, cells, option, found):
 def test_half_a_column_of_gaps_is_numbers_and_said(tmp_path):
     table = read(tmp_path, "a,b,kind\n1,1,x\nn.d.,2,y\n-,3,x\n4,4,y\nn.d.,5,y\n")
     assert cells(table.columns[0]) == [1.0, None, None, 4.0, None]
-    assert table.notes == ["Column a holds numbers; missing in it: 'n.d.' (2), '-' (1)."]
+    assert table.notes == ["Column a holds numbers; these cells are read as missing: 'n.d.' (2), '-' (1)."]
 
 
 def test_numbers_among_texts_are_texts_and_said(tmp_path):
     table = read(tmp_path, "size,b,kind\nS,1,x\nM,2,y\nL,3,x\n38,4,y\n")
-    assert isinstance(table.columns[0], Words)
-    assert table.notes == ["Column size: 1 of 4 cells are numbers; it is taken as text."]
+    assert isinstance(table.columns[0], TextColumn)
+    assert table.notes == ["Column size: 1 of 4 cells are numbers; it is read as text."]
 
 
 def test_rows_of_nothing_are_left_out_of_training_and_said(tmp_path):
     table = read(tmp_path, "a,b,kind\n1,1,x\n,,\n2,2,y\n,,\n")
     assert table.where.tolist() == [2, 4]
-    assert table.notes == ["Rows that hold nothing are left out: 2, line 3, 5."]
+    assert table.notes == ["Empty rows are left out: 2, line 3, 5."]
     with pytest.raises(ProblemError, match="line 3: the label kind is empty"):
         labels_of(read(tmp_path, "a,b,kind\n1,1,x\n,5,\n2,2,y\n"))
 
@@ -383,9 +385,9 @@ def test_rows_of_nothing_are_left_out_of_training_and_said(tmp_path):
 def test_blank_lines_are_no_rows_and_said(tmp_path):
     table = read(tmp_path, "a,kind\n1,x\n\n \n2,y\n\n")
     assert table.where.tolist() == [2, 5]
-    assert table.notes == ["Blank lines between the rows are no rows: 2, the first is line 3."]
-    with pytest.raises(ProblemError, match=r"line 3 is blank, in a table of one column: write \"\""):
-        read(tmp_path, "a\n1\n\n2\n", Asked(labelled=False))
+    assert table.notes == ["Blank lines between the rows are ignored: 2, the first is line 3."]
+    with pytest.raises(ProblemError, match=r"line 3 is blank in a table of one column; write \"\""):
+        read(tmp_path, "a\n1\n\n2\n", RequestedColumns(labelled=False))
 
 
 def test_a_table_of_ten_thousand_columns_takes_one_transformer_a_block(tmp_path, monkeypatch):
@@ -411,9 +413,9 @@ def test_a_row_of_numbers_is_read_at_once_and_one_cell_that_is_none_by_itself(tm
     cells[2][1700], cells[4][5] = "", " 3.5 "
     path = tmp_path / "wide.csv"
     path.write_text("\n".join(",".join(row) for row in [[f"f{k}" for k in range(3000)], *cells]))
-    calls, value = [], Cells.value
-    monkeypatch.setattr(Cells, "value", lambda self, cell: calls.append(cell) or value(self, cell))
-    table = read_new(path, Asked(None, False), Form())
+    calls, value = [], CellFormat.value
+    monkeypatch.setattr(CellFormat, "value", lambda self, cell: calls.append(cell) or value(self, cell))
+    table = read_new(path, RequestedColumns(None, False), CsvFormat())
     assert len(calls) < 1000
     assert np.isnan(table.columns[1700][2])
     assert table.columns[5][4] == 3.5
@@ -423,4 +425,4 @@ def test_a_row_of_numbers_is_read_at_once_and_one_cell_that_is_none_by_itself(tm
         cells[3][2000] = odd
         path.write_text("\n".join(",".join(row) for row in [[f"f{k}" for k in range(3000)], *cells]))
         with pytest.raises(ProblemError, match="line 5, f2000"):
-            read_new(path, Asked(None, False), Form())
+            read_new(path, RequestedColumns(None, False), CsvFormat())

@@ -145,9 +145,9 @@ def test_columns_are_found_by_name_and_the_label_need_not_be_there(folder):
     write(folder, "\n".join(f"{b};x;{a}" for a, b, _ in rows).replace("x", "other", 1), "turned.csv")
     result = run("predict", "model.dualflow", "turned.csv", "--decision")
     assert result.stdout == first
-    assert result.stderr == "Not used, for training did not: other.\n"
+    assert result.stderr == "Columns that are ignored, because the training data did not have them: other.\n"
     write(folder, "a;c\n1;2\n", "lacking.csv")
-    refused(run("predict", "model.dualflow", "lacking.csv"), "lacking.csv has no column 'b'", "its first line is a, c")
+    refused(run("predict", "model.dualflow", "lacking.csv"), "lacking.csv lacks column 'b'", "its first line is a, c")
 
 
 def test_a_table_without_header_is_read_by_places(folder):
@@ -166,7 +166,7 @@ def test_a_table_without_header_is_read_by_places(folder):
         ("a,b\n1,2\n1,two\n", ("line 3", "b", "'two' is not a finite number")),
         ("a,b\n1,2\n1\n", ("line 3 has 1 cells",)),
         ("a,b\n1,\n", ("line 2, b", "the cell is missing")),
-        ("a,b\n", ("a header only",)),
+        ("a,b\n", ("only a header",)),
         ("", ("is empty",)),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_model_that_is_not_optimal_is_saved_and_says_so(folder):
     assert result.stderr.startswith("Warning: ")
     result = run("check", "model.dualflow")
     assert result.exit_code == 1
-    assert result.stderr == "model.dualflow: 1 of 1 problems are not certified to 1e-06\n"
+    assert result.stderr == "model.dualflow: 1 of 1 problems are not certified to a gap of 1e-06\n"
 
 
 def test_what_cannot_be_separated_is_a_failure_not_a_mistake(folder):
@@ -260,7 +260,7 @@ def test_check_finds_other_points_and_other_labels(folder):
     changes = {
         "line 5 is another point": [*lines[:4], lines[4].replace("0.", "7.", 1), *lines[5:]],
         "line 5 has another label": [*lines[:4], f"{lines[4].rpartition(',')[0]},{other}", *lines[5:]],
-        "59 rows, it has 60 points": lines[:-1],
+        "the table has 59 rows, the model 60 points": lines[:-1],
     }
     for words, changed in changes.items():
         write(folder, "\n".join(changed) + "\n", "other.csv")
@@ -292,12 +292,12 @@ def test_models_that_were_saved_in_python_are_read_too(folder):
         (["--kind", "svdd", "--C", "1"], "--C is a parameter of svc and svr, not of svdd"),
         (["--kind", "svdd", "--search"], "--search needs labels"),
         (["--kind", "svdd", "--label", "kind", "--cv", "3"], "--cv needs labels"),
-        (["--search", "--time-limit", "1e-9"], "--search found nothing"),
-        (["--kernel", "precomputed"], "--kernel precomputed is for kernel matrices"),
+        (["--search", "--time-limit", "1e-9"], "--search found no model"),
+        (["--kernel", "precomputed"], "--kernel precomputed needs a kernel matrix"),
         (["--seed", "-1"], "--seed=-1"),
         (["--cv", "1"], "--cv 1 of data.csv must be from 2 to"),
         (["--kind", "svr"], "line 2: the label kind, 'down', is not a finite number"),
-        (["--label", "a"], "say --kind svr"),
+        (["--label", "a"], "add --kind svr"),
         (["--label", "a", "--kind", "svc"], "40 classes in 40 rows"),
         (["--C", "-1"], "C=-1.0"),
         (["--gamma", "wide"], "gamma='wide'"),
@@ -307,7 +307,7 @@ def test_models_that_were_saved_in_python_are_read_too(folder):
         (["--decimal", "x"], "--decimal 'x' must be"),
         (["--time-limit", "0"], "time_limit=0"),
         (["--drop", "a", "--drop", "b"], "single column"),
-        (["--out", "data.csv"], "is the file of --data, which would be lost"),
+        (["--out", "data.csv"], "is the data file and would be lost"),
         (["--out", "no/where"], "does not exist"),
     ],
 )
@@ -320,10 +320,10 @@ def test_bad_options_are_one_sentence(folder, words, said):
 def test_files_of_others_are_not_overwritten(folder):
     write(folder, table())
     write(folder, "mine", "other")
-    refused(run("train", "data.csv", "--out", "other"), "dualflow did not write it")
+    refused(run("train", "data.csv", "--out", "other"), "was not written by this command")
     trained(folder)
     trained(folder)  # over its own
-    refused(run("predict", "model.dualflow", "data.csv", "--out", "other"), "dualflow did not write it")
+    refused(run("predict", "model.dualflow", "data.csv", "--out", "other"), "was not written by this command")
     refused(run("predict", "model.dualflow", "data.csv", "--out", "data.csv", "--overwrite"), "would be lost")
     refused(run("predict", "model.dualflow", "data.csv", "--out", "model.dualflow", "--overwrite"), "is the model")
     for _ in range(2):
@@ -370,7 +370,7 @@ def test_the_model_file_says_what_is_wrong_with_its_table(folder):
         ("missing", "x"),
     ):
         container.write(folder / "bad", header | {"table": kept | {key: value}}, arrays)
-        refused(run("predict", "bad", "data.csv"), "bad holds no sound table beside its model")
+        refused(run("predict", "bad", "data.csv"), "bad has a damaged table description beside its model")
 
 
 # --- compare ---------------------------------------------------------------------------------------
@@ -383,7 +383,7 @@ def test_compare_takes_the_same_tables(folder):
         result = run("compare", *words, "--decimal", ",", *QUICK, "--no-report", "--json")
         assert result.exit_code == 0, result.output
         assert {row["solver"] for row in json.loads(result.stdout)["rows"]} == {"working-set", "smo"}
-    refused(run("compare", "daten.csv", "--data", "daten.csv"), "named twice")
+    refused(run("compare", "daten.csv", "--data", "daten.csv"), "given twice")
 
 
 def test_compare_has_a_time_limit_for_all_of_it(folder):
@@ -392,7 +392,7 @@ def test_compare_has_a_time_limit_for_all_of_it(folder):
     with open("rows.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert {row["status"] for row in rows} == {"NOT RUN"}
-    assert {row["reason"] for row in rows} == {"not run: the time for the whole comparison was up"}
+    assert {row["reason"] for row in rows} == {"not run: the time for the whole comparison was over"}
     assert "no row begins after" in result.stderr
     refused(run("compare", *QUICK, "--total-time-limit", "0"), "total_time_limit=0")
 
@@ -402,13 +402,13 @@ def test_ctrl_c_in_a_comparison_leaves_a_report_of_what_there_is(folder):
     code = """
 import sys
 from dualflow import comparison, cli
-kept = comparison.rows.Rows.run
+kept = comparison.rows.RowRunner.run
 def run(self, row, *rest):
     if row.solver == "gradient-flow":
         sys.stderr.write("now\\n"); sys.stderr.flush()
         import time; time.sleep(60)
     return kept(self, row, *rest)
-comparison.rows.Rows.run = run
+comparison.rows.RowRunner.run = run
 cli.main()
 """
     words = ["compare", "--problems", "hinge", "--max-n", "16", "--csv", "rows.csv"]
@@ -421,7 +421,7 @@ cli.main()
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
-    assert errors.splitlines()[-1] == "Interrupted; the report has what there was."
+    assert errors.splitlines()[-1] == "Interrupted; the report shows the rows that have run."
     assert "Report: dualflow-report.html" in out
     assert "The comparison was interrupted" in (folder / "dualflow-report.html").read_text(encoding="utf-8")
     with open("rows.csv", newline="", encoding="utf-8") as file:
@@ -460,7 +460,7 @@ def test_a_line_a_row_even_where_there_is_nothing(folder):
     lines = result.stdout.splitlines()
     assert [line.partition(",")[0] for line in lines] == ["prediction", "up", "", "down"]
     assert lines[2] == ","
-    assert "Rows without any feature, whose prediction is empty: 1, the first is line 3." in result.stderr
+    assert "Rows without any feature get an empty prediction: 1, the first is line 3." in result.stderr
     found = json.loads(run("predict", "model.dualflow", "new.csv", "--json").stdout)
     assert (found["predictions"], found["rows"], found["labelled"]) == (["up", None, "down"], 3, 1)
     assert run("check", "model.dualflow", write(folder, table(60) + ",,\n", "more.csv")).exit_code == 0
@@ -490,7 +490,7 @@ def test_numbers_are_read_at_prediction_as_in_training(folder):
     write(folder, 'a,b\n"1,019",19\nn.d.,19\n', "new.csv")
     result = run("predict", "model.dualflow", "new.csv")
     assert result.stdout.split() == ["prediction", "up", "up"]
-    assert "Column a holds numbers; missing in it: 'n.d.' (1)." in result.stderr
+    assert "Column a holds numbers; these cells are read as missing: 'n.d.' (1)." in result.stderr
     refused(
         run("predict", "model.dualflow", write(folder, "a,b\n5%,1\n", "new.csv")), "line 2, a: '5%' is not a finite"
     )

@@ -29,7 +29,7 @@ from dualflow.core.evidence import Ending, margin
 from dualflow.core.solver import EVERY_CONVEX, Solver
 from dualflow.report import Row
 from dualflow.report.columns import QUANTUM, RESULTS
-from dualflow.report.html import HEIGHT, WIDTH, chart
+from dualflow.report.html import HEIGHT_PX, WIDTH_PX, chart
 from dualflow.solvers import registry
 
 SHOTS = 4000
@@ -751,8 +751,8 @@ def test_the_chart_draws_finite_gaps_only_and_stays_inside(comparison):
     drawn = chart(part, 1e-6)
     assert len(drawn.marks) == sum(row.ran for row in part.rows)
     for mark in drawn.marks:
-        assert 0 < mark.x < WIDTH
-        assert 0 < mark.y < HEIGHT
+        assert 0 < mark.x < WIDTH_PX
+        assert 0 < mark.y < HEIGHT_PX
     by_gap = sorted(drawn.marks, key=lambda mark: -mark.y)
     assert by_gap[0].title.split()[0] == min(part.ranking, key=lambda row: row.raw_gap).solver.rstrip(",")
     rows = tuple(replace(row, raw_gap=math.inf if row.rank == 1 else row.raw_gap) for row in part.rows)

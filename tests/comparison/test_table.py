@@ -16,7 +16,7 @@ from dualflow.comparison import dry_run
 from dualflow.comparison import rows as rows_module
 from dualflow.report import Comparison, Row, Section
 from dualflow.report.columns import QUANTUM, RESULTS
-from dualflow.report.html import HEIGHT, chart
+from dualflow.report.html import HEIGHT_PX, chart
 from dualflow.report.verdict import overall, verdict
 
 WIDTHS = (80, 100, 120, 200)
@@ -138,13 +138,13 @@ def test_verdicts():
         "Use b or a: optimal in 2.0 ms to 3.0 ms; everything within tol = 1e-06 is a tie (1 more)."
     )
     none = section(classical("smo", 1e-3, 0.002), classical("cvxopt", 1e-2, 0.001))
-    assert verdict(none) == "No solver met tol = 1e-06: the first is smo, raw gap 1.0e-03 (time limit)."
+    assert verdict(none) == "No solver met tol = 1e-06. The best is smo: raw gap 1.0e-03 (time limit)."
     control = circuits("flow", "null", 1, "control")
-    assert verdict(section(control)) == "No verdict: no row that counts has a certified gap."
+    assert verdict(section(control)) == "No verdict: no ranked row has a certified gap."
     two = section(classical("a", 0.0, 0.001), classical("b", 0.0, 0.004), name="svdd")
     other = section(classical("b", 0.0, 0.001), classical("a", 1.0, 0.004))
     assert overall(comparison(two, other)) == "Use b: optimal on all 2 problems, in 5.0 ms together."
-    assert overall(comparison(two, none)) == "No one solver met tol = 1e-06 on all 2 problems."
+    assert overall(comparison(two, none)) == "No single solver met tol = 1e-06 on all 2 problems."
     assert comparison(two, other).table().splitlines()[0] == overall(comparison(two, other))
     assert verdict(other) in comparison(two, other).table()
 
@@ -189,7 +189,7 @@ def test_labels_of_the_chart_never_overlap():
         left = mark.text_x if mark.anchor == "start" else mark.text_x - width
         boxes.append((left, mark.text_y - 6, left + width, mark.text_y + 6))
         assert boxes[-1][1] >= 0
-        assert boxes[-1][3] <= HEIGHT
+        assert boxes[-1][3] <= HEIGHT_PX
     marks = [(mark.x - 5, mark.y - 5, mark.x + 5, mark.y + 5) for mark in drawn.marks]
     for k, box in enumerate(boxes):
         for other in [*boxes[:k], *marks]:
@@ -209,12 +209,12 @@ def test_the_length_is_announced_before_the_first_row():
         *data(), "hinge", ["smo", "cvxopt", "evolution-strategy"], 12, time_limit=30, announce=said.append,
         progress=lambda *_: said.append("a row"),
     )  # fmt: skip
-    assert said[0] == "1 problem, 2 rows; a row ends after 30 seconds at the latest, all of them after 60 seconds."
+    assert said[0] == "1 problem, 2 rows; each row takes at most 30 seconds, all together at most 60 seconds."
     assert said.index("a row") == 1
     said.clear()
     compare(*data(), "svdd", ["variational-flow"], 8, time_limit=None, shots=50, announce=said.append)
-    assert said == ["1 problem, 8 rows, 8 of them on devices and their controls; without a time limit nobody knows for "
-                    "how long."]  # fmt: skip
+    assert said == ["1 problem, 8 rows, 8 of them on devices and their controls; there is no time "
+                    "limit."]  # fmt: skip
 
 
 @pytest.mark.parametrize("model", ["svr", "hinge", "one_class"])
@@ -245,7 +245,7 @@ def test_what_poses_a_problem_does_not_go_with_one(given):
     X, y = data()
     problem = problems.svc(Gram(X), np.where(y == 1, 1.0, -1.0))
     (name,) = given
-    with pytest.raises(ProblemError, match=f"{name} goes with data"):
+    with pytest.raises(ProblemError, match=f"{name} must not be given with a DualProblem"):
         compare(problem, **given)
     with pytest.raises(ProblemError, match="y is missing"):
         compare(X)

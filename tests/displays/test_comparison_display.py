@@ -126,7 +126,7 @@ def test_repairs_are_left_out_and_gaps_may_be_missing(comparison):
 def test_what_cannot_be_drawn_is_told(comparison):
     with pytest.raises(ProblemError, match="found dict"):
         ComparisonDisplay.from_comparison({})
-    with pytest.raises(ProblemError, match="problems='svdd' is none of this comparison's: hinge, squared_hinge"):
+    with pytest.raises(ProblemError, match="problems='svdd' is not in this comparison: hinge, squared_hinge"):
         ComparisonDisplay.from_comparison(comparison, problems="svdd")
     with pytest.raises(ProblemError, match="no section"):
         ComparisonDisplay.from_comparison(SimpleNamespace(sections=()))

@@ -177,7 +177,7 @@ def test_what_cannot_be_drawn_is_told(moons):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ProblemError, match=r"3 solutions.*from_solution\(model\.solutions_\[0\]\)"):
         EcosystemDisplay.from_estimator(SVC().fit(X, y))
-    with pytest.raises(ProblemError, match="give the model itself"):
+    with pytest.raises(ProblemError, match="give its model"):
         EcosystemDisplay.from_estimator(make_pipeline(SVC()))
     with pytest.raises(NotFittedError):
         EcosystemDisplay.from_estimator(SVC())

@@ -176,7 +176,7 @@ def test_data_too_wide_to_be_dense(monkeypatch):
     y = np.arange(50) % 2
     model = SVC().fit(X, y)
     dense = SupportDisplay.from_estimator(model, X, y, ax=axes(), grid_resolution=6)
-    monkeypatch.setattr(_scene, "DENSE", 10)
+    monkeypatch.setattr(_scene, "MAX_DENSE_ENTRIES", 10)
     display = SupportDisplay.from_estimator(model, X, y, ax=axes(), grid_resolution=6)
     np.testing.assert_allclose(display.response_, dense.response_, atol=1e-6)
     assert display.text_.get_text() == dense.text_.get_text()
@@ -251,9 +251,9 @@ LINE = [[0.0], [1.0], [2.0], [3.0]]
     [
         (KMeans(2), [[0.0], [1.0]], None, "KMeans has no support vectors"),
         (LDA().fit(LINE, [0, 0, 1, 1]), LINE, [0, 0, 1, 1], "LDA has no support vectors"),
-        (SVC(kernel="precomputed"), np.eye(4), [0, 0, 1, 1], "EcosystemDisplay draws"),
-        (SVC(), np.eye(4), [0, 0, 1], "one label a point"),
-        (SVC(), ["a", "b"], None, "one a row"),
+        (SVC(kernel="precomputed"), np.eye(4), [0, 0, 1, 1], "use EcosystemDisplay"),
+        (SVC(), np.eye(4), [0, 0, 1], "each point needs one label"),
+        (SVC(), ["a", "b"], None, "one in each row"),
         (SVC(), np.array([["a", "b"]]), None, "X holds text"),
     ],
 )
@@ -269,14 +269,14 @@ def test_other_refusals(moons):
     with pytest.raises(NotFittedError):
         SupportDisplay.from_estimator(SVC(), X, t)
     pipeline = make_pipeline(StandardScaler(), SVC()).fit(X, t)
-    with pytest.raises(ProblemError, match="give the X that was fitted"):
+    with pytest.raises(ProblemError, match="give the X of the fit"):
         SupportDisplay.from_estimator(pipeline, X[:2], t[:2])
-    with pytest.raises(ProblemError, match="y holds 2, which is no class"):
+    with pytest.raises(ProblemError, match="y holds 2, which is not a class"):
         SupportDisplay.from_estimator(SVC().fit(X, t), X, np.full(40, 2))
     with pytest.raises(ProblemError, match="grid_resolution=1"):
         SupportDisplay.from_estimator(SVC().fit(X, t), X, t, grid_resolution=1)
     with pytest.raises(ProblemError, match="found dict"):
         SupportDisplay.from_solution({})
     kernel = problems.svc(Gram.precomputed(np.eye(4)), [-1, -1, 1, 1])
-    with pytest.raises(ProblemError, match="EcosystemDisplay draws"):
+    with pytest.raises(ProblemError, match="use EcosystemDisplay"):
         SupportDisplay.from_solution(solve(kernel))

@@ -25,11 +25,11 @@ from typer.testing import CliRunner
 
 import dualflow
 from dualflow import EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, cli, problems
-from dualflow.cli.csv_data import Form
+from dualflow.cli.csv_data import CsvFormat
 from dualflow.cli.labels import labels_of
-from dualflow.cli.prepared import How
+from dualflow.cli.prepared import EncodingOptions
 from dualflow.cli.reading import read_new
-from dualflow.cli.table import Asked
+from dualflow.cli.table import RequestedColumns
 from dualflow.interchange import from_libsvm, from_svmlight, to_libsvm, to_svmlight
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 
@@ -249,9 +249,9 @@ def _run_table(folder: Path, content: bytes, name: str = "data.csv") -> None:
     (folder / name).write_bytes(content)
     for label in (None, "kind", "1", "²"):
         for plain in (False, True):
-            how = How() if not plain else How(one_hot=False, impute=False, standardise=False)
+            how = EncodingOptions() if not plain else EncodingOptions(one_hot=False, impute=False, standardise=False)
             try:
-                table = read_new(folder / name, Asked(label), Form())
+                table = read_new(folder / name, RequestedColumns(label), CsvFormat())
                 (encoding, points), labels = how.encoded(table), labels_of(table)
             except ProblemError as refusal:
                 if name not in str(refusal):

@@ -218,29 +218,29 @@ def test_a_file_of_others_is_read(tmp_path):
         ("gamma 0.5", "gamma -0.5", "gamma '-0.5' is below 0"),
         ("gamma 0.5", "gamma nan", "'nan', gamma, is not a finite number"),
         ("gamma 0.5", "gamma 1_0", "'1_0', gamma"),
-        ("gamma 0.5", "gamma 0.5\ngamma 0.5", "line 4: a second gamma"),
-        ("gamma 0.5", "gamma", "gamma with 0 values"),
-        ("nr_class 3", "nr_class 2", "rho has 3 values, nr_class 2 asks 1"),
+        ("gamma 0.5", "gamma 0.5\ngamma 0.5", "line 4: gamma appears a second time"),
+        ("gamma 0.5", "gamma", "gamma has 0 values"),
+        ("nr_class 3", "nr_class 2", "rho has 3 values, and nr_class 2 needs 1"),
         ("nr_class 3", "nr_class 99999999999", "nr_class"),
         ("nr_class 3", "nr_class 2147483647", "rho has 3 values"),
         ("total_sv 4", "total_sv 5", "nr_sv sums to 4, total_sv is 5"),
         ("2 0.5\n", "", "3 support vectors follow; the file is cut off"),
-        ("label 5 -3 2", "label 5 05 2", "a label is there twice"),
+        ("label 5 -3 2", "label 5 05 2", "a label appears twice"),
         ("label 5 -3 2", "label 5 -3 b", "'b', label, is not a whole number"),
-        ("\nSV\n", "\n", "is no keyword"),
+        ("\nSV\n", "\n", "is not a keyword"),
         (THEIRS, "svm_type c_svc\n", "no line 'SV'"),
         (THEIRS, "", "no line 'SV'"),
         ("rho 0.25 -0.5 0.125\n", "", "has no rho"),
-        ("1:1 3:-2", "1:1 1:2", "line 12: index 1 after 1"),
-        ("1:1 3:-2", "0:1", "index 0 after 0"),
+        ("1:1 3:-2", "1:1 1:2", "line 12: index 1 follows 1"),
+        ("1:1 3:-2", "0:1", "index 0 follows 0"),
         ("1:1 3:-2", "1:1 3", "'3' is not index:value"),
         ("1:1 3:-2", "1:inf", "'inf', the value of index 1"),
         ("1:1 3:-2", "9999999999999:1", "an index, is not a whole number"),
-        ("2 0.5\n", "2\n", "1 numbers, 2 coefficients"),
+        ("2 0.5\n", "2\n", "it has 1 words; 2 coefficients"),
         ("0.5 1 1:1", "0.5 é", "is not ASCII"),
-        ("kernel_type rbf", "kernel_type precomputed", "begins with 0: and the number of its point"),
+        ("kernel_type rbf", "kernel_type precomputed", "must begin with 0:number of its point"),
         ("svm_type nu_svc", "svm_type one_class", "nr_class 3 with svm_type one_class"),
-        ("gamma 0.5", "\x1b[2Jm 0.5", "is no keyword"),
+        ("gamma 0.5", "\x1b[2Jm 0.5", "is not a keyword"),
     ],
 )
 def test_damaged_files_are_refused_in_a_sentence(tmp_path, old, new, words):
@@ -275,7 +275,7 @@ def test_what_libsvm_cannot_hold_is_refused(tmp_path):
         to_libsvm(SVC().fit(X, np.array(["a", "b"])[t]), path)
     with pytest.raises(ProblemError, match="LabelEncoder"):
         to_libsvm(SVC().fit(X, 2**40 * (t + 1)), path)
-    with pytest.raises(ProblemError, match="LIBSVM's files have linear"):
+    with pytest.raises(ProblemError, match="LIBSVM files have only the kernels linear"):
         to_libsvm(SVC(kernel=lambda a, b: a @ b.T).fit(X, t), path)
     with pytest.raises(ProblemError, match=r"degree=2\.5"):
         to_libsvm(SVC(kernel="poly", degree=2.5, coef0=30.0).fit(X, t), path)

@@ -49,7 +49,7 @@ def test_within_estimators_of_scikit_learn():
         with pytest.raises(ProblemError, match="method='isotonic'"):
             to_onnx(steps.fit(X, y))
     same(VotingRegressor([("a", SVR()), ("b", SVR(C=3.0))]).fit(M, T), M)
-    with pytest.raises(ProblemError, match="SVC: another estimator asks it for probabilities"):
+    with pytest.raises(ProblemError, match="SVC: another estimator needs its probabilities"):
         to_onnx(BaggingClassifier(SVC(), 2).fit(M, T))
 
 
@@ -57,11 +57,14 @@ def test_within_estimators_of_scikit_learn():
     ("model", "words"),
     [
         (SVC(kernel="precomputed").fit(M @ M.T, T), "its kernel is 'precomputed'"),
-        (SVC(kernel=lambda a, b: a @ b.T).fit(M, T), "a callable, <lambda>, which a graph of ONNX cannot compute"),
+        (SVC(kernel=lambda a, b: a @ b.T).fit(M, T), "a callable, <lambda>, which an ONNX graph cannot compute"),
         (SVC(kernel=FidelityKernel("angle")).fit(M[:8], T[:8]), "fidelity"),
-        (SVR, "model is type; to_onnx takes a fitted estimator"),
+        (SVR, "model is type; to_onnx needs a fitted estimator"),
         (None, "model is NoneType"),
-        (GridSearchCV(SVC(), {"C": [1, 2]}, refit=False).fit(M, T), "does not say how many features|cannot convert"),
+        (
+            GridSearchCV(SVC(), {"C": [1, 2]}, refit=False).fit(M, T),
+            "does not state its number of features|cannot convert",
+        ),
     ],
 )
 def test_what_onnx_cannot_hold_is_refused(model, words):
@@ -88,7 +91,7 @@ def test_bad_arguments_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ProblemError, match=r"0 support vectors of 2000000000 features take .* bytes"):
         to_onnx(from_libsvm(tmp_path / "model", 2_000_000_000))
     (tmp_path / "model").unlink()
-    monkeypatch.setattr(onnx_parts, "MOST_BYTES", 100)
+    monkeypatch.setattr(onnx_parts, "MAX_BYTES", 100)
     with pytest.raises(ProblemError, match=r"support vectors of 2 features take .* bytes"):
         to_onnx(model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())

@@ -105,7 +105,7 @@ def test_sizes_are_limited(tmp_path, monkeypatch):
     with pytest.raises(ProblemError, match="zero_based="):
         from_svmlight(path, zero_based="auto")
     monkeypatch.setattr(svmlight, "MAX_FEATURES", 2)
-    with pytest.raises(ProblemError, match="feature number 3: more than MAX_FEATURES=2"):
+    with pytest.raises(ProblemError, match="feature number 3, more than MAX_FEATURES=2"):
         from_svmlight(path)
     assert from_svmlight(path, 3)[0].shape == (3, 3)
     monkeypatch.setattr(svmlight, "MAX_LINE", 20)

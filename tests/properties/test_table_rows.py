@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from dualflow import ProblemError, cli
-from dualflow.cli.cells import GAPS, Cells, Tally
+from dualflow.cli.cells import GAP_TEXTS, CellCounts, CellFormat
 from dualflow.cli.options import form_of
 from dualflow.cli.reading import read_new
-from dualflow.cli.table import Asked, Words
+from dualflow.cli.table import RequestedColumns, TextColumn
 
 ours = settings(
     derandomize=True, max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -136,7 +136,7 @@ def test_an_index_written_along_is_neither_feature_nor_label(tmp_path, index, wr
     frame.to_parquet(path) if "parquet" in writing else frame.to_csv(path)
     for _ in range({"again": 1, "twice": 2}.get(writing, 0)):
         pd.read_csv(path).to_csv(path, index=writing == "twice")
-    table = read_new(path, Asked(), form_of(None, None, ".", None))
+    table = read_new(path, RequestedColumns(), form_of(None, None, ".", None))
     assert (table.chosen.names, table.chosen.label_name, len(table)) == (["a"], "kind", 30)
     if index != "counted" or "parquet" not in writing:  # a RangeIndex is not stored in parquet
         assert any("index" in note for note in table.notes)
@@ -166,16 +166,16 @@ plain = st.one_of(st.integers(-999, 999).map(str), st.sampled_from(["+5", "1e3",
 @ours
 @given(cells=st.lists(st.one_of(plain, plain, odd, gap), min_size=1, max_size=12).filter(lambda c: set(c) - {"?"}))
 def test_numbers_are_numbers_or_refused_and_never_categories(cells):
-    tally, notes = Tally(), list[str]()
+    tally, notes = CellCounts(), list[str]()
     for line, cell in enumerate(cells):
-        tally.add(cell, line, Cells())
-    is_odd = [cell for cell in cells if Cells().value(cell) is None and cell.casefold() not in GAPS]
+        tally.add(cell, line, CellFormat())
+    is_odd = [cell for cell in cells if CellFormat().value(cell) is None and cell.casefold() not in GAP_TEXTS]
     if is_odd:
         with pytest.raises(ProblemError, match="finite number") as caught:
-            tally.kind("a", "t.csv", Cells(), notes)
+            tally.kind("a", "t.csv", CellFormat(), notes)
         assert repr(is_odd[0]) in str(caught.value)
-    elif any(Cells().number(cell) is not None for cell in cells):
-        assert tally.kind("a", "t.csv", Cells(), notes) == "number"
+    elif any(CellFormat().number(cell) is not None for cell in cells):
+        assert tally.kind("a", "t.csv", CellFormat(), notes) == "number"
 
 
 @ours
@@ -188,16 +188,16 @@ def test_a_column_of_numbers_and_texts_is_refused_or_said(cells):
         path = os.path.join(folder, "t.csv")
         Path(path).write_text(content, encoding="utf-8")
         try:
-            table = read_new(Path(path), Asked(), form_of(None, True, ".", None))
+            table = read_new(Path(path), RequestedColumns(), form_of(None, True, ".", None))
         except ProblemError:  # a sentence of its own, tested elsewhere
             return
-    numeric = [Cells().number(cell) is not None for cell in cells]
+    numeric = [CellFormat().number(cell) is not None for cell in cells]
     column = table.columns[0]
-    if any(numeric) and isinstance(column, Words):
-        assert any("taken as text" in note for note in table.notes)
-    if not isinstance(column, Words):
+    if any(numeric) and isinstance(column, TextColumn):
+        assert any("read as text" in note for note in table.notes)
+    if not isinstance(column, TextColumn):
         found = [float(cell) for cell, is_number in zip(cells, numeric, strict=True) if is_number]
         assert column[~np.isnan(column)].tolist() == found
         unsaid = {"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null"}
         if any(not n and cell not in unsaid for n, cell in zip(numeric, cells, strict=True)):
-            assert any("missing in it" in note for note in table.notes)
+            assert any("read as missing" in note for note in table.notes)

@@ -1,6 +1,6 @@
-"""Floor 6: the command line: `dualflow train`, `predict`, `check`, `compare`, `convert`, and lists of what there is.
+"""The command line: `dualflow train`, `predict`, `check`, `compare`, `convert`, `jobs`, and lists of what is available.
 
-Heavy imports happen inside the commands, so that help and errors are quick.
+Commands import large packages only when they run, so that help and errors are fast.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Annotated
 import typer
 
 from . import check, compare, convert, jobs, lists, predict, train
-from .output import CLOSED, INTERRUPTED, say
+from .output import EXIT_CLOSED, EXIT_INTERRUPTED, say
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="dualflow",
-    help="Support vector machines whose dual problem flows to rest, on interchangeable solvers, certified.",
+    help="Train, check and compare support vector machines, whose dual problems are solved by interchangeable, "
+    "certified solvers.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -32,33 +33,33 @@ app.add_typer(jobs.jobs, name="jobs")
 
 
 def main() -> None:
-    """The `dualflow` command; `dualflow_command` is its entry point."""
+    """Run the `dualflow` command; `dualflow_command` is its entry point."""
     _open_streams()
     try:
         try:
             app()
         finally:
-            sys.stdout.flush()  # what could not be written is known here, not when the interpreter has gone
+            sys.stdout.flush()  # so that a write error is raised here and not when the interpreter exits
     except SystemExit as leave:
-        if leave.code == CLOSED:
+        if leave.code == EXIT_CLOSED:
             _drop_output()
-        elif leave.code == INTERRUPTED:
+        elif leave.code == EXIT_INTERRUPTED:
             # A simulator's worker thread cannot be stopped, and the interpreter would wait for its last circuit.
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(INTERRUPTED)
+            os._exit(EXIT_INTERRUPTED)
         raise
     except BrokenPipeError:
         _drop_output()
-        raise SystemExit(CLOSED) from None
-    except OSError as error:  # of that flush: a full disk, say
+        raise SystemExit(EXIT_CLOSED) from None
+    except OSError as error:  # from the flush above, when the disk is full, for example
         _drop_output()
         say(f"Error: the output could not be written: {error.strerror}", err=True)
         raise SystemExit(2) from None
 
 
 def _open_streams() -> None:
-    """Streams that were closed lead nowhere, and none fails for want of a character."""
+    """Open closed output streams on the null device, and make all replace characters that they cannot encode."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
@@ -67,7 +68,7 @@ def _open_streams() -> None:
 
 
 def _drop_output() -> None:
-    """What is left in the buffer has nowhere to go, and the interpreter is not to try again."""
+    """Point standard output to the null device, so that the interpreter does not flush to a closed pipe on exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -82,7 +83,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Nothing of its own: holds the options of the bare command."""
+    """Hold the options of the bare command."""

@@ -1,4 +1,4 @@
-"""What a cell of a text file is: nothing, a number, a number in a writing that is not plain, a date, or text."""
+"""Classify the cells of a text file: missing, a plain number, a number in another notation, a date, or text."""
 
 from __future__ import annotations
 
@@ -13,27 +13,48 @@ from math import isfinite, nan
 import numpy as np
 
 from ..exceptions import ProblemError
-from .table import CLASSES, MISSING, SHOWN, Words, short
+from .table import CLASS_TEXTS, MISSING_TEXTS, SHOWN_CHARS, TextColumn, shortened
 
-__all__ = ["GAPS", "MAX_WORDS", "THOUSANDS", "Cells", "Gathered", "Tally", "is_gap", "number"]
+__all__ = [
+    "GAP_TEXTS",
+    "MAX_COLUMN_TEXTS",
+    "THOUSANDS",
+    "CellCounts",
+    "CellFormat",
+    "ColumnBuilder",
+    "is_gap",
+    "number",
+]
 
-#: Different texts of a column of features: more are names of its rows, not kinds of them.
-MAX_WORDS = 1000
-# What stands for nothing among numbers, in any case; among texts each is a text like others.
-_SIGNS = ("-", "--", "---", "–", "—", ".", "..", "…")
-_WORDS = ("n.d.", "n.d", "nd", "n/d", "n.a.", "n.a", "na", "n/a", "nan", "-nan", "nil", "null", "none", "missing")
-_ERRORS = ("#n/a", "#n/v", "#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!", "1.#qnan", "1.#ind", "-1.#ind")
-GAPS = frozenset((*_SIGNS, *_WORDS, *_ERRORS))
-#: What may stand between groups of three digits, by the name of its option.
+#: Maximum number of different texts in a feature column; a column with more holds names of rows, not categories.
+MAX_COLUMN_TEXTS = 1000
+# Cells that mean a missing value in a column of numbers, in upper or lower case. In a column of text they are texts.
+_GAP_SIGNS = ("-", "--", "---", "–", "—", ".", "..", "…")
+_GAP_WORDS = ("n.d.", "n.d", "nd", "n/d", "n.a.", "n.a", "na", "n/a", "nan", "-nan", "nil", "null", "none", "missing")
+_SPREADSHEET_ERRORS = (
+    "#n/a",
+    "#n/v",
+    "#div/0!",
+    "#value!",
+    "#ref!",
+    "#num!",
+    "#name?",
+    "#null!",
+    "1.#qnan",
+    "1.#ind",
+    "-1.#ind",
+)
+GAP_TEXTS = frozenset((*_GAP_SIGNS, *_GAP_WORDS, *_SPREADSHEET_ERRORS))
+#: Characters that may separate groups of three digits, by the value of --thousands.
 THOUSANDS = {",": ",", ".": ".", "'": "'’", "space": " \u00a0\u2007\u2009\u202f"}
-# Shared by the columns without strange cells, which may be many: none of them has a dictionary of its own.
-_NONE: dict[str, int] = {}
-#: Different cells of a kind that an error shows.
-_EXAMPLES = 3
-#: Characters from which a cell is text without a look.
-_LONGEST = 400
+# An empty dictionary that all columns without unusual cells share, to save memory.
+_EMPTY: dict[str, int] = {}
+#: Different cells of a column that a message shows.
+_MAX_EXAMPLES = 3
+#: A cell of more characters is text; the patterns below are not tried.
+_MAX_NUMBER_CHARS = 400
 
-# \d is a digit of any script here: the cell is meant as a number, although files do not write it like this.
+# \d matches the digits of any script: such a cell is meant as a number, but it is not a plain one.
 _DIGITS = r"(\d{1,3}([,.'’ \u00a0\u2007\u2009\u202f]\d{3})+|\d+(_\d+)*)([.,]\d*)?|[.,]\d+"
 _FIGURE = re.compile(rf"[(]?[+\-−–]?\s*({_DIGITS})([eEdD][+\-−]?\d+)?\s*[%‰]?[)]?-?")
 _ENDLESS = re.compile(r"[+\-−]?(inf|infinity|∞|1\.#inf)|0x[0-9a-f]+", re.IGNORECASE)
@@ -46,7 +67,10 @@ _DATE = re.compile(
 
 
 def number(cell: str) -> float | None:
-    """The finite number that a cell is as files write it; Python's own takes "1_000" and digits of any script, too."""
+    """Return the finite number that a cell holds, or None.
+
+    Only ASCII digits without "_" count: ``float`` alone would accept "1_000" and the digits of any script.
+    """
     try:
         value = float(cell) if cell.isascii() and "_" not in cell else None
     except ValueError:
@@ -56,25 +80,25 @@ def number(cell: str) -> float | None:
 
 @lru_cache(maxsize=256)
 def _grouped(separators: str, decimal: str) -> re.Pattern[str]:
-    """Numbers whose digits stand in groups of three."""
+    """Return a pattern for numbers with digits in groups of three."""
     return re.compile(rf"[+-]?[1-9]\d{{0,2}}([{re.escape(separators)}]\d{{3}})+({re.escape(decimal)}\d*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Cells:
-    """How cells are written.
+class CellFormat:
+    """The notation of cells: the decimal point, missing values, and the separator of thousands.
 
     Parameters
     ----------
     decimal : {".", ","}
     missing : tuple of str
-        What stands for nothing.
+        Cells that mean a missing value.
     thousands : {",", ".", "'", "space", None}
-        What stands between groups of three digits: a key of `THOUSANDS`; None is nothing.
+        Separator of groups of three digits, a key of `THOUSANDS`; None if there is none.
     """
 
     decimal: str = "."
-    missing: tuple[str, ...] = MISSING
+    missing: tuple[str, ...] = MISSING_TEXTS
     thousands: str | None = None
 
     def __post_init__(self) -> None:
@@ -82,21 +106,21 @@ class Cells:
         object.__setattr__(self, "_is_plain", self.decimal == "." and self.thousands is None)
 
     def is_missing(self, cell: str) -> bool:
-        """Whether a stripped cell stands for nothing, whatever its column holds."""
+        """Return whether a stripped cell is missing in a column of any kind."""
         return cell in self._missing  # type: ignore[attr-defined]
 
     def label(self, cell: str) -> str:
-        """A stripped cell as a label, "" if there is none; a class may be called None."""
-        return "" if self.is_missing(cell) and cell not in CLASSES else cell
+        """Return a stripped cell as a label, "" if it is missing; a class may be called "None"."""
+        return "" if self.is_missing(cell) and cell not in CLASS_TEXTS else cell
 
     def value(self, cell: str) -> float | None:
-        """The number that a stripped cell is: NaN if it stands for nothing, None if it is something else."""
+        """Return the number in a stripped cell: NaN if the cell is missing, None if it is not a number."""
         if cell in self._missing:  # type: ignore[attr-defined]
             return nan
         return number(cell if self._is_plain else self.plain(cell))  # type: ignore[attr-defined]
 
     def values(self, cells: list[str]) -> list[float] | None:
-        """The numbers that stripped cells are, as `value` says, if all are numbers; None where one may be none."""
+        """Return the numbers in stripped cells, or None if one of them may not be a plain number."""
         if not (self._is_plain and self._missing.isdisjoint(cells)):  # type: ignore[attr-defined]
             return None
         text = "".join(cells)
@@ -109,11 +133,11 @@ class Cells:
         return values if all(map(isfinite, values)) else None
 
     def number(self, cell: str) -> float | None:
-        """The number that a stripped cell is, whatever stands for nothing."""
+        """Return the number in a stripped cell, or None; missing values are not considered."""
         return number(self.plain(cell))
 
     def plain(self, cell: str) -> str:
-        """A stripped cell with a decimal point and no separators of thousands, "" if it is no such number."""
+        """Return a stripped cell with a decimal point and without separators of thousands, "" if that is impossible."""
         if self.thousands is not None:
             separators = THOUSANDS[self.thousands]
             if _grouped(separators, self.decimal).fullmatch(cell):
@@ -123,7 +147,10 @@ class Cells:
         return cell
 
     def advice(self, cells: Iterable[str], others: int) -> str | None:
-        """The option that reads cells which are no plain numbers, if there is one; ``others`` of their column are."""
+        """Return a sentence on the option that reads these cells as numbers, or None if there is none.
+
+        ``others`` is the number of plain numbers in their column.
+        """
         found = list(cells)
         for option, separators in THOUSANDS.items():
             for decimal in (d for d in ".," if d != option):
@@ -141,18 +168,20 @@ class Cells:
 
 
 def is_gap(cell: str) -> bool:
-    """Whether a stripped cell stands for nothing among numbers."""
-    return cell.casefold() in GAPS
+    """Return whether a stripped cell means a missing value in a column of numbers."""
+    return cell.casefold() in GAP_TEXTS
 
 
 def _meaning(cell: str) -> str:
-    """What a stripped cell that is no plain number is meant as: "gap", "date", "figure" or "text"."""
-    return "text" if len(cell) > _LONGEST else _short_meaning(cell)
+    """Return what a stripped cell that is not a plain number means: "gap", "date", "figure" or "text".
+
+    A figure is a number in another notation: with a currency, a per cent sign, separators, or digits of any script.
+    """
+    return "text" if len(cell) > _MAX_NUMBER_CHARS else _meaning_of_short(cell)
 
 
 @lru_cache(maxsize=1 << 12)
-def _short_meaning(cell: str) -> str:
-    # A figure is a number in another writing: with signs of currencies and per cent, separators, digits of any script.
+def _meaning_of_short(cell: str) -> str:
     if is_gap(cell):
         return "gap"
     if _DATE.fullmatch(cell):
@@ -161,19 +190,29 @@ def _short_meaning(cell: str) -> str:
     return "figure" if _FIGURE.fullmatch(bare) or _ENDLESS.fullmatch(bare) else "text"
 
 
-class Tally:
-    """Of what kinds the cells of a column are, and the first of them that are not plain numbers."""
+class CellCounts:
+    """Counts of the kinds of cells in a column, and the first cells that are not plain numbers."""
 
-    __slots__ = ("again", "date", "dates", "figures", "gaps", "numbers", "strange", "texts", "words")
+    __slots__ = (
+        "date",
+        "dates",
+        "figures",
+        "first_figures",
+        "first_texts",
+        "gaps",
+        "numbers",
+        "repeats_header",
+        "texts",
+    )
 
     def __init__(self) -> None:
         self.numbers = self.figures = self.dates = self.texts = self.gaps = 0
-        self.date: tuple[str, int] | None = None  # the first one, and its line
-        self.again = False  # whether the first line's cell is there again
-        # The first figures, and the first dates and texts, that are different, each with its line.
-        self.strange = self.words = _NONE
+        self.date: tuple[str, int] | None = None  # the first date, and its line
+        self.repeats_header = False  # whether a cell repeats that of the first line
+        # The first different figures, and the first different dates and texts, each with its line.
+        self.first_figures = self.first_texts = _EMPTY
 
-    def add(self, cell: str, line: int, cells: Cells) -> None:
+    def add(self, cell: str, line: int, cells: CellFormat) -> None:
         """Count a stripped cell."""
         if (value := cells.value(cell)) is not None:
             self.numbers += value == value
@@ -190,81 +229,83 @@ class Tally:
         else:
             self.texts += 1
         if meaning == "figure":
-            kept = self.strange = self.strange or {}
+            kept = self.first_figures = self.first_figures or {}
         else:
-            kept = self.words = self.words or {}
-        if len(kept) < _EXAMPLES:
+            kept = self.first_texts = self.first_texts or {}
+        if len(kept) < _MAX_EXAMPLES:
             kept.setdefault(cell, line)
 
     @property
     def blank(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether the column has no cell that counts."""
         return not (self.numbers or self.figures or self.dates or self.texts or self.gaps)
 
     @property
     def numeric(self) -> bool:
-        """Whether it is meant to hold numbers, with gaps and mistakes at most."""
+        """Whether the column is meant to hold numbers, apart from gaps and mistakes."""
         figures, texts = self.numbers + self.figures, self.dates + self.texts
-        return figures > 0 and (figures >= texts or (figures > 1 and len(self.words) == 1))
+        return figures > 0 and (figures >= texts or (figures > 1 and len(self.first_texts) == 1))
 
-    def kind(self, name: str, source: str, cells: Cells, notes: list[str], unit: str = "line") -> str:
-        """ "number" or "text"; ``notes`` gets a sentence on numbers that are taken as text.
+    def kind(self, name: str, source: str, cells: CellFormat, notes: list[str], unit: str = "line") -> str:
+        """Return "number" or "text"; a sentence is added to ``notes`` if numbers are read as text.
 
         Raises
         ------
         ProblemError
-            It holds numbers and others that are none, or dates: the message shows cells and the options.
+            The column mixes numbers and other cells, or holds dates; the message shows cells and options.
         """
-        shown, figures = name[:SHOWN], self.numbers + self.figures
+        shown, figures = name[:SHOWN_CHARS], self.numbers + self.figures
         if self.date is not None and self.dates >= figures + self.texts:
             cell, line = self.date
             raise ProblemError(
-                f"{source}, {unit} {line}, {shown}: {short(cell)} is a date or a time, and models take "
-                "numbers; write what matters of it as numbers (days since a day, the month), leave the column out: "
-                f"--drop {shown}, or take its texts as names: --text {shown}"
+                f"{source}, {unit} {line}, {shown}: {shortened(cell)} is a date or a time, and models need numbers. "
+                "Convert it to numbers (days since a date, or the month), leave the column out with --drop "
+                f"{shown}, or "
+                f"read it as categories with --text {shown}"
             )
         if not (figures or self.dates or self.texts):
-            return "number"  # gaps at most
+            return "number"  # it has only gaps
         if not self.numeric:
             if figures:
                 rest = self.dates + self.texts + self.gaps
-                notes.append(f"Column {shown}: {figures} of {figures + rest} cells are numbers; it is taken as text.")
+                notes.append(f"Column {shown}: {figures} of {figures + rest} cells are numbers; it is read as text.")
             return "text"
-        if not (wrong := {**self.strange, **self.words}):
+        if not (wrong := {**self.first_figures, **self.first_texts}):
             return "number"
-        those = ", ".join(map(short, list(wrong)[:_EXAMPLES]))
+        those = ", ".join(map(shortened, list(wrong)[:_MAX_EXAMPLES]))
         verb = "is not a finite number" if len(wrong) == 1 else "are not finite numbers"
-        fix = None if self.words else cells.advice(self.strange, self.numbers)
+        fix = None if self.first_texts else cells.advice(self.first_figures, self.numbers)
         if fix is None:
             fix = (
-                f"{self.numbers} others of this column are. Mend it, or say --missing {next(iter(wrong))[:SHOWN]} if "
-                f"it stands for nothing, --text {shown} if the column holds names"
+                f"{self.numbers} other cell{' is' if self.numbers == 1 else 's are'}. Correct it, or add --missing "
+                f"{next(iter(wrong))[:SHOWN_CHARS]} if it means a missing value, or --text {shown} if the column "
+                "holds names"
             )
         raise ProblemError(f"{source}, {unit} {min(wrong.values())}, {shown}: {those} {verb}; {fix}")
 
 
-class Gathered:
-    """A column as it is read, cell by cell.
+class ColumnBuilder:
+    """A column that is built cell by cell.
 
     Parameters
     ----------
     kind : {"number", "text"}
     name : str
-    most : int or None
-        Different texts at most.
+    max_texts : int or None
+        Maximum number of different texts; None if there is no limit.
     """
 
-    __slots__ = ("codes", "gaps", "most", "name", "values", "words")
+    __slots__ = ("codes", "gaps", "max_texts", "name", "values", "words")
 
-    def __init__(self, kind: str, name: str, most: int | None) -> None:
-        self.name, self.most = name, most
+    def __init__(self, kind: str, name: str, max_texts: int | None) -> None:
+        self.name, self.max_texts = name, max_texts
         self.values = array("d") if kind == "number" else None
-        self.gaps = _NONE
+        self.gaps = _EMPTY
         if self.values is None:
             self.codes, self.words = array("i"), dict[str, int]()
 
-    def add(self, cell: str, place: str, cells: Cells) -> None:
-        """Take in a stripped cell of a ``place``."""
+    def add(self, cell: str, place: str, cells: CellFormat) -> None:
+        """Add a stripped cell; ``place`` says where it is, for messages."""
         if self.values is not None:
             value = cells.value(cell)
             if value is None and is_gap(cell):
@@ -274,33 +315,35 @@ class Gathered:
             if value is None:
                 fix = cells.advice([cell], 0)
                 raise ProblemError(
-                    f"{place}, {self.name[:SHOWN]}: {short(cell)} is not a finite number{f'; {fix}' if fix else ''}"
+                    f"{place}, {self.name[:SHOWN_CHARS]}: {shortened(cell)} is not a finite number"
+                    f"{f'; {fix}' if fix else ''}"
                 )
             self.values.append(value)
         elif cells.is_missing(cell):
             self.codes.append(-1)
         else:
             self.codes.append(self.words.setdefault(cell, len(self.words)))
-            if self.most is not None and len(self.words) > self.most:
+            if self.max_texts is not None and len(self.words) > self.max_texts:
                 raise ProblemError(
-                    f"{place}, {self.name[:SHOWN]}: {short(cell)} is the {len(self.words)}th different text of this "
-                    f"column; leave it out: --drop {self.name[:SHOWN]}"
+                    f"{place}, {self.name[:SHOWN_CHARS]}: {shortened(cell)} is the {len(self.words)}th different "
+                    "text of this "
+                    f"column; leave the column out with --drop {self.name[:SHOWN_CHARS]}"
                 )
 
     @property
     def notes(self) -> list[str]:
-        """A sentence on cells among numbers that are taken as missing, if there are any."""
+        """A sentence on the cells of a number column that are read as missing, if there are any."""
         if not self.gaps:
             return []
-        those = ", ".join(f"{short(cell)} ({count})" for cell, count in list(self.gaps.items())[:_EXAMPLES])
-        more = ", …" if len(self.gaps) > _EXAMPLES else ""
-        return [f"Column {self.name[:SHOWN]} holds numbers; missing in it: {those}{more}."]
+        those = ", ".join(f"{shortened(cell)} ({count})" for cell, count in list(self.gaps.items())[:_MAX_EXAMPLES])
+        more = ", …" if len(self.gaps) > _MAX_EXAMPLES else ""
+        return [f"Column {self.name[:SHOWN_CHARS]} holds numbers; these cells are read as missing: {those}{more}."]
 
     def column(self) -> object:
-        """All of it: an array of float64, or `Words`."""
+        """Return the column: an array of float64, or a `TextColumn`."""
         if self.values is not None:
             return np.frombuffer(self.values, dtype=float) if self.values else np.empty(0)
         codes = np.frombuffer(self.codes, dtype=np.int32) if self.codes else np.empty(0, np.int32)
         words = np.empty(len(self.words), dtype=object)
         words[:] = list(self.words)
-        return Words(codes, words)
+        return TextColumn(codes, words)

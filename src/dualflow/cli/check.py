@@ -1,4 +1,4 @@
-"""`dualflow check`: whether a saved model is optimal, by a certificate computed from its file."""
+"""`dualflow check`: compute a saved model's certificate again and say whether the model is optimal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as shared
-from .output import clear_errors, print_table, say, say_json, warnings_said
-from .predict import KnownThousands, Label, Model, encoded
+from .output import clear_errors, print_table, print_warnings, say, say_json
+from .predict import Label, Model, TrainedThousands, encoded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,23 +21,27 @@ def check(
     model: Model,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="[DATA]", help="The table it is said to be trained on: whether its points are these."),
+        typer.Argument(metavar="[DATA]", help="A table: check whether the model was trained on its points and labels."),
     ] = None,
     tol: Annotated[
-        float | None, typer.Option(help="Relative gap that is optimal; the model's own, or 1e-6, by default.")
+        float | None,
+        typer.Option(help="Relative gap up to which a model is optimal; by default the model's own, or 1e-6."),
     ] = None,
     label: Label = None,
     delimiter: shared.Delimiter = None,
     header: shared.Header = None,
     missing: shared.Missing = None,
-    decimal: Annotated[str | None, typer.Option(help="The decimal point; that of training by default.")] = None,
-    thousands: KnownThousands = None,
+    decimal: Annotated[
+        str | None, typer.Option(help='The decimal point, "." or ","; that of training by default.')
+    ] = None,
+    thousands: TrainedThousands = None,
     format: shared.Format = None,
     json: shared.Json = False,
 ) -> None:
-    """Compute a saved model's certificate again, from its file. Exit code 1: not optimal, or of other points.
+    """Compute a saved model's certificate again, from its file.
 
-    The file holds the training points and α, and nothing it says of how good it is is believed.
+    The file holds the training points and α; the certificate that it states is not used. Exit code 1: the model is not
+    optimal, or was not trained on DATA.
     """
     with clear_errors():
         from ..core.options import Number
@@ -46,18 +50,18 @@ def check(
 
         if tol is not None:
             tol = Number(above=0).check("--tol", tol)
-        with warnings_said():
+        with print_warnings():
             machine, known = read_model(model)
             certificates = list(machine.certificates_)
         limit = tol if tol is not None else float(getattr(machine, "tol", None) or 1e-6)
-        gaps = [one.relative_gap for one in certificates]
+        gaps = [certificate.relative_gap for certificate in certificates]
         met = [gap is not None and gap <= limit for gap in gaps]
         optimal = bool(met) and all(met)
         worst = max((float("inf") if gap is None else gap for gap in gaps), default=float("inf"))
         same = None
         if data is not None:
             table, X, known = encoded(
-                known, data, label, delimiter, header, missing, decimal, thousands, format, whole=False
+                known, data, label, delimiter, header, missing, decimal, thousands, format, keep_empty=False
             )
             same = _difference(machine, known, table, X)
         facts = {
@@ -86,13 +90,16 @@ def check(
                 shown["data"] = "its training points" if same is None else f"NOT its training points: {same}"
             print_table(("", ""), list(shown.items()))
         if not optimal:
-            say(f"{model}: {len(met) - sum(met)} of {len(met)} problems are not certified to {limit:g}", err=True)
+            say(
+                f"{model}: {len(met) - sum(met)} of {len(met)} problems are not certified to a gap of {limit:g}",
+                err=True,
+            )
         if not optimal or same is not None:
             raise typer.Exit(1)
 
 
 def _rows(machine: Any) -> NDArray:
-    """Which points a batch model was trained on, ascending; none of others."""
+    """Return the rows that a batch model was trained on, ascending; no rows for other models."""
     import numpy as np
 
     rows = getattr(machine, "_rows", None)
@@ -100,7 +107,7 @@ def _rows(machine: Any) -> NDArray:
 
 
 def _difference(machine: Any, known: Any, table: Any, X: Any) -> str | None:
-    """What the training points of a model have that a table has not; None if they are the table's."""
+    """Return how a table differs from the training points of a model; None if it does not."""
     import numpy as np
 
     from ..exceptions import ProblemError
@@ -108,9 +115,11 @@ def _difference(machine: Any, known: Any, table: Any, X: Any) -> str | None:
 
     solutions, rows = machine.solutions_, _rows(machine)
     if not len(rows) or getattr(machine, "_rows", None) is None:
-        raise ProblemError(f"{type(machine).__name__} learns from a stream; DATA can be held against batch models only")
+        raise ProblemError(
+            f"{type(machine).__name__} learns from a stream; only batch models can be checked against DATA"
+        )
     if len(table) <= rows[-1] or len(rows) < len(table):
-        return f"{len(table)} rows, it has {len(rows)} points"
+        return f"the table has {len(table)} rows, the model {len(rows)} points"
     codes = None
     if known.written and table.labels:
         codes = known_codes(table.labels, machine.classes_, list(known.written))
@@ -125,19 +134,19 @@ def _difference(machine: Any, known: Any, table: Any, X: Any) -> str | None:
         elif problem.model == "svr" and table.labels:
             half = len(problem.p) // 2
             targets = 0.5 * (problem.p[:half] - problem.p[half:])
-            said = np.array([np.nan if (v := known.cells.number(c)) is None else v for c in table.labels])[part]
-            if (other := ~np.isclose(said, targets, rtol=1e-9, atol=1e-12)).any():
+            given = np.array([np.nan if (v := known.cells.number(c)) is None else v for c in table.labels])[part]
+            if (other := ~np.isclose(given, targets, rtol=1e-9, atol=1e-12)).any():
                 return f"{table.place(int(part[np.argmax(other)]))} has another label"
     return None
 
 
 def _first_other(points: Any, X: Any) -> int | None:
-    """The first row in which two sets of points are not the same but for round-off."""
+    """Return the first row in which two sets of points differ by more than round-off, or None."""
     import numpy as np
 
     if points.shape != X.shape:
         return 0
-    if isinstance(points, np.ndarray):  # few sparse ones are, too
+    if isinstance(points, np.ndarray):  # a small sparse X is kept as a dense array, too
         X = X if isinstance(X, np.ndarray) else X.toarray()
         other = ~np.isclose(points, X, rtol=1e-9, atol=1e-12).all(axis=1)
         return int(np.argmax(other)) if other.any() else None

@@ -1,4 +1,4 @@
-"""`dualflow convert`: models from one file format to another."""
+"""`dualflow convert`: convert a model from one file format to another."""
 
 from __future__ import annotations
 
@@ -13,29 +13,34 @@ from .output import check_output, clear_errors, say
 
 __all__ = ["convert"]
 
-#: Formats, and the suffixes that say which one a file is of.
+#: The formats, and the file name suffixes of each.
 SUFFIXES = {"dualflow": (".dualflow",), "libsvm": (".libsvm", ".model"), "onnx": (".onnx",)}
-_KNOWN = ", ".join(f"{suffix} ({name})" for name, suffixes in SUFFIXES.items() for suffix in suffixes)
+_KNOWN_SUFFIXES = ", ".join(f"{suffix} ({name})" for name, suffixes in SUFFIXES.items() for suffix in suffixes)
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(help="Model to read: a saved one of dualflow's, or a LIBSVM model file.")],
+    source: Annotated[Path, typer.Argument(help="Model to read: a saved dualflow model, or a LIBSVM model file.")],
     target: Annotated[Path, typer.Argument(help="File to write: a LIBSVM model file, or ONNX.")],
     from_: Annotated[
-        str | None, typer.Option("--from", help="dualflow or libsvm; by default what the suffix of SOURCE says.")
+        str | None, typer.Option("--from", help="Format of SOURCE: dualflow or libsvm; by default from its suffix.")
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", help="libsvm or onnx; by default what the suffix of TARGET says.")
+        str | None, typer.Option("--to", help="Format of TARGET: libsvm or onnx; by default from its suffix.")
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Of ONNX's input and decision values: float32 (the default) or float64.")
+        str | None,
+        typer.Option(help="Type of the ONNX graph's input and decision values: float32 (the default) or float64."),
     ] = None,
     n_features: Annotated[
-        int | None, typer.Option(help="Of a LIBSVM model: features of its data; by default the largest index in it.")
+        int | None,
+        typer.Option(help="For a LIBSVM model: number of features; by default the largest index in the file."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite TARGET if it is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite TARGET if it exists.")] = False,
 ) -> None:
-    """Convert a model, dualflow's to LIBSVM's or ONNX, LIBSVM's to ONNX: .dualflow, .libsvm or .model, .onnx."""
+    """Convert a model: dualflow to LIBSVM or ONNX, LIBSVM to ONNX.
+
+    Suffixes: .dualflow; .libsvm or .model; .onnx.
+    """
     with clear_errors():
         read, write = _format(source, from_, "--from"), _format(target, to, "--to")
         _check(read, write, dtype, n_features)
@@ -47,11 +52,11 @@ def convert(
             to_onnx(model, target, dtype=dtype or "float32")
         else:
             to_libsvm(model, target)
-        say(f"{target}: {_told(model)}")
+        say(f"{target}: {_summary(model)}")
 
 
 def _format(path: Path, given: str | None, option: str) -> str:
-    """The format of a file, as given or by its suffix."""
+    """Return the format of a file, as given or by its suffix."""
     if given is not None:
         if given not in SUFFIXES:
             raise ProblemError(f"{option} {given} is not one of {', '.join(SUFFIXES)}{did_you_mean(given, SUFFIXES)}")
@@ -59,32 +64,34 @@ def _format(path: Path, given: str | None, option: str) -> str:
     for name, suffixes in SUFFIXES.items():
         if path.suffix.lower() in suffixes:
             return name
-    raise ProblemError(f"{path} has no suffix that says what it is: {_KNOWN}; say it by {option} {'|'.join(SUFFIXES)}")
+    raise ProblemError(
+        f"{path} has none of the suffixes {_KNOWN_SUFFIXES}; give its format with {option} {'|'.join(SUFFIXES)}"
+    )
 
 
 def _check(read: str, write: str, dtype: str | None, n_features: int | None) -> None:
     if read == "onnx":
-        raise ProblemError("ONNX is written, not read: a graph does not say what model it was made of")
+        raise ProblemError("ONNX files can be written but not read: a graph does not hold the model it was made from")
     if read == write:
         raise ProblemError(f"both files are {read}: there is nothing to convert; copy the file")
     if write == "dualflow":
         raise ProblemError(
-            "a LIBSVM model cannot become a dualflow one, whose certificate is of its training data, which are not in "
-            "the file: fit again, or convert it to ONNX"
+            "a LIBSVM model cannot become a dualflow model, because its file lacks the training data that the "
+            "certificate needs: fit again, or convert it to ONNX"
         )
     if dtype is not None and write != "onnx":
-        raise ProblemError(f"--dtype {dtype} is of ONNX; {write} files have float64 as text")
+        raise ProblemError(f"--dtype {dtype} is for ONNX; {write} files hold float64 as text")
     if n_features is not None and read != "libsvm":
-        raise ProblemError(f"--n-features {n_features} is of LIBSVM models; a saved model knows how many it has")
+        raise ProblemError(f"--n-features {n_features} is for LIBSVM models; a dualflow file states its features")
 
 
 def _check_target(source: Path, target: Path, overwrite: bool) -> None:
-    """Before the work, not after it: whether the target can be written, and may be."""
+    """Raise ProblemError, before any work, if the target cannot or must not be written."""
     if os.path.exists(source) and os.path.exists(target) and os.path.samefile(source, target):
-        raise ProblemError(f"{target} is SOURCE itself, which would be lost; give another name")
+        raise ProblemError(f"{target} is SOURCE itself and would be lost; give another name")
     check_output(target, "TARGET", lambda path: True, overwrite, None)
     if os.path.lexists(target) and not overwrite:
-        raise ProblemError(f"{target} is there already; give another name, or add --overwrite")
+        raise ProblemError(f"{target} exists already; give another name, or add --overwrite")
 
 
 def _read(source: Path, format_: str, n_features: int | None) -> Any:
@@ -97,8 +104,8 @@ def _read(source: Path, format_: str, n_features: int | None) -> Any:
     return load(source)
 
 
-def _told(model: Any) -> str:
-    """What was converted, in one line."""
+def _summary(model: Any) -> str:
+    """Return one line on the model that was converted."""
     name = getattr(model, "svm_type", type(model).__name__)
     count = model.dual_coef_.shape[1]
     classes = len(getattr(model, "classes_", ()))

@@ -1,4 +1,4 @@
-"""A table from a CSV file, or one sentence on what is wrong with it."""
+"""Read a table from a CSV file; a fault in the file is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from typing import BinaryIO
 import numpy as np
 
 from ..exceptions import ProblemError
-from .cells import MAX_WORDS, Cells, Gathered, Tally, is_gap
+from .cells import MAX_COLUMN_TEXTS, CellCounts, CellFormat, ColumnBuilder, is_gap
 from .sources import Source
-from .table import Asked, Chooser, Table, index_of
+from .table import ColumnChooser, RequestedColumns, Table, index_positions
 
-__all__ = ["DELIMITERS", "MAX_LINE", "Form", "read_csv"]
+__all__ = ["DELIMITERS", "MAX_LINE", "CsvFormat", "read_csv"]
 
-#: Most characters of a line.
+#: Maximum length of a line, in characters.
 MAX_LINE = 1 << 24
-#: What may stand between cells, the likelier ones first; blanks count as one.
+#: Possible delimiters, the likelier ones first. Several blanks count as one delimiter.
 DELIMITERS = "\t;|, "
-#: Lines, and characters of them, from which the delimiter is told.
-_LINES, _SAMPLE = 20, 1 << 16
-#: Neighbouring cells of a row that are converted in one call; if one is no number, all of them are read one by one.
-_PIECE = 64
+#: Lines at the start of the file from which the delimiter is detected.
+_SAMPLE_LINES = 20
+#: Characters at the start of the file from which the delimiter is detected.
+_SAMPLE_CHARS = 1 << 16
+#: Neighbouring cells of a row that are converted in one call; if one is not a number, each is converted alone.
+_GROUP_CELLS = 64
 
+#: The number of a line, and its cells.
 Line = tuple[int, list[str]]
 
 
 @dataclass(frozen=True)
-class Form:
-    """How a file is written; what is None is told from the file.
+class CsvFormat:
+    """The format of a CSV file; values that are None are detected from the file.
 
     Parameters
     ----------
@@ -47,26 +50,26 @@ class Form:
 
     delimiter: str | None = None
     header: bool | None = None
-    cells: Cells = field(default_factory=Cells)
+    cells: CellFormat = field(default_factory=CellFormat)
 
 
-def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
-    """The wanted columns of a CSV file, with or without a header line.
+def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
+    """Return the chosen columns of a CSV file, which may have a header line or not.
 
-    Every cell is read twice: to see what a column holds, and to keep it in the least memory that it takes.
+    The file is read twice: first to find the kind of each column, then to store the cells as that kind.
 
     Parameters
     ----------
     source : Source
-        Text in UTF-8, gz or not.
+        Text in UTF-8, which may be compressed by gzip.
     chooser : Chooser
     form : Form
 
     Raises
     ------
     ProblemError
-        No data, no such column, ragged rows, a cell that does not go with its column; no CSV file, or one too large.
-        The message names file and line.
+        The file has no data, lacks a requested column, has rows of different lengths, a cell that does not fit its
+        column, is not CSV, or is too large. The message names file and line.
     OSError
         The file cannot be read.
     """
@@ -82,21 +85,24 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
     if not header:
         for cell, tally in zip(cells, tallies, strict=True):
             tally.add(cell, first[0], form.cells)
-    # A delimiter at the end of each line makes a column of nothing.
+    # A delimiter at the end of each line makes an empty column.
     blank = {k for k, tally in enumerate(tallies) if tally.blank and (not header or not cells[k])}
     notes: list[str] = []
     if blanks:
-        notes.append(f"Blank lines between the rows are no rows: {len(blanks)}, the first is line {blanks[0]}.")
-    chosen = chooser.chosen(names, header, blank, index_of(cells) if header else set(), source.name)
+        notes.append(f"Blank lines between the rows are ignored: {len(blanks)}, the first is line {blanks[0]}.")
+    chosen = chooser.chosen(names, header, blank, index_positions(cells) if header else set(), source.name)
     notes += chosen.notes
     kinds = [
         kind or tallies[place].kind(name, source.name, form.cells, notes)
         for place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True)
     ]
-    new = isinstance(chooser, Asked)
-    columns = [Gathered(kind, name, MAX_WORDS if new else None) for kind, name in zip(kinds, chosen.names, strict=True)]
+    new = isinstance(chooser, RequestedColumns)
+    columns = [
+        ColumnBuilder(kind, name, MAX_COLUMN_TEXTS if new else None)
+        for kind, name in zip(kinds, chosen.names, strict=True)
+    ]
     labels: list[str] | None = None if chosen.label is None else []
-    seen: dict[str, str] = {}  # one object a label, however often it is there
+    seen: dict[str, str] = {}  # equal labels share one string object
     numbers = []
     pieces = _pieces(list(zip(columns, chosen.places, strict=True)))
     with source.open() as file, closing(_lines(source, file, delimiter)) as lines:
@@ -111,39 +117,39 @@ def read_csv(source: Source, chooser: Chooser, form: Form) -> Table:
                 labels.append(seen.setdefault(label, label))
             numbers.append(number)
     if not numbers:
-        raise ProblemError(f"{source.name} has a header only; rows of data are needed")
+        raise ProblemError(f"{source.name} has only a header; rows of data are needed")
     gathered = [column.column() for column in columns]
     where = np.array(numbers, dtype=np.int64)
     notes += [note for column in columns for note in column.notes]
     return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=notes)
 
 
-def _survey(source: Source, delimiter: str, form: Cells) -> tuple[Line, list[Tally], list[int]]:
-    """The first line, what is in the columns below it, and which lines between them are blank."""
+def _survey(source: Source, delimiter: str, form: CellFormat) -> tuple[Line, list[CellCounts], list[int]]:
+    """Return the first line, the cell counts of each column, and the numbers of the blank lines between the rows."""
     with source.open() as file, closing(_lines(source, file, delimiter)) as lines:
         first = next((line for line in lines if line[1]), None)
         if first is None:
             raise ProblemError(f"{source.name} is empty; rows of data are needed")
         top = [cell.strip() for cell in first[1]]
-        tallies, blanks, pending = [Tally() for _ in top], list[int](), list[int]()
-        starts = range(0, len(top), _PIECE)
-        pieces = [(tallies[start : start + _PIECE], top[start : start + _PIECE]) for start in starts]
-        plain = [0] * len(pieces)  # rows in which all cells of a piece are numbers
+        tallies, blanks, pending = [CellCounts() for _ in top], list[int](), list[int]()
+        starts = range(0, len(top), _GROUP_CELLS)
+        pieces = [(tallies[start : start + _GROUP_CELLS], top[start : start + _GROUP_CELLS]) for start in starts]
+        plain = [0] * len(pieces)  # rows in which all cells of a group are numbers
         for number, row in lines:
             if not row:
                 pending.append(number)
                 continue
             if pending and len(top) == 1:
                 raise ProblemError(
-                    f'{source.name}, line {pending[0]} is blank, in a table of one column: write "" where a cell is '
-                    "empty, or take the line out"
+                    f'{source.name}, line {pending[0]} is blank in a table of one column; write "" for an empty cell, '
+                    "or remove the line"
                 )
             blanks += pending
             pending.clear()
             _check_width(row, len(top), f"{source.name}, line {number}")
             for piece, (own, above) in enumerate(pieces):
-                start = _PIECE * piece
-                found = [cell.strip() for cell in row[start : start + _PIECE]]
+                start = _GROUP_CELLS * piece
+                found = [cell.strip() for cell in row[start : start + _GROUP_CELLS]]
                 if form.values(found) is not None:
                     plain[piece] += 1
                 else:
@@ -151,15 +157,15 @@ def _survey(source: Source, delimiter: str, form: Cells) -> tuple[Line, list[Tal
                         tally.add(cell, number, form)
                 if any(map(eq, found, above)):
                     for tally, cell, once in zip(own, found, above, strict=True):
-                        tally.again |= cell == once
+                        tally.repeats_header |= cell == once
     for (own, _), count in zip(pieces, plain, strict=True):
         for tally in own:
             tally.numbers += count
     return first, tallies, blanks
 
 
-def _gather(piece: list[tuple[Gathered, int]], cells: list[str], place: str, form: Cells) -> None:
-    """Take in stripped cells of a row, those of a piece of the columns."""
+def _gather(piece: list[tuple[ColumnBuilder, int]], cells: list[str], place: str, form: CellFormat) -> None:
+    """Add the stripped cells of a row to a group of columns."""
     values = form.values(cells) if piece[0][0].values is not None else None
     if values is None:
         for (column, _), cell in zip(piece, cells, strict=True):
@@ -169,26 +175,29 @@ def _gather(piece: list[tuple[Gathered, int]], cells: list[str], place: str, for
         column.values.append(value)  # type: ignore[union-attr]
 
 
-def _pieces(columns: list[tuple[Gathered, int]]) -> list[list[tuple[Gathered, int]]]:
-    """Columns, each with its place, in groups of at most `_PIECE`; a group holds only numbers or only texts."""
+def _pieces(columns: list[tuple[ColumnBuilder, int]]) -> list[list[tuple[ColumnBuilder, int]]]:
+    """Return the columns, each with its position, in groups of at most `_GROUP_CELLS` columns of one kind."""
     found = []
     for _, run in groupby(columns, key=lambda column: column[0].values is None):
         alike = list(run)
-        found += [alike[start : start + _PIECE] for start in range(0, len(alike), _PIECE)]
+        found += [alike[start : start + _GROUP_CELLS] for start in range(0, len(alike), _GROUP_CELLS)]
     return found
 
 
-def _has_header(first: list[str], tallies: list[Tally], form: Cells) -> bool:
-    """Whether the first line names the columns: as text above numbers, or, where all is text, as words that are nowhere
-    else. An index has no name, and does not count."""
+def _has_header(first: list[str], tallies: list[CellCounts], form: CellFormat) -> bool:
+    """Return whether the first line names the columns.
+
+    It does if it has text above numbers, or, in a table of text, if its cells differ and none is repeated below. An
+    index column without a name does not count.
+    """
     text = [not form.is_missing(cell) and form.number(cell) is None and not is_gap(cell) for cell in first]
     if all(tally.blank for tally in tallies):
-        return any(text[:-1])  # nothing is below it
+        return any(text[:-1])  # there are no cells below it
     start = next((k for k, cell in enumerate(first) if cell), 0)
     first, text, tallies = first[start:], text[start:], tallies[start:]
     if any(tally.numeric for tally in tallies):
         return any(is_text for is_text, tally in zip(text, tallies, strict=True) if tally.numeric)
-    return all(text) and len(set(first)) == len(first) and not any(tally.again for tally in tallies)
+    return all(text) and len(set(first)) == len(first) and not any(tally.repeats_header for tally in tallies)
 
 
 def _check_width(row: list[str], width: int, place: str) -> None:
@@ -197,9 +206,9 @@ def _check_width(row: list[str], width: int, place: str) -> None:
 
 
 def _lines(source: Source, file: BinaryIO, delimiter: str) -> Generator[Line]:
-    """The rows, each with the number of the line it ends in; blank lines, which have no cells, are empty rows.
+    """Yield the rows, each with the number of the line in which it ends; a blank line is an empty row.
 
-    A line of delimiters or of quotes is a row, whose cells are empty.
+    A line of delimiters or quotes only is a row of empty cells.
     """
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     last = [""]
@@ -212,7 +221,7 @@ def _lines(source: Source, file: BinaryIO, delimiter: str) -> Generator[Line]:
                 if len(row) < 2 and '"' not in last[0] and not any(map(str.strip, row)):
                     row = []
                 elif not row:
-                    raise ProblemError(f"{source.name}, line {reader.line_num} has empty cells only, between blanks")
+                    raise ProblemError(f"{source.name}, line {reader.line_num} has only empty cells, between blanks")
                 yield reader.line_num, row
         except UnicodeDecodeError as error:
             where = f"{source.name}, {_where(source)}"
@@ -224,7 +233,7 @@ def _lines(source: Source, file: BinaryIO, delimiter: str) -> Generator[Line]:
 
 
 def _bounded(text: io.TextIOWrapper, source: Source, last: list[str]) -> Iterator[str]:
-    """The lines; ``last`` holds the one that was read last."""
+    """Yield the lines of the file; ``last[0]`` is the line that was read last."""
     number = 0
     while line := text.readline(MAX_LINE + 1):
         number += 1
@@ -237,7 +246,7 @@ def _bounded(text: io.TextIOWrapper, source: Source, last: list[str]) -> Iterato
 
 
 def _where(source: Source) -> str:
-    """The line of the first bytes that are not UTF-8: text is decoded far ahead of the line that is read."""
+    """Return the line of the first bytes that are not UTF-8; the decoder is far ahead of the line that is parsed."""
     with source.open() as file:
         number = 0
         while line := file.readline(MAX_LINE):
@@ -250,20 +259,23 @@ def _where(source: Source) -> str:
 
 
 def _delimiter(source: Source) -> str:
-    """The first of `DELIMITERS` that cuts the first lines into equally many cells, more than one; else the first one
-    that is in the first line at all, commas before others."""
+    """Return the delimiter of a file.
+
+    It is the first of `DELIMITERS` that splits the first lines into the same number of cells, more than one. If there
+    is none, it is the comma if the first line has one, else the first delimiter that the first line has.
+    """
     with source.open() as file:
-        text = file.read(_SAMPLE).decode("utf-8-sig", errors="replace")
+        text = file.read(_SAMPLE_CHARS).decode("utf-8-sig", errors="replace")
     lines = list(io.StringIO(text, newline=""))
-    if len(text) >= _SAMPLE and len(lines) > 1:
-        del lines[-1]  # it is cut off
+    if len(text) >= _SAMPLE_CHARS and len(lines) > 1:
+        del lines[-1]  # the sample ends within it
     first = next((line for line in lines if line.strip()), "")
     there = [delimiter for delimiter in DELIMITERS[:-1] if delimiter in first]
     for delimiter in there or " ":
         widths = set()
         try:
             rows = (row for row in csv.reader(lines, delimiter=delimiter) if any(cell.strip() for cell in row))
-            for row in islice(rows, _LINES):
+            for row in islice(rows, _SAMPLE_LINES):
                 widths.add(len([cell for cell in row if cell] if delimiter == " " else row))
         except csv.Error:
             continue

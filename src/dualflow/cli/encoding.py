@@ -1,4 +1,4 @@
-"""From columns to the numbers a model is trained on, by scikit-learn's transformers, kept as plain values."""
+"""Encode the columns of a table as numbers, by scikit-learn's transformers, whose results are kept as plain values."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from numpy.typing import NDArray
 
 from ..core.runtime.memory import memory_bytes
 from ..exceptions import ProblemError
-from .table import SHOWN, Table, Words, short
+from .table import SHOWN_CHARS, Table, TextColumn, shortened
 
-__all__ = ["Column", "Encoding", "affordable", "check_texts", "fit_encoding"]
+__all__ = ["Column", "Encoding", "check_texts", "checked_width", "fit_encoding"]
 
-#: Rows up to which texts may all be different.
-FEW = 20
-#: Numbers of a part of a table that is copied at once.
-_PART = 1 << 21
+#: In a table of more rows, a text column whose texts are all different is refused.
+MAX_ROWS_ALL_DIFFERENT = 20
+#: Numbers of a table that are copied at a time (16 MB).
+_MAX_PART_VALUES = 1 << 21
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of features, and what is made of it.
+    """A feature column, and its encoding.
 
     Attributes
     ----------
     name : str
     place : int
-        In the file, from 0.
+        Position in the file, from 0.
     fill : float, str or None
-        What stands in for nothing: the median or the most frequent text; None where nothing is refused.
+        Replacement of a missing cell: the median or the most frequent text; None if a missing cell is an error.
     mean, scale : float
-        Of a column of numbers: x becomes (x − mean)/scale.
+        A number x becomes (x − mean)/scale.
     categories : tuple of str or None
-        Of a column of text, in their order; None for one of numbers.
+        The texts of a text column, in the order of their features; None for a number column.
     """
 
     name: str
@@ -48,14 +48,15 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Features that it becomes."""
+        """Number of features that the column becomes."""
         return 1 if self.categories is None else len(self.categories)
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What turns the rows of a table into points: columns of numbers first, then those of text, one feature for each of
-    their texts.
+    """The encoding of a table: its rows become points.
+
+    Number columns come first, then text columns with one feature for each of their texts.
 
     Attributes
     ----------
@@ -67,7 +68,7 @@ class Encoding:
 
     @property
     def features(self) -> list[str]:
-        """Names of the features."""
+        """Return the names of the features."""
         return [
             name
             for column in self.columns
@@ -77,16 +78,16 @@ class Encoding:
         ]
 
     def transform(self, table: Table) -> tuple[NDArray, dict[str, dict[str, int]]]:
-        """Points of shape (n, features), and the texts that training did not have: by column, how often each is there.
+        """Return the points, shape (n, features), and the counts of the texts that training did not have, by column.
 
-        The table's columns are those of the encoding, found by their names.
+        The table has the columns of the encoding, which are found by their names.
 
         Raises
         ------
         ProblemError
-            A cell is missing that may not be, or the points do not fit into this machine's memory.
+            A cell without a replacement is missing, or the points do not fit into this machine's memory.
         """
-        X = np.zeros((len(table), affordable(len(table), sum(column.width for column in self.columns))))
+        X = np.zeros((len(table), checked_width(len(table), sum(column.width for column in self.columns))))
         unknown: dict[str, dict[str, int]] = {}
         found = dict(zip(table.chosen.names, table.columns, strict=True))
         start = 0
@@ -97,62 +98,63 @@ class Encoding:
                     start += len(part)
                 continue
             for column in run:
-                codes, strange = _codes(found[column.name], column, table)
+                codes, unknown_texts = _codes(found[column.name], column, table)
                 rows = np.flatnonzero(codes >= 0)
                 X[rows, start + codes[rows]] = 1.0
-                if strange:
-                    unknown[column.name] = strange
+                if unknown_texts:
+                    unknown[column.name] = unknown_texts
                 start += column.width
         return X, unknown
 
 
 def fit_encoding(table: Table, *, one_hot: bool = True, impute: bool = True, standardise: bool = True) -> Encoding:
-    """The encoding of a table: medians and most frequent texts for what is missing, means and scales, categories.
+    """Return the encoding of a table: replacements of missing cells, means and scales, categories.
 
-    A column in which there is nothing at all is left out, and the table's notes say so.
+    A column without any value is left out, and a note is added to the table.
 
     Raises
     ------
     ProblemError
-        Text, or a missing cell, where it may not be; the message names file, line and column.
+        A text without ``one_hot``, or a missing cell without ``impute``; the message names file, line and column.
     """
     columns = list(zip(table.chosen.places, table.chosen.names, table.columns, strict=True))
-    numbers = [column for column in columns if not isinstance(column[2], Words)]
-    texts = [column for column in columns if isinstance(column[2], Words)]
+    numbers = [column for column in columns if not isinstance(column[2], TextColumn)]
+    texts = [column for column in columns if isinstance(column[2], TextColumn)]
     blank = {place for place, _, words in texts if (words.codes < 0).all()}
     for part in _parts(numbers, len(table)):
         nothing = np.isnan(np.array([values for _, _, values in part])).all(axis=1)
         blank |= {part[k][0] for k in np.flatnonzero(nothing).tolist()}
     if blank:
         table.notes.extend(
-            f"Column {name[:SHOWN]} holds nothing, and is left out." for place, name, _ in columns if place in blank
+            f"Column {name[:SHOWN_CHARS]} is empty and is left out." for place, name, _ in columns if place in blank
         )
         numbers, texts = ([column for column in some if column[0] not in blank] for some in (numbers, texts))
     if not numbers and not texts:
-        raise ProblemError(f"{table.source} has no feature with anything in it")
-    made = [*_numbers(table, numbers, impute, standardise), *(_texts(table, texts, one_hot, impute))]
-    affordable(len(table), sum(column.width for column in made))
+        raise ProblemError(f"{table.source} has no feature with a value")
+    made = [*_number_columns(table, numbers, impute, standardise), *(_text_columns(table, texts, one_hot, impute))]
+    checked_width(len(table), sum(column.width for column in made))
     return Encoding(tuple(made))
 
 
 def check_texts(table: Table) -> None:
-    """ProblemError where a column's texts are names of its rows."""
+    """Raise ProblemError if each row has another text in a column: such a column holds names of rows."""
     for name, given in zip(table.chosen.names, table.columns, strict=True):
-        known = given.codes[given.codes >= 0] if isinstance(given, Words) else ()
-        if len(known) > FEW and len(np.unique(known)) == len(known):
+        known = given.codes[given.codes >= 0] if isinstance(given, TextColumn) else ()
+        if len(known) > MAX_ROWS_ALL_DIFFERENT and len(np.unique(known)) == len(known):
             raise ProblemError(
-                f"{table.source}, {name[:SHOWN]}: each row has a text of its own, which says nothing of others; leave "
-                f"the column out: --drop {name[:SHOWN]}"
+                f"{table.source}, {name[:SHOWN_CHARS]}: each row has a different text, from which a model learns "
+                "nothing; "
+                f"leave the column out with --drop {name[:SHOWN_CHARS]}"
             )
 
 
-def _numbers(table: Table, given: list[Any], impute: bool, standardise: bool) -> list[Column]:
+def _number_columns(table: Table, given: list[Any], impute: bool, standardise: bool) -> list[Column]:
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import StandardScaler
 
     made: list[Column] = []
     for part in _parts(given, len(table)):
-        # Column after column in memory, so that each is summed as it would be alone.
+        # Fortran order, so that the sum of a column does not depend on its neighbours.
         points, k = np.array([values for _, _, values in part]).T, len(part)
         fills: list[float | None] = [None] * k
         means, scales = np.zeros(k), np.ones(k)
@@ -168,7 +170,9 @@ def _numbers(table: Table, given: list[Any], impute: bool, standardise: bool) ->
             means, scales = scaler.mean_, scaler.scale_
             if (large := ~(np.isfinite(means) & np.isfinite(scales))).any():
                 name = part[int(np.argmax(large))][1]
-                raise ProblemError(f"{table.source}, {name[:SHOWN]}: its numbers are too large to be standardised")
+                raise ProblemError(
+                    f"{table.source}, {name[:SHOWN_CHARS]}: its numbers are too large to be standardised"
+                )
         made += [
             Column(name, place, fill, mean, scale)
             for (place, name, _), fill, mean, scale in zip(part, fills, means.tolist(), scales.tolist(), strict=True)
@@ -177,14 +181,14 @@ def _numbers(table: Table, given: list[Any], impute: bool, standardise: bool) ->
 
 
 def _parts(columns: list[Any], n: int) -> Iterator[list[Any]]:
-    """Columns of n numbers, some at a time: a copy of a part is a small thing."""
-    step = max(1, _PART // max(n, 1))
+    """Yield groups of columns of n numbers, small enough that a copy of one costs little memory."""
+    step = max(1, _MAX_PART_VALUES // max(n, 1))
     for start in range(0, len(columns), step):
         yield columns[start : start + step]
 
 
 def _points(given: list[NDArray], columns: list[Column], table: Table) -> NDArray:
-    """Columns of numbers as features, shape (n, len(columns))."""
+    """Return number columns as features, shape (n, len(columns))."""
     points = np.array(given).T
     _check_numbers(points, columns, table)
     fills, means, scales = np.array([(c.fill or 0.0, c.mean, c.scale) for c in columns], dtype=float).T
@@ -192,14 +196,14 @@ def _points(given: list[NDArray], columns: list[Column], table: Table) -> NDArra
 
 
 def _check_numbers(points: NDArray, columns: list[Column], table: Table) -> None:
-    """ProblemError where a number is missing that may not be."""
+    """Raise ProblemError if a number is missing in a column without a replacement."""
     missing = np.isnan(points)
     for k in np.flatnonzero(missing.any(axis=0)).tolist():
         if columns[k].fill is None:
-            _check_there(missing[:, k], columns[k], table)
+            _check_not_missing(missing[:, k], columns[k], table)
 
 
-def _texts(table: Table, given: list[Any], one_hot: bool, impute: bool) -> list[Column]:
+def _text_columns(table: Table, given: list[Any], one_hot: bool, impute: bool) -> list[Column]:
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
 
@@ -208,8 +212,9 @@ def _texts(table: Table, given: list[Any], one_hot: bool, impute: bool) -> list[
         if not one_hot:
             row = int(np.argmax(words.codes >= 0))
             raise ProblemError(
-                f"{table.place(row)}, {name[:SHOWN]}: {short(words.words[words.codes[row]])} is not a finite number; "
-                f"without --no-one-hot text becomes numbers, and --drop {name[:SHOWN]} leaves it out"
+                f"{table.place(row)}, {name[:SHOWN_CHARS]}: {shortened(words.words[words.codes[row]])} is not a "
+                "finite number; "
+                f"take --no-one-hot away to encode text, or leave the column out with --drop {name[:SHOWN_CHARS]}"
             )
         known = words.codes[words.codes >= 0]
         cells = np.full((len(table), 1), None, dtype=object)
@@ -221,42 +226,42 @@ def _texts(table: Table, given: list[Any], one_hot: bool, impute: bool) -> list[
             cells = imputer.fit_transform(cells)
             fill = str(imputer.statistics_[0])
         else:
-            _check_there(~there, Column(name, place), table)
+            _check_not_missing(~there, Column(name, place), table)
         encoder = OneHotEncoder(handle_unknown="ignore").fit(cells)
         made.append(Column(name, place, fill, categories=tuple(map(str, encoder.categories_[0]))))
     return made
 
 
-def _codes(words: Words, column: Column, table: Table) -> tuple[NDArray, dict[str, int]]:
-    """Which category each cell is, −1 for none, and the texts that are none."""
+def _codes(words: TextColumn, column: Column, table: Table) -> tuple[NDArray, dict[str, int]]:
+    """Return the category of each cell, −1 for none, and the counts of the texts that are not categories."""
     known = {text: code for code, text in enumerate(column.categories or ())}
     if column.fill is None:
-        _check_there(words.codes < 0, column, table)
-    # The last entry is what a missing cell, whose code is −1, becomes.
+        _check_not_missing(words.codes < 0, column, table)
+    # A missing cell has code −1, the last entry: its replacement.
     codes = np.array([known.get(text, -1) for text in (*words.words.tolist(), column.fill)], dtype=np.intp)
     counts = np.bincount(words.codes[words.codes >= 0], minlength=len(words.words))
-    strange = {
+    unknown_texts = {
         str(text): int(count)
         for text, code, count in zip(words.words.tolist(), codes[:-1], counts, strict=True)
         if code < 0 and count
     }
-    return codes[words.codes], strange
+    return codes[words.codes], unknown_texts
 
 
-def _check_there(missing: NDArray, column: Column, table: Table) -> None:
+def _check_not_missing(missing: NDArray, column: Column, table: Table) -> None:
     if missing.any():
         raise ProblemError(
-            f"{table.place(int(np.argmax(missing)))}, {column.name[:SHOWN]}: the cell is missing, an empty cell or one "
-            "that says so; fill it, leave the row out, or train without --no-impute"
+            f"{table.place(int(np.argmax(missing)))}, {column.name[:SHOWN_CHARS]}: the cell is missing "
+            "(it is empty, or means a missing value); fill it, leave the row out, or train without --no-impute"
         )
 
 
-def affordable(n: int, width: int) -> int:
-    """The width; ProblemError where so many numbers do not fit into memory."""
+def checked_width(n: int, width: int) -> int:
+    """Return ``width``, the number of features; raise ProblemError if n rows of them do not fit into memory."""
     there = memory_bytes()
     if there is not None and 2 * 8 * n * width > there:
         raise ProblemError(
-            f"{n} rows with {width} features take {8 * n * width / 1e9:.3g} GB, and this machine has "
+            f"{n} rows with {width} features need {8 * n * width / 1e9:.3g} GB, and this machine has "
             f"{there / 1e9:.3g} GB; leave out columns with --drop, or rows"
         )
     return width

@@ -1,4 +1,4 @@
-"""`dualflow jobs`: what is in a run's journal, and what the device has of it."""
+"""`dualflow jobs`: list, fetch, resume and cancel the device jobs in a run's journal."""
 
 from __future__ import annotations
 
@@ -17,17 +17,24 @@ if TYPE_CHECKING:
 
 __all__ = ["jobs"]
 
-jobs = typer.Typer(name="jobs", help="The jobs in a run's journal: its solver's option journal.", no_args_is_help=True)
+jobs = typer.Typer(
+    name="jobs",
+    help="List, fetch, resume or cancel the jobs in a run's journal (the file of the solver option journal).",
+    no_args_is_help=True,
+)
 
-File = Annotated[Path, typer.Argument(help="The journal.")]
-One = Annotated[str, typer.Argument(help="Its tag, or the device's id of it.")]
-Some = Annotated[str | None, typer.Argument(help="Its tag, or the device's id of it; all by default.")]
-On = Annotated[str | None, typer.Option("--device", help="The device they are on, if the journal's word will not do.")]
+JournalFile = Annotated[Path, typer.Argument(help="The journal file.")]
+JobId = Annotated[str, typer.Argument(help="The job's tag, or its id on the device.")]
+OptionalJob = Annotated[str | None, typer.Argument(help="The job's tag, or its id on the device; all jobs by default.")]
+JobDevice = Annotated[
+    str | None,
+    typer.Option("--device", help="The device of the jobs, if the name in the journal is not enough or not trusted."),
+]
 
 
 @jobs.command("list")
-def list_jobs(file: File, json: Json = False) -> None:
-    """List the jobs: what was sent where, and what came of it."""
+def list_jobs(file: JournalFile, json: Json = False) -> None:
+    """List the jobs: what was sent to which device, and the outcome."""
     with clear_errors():
         from ..quantum.runs.journal import read_journal
 
@@ -50,8 +57,8 @@ def list_jobs(file: File, json: Json = False) -> None:
 
 
 @jobs.command()
-def show(file: File, job: One, json: Json = False) -> None:
-    """Show all that is known of one job."""
+def show(file: JournalFile, job: JobId, json: Json = False) -> None:
+    """Show all data of one job."""
     with clear_errors():
         from dataclasses import asdict
 
@@ -68,8 +75,8 @@ def show(file: File, job: One, json: Json = False) -> None:
 
 
 @jobs.command()
-def fetch(file: File, job: Some = None, device: On = None) -> None:
-    """Ask once: what is done is fetched and kept, what is not is left where it is."""
+def fetch(file: JournalFile, job: OptionalJob = None, device: JobDevice = None) -> None:
+    """Query each job once: fetch the results of those that are done, leave the others as they are."""
 
     def collect(sender: Sender, record: JobRecord, found: Job) -> str:
         if not found.done():
@@ -77,77 +84,76 @@ def fetch(file: File, job: Some = None, device: On = None) -> None:
         sender.collect(record, found)
         return "done"
 
-    _each(file, job, device, False, collect)
+    _act_on_open_jobs(file, job, device, False, collect)
 
 
 @jobs.command()
 def resume(
-    file: File,
-    job: Some = None,
-    device: On = None,
+    file: JournalFile,
+    job: OptionalJob = None,
+    device: JobDevice = None,
     resend: Annotated[
-        bool, typer.Option(help="What the device cannot say of may be sent again, and paid twice.")
+        bool, typer.Option(help="Send jobs again that the device does not find; they may be paid twice.")
     ] = False,
 ) -> None:
-    """Wait for what is queued or runs, and settle what is in doubt, so that the same run goes on without waiting.
+    """Wait for the jobs that are queued or running, and find out the state of those whose sending was cut off.
 
-    The run itself goes on by the call that began it, with the same journal, data and seed.
+    The run continues when it is called again with the same journal, data and seed.
     """
 
     def collect(sender: Sender, record: JobRecord, found: Job) -> str:
         sender.collect(record, found)
         return "done"
 
-    _each(file, job, device, resend, collect)
+    _act_on_open_jobs(file, job, device, resend, collect)
 
 
 @jobs.command()
-def cancel(file: File, job: Some = None, device: On = None) -> None:
-    """Take back what has not run yet."""
+def cancel(file: JournalFile, job: OptionalJob = None, device: JobDevice = None) -> None:
+    """Cancel the jobs that have not run yet."""
 
     def withdraw(sender: Sender, record: JobRecord, found: Job) -> str:
         if found.status() == "done":
-            return "it has run; dualflow jobs fetch keeps what it gave"
+            return "it has run already; get its results with dualflow jobs fetch"
         found.cancel()
         assert sender.journal is not None
         sender.journal.note(record, "failed", "it was cancelled")
         return "cancelled"
 
-    _each(file, job, device, False, withdraw)
+    _act_on_open_jobs(file, job, device, False, withdraw)
 
 
 @jobs.command()
 def convert(
-    file: File,
-    new: Annotated[Path, typer.Argument(help="The journal to be made.")],
-    device: Annotated[str, typer.Option(help="The device its jobs are on, on your word.")],
+    file: JournalFile,
+    new: Annotated[Path, typer.Argument(help="The new journal file.")],
+    device: Annotated[str, typer.Option(help="The device that ran the jobs; the file cannot prove it.")],
 ) -> None:
-    """Take over the jobs of an earlier version's journal, whose results pass the checks, into a new one."""
+    """Copy the jobs of an earlier version's journal whose results pass the checks into a new journal."""
     with clear_errors():
         from ..quantum.devices import make_device
         from ..quantum.runs.older_journal import convert_journal
 
         number = convert_journal(file, new, make_device(device))
-        say(f"{number} jobs of {file} are in {new}, as those of {device}.", err=False)
+        say(f"{number} jobs of {file} were copied to {new}, as jobs of {device}.", err=False)
 
 
-def _each(
+def _act_on_open_jobs(
     file: Path, job: str | None, device: str | None, resend: bool, act: Callable[[Sender, JobRecord, Job], str]
 ) -> None:
-    """Do something with each job that is not over, and say what came of it; exit code 1 if one is in trouble."""
+    """Apply ``act`` to each open job and print the outcome; exit code 1 if a device raised an error."""
     with clear_errors():
         from ..exceptions import DeviceError, ProblemError
         from ..quantum.runs.journal import Journal, read_journal
-        from ..quantum.runs.live import JournalLock
         from ..quantum.runs.sending import Sender
 
         chosen = _chosen(read_journal(file), job)
         waiting, troubled = [r for r in chosen if r.state in ("intended", "sent")], False
         if not waiting:
-            say("There is no job of which anything is to be heard.")
+            say("No job is open: each has its results, or has failed.")
             return
         journal, made = Journal(file), {}
-        live = JournalLock(journal)  # a run under way looks after its own jobs
+        live = JournalLock(journal)  # jobs of a run that is still active belong to that run
         for record in waiting:
             if record.device not in made:
                 made[record.device] = Sender(_device(record.device, device), journal, resend=resend)
@@ -172,12 +178,15 @@ def _chosen(records: list[JobRecord], job: str | None) -> list[JobRecord]:
         return records
     chosen = [record for record in records if job in (record.tag, record.job_id)]
     if not chosen:
-        raise ProblemError(f"no job {job!r} is in the journal; dualflow jobs list shows which are")
+        raise ProblemError(f"the journal has no job {job!r}; dualflow jobs list shows its jobs")
     return chosen
 
 
 def _device(name: str, given: str | None) -> Device:
-    """The device of a journal; names that reach beyond dualflow's own are the user's to say, not the file's."""
+    """Return the device of a journal.
+
+    A file may name only dualflow's own devices; the user must give any other with --device.
+    """
     from ..exceptions import DeviceError, ProblemError
     from ..persistence.unconfirmed import Unconfirmed
     from ..quantum.devices import make_device
@@ -187,9 +196,9 @@ def _device(name: str, given: str | None) -> Device:
     except (ProblemError, DeviceError) as error:
         if given is not None:
             raise
-        made_by = "backend:<module>:<factory>, which makes it" if name.endswith(")") else name
+        device_text = "backend:<module>:<factory>, which makes it" if name.endswith(")") else name
         raise ProblemError(
-            f"the journal's jobs are on device {name!r}; if you trust that, say --device {made_by}"
+            f"the journal's jobs are on device {name!r}; if you trust that, add --device {device_text}"
         ) from error
     if made.identity != name:
         raise ProblemError(f"--device {given or name} is {made.identity!r}; the journal's jobs are on {name!r}")

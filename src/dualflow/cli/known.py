@@ -1,4 +1,7 @@
-"""A model and the table it was trained on, in one file: what makes points of rows is kept as plain values beside it."""
+"""The description of a model's training table, which is saved in the model's file.
+
+It says how the columns of a later table are found and encoded. It is stored as JSON beside the model.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,28 @@ from numpy.typing import NDArray
 
 from ..estimators._persistence import Persistent, load_with_header, save_with_header
 from ..exceptions import ProblemError, did_you_mean
-from .cells import THOUSANDS, Cells, is_gap
+from .cells import THOUSANDS, CellFormat, is_gap
 from .encoding import Column, Encoding
-from .table import SHOWN, Chosen, Sparse, index_notes, place_of, told_apart
+from .table import SHOWN_CHARS, ChosenColumns, SparseTable, column_position, index_notes, unique_names
 
-__all__ = ["FORMAT", "Known", "SparseEncoding", "read_model"]
+__all__ = ["TABLE_FORMAT", "SparseEncoding", "TrainingTable", "read_model"]
 
-#: Version of what stands beside the model.
-FORMAT = 1
+#: Version of the table description in a model's file.
+TABLE_FORMAT = 1
 
 
 @dataclass(frozen=True)
 class SparseEncoding:
-    """What turns the rows of an svmlight file into points.
+    """The encoding of an svmlight file: its rows become points.
 
-    ``first`` is the index of the first feature; each is divided by its scale, if there are any.
+    Attributes
+    ----------
+    first : {0, 1}
+        Index of the first feature in the file.
+    scales : array of shape (count,), or None
+        Each feature is divided by its scale; None leaves the features as they are.
+    count : int
+        Number of features.
     """
 
     first: int
@@ -36,11 +46,11 @@ class SparseEncoding:
 
     @property
     def features(self) -> list[str]:
-        """Names of the features."""
+        """Return the names of the features: their indices in the file."""
         return [str(k + self.first) for k in range(self.count)]
 
-    def transform(self, table: Sparse) -> tuple[Any, dict[str, dict[str, int]]]:
-        """Points, CSR of shape (n, count)."""
+    def transform(self, table: SparseTable) -> tuple[Any, dict[str, dict[str, int]]]:
+        """Return the points of a table, CSR of shape (n, count), and an empty dictionary: there are no texts."""
         if self.scales is None:
             return table.X, {}
         X = table.X.copy()
@@ -49,23 +59,25 @@ class SparseEncoding:
 
 
 @dataclass(frozen=True)
-class Known:
-    """How a model reads a table: the chooser of its columns, and their encoding.
+class TrainingTable:
+    """How a model reads a table: it finds the columns of training, and encodes them.
 
     Attributes
     ----------
     encoding : Encoding or SparseEncoding
     named : bool
-        Whether columns are found by their names, else by their places.
+        Whether columns are found by their names; if not, by their positions.
     width : int
-        Columns of the file it was trained on.
-    label, label_place : str or None, int or None
-        Of the column of labels.
+        Number of columns of the training file.
+    label : str or None
+        Name of the label column.
+    label_place : int or None
+        Position of the label column in the training file, from 0.
     written : tuple of str
-        The classes as their user wrote them.
-    cells : Cells
-    asked : str, optional
-        Another column of labels, by its name or its number from 1.
+        The classes as the training file wrote them.
+    cells : CellFormat
+    requested_label : str, optional
+        Another label column for this table, by its name or its number from 1.
     """
 
     encoding: Encoding | SparseEncoding
@@ -74,11 +86,14 @@ class Known:
     label: str | None = None
     label_place: int | None = None
     written: tuple[str, ...] = ()
-    cells: Cells = field(default_factory=Cells)
-    asked: str | None = None
+    cells: CellFormat = field(default_factory=CellFormat)
+    requested_label: str | None = None
 
     def header(self, first: list[str]) -> bool | None:
-        """Whether a first line is a header: always, or if text stands in the place of all numbers."""
+        """Return whether the first line is a header; None if the number of columns does not fit.
+
+        It always is one if the training file had one. If not, it is one if no number column has a number there.
+        """
         if self.named or not isinstance(self.encoding, Encoding):
             return True
         shift = self._shift(len(first), self.label_place)
@@ -88,40 +103,57 @@ class Known:
         there = [cell for cell in numbers if not self.cells.is_missing(cell)]
         return bool(there) and all(self.cells.number(cell) is None and not is_gap(cell) for cell in there)
 
-    def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> Chosen:
-        """The columns the model was trained on; the label if it is there."""
+    def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> ChosenColumns:
+        """Return the columns that the model was trained on, and the label column if the file has it.
+
+        Raises
+        ------
+        ProblemError
+            The file lacks a column of training.
+        """
         assert isinstance(self.encoding, Encoding)
         columns = self.encoding.columns
         kinds: list[str | None] = ["number" if c.categories is None else "text" for c in columns]
         wanted = [column.name for column in columns]
         if not self.named:
-            asked = None if self.asked is None else place_of(self.asked, names, source, "--label")
-            shift = self._shift(len(names), asked)
+            requested = (
+                None
+                if self.requested_label is None
+                else column_position(self.requested_label, names, source, "--label")
+            )
+            shift = self._shift(len(names), requested)
             if shift is None:
                 raise ProblemError(f"{source} has {len(names)} columns, and the model was trained on {self.width}")
-            label = self.label_place if len(names) == self.width else asked if len(names) > self.width else None
-            return Chosen([shift(c.place) for c in columns], wanted, kinds, label, self.label or self.asked)
-        apart = told_apart(names)
+            label = self.label_place if len(names) == self.width else requested if len(names) > self.width else None
+            return ChosenColumns(
+                [shift(c.place) for c in columns], wanted, kinds, label, self.label or self.requested_label
+            )
+        apart = unique_names(names)
         known = {name: k for k, name in enumerate(apart)}
         if lost := [name for name in wanted if name not in known]:
-            many = f", nor {len(lost) - 1} others that" if len(lost) > 1 else ", which"
+            others = f" and {len(lost) - 1} other columns" if len(lost) > 1 else ""
             raise ProblemError(
-                f"{source} has no column {lost[0][:SHOWN]!r}{many} the model was trained on; its first line is "
-                f"{', '.join(name[:SHOWN] for name in apart[:12])}{did_you_mean(lost[0], apart)}"
+                f"{source} lacks column {lost[0][:SHOWN_CHARS]!r}{others} of the model's training data; its "
+                "first line is "
+                f"{', '.join(name[:SHOWN_CHARS] for name in apart[:12])}{did_you_mean(lost[0], apart)}"
             )
         label = None if self.label is None else known.get(self.label)
-        if self.asked is not None:
-            label = place_of(self.asked, names, source, "--label")
+        if self.requested_label is not None:
+            label = column_position(self.requested_label, names, source, "--label")
         places = [known[name] for name in wanted]
         used = {*places, label}
         left = [name for k, name in enumerate(apart) if k not in used and k not in index]
         notes = index_notes(names, index - used)
         if left:
-            notes = (f"Not used, for training did not: {', '.join(name[:SHOWN] for name in left[:12])}.", *notes)
-        return Chosen(places, wanted, kinds, label, None if label is None else apart[label], notes)
+            some = ", ".join(name[:SHOWN_CHARS] for name in left[:12])
+            notes = (f"Columns that are ignored, because the training data did not have them: {some}.", *notes)
+        return ChosenColumns(places, wanted, kinds, label, None if label is None else apart[label], notes)
 
     def _shift(self, width: int, label: int | None = None) -> Callable[[int], int] | None:
-        """Where the columns of a file of such a width stand: all of them, all but the label, or one more, a label."""
+        """Return a function from positions in the training file to those in a file of this width; None if none fits.
+
+        The file has the same columns, or lacks the label column, or has one more: the label column at ``label``.
+        """
         if width == self.width:
             return lambda place: place
         if self.label_place is not None and width == self.width - 1:
@@ -132,12 +164,12 @@ class Known:
         return None
 
     def save(self, model: Persistent, path: Path) -> None:
-        """Write model and all this to one file."""
+        """Write the model and this description to one file."""
         save_with_header(model, path, {"table": self.plain()})
 
     def plain(self) -> dict[str, Any]:
-        """All of it in what JSON can hold."""
-        about: dict[str, Any] = {"format": FORMAT, "written": list(self.written)}
+        """Return the description as values that JSON can hold."""
+        about: dict[str, Any] = {"format": TABLE_FORMAT, "written": list(self.written)}
         if isinstance(self.encoding, SparseEncoding):
             scales = None if self.encoding.scales is None else self.encoding.scales.tolist()
             return about | {"sparse": {"first": self.encoding.first, "count": self.encoding.count, "scales": scales}}
@@ -164,97 +196,101 @@ class Known:
         }
 
 
-def read_model(path: Path) -> tuple[Any, Known]:
-    """A saved model, and how it reads tables; one that was saved without takes as many numbers as it has features.
+def read_model(path: Path) -> tuple[Any, TrainingTable]:
+    """Return a saved model and the description of its training table.
+
+    A model that was saved without a description reads as many columns of numbers as it has features.
 
     Raises
     ------
     ProblemError
-        The file is no model, damaged, or contradicts itself.
+        The file is not a model, is damaged, or contradicts itself.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     model, header = load_with_header(path)
     if "table" not in header:
-        return model, _bare(model)
+        return model, _without_description(model)
     try:
-        known = _known(header["table"])
+        known = _parsed_description(header["table"])
         count = sum(c.width for c in known.encoding.columns) if isinstance(known.encoding, Encoding) else 0
         count = count or getattr(known.encoding, "count", 0)
         if count != model.n_features_in_:
-            raise ValueError(f"it makes {count} features, the model has {model.n_features_in_}")
+            raise ValueError(f"it gives {count} features, and the model has {model.n_features_in_}")
         if len(known.written) != len(getattr(model, "classes_", ())):
-            raise ValueError("it names other classes than the model has")
+            raise ValueError("it does not have as many classes as the model")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ProblemError(f"{path} holds no sound table beside its model: {error}") from error
+        raise ProblemError(f"{path} has a damaged table description beside its model: {error}") from error
     return model, known
 
 
-def _bare(model: Any) -> Known:
+def _without_description(model: Any) -> TrainingTable:
     names = getattr(model, "feature_names_in_", None)
     count = int(model.n_features_in_)
     columns = [Column(str(names[k]) if names is not None else f"column {k + 1}", k) for k in range(count)]
     written = [str(label) for label in getattr(model, "classes_", np.empty(0)).tolist()]
-    return Known(Encoding(tuple(columns)), names is not None, count, written=tuple(written))
+    return TrainingTable(Encoding(tuple(columns)), names is not None, count, written=tuple(written))
 
 
-def _known(plain: Any) -> Known:
-    if plain["format"] != FORMAT:
-        raise ValueError(f"its format is {plain['format']!r}, and this version of dualflow reads {FORMAT}")
-    written = _texts(plain["written"])
+def _parsed_description(plain: Any) -> TrainingTable:
+    if plain["format"] != TABLE_FORMAT:
+        raise ValueError(f"its format is {plain['format']!r}, and this version of dualflow reads format {TABLE_FORMAT}")
+    written = _parsed_texts(plain["written"])
     if "sparse" in plain:
         sparse = plain["sparse"]
-        first, count, scales = sparse["first"], _whole(sparse["count"]), sparse["scales"]
+        first, count, scales = sparse["first"], _parsed_int(sparse["count"]), sparse["scales"]
         if type(first) is not int or first not in (0, 1):
             raise ValueError("the index of its first feature is neither 0 nor 1")
-        if scales is not None and (len(scales) != count or not all(_finite(scale) > 0 for scale in scales)):
-            raise ValueError("its scales are none")
-        return Known(SparseEncoding(first, None if scales is None else np.array(scales, float), count), written=written)
-    columns = tuple(map(_column, plain["columns"]))
-    width, named, label, place = _whole(plain["width"]), plain["named"], plain["label"], plain["label_place"]
-    places = [column.place for column in columns] + ([] if place is None else [_whole(place, 0)])
+        if scales is not None and (len(scales) != count or not all(_parsed_float(scale) > 0 for scale in scales)):
+            raise ValueError("its scales are not one positive number for each feature")
+        return TrainingTable(
+            SparseEncoding(first, None if scales is None else np.array(scales, float), count), written=written
+        )
+    columns = tuple(map(_parsed_column, plain["columns"]))
+    width, named, label, place = _parsed_int(plain["width"]), plain["named"], plain["label"], plain["label_place"]
+    places = [column.place for column in columns] + ([] if place is None else [_parsed_int(place, 0)])
     if type(named) is not bool or len(set(places)) < len(places) or max(places) >= width:
-        raise ValueError("its columns are none")
+        raise ValueError("the positions of its columns are not valid")
     if len({column.name for column in columns}) < len(columns) or (label is not None and type(label) is not str):
-        raise ValueError("its columns have no names")
+        raise ValueError("the names of its columns are not valid")
     if plain["decimal"] not in (".", ","):
-        raise ValueError("its decimal point is none")
-    thousands = plain.get("thousands")  # files of before 2026-11-26 have none
+        raise ValueError(f"its decimal point {plain['decimal']!r} is neither a point nor a comma")
+    thousands = plain.get("thousands")  # files written before 2026-11-26 lack it
     if thousands is not None and (thousands not in THOUSANDS or thousands == plain["decimal"]):
-        raise ValueError("its separator of thousands is none")
-    cells = Cells(plain["decimal"], _texts(plain["missing"]), thousands)
-    return Known(Encoding(columns), named, width, label, place, written, cells)
+        raise ValueError(f"its separator of thousands {thousands!r} is not valid")
+    cells = CellFormat(plain["decimal"], _parsed_texts(plain["missing"]), thousands)
+    return TrainingTable(Encoding(columns), named, width, label, place, written, cells)
 
 
-def _column(plain: Any) -> Column:
+def _parsed_column(plain: Any) -> Column:
     name, fill, categories = plain["name"], plain["fill"], plain["categories"]
     if type(name) is not str:
-        raise ValueError("a column of it has no name")
+        raise ValueError("the name of a column is not text")
     if categories is None:
-        fill = None if fill is None else _finite(fill)
-        mean, scale = _finite(plain["mean"]), _finite(plain["scale"])
+        fill = None if fill is None else _parsed_float(fill)
+        mean, scale = _parsed_float(plain["mean"]), _parsed_float(plain["scale"])
         if not scale > 0:
-            raise ValueError(f"the scale of its column {name[:SHOWN]} is {scale}")
-        return Column(name, _whole(plain["place"], 0), fill, mean, scale)
-    texts = _texts(categories)
+            raise ValueError(f"the scale of its column {name[:SHOWN_CHARS]} is {scale}")
+        return Column(name, _parsed_int(plain["place"], 0), fill, mean, scale)
+    texts = _parsed_texts(categories)
     if not texts or len(set(texts)) < len(texts) or (fill is not None and fill not in texts):
-        raise ValueError(f"the categories of its column {name[:SHOWN]} are none")
-    return Column(name, _whole(plain["place"], 0), fill, categories=texts)
+        raise ValueError(f"the categories of its column {name[:SHOWN_CHARS]} are not valid")
+    return Column(name, _parsed_int(plain["place"], 0), fill, categories=texts)
 
 
-def _texts(plain: Any) -> tuple[str, ...]:
+def _parsed_texts(plain: Any) -> tuple[str, ...]:
     if type(plain) is not list or not all(type(text) is str for text in plain):
-        raise ValueError("it has something else where texts belong")
+        raise ValueError("it lacks a list of texts where one is needed")
     return tuple(plain)
 
 
-def _whole(plain: Any, least: int = 1) -> int:
+def _parsed_int(plain: Any, least: int = 1) -> int:
     if type(plain) is not int or not least <= plain < 1 << 31:
-        raise ValueError(f"it has {plain!r} where a whole number belongs")
+        raise ValueError(f"it has {plain!r} where a whole number is needed")
     return plain
 
 
-def _finite(plain: Any) -> float:
+def _parsed_float(plain: Any) -> float:
     if type(plain) not in (int, float) or not math.isfinite(plain):
-        raise ValueError(f"it has {plain!r} where a number belongs")
+        raise ValueError(f"it has {plain!r} where a finite number is needed")
     return float(plain)

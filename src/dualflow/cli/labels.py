@@ -1,4 +1,4 @@
-"""Labels as numbers or text, and as their user wrote them."""
+"""The labels of a table, as numbers or text, and the texts of the classes as the file writes them."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from .cells import Cells, number
-from .table import SHOWN, Sparse, Table, short
+from .cells import CellFormat, number
+from .table import SHOWN_CHARS, SparseTable, Table, shortened
 
 __all__ = ["as_written", "known_codes", "labels_of", "numbers_of"]
 
 
-def labels_of(table: Table | Sparse) -> NDArray:
-    """The labels of a table: integers, exactly, where all are whole numbers, else floats; text where they are text, or
-    where two different numbers would become one.
+def labels_of(table: Table | SparseTable) -> NDArray:
+    """Return the labels of a table.
+
+    They are exact integers if all are whole numbers, else floats. They stay text if they are not numbers, or if two
+    different numbers would become the same float.
 
     Raises
     ------
     ProblemError
-        One is missing, or numbers and text are mixed; the message names file and line.
+        A label is missing, or numbers and text are mixed; the message names file and line.
     """
     cells, name = _cells(table)
     numeric = [number(cell) is not None for cell in cells]
     if not any(numeric):
         return np.array(cells)
     if not all(numeric):
-        text, figure = (short(cells[numeric.index(kind)]) for kind in (False, True))
+        text, figure = (shortened(cells[numeric.index(kind)]) for kind in (False, True))
         raise ProblemError(
-            f"{table.place(numeric.index(False))}: the label {name} mixes numbers and text ({figure}, {text}); use one "
-            "kind, or name another column with --label"
+            f"{table.place(numeric.index(False))}: the label {name} mixes numbers and text ({figure}, {text}); write "
+            "all as numbers or all as text, or name another column with --label"
         )
     exact = [Decimal(cell) for cell in cells]
     if all(value == value.to_integral_value() for value in exact):
@@ -44,29 +46,30 @@ def labels_of(table: Table | Sparse) -> NDArray:
     return rounded if len(np.unique(rounded)) == len(set(exact)) else np.array(cells)
 
 
-def numbers_of(table: Table | Sparse, form: Cells) -> NDArray:
-    """The labels of a table as numbers to be predicted; ProblemError names the line of one that is none."""
+def numbers_of(table: Table | SparseTable, form: CellFormat) -> NDArray:
+    """Return the labels of a table as floats; ProblemError names the line of a label that is not a number."""
     cells, name = _cells(table)
     found = [form.number(cell) for cell in cells]
     for row, value in enumerate(found):
         if value is None:
             fix = form.advice([cells[row]], sum(value is not None for value in found))
             raise ProblemError(
-                f"{table.place(row)}: the label {name}, {short(cells[row])}, is not a finite number, as --kind svr "
-                f"needs; {fix or '--kind svc tells classes apart'}"
+                f"{table.place(row)}: the label {name}, {shortened(cells[row])}, is not a finite number, which "
+                "--kind svr "
+                f"needs; {fix or 'for classes use --kind svc'}"
             )
     return np.array(found, dtype=float)
 
 
 def as_written(classes: NDArray, cells: list[str], values: NDArray) -> list[str]:
-    """Each class as it was written first."""
+    """Return the text of each class at its first occurrence."""
     firsts = np.unique(values, return_index=True)[1]
     assert len(firsts) == len(classes)
     return [cells[row] for row in firsts.tolist()]
 
 
 def known_codes(cells: list[str], classes: NDArray, written: list[str]) -> NDArray:
-    """Which of the classes each cell is: −1 for a class that is not among them, −2 for none at all."""
+    """Return the index of each cell's class: −1 for an unknown class, −2 for a missing label."""
     known: dict[Any, int] = {text: code for code, text in enumerate(written)}
     if classes.dtype.kind in "iuf":
         known = {Decimal(str(value)): code for code, value in enumerate(classes.tolist())}
@@ -81,10 +84,10 @@ def known_codes(cells: list[str], classes: NDArray, written: list[str]) -> NDArr
     return np.array([code(cell) for cell in cells], dtype=np.intp)
 
 
-def _cells(table: Table | Sparse) -> tuple[list[str], str]:
-    name = "column" if isinstance(table, Sparse) else str(table.chosen.label_name)[:SHOWN]
+def _cells(table: Table | SparseTable) -> tuple[list[str], str]:
+    name = "column" if isinstance(table, SparseTable) else str(table.chosen.label_name)[:SHOWN_CHARS]
     if table.labels is None:
-        raise ProblemError(f"{table.source} has no label; name its column with --label")
+        raise ProblemError(f"{table.source} has no label column; name it with --label")
     if "" in table.labels:
         place = table.place(table.labels.index(""))
         raise ProblemError(f"{place}: the label {name} is empty or missing; fill or drop such rows")

@@ -1,9 +1,4 @@
-"""`dualflow solvers`: what there is, as the catalogue says.
-
-`dualflow devices`: what circuits can run on, here and in the cloud.
-
-`dualflow circuits list` and `export`.
-"""
+"""The commands that list what is available: `dualflow solvers`, `devices`, `circuits list`; and `circuits export`."""
 
 from __future__ import annotations
 
@@ -13,13 +8,13 @@ from typing import Annotated
 import typer
 
 from ..exceptions import ProblemError
-from .output import OVERWRITE, Json, clear_errors, print_table, say, say_json
+from .output import OVERWRITE_HELP, Json, clear_errors, print_table, say, say_json
 
 __all__ = ["circuits", "devices", "solvers"]
 
 
 def solvers(json: Json = False) -> None:
-    """List all solvers: what each can solve, and whether it is installed."""
+    """List all solvers: the problems that each solves, and whether it is installed."""
     with clear_errors():
         from ..solvers.registry import list_solvers
 
@@ -40,16 +35,16 @@ def solvers(json: Json = False) -> None:
 def devices(
     ask: Annotated[
         str | None,
-        typer.Option(metavar="DEVICE", help="Ask a machine what it holds and how long its queue is, over the network."),
+        typer.Option(metavar="DEVICE", help="Query this machine over the network: its qubits, job limit and queue."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the devices circuits can run on, whether each is installed, and which accounts are known."""
+    """List the devices for circuits: whether each is installed, and whether an account is known."""
     with clear_errors():
         if ask is not None:
-            from ..quantum.devices.vendors import ask as asked
+            from ..quantum.devices.vendors import ask as query
 
-            found = asked(ask)
+            found = query(ask)
             qubits = "" if found.qubits is None else str(found.qubits)
             answer = ("device", "qubits", "a job holds at most", "queue")
             print_table(answer, [(found.name, qubits, found.holds, found.queue)], json)
@@ -98,15 +93,20 @@ def list_circuits(json: Json = False) -> None:
 
 @circuits.command()
 def export(
-    out: Annotated[Path, typer.Option(help="Folder, made if need be; other files in it stay.")] = Path("circuits"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
+    out: Annotated[
+        Path, typer.Option(help="Folder to write to, created if it does not exist; other files in it stay.")
+    ] = Path("circuits"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
 ) -> None:
-    """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md; the same bytes on one machine."""
+    """Write the circuits as QPY and OpenQASM 3, with manifest.json and README.md.
+
+    On the same machine the files are the same, byte for byte.
+    """
     with clear_errors():
         from ..quantum.circuits.export import export_circuits, foreign_files
 
         if not overwrite and (others := foreign_files(out)):
             raise ProblemError(
-                f"{others[0]} is there already, and dualflow did not write it: give another folder, or add --overwrite"
+                f"{others[0]} exists and was not written by dualflow; give another folder, or add --overwrite"
             )
         say(f"{len(export_circuits(out))} files: {out}")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they say of a table."""
+"""Command-line options that several commands share, and the CSV format that they describe."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from ..exceptions import ProblemError
-from .cells import THOUSANDS, Cells
-from .csv_data import Form
+from .cells import THOUSANDS, CellFormat
+from .csv_data import CsvFormat
 from .output import Json
-from .table import MISSING
+from .table import MISSING_TEXTS
 
 __all__ = [
     "Data",
@@ -35,39 +35,50 @@ Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="CSV (any delimiter, .gz), parquet or svmlight; - is standard input.")
 ]
 Delimiter = Annotated[
-    str | None, typer.Option(help='Between the cells of a CSV: one character, or "tab"; told from the file by default.')
+    str | None,
+    typer.Option(
+        help='The separator of the cells of a CSV: one character, or "tab"; detected from the file by default.'
+    ),
 ]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line names the columns; told from the file."),
+    typer.Option(
+        "--header/--no-header", help="Whether the first line names the columns; detected from the file by default."
+    ),
 ]
 Decimal = Annotated[str, typer.Option(help='The decimal point of a CSV, "." or ",".')]
-Thousands = Annotated[
-    str | None, typer.Option(help='Between groups of three digits in a CSV: ",", ".", "\'" or "space".')
-]
+Thousands = Annotated[str | None, typer.Option(help='The separator of thousands in a CSV: ",", ".", "\'" or "space".')]
 Missing = Annotated[
     list[str] | None,
-    typer.Option(help="A cell that stands for nothing, beside empty ones, NA, NaN, null, None and ?. Repeatable."),
+    typer.Option(
+        help="A cell that means a missing value, in addition to empty cells, NA, NaN, null, None and ?. Repeatable."
+    ),
 ]
-Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or svmlight; told from the file.")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="csv, parquet or svmlight; detected from the file by default.")
+]
 Drop = Annotated[
     list[str] | None, typer.Option(help="A column to leave out: its name, or its number from 1. Repeatable.")
 ]
 Text = Annotated[
-    list[str] | None, typer.Option(help="A column whose numbers are names (codes of places, say). Repeatable.")
+    list[str] | None,
+    typer.Option(help="A column to read as categories although it holds numbers (postcodes, for example). Repeatable."),
 ]
 OneHot = Annotated[
-    bool, typer.Option("--one-hot/--no-one-hot", help="Columns of text become a feature for each of their texts.")
+    bool,
+    typer.Option("--one-hot/--no-one-hot", help="Encode a text column as one feature for each of its texts."),
 ]
 Impute = Annotated[
     bool,
-    typer.Option("--impute/--no-impute", help="Missing cells become the median, or the most frequent text."),
+    typer.Option(
+        "--impute/--no-impute", help="Replace a missing cell by the column's median, or its most frequent text."
+    ),
 ]
 Standardise = Annotated[
     bool | None,
     typer.Option(
         "--standardise/--no-standardise",
-        help="Columns of numbers to mean 0 and deviation 1; by default all but those of svmlight.",
+        help="Scale number columns to mean 0 and standard deviation 1; by default yes, and no for svmlight.",
     ),
 ]
 
@@ -78,8 +89,8 @@ def form_of(
     decimal: str,
     missing: list[str] | None,
     thousands: str | None = None,
-) -> Form:
-    """How a CSV is written, as these options say."""
+) -> CsvFormat:
+    """Return the CSV format that these options describe; ProblemError if they contradict each other."""
     if delimiter is not None:
         delimiter = {"tab": "\t", "\\t": "\t", "space": " "}.get(delimiter, delimiter)
         if len(delimiter) != 1 or delimiter in '"\r\n\0':
@@ -93,11 +104,11 @@ def form_of(
         raise ProblemError(f'--thousands {thousands!r} must be ",", ".", "\'" or "space"')
     if thousands == decimal:
         raise ProblemError("--decimal and --thousands are the same character")
-    return Form(delimiter, header, Cells(decimal, (*MISSING, *(missing or ())), thousands))
+    return CsvFormat(delimiter, header, CellFormat(decimal, (*MISSING_TEXTS, *(missing or ())), thousands))
 
 
 def number_or_text(text: str) -> float | str:
-    """A number if it is one."""
+    """Return the text as a float if it is a number, else as it is."""
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the commands share: clear errors, files that are not overwritten by mistake, a live bar, tables."""
+"""Output of all commands: errors in one sentence, checks before a file is overwritten, a progress bar, tables."""
 
 from __future__ import annotations
 
@@ -23,39 +23,42 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
-    "CLOSED",
-    "INTERRUPTED",
-    "OVERWRITE",
+    "EXIT_CLOSED",
+    "EXIT_INTERRUPTED",
+    "OVERWRITE_HELP",
     "Json",
     "check_output",
     "clear_errors",
     "console",
     "print_table",
+    "print_warnings",
     "progress_bar",
     "say",
     "say_json",
-    "warnings_said",
 ]
 
-WIDTH = 120  # of tables that do not go to a terminal
-#: Exit codes, those of a shell: 128 and the signal, of Ctrl-C and of a reader that has left.
-INTERRUPTED, CLOSED = 130, 141
+#: Width, in characters, of tables that are not printed to a terminal.
+TABLE_WIDTH_CHARS = 120
+#: Exit code after Ctrl-C: 128 + SIGINT, as in a shell.
+EXIT_INTERRUPTED = 130
+#: Exit code if the reader of the output has closed the pipe: 128 + SIGPIPE.
+EXIT_CLOSED = 141
 
-Json = Annotated[bool, typer.Option("--json", help="Say the result as JSON, on standard output.")]
-OVERWRITE = "Overwrite files that are there, even if dualflow did not write them."
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, on standard output.")]
+OVERWRITE_HELP = "Overwrite existing files, even if dualflow did not write them."
 
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Our own errors and those of files: one sentence on stderr, exit code 2. Ctrl-C: exit code 130."""
+    """Print expected errors as one sentence on stderr, with exit code 2; Ctrl-C gives exit code 130."""
     at_start = signal.getsignal(signal.SIGINT)
     if callable(at_start) and getattr(at_start, "__module__", "") == "dualflow_command":
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on it is answered below
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on KeyboardInterrupt is caught below
     try:
         with keeping_interrupts():
             yield
     except BrokenPipeError:
-        raise typer.Exit(CLOSED) from None  # the reader of our output has left, and wants no sentence either
+        raise typer.Exit(EXIT_CLOSED) from None  # the reader has closed the pipe, so no message is printed
     except (DualflowError, TypeError, ValueError, OSError) as error:
         text = str(error)
         if isinstance(error, OSError) and not isinstance(error, DualflowError) and error.filename:
@@ -66,20 +69,20 @@ def clear_errors() -> Iterator[None]:
         say("Error: there is not enough memory. " + " ".join(str(error).split()), err=True)
         raise typer.Exit(2) from None
     except (KeyboardInterrupt, RuntimeError) as error:
-        # Raised while a class is made, as modules are loaded, it comes out of Python 3.11 as the cause of another.
+        # Python 3.11 wraps a KeyboardInterrupt that is raised while a class is created into a RuntimeError.
         if not isinstance(error.__cause__ or error, KeyboardInterrupt):
             raise
         say("Interrupted.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def say(text: str, err: bool = False) -> None:
-    """One line, in which nothing can command a terminal."""
+    """Print one line, without control characters."""
     typer.echo(escape_control_characters(text), err=err)
 
 
 def say_json(value: Any) -> None:
-    """A value as JSON on one line; what JSON has no word for, NaN and infinity, is null."""
+    """Print a value as JSON on one line; NaN and infinity become null."""
     typer.echo(dumps(_plain(value), allow_nan=False))
 
 
@@ -96,8 +99,8 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def warnings_said() -> Iterator[None]:
-    """Warnings to users: a line each on stderr, none twice."""
+def print_warnings() -> Iterator[None]:
+    """Print each different UserWarning of the block as one line on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -107,26 +110,28 @@ def warnings_said() -> Iterator[None]:
 
 
 def check_output(path: Path, option: str, is_ours: Callable[[Path], bool], overwrite: bool, data: Path | None) -> None:
-    """Before a minute of work, not after it: whether a file can be written, and whether it may be.
+    """Raise ProblemError, before any work, if an output file cannot or must not be written.
 
     Parameters
     ----------
     path : Path
         The value of ``option``.
     is_ours : callable
-        Whether a file that is there was written by this command.
+        Returns whether an existing file was written by this command.
     overwrite : bool
-        Whether others may be overwritten, too; never ``data``, the file that is read.
+        Whether other files may be overwritten, too.
+    data : Path or None
+        The file that is read, which is never overwritten.
 
     Raises
     ------
     ProblemError
-        It cannot, or may not.
+        The file cannot be written, or would overwrite another one.
     """
     if path.is_dir():
         raise ProblemError(f"{path} is a folder; give the name of a file")
     if not path.parent.is_dir():
-        raise ProblemError(f"{path}: the folder {path.parent} does not exist; create it or give another path")
+        raise ProblemError(f"{path}: the folder {path.parent} does not exist; create it, or give another path")
     try:
         target, old = target_of(path)
     except PermissionError:
@@ -136,17 +141,17 @@ def check_output(path: Path, option: str, is_ours: Callable[[Path], bool], overw
             raise ProblemError(f"{path} cannot be written: permission denied")
         return
     if data is not None and os.path.exists(data) and os.path.samefile(data, target):
-        raise ProblemError(f"{option} {path} is the file of --data, which would be lost; give another name")
+        raise ProblemError(f"{option} {path} is the data file and would be lost; give another name")
     if not overwrite and not is_ours(target):
         raise ProblemError(
-            f"{option} {path} is there already, and dualflow did not write it. {option} names a file to write (--data "
-            "the one to read): give another name, or add --overwrite"
+            f"{option} {path} exists and was not written by this command. {option} names the file to write, and "
+            "DATA the table to read; give another name, or add --overwrite"
         )
 
 
 @contextmanager
 def progress_bar() -> Iterator[Any]:
-    """A live bar on stderr; nothing where stderr is not a terminal."""
+    """Show a progress bar on stderr if that is a terminal; yield the function that updates it."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -160,18 +165,18 @@ def progress_bar() -> Iterator[Any]:
 
 
 def console() -> Console:
-    """Where tables go."""
+    """Return the console for tables, on standard output."""
     from rich.console import Console
 
     class Quiet(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # as everywhere else; rich would leave with a code of its own
+            raise BrokenPipeError  # handled by `clear_errors`; rich would exit with another code
 
-    return Quiet(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    return Quiet(width=None if sys.stdout.isatty() else TABLE_WIDTH_CHARS, highlight=False)
 
 
 def print_table(headers: Any, rows: Any, json: bool = False) -> None:
-    """A table whose cells are text, whatever is in them; as ``json`` a list of its rows."""
+    """Print a table, whose cells are printed as plain text; with ``json`` as a list of rows."""
     if json:
         say_json([dict(zip(headers, row, strict=True)) for row in rows])
         return

@@ -1,4 +1,4 @@
-"""`dualflow predict`: what a saved model says of the rows of a table."""
+"""`dualflow predict`: predict the rows of a table with a saved model."""
 
 from __future__ import annotations
 
@@ -10,46 +10,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as shared
-from .output import OVERWRITE, check_output, clear_errors, say, say_json, warnings_said
+from .output import OVERWRITE_HELP, check_output, clear_errors, print_warnings, say, say_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KnownThousands", "Model", "encoded", "predict"]
+__all__ = ["Model", "TrainedThousands", "encoded", "predict"]
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file of dualflow train, or of a model's save().")]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model saved by dualflow train, or by a model's save().")
+]
 Label = Annotated[
-    str | None, typer.Option(help="Label column, if it is another than in training: its name, or its number from 1.")
+    str | None, typer.Option(help="Label column, if it is not that of training: its name, or its number from 1.")
 ]
 
-KnownThousands = Annotated[
-    str | None, typer.Option(help="Between groups of three digits; that of training by default.")
-]
+TrainedThousands = Annotated[str | None, typer.Option(help="The separator of thousands; that of training by default.")]
 
-#: What a file of predictions begins with.
-_FIRST = "prediction"
-#: Rows that are written at a time, and texts that a warning names.
-_CHUNK, _NAMED = 10_000, 3
+#: Name of the first column of a file of predictions.
+_FIRST_COLUMN = "prediction"
+#: Rows that are written at a time.
+_CHUNK_ROWS = 10_000
+#: Unknown texts of a column that a warning shows.
+_MAX_NAMED_TEXTS = 3
 
 
 def predict(
     model: Model,
     data: shared.Data,
-    out: Annotated[Path | None, typer.Option(help="CSV to write; by default standard output.")] = None,
-    decision: Annotated[bool, typer.Option("--decision", help="Decision values, too: how clear each row is.")] = False,
+    out: Annotated[Path | None, typer.Option(help="CSV file to write; by default standard output.")] = None,
+    decision: Annotated[
+        bool, typer.Option("--decision", help="Also write the decision values: the further from 0, the clearer.")
+    ] = False,
     label: Label = None,
     delimiter: shared.Delimiter = None,
     header: shared.Header = None,
     missing: shared.Missing = None,
-    decimal: Annotated[str | None, typer.Option(help="The decimal point; that of training by default.")] = None,
-    thousands: KnownThousands = None,
+    decimal: Annotated[
+        str | None, typer.Option(help='The decimal point, "." or ","; that of training by default.')
+    ] = None,
+    thousands: TrainedThousands = None,
     format: shared.Format = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
     json: shared.Json = False,
 ) -> None:
-    """Predict a table's rows by a saved model: a line for each, in their order, empty for a row that has no feature.
+    """Predict the rows of a table with a saved model.
 
-    Labels that are there are compared.
+    Each row gets one line, which is empty for a row without any feature.
+
+    If the table has labels, the accuracy (or R²) is printed, too.
     """
     with clear_errors():
         from ..exceptions import ProblemError
@@ -58,12 +66,12 @@ def predict(
         if out is not None:
             check_output(out, "--out", _is_ours, overwrite, data)
             if out.exists() and out.samefile(model):
-                raise ProblemError(f"--out {out} is the model, which would be lost; give another name")
+                raise ProblemError(f"--out {out} is the model file and would be lost; give another name")
         machine, known = read_model(model)
         table, X, known = encoded(known, data, label, delimiter, header, missing, decimal, thousands, format)
-        with warnings_said():
+        with print_warnings():
             empty = _empty(table)
-            said, score = _said(machine, known, table, X, empty)
+            predictions, score = _predictions(machine, known, table, X, empty)
             values = _decisions(machine, known, X, empty) if decision else {}
         facts = {"model": str(model), "rows": len(table), **score}
         if circuits := list(getattr(machine, "raw_summaries_", ())):
@@ -72,17 +80,20 @@ def predict(
             from ..persistence.files import replacing_text
 
             with replacing_text(out) as file:
-                for chunk in _written(said, values):
+                for chunk in _csv_chunks(predictions, values):
                     file.write(chunk)
             facts["out"] = str(out)
         if json:
-            whole = {} if out is not None else {"predictions": said, **({"decision": values} if decision else {})}
-            say_json(facts | whole)
+            if out is None:
+                facts["predictions"] = predictions
+                if decision:
+                    facts["decision"] = values
+            say_json(facts)
             return
         for line in circuits:
             say(f"{model}: {line}", err=True)
         if out is None:
-            for chunk in _written(said, values):
+            for chunk in _csv_chunks(predictions, values):
                 typer.echo(chunk, nl=False)
         if score:
             name, value = next(iter(score.items()))
@@ -101,15 +112,15 @@ def encoded(
     decimal: str | None,
     thousands: str | None,
     format: str | None,
-    whole: bool = True,
+    keep_empty: bool = True,
 ) -> tuple[Any, Any, Any]:
-    """A table for a model, its points, and the model's `Known` as these options have it; says what is to be known.
+    """Return a table read for a model, its points, and the model's `TrainingTable` with these options; print the notes.
 
-    If not ``whole``, rows that hold nothing are left out, as in training.
+    Without ``keep_empty``, rows without features and label are left out, as in training.
     """
     from dataclasses import replace
 
-    from .csv_data import Form
+    from .csv_data import CsvFormat
     from .reading import read_known
     from .table import Table
 
@@ -117,29 +128,31 @@ def encoded(
         delimiter, header, decimal or known.cells.decimal, missing, thousands or known.cells.thousands
     )
     cells = replace(form.cells, missing=(*known.cells.missing, *(missing or ())))
-    known = replace(known, cells=cells, asked=label)
-    table = read_known(data, known, Form(form.delimiter, form.header, cells), format)
-    if not whole and isinstance(table, Table):
+    known = replace(known, cells=cells, requested_label=label)
+    table = read_known(data, known, CsvFormat(form.delimiter, form.header, cells), format)
+    if not keep_empty and isinstance(table, Table):
         table = table.filled()
     for note in getattr(table, "notes", ()):
         say(note, err=True)
     X, unknown = known.encoding.transform(table)
     if unknown:
-        say(_strangers(unknown), err=True)
+        say(_unknown_texts(unknown), err=True)
     return table, X, known
 
 
-def _strangers(unknown: dict[str, dict[str, int]]) -> str:
+def _unknown_texts(unknown: dict[str, dict[str, int]]) -> str:
     parts = []
     for name, texts in unknown.items():
-        some = ", ".join(f"{text[:40]!r} ({count})" for text, count in list(texts.items())[:_NAMED])
-        parts.append(f"{name[:40]}: {some}{', …' if len(texts) > _NAMED else ''}")
-    return f"Warning: texts that training did not have count as none of its own; {'; '.join(parts)}"
+        some = ", ".join(f"{text[:40]!r} ({count})" for text, count in list(texts.items())[:_MAX_NAMED_TEXTS])
+        parts.append(f"{name[:40]}: {some}{', …' if len(texts) > _MAX_NAMED_TEXTS else ''}")
+    return f"Warning: texts that the training data did not have are encoded as zeros; {'; '.join(parts)}"
 
 
 def _empty(table: Any) -> NDArray:
-    """Which rows lack every feature, so that nothing can be said of them; in svmlight, where a feature that is not
-    written is 0, none does."""
+    """Return which rows lack every feature and get no prediction; print a note if there are any.
+
+    An svmlight file has no such rows: a feature that is not written is 0.
+    """
     import numpy as np
 
     empty = getattr(table, "empty", None)
@@ -147,13 +160,15 @@ def _empty(table: Any) -> NDArray:
     if empty.any():
         rows = np.flatnonzero(empty)
         first = table.place(int(rows[0])).removeprefix(f"{table.source}, ")
-        say(f"Rows without any feature, whose prediction is empty: {len(rows)}, the first is {first}.", err=True)
+        say(f"Rows without any feature get an empty prediction: {len(rows)}, the first is {first}.", err=True)
     return empty
 
 
-def _said(machine: Any, known: Any, table: Any, X: Any, empty: NDArray) -> tuple[list[Any], dict[str, Any]]:
-    """The predictions, labels as they were written, and how good they are, if there are labels; None for rows that are
-    ``empty``, which do not count."""
+def _predictions(machine: Any, known: Any, table: Any, X: Any, empty: NDArray) -> tuple[list[Any], dict[str, Any]]:
+    """Return the predictions, labels as the training file wrote them, and their score if the table has labels.
+
+    Rows that are ``empty`` get None and do not count.
+    """
     import numpy as np
 
     from .labels import known_codes
@@ -161,29 +176,29 @@ def _said(machine: Any, known: Any, table: Any, X: Any, empty: NDArray) -> tuple
     found = machine.predict(X)
     if known.written:
         codes = np.searchsorted(machine.classes_, found)
-        said = _but([known.written[code] for code in codes.tolist()], empty)
+        predictions = _without_empty([known.written[code] for code in codes.tolist()], empty)
         if not table.labels:
-            return said, {}
+            return predictions, {}
         truth = known_codes(table.labels, machine.classes_, list(known.written))
         if not (there := (truth >= 0) & ~empty).any():
-            return said, {}
+            return predictions, {}
         score: dict[str, Any] = {"accuracy": float(np.mean(codes[there] == truth[there])), "labelled": int(there.sum())}
-        return said, score
-    said = _but(found.tolist(), empty)
+        return predictions, score
+    predictions = _without_empty(found.tolist(), empty)
     if not table.labels or not _is_regressor(machine):
-        return said, {}
+        return predictions, {}
     truths = [known.cells.number(cell) for cell in table.labels]
     there = np.array([value is not None for value in truths]) & ~empty
     if there.sum() < 2:
-        return said, {}
+        return predictions, {}
     from sklearn.metrics import r2_score
 
     right = np.array(truths, dtype=float)[there]
-    return said, {"R²": float(r2_score(right, found[there])), "labelled": int(there.sum())}
+    return predictions, {"R²": float(r2_score(right, found[there])), "labelled": int(there.sum())}
 
 
-def _but(values: list[Any], empty: NDArray) -> list[Any]:
-    """The values, None where a row is empty."""
+def _without_empty(values: list[Any], empty: NDArray) -> list[Any]:
+    """Return the values, with None for empty rows."""
     return [None if nothing else value for value, nothing in zip(values, empty.tolist(), strict=True)]
 
 
@@ -194,28 +209,29 @@ def _is_regressor(machine: Any) -> bool:
 
 
 def _decisions(machine: Any, known: Any, X: Any, empty: NDArray) -> dict[str, list[Any]]:
-    """Decision values by the name of their column; None for rows that are ``empty``."""
+    """Return the decision values by column name; None for rows that are ``empty``."""
     from ..exceptions import ProblemError
 
     if not hasattr(machine, "decision_function"):
         raise ProblemError(f"--decision: {type(machine).__name__} predicts numbers and has no decision values")
     values = machine.decision_function(X)
     if values.ndim == 1:
-        return {"decision": _but(values.tolist(), empty)}
+        return {"decision": _without_empty(values.tolist(), empty)}
     names = known.written if values.shape[1] == len(known.written) else [str(k + 1) for k in range(values.shape[1])]
-    return {f"decision {name}": _but(values[:, k].tolist(), empty) for k, name in enumerate(names)}
+    return {f"decision {name}": _without_empty(values[:, k].tolist(), empty) for k, name in enumerate(names)}
 
 
-def _written(said: list[Any], values: dict[str, list[Any]]) -> Any:
-    """The lines of the CSV, some at a time."""
-    lists = [said, *values.values()]
-    for start in range(0, len(said), _CHUNK):
+def _csv_chunks(predictions: list[Any], values: dict[str, list[Any]]) -> Any:
+    """Yield the text of the CSV in chunks of rows."""
+    lists = [predictions, *values.values()]
+    for start in range(0, len(predictions), _CHUNK_ROWS):
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not start:
-            writer.writerow([_FIRST, *map(_cell, values)])
+            writer.writerow([_FIRST_COLUMN, *map(_cell, values)])
         writer.writerows(
-            [_cell(value) for value in row] for row in zip(*(c[start : start + _CHUNK] for c in lists), strict=True)
+            [_cell(value) for value in row]
+            for row in zip(*(c[start : start + _CHUNK_ROWS] for c in lists), strict=True)
         )
         yield text.getvalue()
 
@@ -230,4 +246,4 @@ def _cell(value: Any) -> Any:
 def _is_ours(path: Path) -> bool:
     with open(path, encoding="utf-8", errors="replace") as file:
         start = file.readline(1000)
-    return not start or start.rstrip("\n").split(",")[0] == _FIRST
+    return not start or start.rstrip("\n").split(",")[0] == _FIRST_COLUMN

@@ -1,7 +1,4 @@
-"""The one door for data: CSV, parquet and svmlight, from a file or from standard input.
-
-Sparse points from a file of svmlight's and LIBSVM's format.
-"""
+"""Read a table in CSV, parquet or svmlight format, from a file or from standard input."""
 
 from __future__ import annotations
 
@@ -12,33 +9,34 @@ from scipy import sparse
 
 from ..exceptions import ProblemError
 from ..interchange.svmlight import parsed
-from .csv_data import Form, read_csv
+from .csv_data import CsvFormat, read_csv
 from .parquet import MAGIC, read_parquet
-from .sources import Source, source_of
-from .table import Asked, Chooser, Sparse, Table
+from .sources import Source, open_source
+from .table import ColumnChooser, RequestedColumns, SparseTable, Table
 
 __all__ = ["FORMATS", "SUFFIXES", "format_of", "read_known", "read_new", "read_svmlight"]
 
 
+#: File name endings of the svmlight (LIBSVM) format.
 SUFFIXES = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 
 
-def read_svmlight(source: Source, first: int | None = None, n_features: int | None = None) -> Sparse:
-    """X in CSR and the labels.
+def read_svmlight(source: Source, first: int | None = None, n_features: int | None = None) -> SparseTable:
+    """Return the points, in CSR format, and the labels of an svmlight file.
 
     Parameters
     ----------
     source : Source
-        gz or not.
+        A text file, which may be compressed by gzip.
     first : {0, 1, None}
-        Index of the first feature; None: 0 if any index is, else 1.
+        Index of the first feature; None means 0 if the file has an index 0, else 1.
     n_features : int, optional
-        Of the model the points are for; by default the largest index.
+        Number of features of the model; by default the largest index gives it.
 
     Raises
     ------
     ProblemError
-        No such file, or damaged; the message names file and line.
+        The file is damaged, or has other features than the model; the message names file and line.
     """
     with source.open() as file:
         X, y = parsed(file, source.name, None, True)
@@ -51,38 +49,39 @@ def read_svmlight(source: Source, first: int | None = None, n_features: int | No
         found = X.shape[1] - 1
         raise ProblemError(f"{source.name} has index {found}, and the model was trained with {n_features} features")
     if not (width := width if n_features is None else n_features) > 0:
-        raise ProblemError(f"{source.name} has no features; lines of label index:value … are needed")
+        raise ProblemError(f'{source.name} has no features; lines such as "label index:value …" are needed')
     X = sparse.csr_array((X.data, X.indices - first, X.indptr), shape=(X.shape[0], width))
-    return Sparse(source.name, X, [str(label) for label in y.tolist()], first)
+    return SparseTable(source.name, X, [str(label) for label in y.tolist()], first)
 
 
+#: The formats, by the values of --format.
 FORMATS = ("csv", "parquet", "svmlight")
 
 
-def read_new(path: Path, asked: Asked, form: Form, kind: str | None = None) -> Table | Sparse:
-    """The table at a path; ``kind`` is one of `FORMATS`, and by default told from the file.
+def read_new(path: Path, requested: RequestedColumns, form: CsvFormat, kind: str | None = None) -> Table | SparseTable:
+    """Return the training table at a path; ``kind`` is one of `FORMATS`, by default detected from the file.
 
     Raises
     ------
     ProblemError
-        It is none, too large, or not as it is asked for; the message names file and line.
+        The file is not a table, is too large, or does not have the requested columns; the message names file and line.
     SolverUnavailable
-        It is parquet, and pyarrow is not installed.
+        The file is parquet, and pyarrow is not installed.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
-    with source_of(path) as source:
+    with open_source(path) as source:
         if format_of(source, kind) == "svmlight":
-            if asked.drop or asked.text:
-                raise ProblemError("--drop and --text are for columns that have names; svmlight has indices")
+            if requested.drop or requested.text:
+                raise ProblemError("--drop and --text need columns; an svmlight file has indices only")
             return read_svmlight(source)
-        return _columns(source, asked, form, kind).filled()
+        return _columns(source, requested, form, kind).filled()
 
 
-def read_known(path: Path, known: Any, form: Form, kind: str | None = None) -> Table | Sparse:
-    """The table at a path that a model (`Known`) is to be used on; raises as `read_new` does."""
+def read_known(path: Path, known: Any, form: CsvFormat, kind: str | None = None) -> Table | SparseTable:
+    """Return the table at a path, with the columns of a model's `TrainingTable`; errors are those of `read_new`."""
     first = getattr(known.encoding, "first", None)
-    with source_of(path) as source:
+    with open_source(path) as source:
         found = format_of(source, kind or ("svmlight" if first is not None else None))
         if first is not None and found == "svmlight":
             return read_svmlight(source, first, known.encoding.count)
@@ -93,7 +92,7 @@ def read_known(path: Path, known: Any, form: Form, kind: str | None = None) -> T
 
 
 def format_of(source: Source, kind: str | None) -> str:
-    """One of `FORMATS`: the one that is said, or that of a file's first bytes or its name."""
+    """Return one of `FORMATS`: ``kind`` if it is given, else by the file's first bytes or its name."""
     if kind is not None:
         if kind not in FORMATS:
             raise ProblemError(f"--format {kind!r} must be one of {', '.join(FORMATS)}")
@@ -103,7 +102,7 @@ def format_of(source: Source, kind: str | None) -> str:
     return "svmlight" if source.path.name.lower().endswith(SUFFIXES) else "csv"
 
 
-def _columns(source: Source, chooser: Chooser, form: Form, kind: str | None) -> Table:
+def _columns(source: Source, chooser: ColumnChooser, form: CsvFormat, kind: str | None) -> Table:
     if format_of(source, kind) == "parquet":
         return read_parquet(source, chooser, form.cells)
     return read_csv(source, chooser, form)

@@ -1,4 +1,4 @@
-"""Where tables come from: files, gz files and standard input, none of them endless."""
+"""Open the sources of tables: files, gzip files and standard input, all with a maximum size."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from typing import Any, BinaryIO
 from ..exceptions import ProblemError
 from ..persistence.files import open_regular
 
-__all__ = ["MAX_BYTES", "STDIN", "Source", "source_of"]
+__all__ = ["MAX_BYTES", "STDIN", "Source", "open_source"]
 
-#: Most bytes of a file, unpacked: as numbers they take four times as many, at worst.
+#: Maximum size of a file after unpacking, in bytes. Its numbers take at most four times as much memory.
 MAX_BYTES = 1 << 30
-#: How far a gz file may unpack: so many bytes in any case, and so many times its size. Tables shrink to a third, or to
-#: a thirtieth where they repeat themselves; what shrinks to a thousandth was made to.
-GZ_BYTES, GZ_RATIO = 1 << 26, 100
-#: The path that is standard input.
+#: A gzip file may unpack to this size, in bytes, whatever its own size is.
+GZ_BYTES = 1 << 26
+#: A larger gzip file may unpack to this multiple of its size. gzip shrinks a table to about 1/3, and one that repeats
+#: itself to about 1/30; a file that unpacks to 1000 times its size was made to fill the memory.
+GZ_RATIO = 100
+#: The path that means standard input.
 STDIN = "-"
 
-#: What begins like this is no table, and what to do with it.
-_OTHERS = {
+#: First bytes of files that are not tables, and what the user can do.
+_OTHER_FORMATS = {
     b"PK\x03\x04": "is a zip archive or an Excel workbook; save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "is an old Excel workbook; save the sheet as CSV",
     b"BZh": "is compressed by bzip2; unpack it, or use gzip",
@@ -37,12 +39,12 @@ _OTHERS = {
 
 
 class Source:
-    """A file, or what standard input held, which can be read more than once.
+    """A file, or a copy of standard input, which can be read more than once.
 
     Attributes
     ----------
     name : str
-        For errors.
+        Its name in messages.
     path : Path
     """
 
@@ -52,7 +54,7 @@ class Source:
 
     @contextlib.contextmanager
     def raw(self) -> Iterator[BinaryIO]:
-        """Its bytes as they are, from the first on."""
+        """Open the file as it is, compressed or not."""
         if self._file is not None:
             self._file.seek(0)
             yield self._file
@@ -62,40 +64,40 @@ class Source:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Its bytes from the first on, unpacked if they are gz."""
+        """Open the file, unpacked if it is compressed by gzip."""
         with self.raw() as file:
             start = file.read(4)
             file.seek(0)
-            for magic, what in _OTHERS.items():
+            for magic, what in _OTHER_FORMATS.items():
                 if start.startswith(magic):
                     raise ProblemError(f"{self.name} {what}")
             if not start.startswith(b"\x1f\x8b"):
                 yield file
                 return
-            most = min(MAX_BYTES, max(GZ_BYTES, GZ_RATIO * file.seek(0, os.SEEK_END)))
-            if not self._measured:  # before minutes of reading, not after them
+            max_bytes = min(MAX_BYTES, max(GZ_BYTES, GZ_RATIO * file.seek(0, os.SEEK_END)))
+            if not self._measured:  # check the unpacked size before the table is read, which may take minutes
                 file.seek(0)
-                packed = _Unpacked(gzip.GzipFile(fileobj=file, mode="rb"), self.name, most)
+                packed = _Unpacked(gzip.GzipFile(fileobj=file, mode="rb"), self.name, max_bytes)
                 while packed.read(1 << 16):
                     pass
                 self._measured = True
             file.seek(0)
-            yield io.BufferedReader(_Unpacked(gzip.GzipFile(fileobj=file, mode="rb"), self.name, most))
+            yield io.BufferedReader(_Unpacked(gzip.GzipFile(fileobj=file, mode="rb"), self.name, max_bytes))
 
     def begins_with(self, magic: bytes) -> bool:
-        """Whether these are its first bytes, as they are."""
+        """Return whether the file, as it is, begins with these bytes."""
         with self.raw() as file:
             return file.read(len(magic)) == magic
 
 
 @contextlib.contextmanager
-def source_of(path: Path) -> Iterator[Source]:
-    """The source at a path; `STDIN` is read to its end first, into a file that nobody else sees.
+def open_source(path: Path) -> Iterator[Source]:
+    """Open the source at a path; for `STDIN`, standard input is first copied to a private temporary file.
 
     Raises
     ------
     ProblemError
-        No regular file, or larger than `MAX_BYTES`.
+        It is not a regular file, or is larger than `MAX_BYTES`.
     OSError
         It cannot be read.
     """
@@ -114,10 +116,10 @@ def source_of(path: Path) -> Iterator[Source]:
 
 
 class _Unpacked(io.RawIOBase):
-    """What a gz file unpacks to, and not a byte more than that may be."""
+    """The unpacked bytes of a gzip file; ProblemError if there are more than ``max_bytes``."""
 
-    def __init__(self, file: gzip.GzipFile, name: str, most: int) -> None:
-        self._packed, self._name, self._left, self._most = file, name, most, most
+    def __init__(self, file: gzip.GzipFile, name: str, max_bytes: int) -> None:
+        self._packed, self._name, self._left, self._max_bytes = file, name, max_bytes, max_bytes
 
     def readable(self) -> bool:
         return True
@@ -126,11 +128,12 @@ class _Unpacked(io.RawIOBase):
         try:
             data = self._packed.read(len(buffer))
         except (OSError, EOFError, zlib.error) as error:
-            raise ProblemError(f"{self._name} is a gz file that is damaged or cut off: {error}") from None
+            raise ProblemError(f"{self._name} is a gzip file that is damaged or cut off: {error}") from None
         if (left := self._left - len(data)) < 0:
             raise ProblemError(
-                f"{self._name} unpacks to more than {self._most} bytes, far more than a table of its size; unpack it "
-                "yourself if that is right"
+                f"{self._name} unpacks to more than {self._max_bytes} bytes, far more than a table of its size; "
+                "if that is "
+                "right, unpack it yourself"
             )
         self._left = left
         buffer[: len(data)] = data

@@ -1,4 +1,4 @@
-"""A table as it was read, and which of a file's columns belong to it."""
+"""Tables read from files, and the choice of a file's columns."""
 
 from __future__ import annotations
 
@@ -10,61 +10,63 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError, did_you_mean
+from ..exceptions import ProblemError
 
 __all__ = [
-    "CLASSES",
-    "MISSING",
-    "SHOWN",
-    "Asked",
-    "Chooser",
-    "Chosen",
-    "Sparse",
+    "CLASS_TEXTS",
+    "MISSING_TEXTS",
+    "SHOWN_CHARS",
+    "ChosenColumns",
+    "ColumnChooser",
+    "RequestedColumns",
+    "SparseTable",
     "Table",
-    "Words",
+    "TextColumn",
+    "column_position",
     "index_notes",
-    "index_of",
-    "place_of",
-    "short",
-    "told_apart",
+    "index_positions",
+    "shortened",
+    "unique_names",
 ]
 
-#: Cells that hold nothing, blanks around them taken off.
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
-#: Of these, what may be a class by its name.
-CLASSES = ("NULL", "null", "None", "?")
-#: Characters of a cell or a name that an error shows.
-SHOWN = 40
+#: Stripped cells that mean a missing value.
+MISSING_TEXTS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
+#: Those of `MISSING_TEXTS` that are classes in a label column.
+CLASS_TEXTS = ("NULL", "null", "None", "?")
+#: Characters of a cell or a name that a message shows.
+SHOWN_CHARS = 40
 
-# What pandas calls columns without a name, an index written along and read again say, and an index in parquet.
+# The name that pandas gives to a column without one (an index that was written to CSV and read again, for example).
 _NAMELESS = re.compile(r"(Unnamed: \d+(_level_\d+)?(\.\d+)*)?")
+# The name that pandas gives to an index in parquet.
 _INDEX = re.compile(r"__index_level_\d+__")
 
 
 @dataclass(frozen=True)
-class Words:
-    """A column of text: ``words[codes[row]]``, or nothing where the code is −1."""
+class TextColumn:
+    """A column of text: row k holds ``words[codes[k]]``, or a missing value where the code is −1."""
 
     codes: NDArray
     words: NDArray
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Columns of a file that make a table.
+class ChosenColumns:
+    """The columns of a file that make up a table.
 
     Attributes
     ----------
     places : list of int
-        Of the features, from 0.
+        Positions of the feature columns, from 0.
     names : list of str
+        Names of the feature columns.
     kinds : list of {"number", "text", None}
-        None: what its cells are.
+        Kinds of the feature columns; None means that the cells decide.
     label : int or None
-        Place of the labels.
+        Position of the label column.
     label_name : str or None
     notes : tuple of str
-        What its user should know.
+        Sentences for the user.
     """
 
     places: list[int]
@@ -75,27 +77,42 @@ class Chosen:
     notes: tuple[str, ...] = ()
 
 
-class Chooser(Protocol):
-    """Who says which columns are wanted: the user, or a model that knows them."""
+class ColumnChooser(Protocol):
+    """Chooses the columns of a file: by the user's options, or by a model's training table."""
 
     def header(self, first: list[str]) -> bool | None:
-        """Whether a first line is a header; None if the rest of the file has to tell."""
+        """Return whether the first line is a header; None if the rest of the file decides."""
 
-    def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> Chosen:
-        """Which columns are wanted, of a file that has these, some of them blank from top to bottom, some an index."""
+    def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> ChosenColumns:
+        """Return the chosen columns of a file.
+
+        Parameters
+        ----------
+        names : list of str
+            All columns of the file.
+        named : bool
+            Whether the file names its columns.
+        blank, index : set of int
+            Positions of the columns without any cell, and of those that are an index.
+        source : str
+            The file, for messages.
+        """
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Columns of a new table, as its user says.
+class RequestedColumns:
+    """The columns of a training table, chosen by the user's options.
 
     Parameters
     ----------
     label : str or None
-        Name of the label column, or its number from 1; None is the last, if ``labelled``.
+        Name of the label column, or its number from 1; None is the last column, if ``labelled``.
     labelled : bool
-    drop, text : tuple of str
-        Columns to leave out, and those whose numbers are names.
+        Whether the table has a label column.
+    drop : tuple of str
+        Columns to leave out.
+    text : tuple of str
+        Columns whose numbers are names.
     """
 
     label: str | None = None
@@ -105,13 +122,13 @@ class Asked:
 
     def header(self, first: list[str]) -> bool | None:
         named = (*self.drop, *self.text, *(() if self.label is None else (self.label,)))
-        # A number from 1 says nothing of that kind.
+        # A word that may be a column's number does not show that the first line has names.
         return True if any(word in first and not _is_number_from_1(word, len(first)) for word in named) else None
 
-    def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> Chosen:
-        dropped = {place_of(word, names, source, "--drop") for word in self.drop}
-        text = {place_of(word, names, source, "--text") for word in self.text}
-        label = None if self.label is None else place_of(self.label, names, source, "--label")
+    def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> ChosenColumns:
+        dropped = {column_position(word, names, source, "--drop") for word in self.drop}
+        text = {column_position(word, names, source, "--text") for word in self.text}
+        label = None if self.label is None else column_position(self.label, names, source, "--label")
         index = index - dropped - text - blank - {label}
         notes = index_notes(names, index)
         left = [k for k in range(len(names)) if k not in dropped and k not in blank and k not in index]
@@ -121,18 +138,18 @@ class Asked:
         if not places:
             wanted = "at least one feature and a label are" if self.labelled else "at least one feature is"
             raise ProblemError(
-                f"{source} has a single column; {wanted} needed, and --delimiter says what is between"
-                + "".join(f". {note}" for note in notes)
+                f"{source} has a single column; {wanted} needed. If its cells are not separated as expected, name "
+                "their separator with --delimiter" + "".join(f". {note}" for note in notes)
             )
         kinds: list[str | None] = ["text" if k in text else None for k in places]
-        apart = told_apart(names)
+        apart = unique_names(names)
         named_label = None if label is None else apart[label]
-        return Chosen(places, [apart[k] for k in places], kinds, label, named_label, notes)
+        return ChosenColumns(places, [apart[k] for k in places], kinds, label, named_label, notes)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of a file, before anything is made of them.
+    """The chosen columns of a file, before they are encoded.
 
     Attributes
     ----------
@@ -143,17 +160,20 @@ class Table:
         Columns of the file.
     chosen : Chosen
     columns : list of (array of float64 or Words)
-        Numbers are finite, or NaN where there is none.
+        Numbers are finite, or NaN where a cell is missing.
     labels : list of str or None
-        As they are written.
-    where : array of int
-        Of each row, the line that it ends in (``unit`` says of what).
+        The labels as the file writes them.
+    where : array of int, shape (n,)
+        The line in which each row ends, or its row number; ``unit`` says which.
+    unit : {"line", "row"}
+    notes : list of str
+        Sentences for the user.
     """
 
     source: str
     named: bool
     width: int
-    chosen: Chosen
+    chosen: ChosenColumns
     columns: list[Any]
     labels: list[str] | None
     where: NDArray
@@ -164,27 +184,27 @@ class Table:
         return len(self.where)
 
     def take(self, rows: NDArray) -> Table:
-        """Some of its rows."""
-        columns = [Words(c.codes[rows], c.words) if isinstance(c, Words) else c[rows] for c in self.columns]
+        """Return the table of these rows only."""
+        columns = [TextColumn(c.codes[rows], c.words) if isinstance(c, TextColumn) else c[rows] for c in self.columns]
         labels = None if self.labels is None else [self.labels[row] for row in rows.tolist()]
         return replace(self, columns=columns, labels=labels, where=self.where[rows])
 
     def place(self, row: int) -> str:
-        """Where a row is, for errors."""
+        """Return where a row is in the file, for messages."""
         return f"{self.source}, {self.unit} {self.where[row]}"
 
     @property
     def empty(self) -> NDArray:
-        """Which rows lack every feature, booleans of shape (n,)."""
+        """Return which rows lack every feature, booleans of shape (n,)."""
         empty = np.ones(len(self), dtype=bool)
         for column in self.columns:
-            empty &= column.codes < 0 if isinstance(column, Words) else np.isnan(column)
+            empty &= column.codes < 0 if isinstance(column, TextColumn) else np.isnan(column)
             if not empty.any():
                 break
         return empty
 
     def filled(self) -> Table:
-        """Without the rows that lack every feature and the label, of which the notes speak."""
+        """Return the table without the rows that lack every feature and the label; a note reports them."""
         empty = self.empty
         if self.labels is not None and empty.any():
             empty &= np.array([not label for label in self.labels])
@@ -193,15 +213,21 @@ class Table:
         rows = np.flatnonzero(empty)
         some = ", ".join(str(self.where[row]) for row in rows[:3]) + (", …" if len(rows) > 3 else "")
         table = self.take(np.flatnonzero(~empty))
-        note = f"Rows that hold nothing are left out: {len(rows)}, {self.unit} {some}."
+        note = f"Empty rows are left out: {len(rows)}, {self.unit} {some}."
         return replace(table, notes=[*self.notes, note])
 
 
 @dataclass(frozen=True)
-class Sparse:
-    """What an svmlight file holds: X of shape (n, m) in CSR, and labels as text.
+class SparseTable:
+    """The content of an svmlight file.
 
-    ``first`` is the index of its first feature, 0 or 1.
+    Attributes
+    ----------
+    source : str
+    X : CSR array of shape (n, m)
+    labels : list of str
+    first : {0, 1}
+        Index of the first feature in the file.
     """
 
     source: str
@@ -212,18 +238,20 @@ class Sparse:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, rows: NDArray) -> Sparse:
-        """Some of its rows."""
+    def take(self, rows: NDArray) -> SparseTable:
+        """Return the table of these rows only."""
         return replace(self, X=self.X[rows], labels=[self.labels[row] for row in rows.tolist()])
 
     def place(self, row: int) -> str:
-        """Where a row is, for errors."""
+        """Return where a row is in the file, for messages."""
         return f"{self.source}, row {row + 1}"
 
 
-def index_of(names: list[str], declared: Collection[str] = ()) -> set[int]:
-    """Places of the columns that are a frame's index, written along: the first ones as long as they have no name, and
-    those that are ``declared``, or called, an index."""
+def index_positions(names: list[str], declared: Collection[str] = ()) -> set[int]:
+    """Return the positions of the columns that are the index of a data frame.
+
+    These are the first columns as long as they have no name, and those that the file declares or names as an index.
+    """
     index = {k for k, name in enumerate(names) if name in declared or _INDEX.fullmatch(name)}
     for k, name in enumerate(names):
         if k not in index and not _NAMELESS.fullmatch(name):
@@ -232,22 +260,22 @@ def index_of(names: list[str], declared: Collection[str] = ()) -> set[int]:
     return index if len(index) < len(names) else set()
 
 
-def place_of(word: str, names: list[str], source: str, option: str) -> int:
-    """The column that a user names by its name or its number from 1."""
+def column_position(word: str, names: list[str], source: str, option: str) -> int:
+    """Return the position of the column that the user gives by its name or its number from 1."""
     if names.count(word) > 1:
         raise ProblemError(f"{source} has {names.count(word)} columns {word!r} for {option}; give its number, from 1")
     if word in names:
         return names.index(word)
     if _is_number_from_1(word, len(names)):
         return int(word) - 1
-    shown = ", ".join(name[:SHOWN] for name in names[:12]) + (", …" if len(names) > 12 else "")
+    shown = ", ".join(name[:SHOWN_CHARS] for name in names[:12]) + (", …" if len(names) > 12 else "")
     raise ProblemError(
-        f"{source} has no column {short(word)} for {option}; its first line is {shown}{did_you_mean(word, names)}"
+        f"{source} has no column {shortened(word)} for {option}; its first line is {shown}{did_you_mean(word, names)}"
     )
 
 
-def told_apart(names: list[str]) -> list[str]:
-    """The names, those that are empty or there before with their number."""
+def unique_names(names: list[str]) -> list[str]:
+    """Return different names: an empty or repeated one gets a number."""
     given, found = set(names), dict[str, None]()
     for k, name in enumerate(names):
         wanted, number = name or f"column {k + 1}", 1
@@ -259,18 +287,18 @@ def told_apart(names: list[str]) -> list[str]:
 
 
 def index_notes(names: list[str], index: Collection[int]) -> tuple[str, ...]:
-    """A sentence on the columns that are left out as an index, if there are any."""
+    """Return a sentence on the columns that are left out as an index, if there are any."""
     if not index:
         return ()
-    some = ", ".join(names[place][:SHOWN] or f"{place + 1}, without a name," for place in sorted(index)[:3])
-    return (f"Column {some} is taken for the index of a frame, and left out; a name of its own keeps it.",)
+    some = ", ".join(names[place][:SHOWN_CHARS] or f"{place + 1}, without a name," for place in sorted(index)[:3])
+    return (f"Column {some} is left out as the index of a data frame; give the column a name to keep it.",)
 
 
-def short(cell: str) -> str:
-    """A cell as errors show it."""
-    return repr(cell if len(cell) <= SHOWN else cell[:SHOWN] + "…")
+def shortened(cell: str) -> str:
+    """Return a cell as messages show it: quoted, and cut at `SHOWN_CHARS`."""
+    return repr(cell if len(cell) <= SHOWN_CHARS else cell[:SHOWN_CHARS] + "…")
 
 
-def _is_number_from_1(word: str, most: int) -> bool:
-    # Other digits than these, "²" say, are digits to str.isdigit and no number to int; of thousands, int makes none.
-    return word.isascii() and word.isdigit() and len(word) < 10 and 1 <= int(word) <= most
+def _is_number_from_1(word: str, n_columns: int) -> bool:
+    # "²" is a digit for str.isdigit and an error for int, which also refuses strings of more than 4300 digits.
+    return word.isascii() and word.isdigit() and len(word) < 10 and 1 <= int(word) <= n_columns

@@ -1,4 +1,4 @@
-"""`dualflow train`: a model from a table, saved with all that the next table needs."""
+"""`dualflow train`: train a model on a table, and save it with the description of the table."""
 
 from __future__ import annotations
 
@@ -10,47 +10,60 @@ import typer
 
 from . import options as shared
 from .output import (
-    OVERWRITE,
+    OVERWRITE_HELP,
     check_output,
     clear_errors,
     print_table,
+    print_warnings,
     progress_bar,
     say,
     say_json,
-    warnings_said,
 )
 
 if TYPE_CHECKING:
-    from .table import Sparse, Table
+    from .table import SparseTable, Table
 
 __all__ = ["train"]
 
 
 def train(
     data: shared.Data,
-    out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path("model.dualflow"),
+    out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.dualflow"),
     label: Annotated[
         str | None,
         typer.Option(
-            help="Label column: its name, or its number from 1. The last by default; none for svdd, one-class."
+            help="Label column: its name, or its number from 1. The last by default; none for svdd and one-class."
         ),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="svc (classes), svr (numbers), svdd, one-class; svc where labels are classes.")
+        str | None,
+        typer.Option(
+            help="svc (classes), svr (numbers), svdd or one-class (outliers); by default svc if labels are classes."
+        ),
     ] = None,
-    C: Annotated[float | None, typer.Option("--C", help="Of svc and svr, as in scikit-learn; 1 by default.")] = None,
-    nu: Annotated[str | None, typer.Option(help="Of svdd and one-class: the part that may lie outside.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Of svr: errors up to it cost nothing; 0.1 by default.")] = None,
+    C: Annotated[float | None, typer.Option("--C", help="For svc and svr, as in scikit-learn; 1 by default.")] = None,
+    nu: Annotated[
+        str | None, typer.Option(help="For svdd and one-class: the fraction of points that may lie outside.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="For svr: errors up to this size cost nothing; 0.1 by default.")
+    ] = None,
     kernel: Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.")] = "rbf",
     gamma: Annotated[str, typer.Option(help="scale, auto or a number.")] = "scale",
-    degree: Annotated[float, typer.Option(help="Of the poly kernel.")] = 3.0,
-    coef0: Annotated[float, typer.Option(help="Of the poly and sigmoid kernels.")] = 0.0,
-    search: Annotated[bool, typer.Option("--search", help="Search C and gamma by cross-validation first.")] = False,
-    cv: Annotated[int | None, typer.Option(help="Folds: say how well it predicts rows it was not trained on.")] = None,
-    solver: Annotated[str, typer.Option(help="A name of dualflow solvers, or auto.")] = "auto",
-    tol: Annotated[float, typer.Option(help="Relative gap that is optimal.")] = 1e-6,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for the fit, and for the search.")] = None,
-    seed: Annotated[int, typer.Option(help="Of folds and solvers.")] = 0,
+    degree: Annotated[float, typer.Option(help="Degree of the poly kernel.")] = 3.0,
+    coef0: Annotated[float, typer.Option(help="Constant of the poly and sigmoid kernels.")] = 0.0,
+    search: Annotated[
+        bool, typer.Option("--search", help="Choose C and gamma by cross-validation before the fit.")
+    ] = False,
+    cv: Annotated[
+        int | None, typer.Option(help="Number of folds: cross-validate the model and print its accuracy (or R²).")
+    ] = None,
+    solver: Annotated[str, typer.Option(help="Name of a solver (see dualflow solvers), or auto.")] = "auto",
+    tol: Annotated[float, typer.Option(help="Relative gap up to which a model is optimal.")] = 1e-6,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Maximum seconds for the fit, and again for the search.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of folds and solvers.")] = 0,
     drop: shared.Drop = None,
     text: shared.Text = None,
     one_hot: shared.OneHot = True,
@@ -62,39 +75,39 @@ def train(
     thousands: shared.Thousands = None,
     missing: shared.Missing = None,
     format: shared.Format = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE)] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
     json: shared.Json = False,
 ) -> None:
-    """Train a model on a table, and save it. Exit code 1: the model is saved, and not certified to --tol."""
+    """Train a model on a table, and save it. Exit code 1: the model is saved, but not certified to --tol."""
     with clear_errors():
         from ..core.options import Number
         from ..exceptions import FitError, ProblemError
         from ..persistence import container
         from . import prepared
         from .reading import read_new
-        from .table import Asked
-        from .training import cross_validated, made, searched, splits_of
+        from .table import RequestedColumns
+        from .training import cross_validation, cv_splits, new_model, searched_model
 
         begun = time.perf_counter()
         if kind is not None and kind not in prepared.KINDS:
             raise ProblemError(f"--kind {kind!r} must be one of {', '.join(prepared.KINDS)}")
         if kernel == "precomputed":
             raise ProblemError(
-                "--kernel precomputed is for kernel matrices; a table holds points: linear, poly, rbf, sigmoid"
+                "--kernel precomputed needs a kernel matrix, and a table holds points; use linear, poly, rbf or sigmoid"
             )
         seed = Number(at_least=0, whole=True).check("--seed", seed)
         check_output(out, "--out", container.is_model_file, overwrite, data)
         form = shared.form_of(delimiter, header, decimal, missing, thousands)
-        asked = Asked(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
-        how = prepared.How(one_hot, impute, standardise)
+        requested = RequestedColumns(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
+        how = prepared.EncodingOptions(one_hot, impute, standardise)
         with progress_bar() as progress:
             progress(0, None, f"reading {data}")
-            table = read_new(data, asked, form, format)
+            table = read_new(data, requested, form, format)
             kind = kind or prepared.kind_of(table, form.cells)
             y, written = prepared.labels_for(kind, table, form.cells)
             encoding, X = how.encoded(table)
             _notes(table)
-            model = made(
+            model = new_model(
                 kind,
                 {"C": C, "nu": nu if nu is None else shared.number_or_text(nu), "epsilon": epsilon},
                 kernel=kernel,
@@ -107,19 +120,19 @@ def train(
                 random_state=seed,
             )
             best = accuracy = None
-            splits = splits_of(kind, y, cv, seed, table.source)
+            splits = cv_splits(kind, y, cv, seed, table.source)
             try:
-                with warnings_said():
+                with print_warnings():
                     if search:
                         progress(0, None, "searching")
-                        model, best = searched(kind, model, X, y, cv, seed, table.source)
+                        model, best = searched_model(kind, model, X, y, cv, seed, table.source)
                     else:
                         progress(0, None, f"fitting {X.shape[0]} points")
                         model.fit(X) if y is None else model.fit(X, y)
-                    prepared.known_of(table, encoding, written, form.cells).save(model, out)
+                    prepared.description_of(table, encoding, written, form.cells).save(model, out)
                     if splits:
-                        accuracy = cross_validated(kind, model, table, y, how, splits, progress)
-            except FitError as error:  # nothing is wrong with the call: there is no such model
+                        accuracy = cross_validation(kind, model, table, y, how, splits, progress)
+            except FitError as error:  # the options are valid, but the problem has no such model: exit code 1
                 say("Failed: " + " ".join(str(error).split()), err=True)
                 raise typer.Exit(1) from None
         gap = model.certificate_.relative_gap
@@ -148,7 +161,7 @@ def train(
             raise typer.Exit(1)
 
 
-def _notes(table: Table | Sparse) -> None:
+def _notes(table: Table | SparseTable) -> None:
     for note in getattr(table, "notes", ()):
         say(note, err=True)
 
@@ -171,7 +184,7 @@ def _print(facts: dict[str, Any]) -> None:
         ("model", ", ".join([facts["kind"], *(f"{name} {value}" for name, value in facts["parameters"].items())])),
         ("points", facts["points"]),
         ("features, encoded", facts["features"]),
-        ("classes", None if facts["classes"] is None else _few(facts["classes"])),
+        ("classes", None if facts["classes"] is None else _first_names(facts["classes"])),
         ("support vectors", facts["support_vectors"]),
         ("certified relative gap", f"{certified}, {verdict}"),
     ]
@@ -186,5 +199,5 @@ def _print(facts: dict[str, Any]) -> None:
     print_table(("", ""), [(name, value) for name, value in rows if value is not None])
 
 
-def _few(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     return ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")

@@ -1,4 +1,4 @@
-"""Floor 6: the main job, `compare`."""
+"""Compare solvers on the same problems: `compare`, and `dry_run`, which only estimates the cost of quantum rows."""
 
 from ..report import Comparison
 from .beforehand import DryRun, dry_run

@@ -1,4 +1,4 @@
-"""A comparison before it is run: what its quantum rows would send, and what that takes."""
+"""`dry_run`: estimate what the quantum rows of a comparison would send, and its cost, without running them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from ..core.problem import DualProblem
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
-from ..planning.estimate import Estimate, estimate, duration_text
+from ..planning.estimate import Estimate, duration_text, estimate
 from ..quantum.devices import check_shots
 from ..solvers import Solver
 from .plan import plan
-from .posing import Task, as_it_stands, from_data
+from .posing import Task, given_task, tasks_from_data
 from .rows import ProgressCallback
 
 __all__ = ["DryRow", "DryRun", "dry_run"]
@@ -22,7 +22,7 @@ __all__ = ["DryRow", "DryRun", "dry_run"]
 
 @dataclass(frozen=True)
 class DryRow:
-    """One row to be: its section, solver, device and shots, and its estimate, or why there is none."""
+    """One planned row: its section, solver, device and shots, and its estimate, or the reason why there is none."""
 
     section: str
     solver: str
@@ -32,7 +32,7 @@ class DryRow:
     reason: str = ""
 
     def cells(self) -> tuple[str, ...]:
-        """Its estimate as text: section, solver, device, circuits, shots, qubits, depth, two-qubit gates, QPU, cost."""
+        """Return its cells: section, solver, device, circuits, shots, qubits, depth, two-qubit gates, QPU, cost."""
         found = self.estimate
         assert found is not None  # rows without one are in `DryRun.left_out`
         about = "" if found.fixed else "about "
@@ -44,7 +44,7 @@ class DryRow:
 
 @dataclass(frozen=True)
 class DryRun:
-    """The quantum rows of a comparison that nobody has run.
+    """The estimates of the quantum rows of a comparison, none of which was run.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class DryRun:
     rows: tuple[DryRow, ...]
 
     def cells(self) -> list[tuple[str, ...]]:
-        """The rows with an estimate, as text."""
+        """Return the cells of the rows that have an estimate."""
         return [row.cells() for row in self.rows if row.estimate is not None]
 
     def left_out(self) -> list[str]:
-        """Why the others have none, one line each."""
+        """Return one line for each row without an estimate, with the reason."""
         lines = [f"{row.section}, {row.device}: {row.reason}" if row.device else row.reason for row in self.rows]
         return list(
             dict.fromkeys(
@@ -71,7 +71,7 @@ class DryRun:
         return [row.estimate for row in self.rows if row.estimate is not None]
 
     def total(self) -> str:
-        """All rows together, in one line."""
+        """Return the totals of all rows, in one line."""
         found = self.estimates
         remote = [row for row in found if not row.local]
         text = f"In all {sum(row.circuits for row in found):,} circuits and {sum(row.shots for row in found):,} shots"
@@ -83,7 +83,7 @@ class DryRun:
         return text + (f"; of {unknown} rows the QPU time is not known." if unknown else ".")
 
     def advice(self) -> list[str]:
-        """Cheaper ways, one line each."""
+        """Return one line for each row that has a cheaper alternative."""
         lines = []
         for row in self.rows:
             if row.estimate is not None and (other := row.estimate.cheaper) is not None:
@@ -115,10 +115,10 @@ def dry_run(
     tol: float = 1e-6,
     progress: ProgressCallback | None = None,
 ) -> DryRun:
-    """`estimate` for every quantum row that `compare` with the same arguments would run; sends nothing.
+    """Estimate every quantum row that `compare` would run with the same arguments; nothing is sent.
 
-    Classical rows and controls are left out. ``time_limit`` bounds each rehearsal, as it bounds each row of a
-    comparison: one that it ends sends fewer circuits than is said here.
+    Classical rows and controls are left out. A row that ends by ``time_limit`` sends fewer circuits than its estimate;
+    the limit also bounds each rehearsal.
     """
     shots = check_shots(shots)
     entries = [entry for entry in plan(solvers, shots, devices, False, studies) if entry.role == "quantum"]
@@ -136,12 +136,12 @@ def dry_run(
         "inlier_class": inlier_class,
     }
     if isinstance(X, DualProblem):
-        tasks = [as_it_stands(X, posing, dry_run)]
+        tasks = [given_task(X, posing, dry_run)]
     else:
-        tasks, _ = from_data(X, X_test=None, y_test=None, random_state=random_state, **posing)
+        tasks, _ = tasks_from_data(X, X_test=None, y_test=None, random_state=random_state, **posing)
     rows: list[DryRow] = []
     for task in tasks:
-        barred: set[int] = set()  # solvers that do not apply: one row, not one a device
+        barred: set[int] = set()  # groups of solvers that do not apply: they get one row, not one for each device
         for entry in entries:
             if progress is not None:
                 progress(len(rows), len(entries) * len(tasks), f"{task.name}: {entry.name}")

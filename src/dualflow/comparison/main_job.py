@@ -1,7 +1,4 @@
-"""The main job: the same few points to every solver, everyone measured by the same certificate.
-
-How long a comparison takes at the most, said before it begins.
-"""
+"""`compare`: run every solver on the same points and measure all answers by the same certificate."""
 
 from __future__ import annotations
 
@@ -19,14 +16,14 @@ from ..core.problem import DualProblem
 from ..core.psd import REPAIRS
 from ..core.runtime.clock import keeping_interrupts
 from ..driver.solve import check_limits, limit_kernel_wait
-from ..planning.estimate import span
+from ..planning.estimate import duration_text
 from ..quantum.devices import check_shots
 from ..report import Comparison
 from ..solvers import Solver
 from .plan import Entry, plan
-from .posing import Task, as_it_stands, described, from_data
+from .posing import Task, given_settings, given_task, tasks_from_data
 from .repaired import check_repairs
-from .rows import ProgressCallback, Rows, barred_by
+from .rows import ProgressCallback, RowRunner, refusal
 
 __all__ = ["announcement", "compare"]
 
@@ -34,32 +31,33 @@ __all__ = ["announcement", "compare"]
 def announcement(
     tasks: Sequence[Task], entries: Sequence[Entry], repairs: int, time_limit: float | None, total: float | None = None
 ) -> str:
-    """One sentence: problems, rows that will run, and the most they can take together.
+    """Return one sentence: the number of problems, the number of rows that will run, and their maximum time together.
 
-    ``repairs`` is the number of rows of repaired kernels. Rows that do not apply take no time and are not counted.
+    ``repairs`` is the number of rows on repaired kernels. Rows that do not apply take no time and are not counted.
     """
     apply = {
-        (number, entry.group): barred_by(entry, task.certifier) is None
+        (number, entry.group): refusal(entry, task.certifier) is None
         for number, task in enumerate(tasks)
         for entry in {entry.group: entry for entry in entries}.values()
     }
     found = [entry for number, _ in enumerate(tasks) for entry in entries if apply[number, entry.group]]
     circuits = sum(entry.role in ("quantum", "emulated", "control") for entry in found)
     rows = len(found) + repairs
-    text = f"{_several(len(tasks), 'problem')}, {_several(rows, 'row')}"
+    text = f"{_counted(len(tasks), 'problem')}, {_counted(rows, 'row')}"
     text += f", {circuits} of them on devices and their controls" if circuits else ""
     if total is not None and (time_limit is None or total < rows * time_limit):
-        return f"{text}; no row begins after {span(total)}."
+        return f"{text}; no row begins after {duration_text(total)}."
     if time_limit is None:
-        return f"{text}; without a time limit nobody knows for how long."
-    return f"{text}; a row ends after {span(time_limit)} at the latest, all of them after {span(rows * time_limit)}."
+        return f"{text}; there is no time limit."
+    each, total = duration_text(time_limit), duration_text(rows * time_limit)
+    return f"{text}; each row takes at most {each}, all together at most {total}."
 
 
-def _several(number: int, what: str) -> str:
+def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' if number != 1 else ''}"
 
 
-TOTAL = Number(above=0, none=True, note="(in seconds)")
+TOTAL_TIME_LIMIT = Number(above=0, none=True, note="(in seconds)")
 _PACKAGES = ("dualflow", "numpy", "scipy", "scikit-learn", "cvxopt", "qiskit", "qiskit-aer", "pennylane")
 
 
@@ -93,73 +91,75 @@ def compare(
     progress: ProgressCallback | None = None,
     announce: Callable[[str], object] | None = None,
 ) -> Comparison:
-    """Put the same points, or one problem, to every solver: who met the tolerance ranks by time, the others by raw gap,
-    or by excess where rows are sampled.
+    """Compare solvers on the same points, or on one problem.
+
+    Rows that met the tolerance are ranked by time. The others are ranked by raw gap, or by excess if a row of the
+    section is sampled.
 
     One subsample, stratified by class and drawn once, serves every section and solver. Each section is one
     problem with its own CVXOPT reference. A solver that does not apply, is not installed, runs out of time or
-    fails is a row with the reason; none is dropped. Quantum solvers run on each device with ``shots``, once with
-    exact distributions on the device that is their own default, and in controls in the device's place: a null device,
-    random bits and, with shots, a classical sampler. `Row.margin` says how far a row is beyond the first two.
+    fails is a row with the reason; none is left out. Quantum solvers run on each device with ``shots``, once with
+    exact distributions on their default device, and once on each control, which replaces the device: a null device,
+    random bits and, with shots, a classical sampler. `Row.margin` compares a row with the first two controls.
 
     Parameters
     ----------
     X : array of shape (n, m), or DualProblem
-        With kernel="precomputed" the kernel matrix, shape (n, n). A problem that is posed already, of any model, is
-        the one section as it stands: it has no held-out points and no repairs, and what poses a problem (y, problems,
-        max_n, C, nu, the kernel, …) must not be given with it.
+        With kernel="precomputed" the kernel matrix, shape (n, n). A DualProblem of any model becomes the only section:
+        it has no held-out points and no repairs, and the parameters that define a problem (y, problems, max_n, C, nu,
+        the kernel, …) must not be given with it.
     y : array of shape (n,)
         Two labels of any type. In the two-class sections the larger one is +1.
     problems : sequence of {"hinge", "squared_hinge", "svdd", "least_squares", "discriminant"}
-        "svdd" is trained on one class of the subsample and tells inliers from outliers on the held-out points of
-        both. "least_squares" is for solvers of problems without bounds: "gradient-flow", "cvxopt", "qpsolvers", and
-        a study, which takes at most 16 points; so is "discriminant", Fisher's, whose variables are weights of the
-        features: it has no kernel, no C and equal priors.
+        "svdd" is trained on one class of the subsample, and its accuracy is measured on the held-out points of both.
+        "least_squares" and "discriminant" have no bounds, so only "gradient-flow", "cvxopt", "qpsolvers" and one study
+        (at most 16 points) solve them. "discriminant" is Fisher's: its variables are weights of the features, and it
+        has no kernel, no C and equal priors.
     solvers : sequence of str or Solver, optional
         All of `list_solvers` by default. An instance of a quantum solver is one row on its own device, plus
         controls.
     max_n : int ≥ 2
-        Points in the subsample, both classes together.
+        Number of points in the subsample, both classes together.
     X_test, y_test : arrays of shape (k, m) and (k,), optional
         Held-out points; the rest of X by default. With kernel="precomputed" m is n: kernel values with all of X.
     C : float > 0
-        scikit-learn's, for all losses; ``np.inf`` is the hard margin, which "least_squares" has not.
+        As in scikit-learn, for all losses; ``np.inf`` is the hard margin, which "least_squares" does not have.
     nu : float in (0, 1], optional
-        Of "svdd"; None is the hard ball.
+        Outlier fraction of "svdd"; None is the hard ball.
     fit_intercept : bool or "penalised"
-        Of the two-class sections, as of `problems.svc`; False and "penalised" are box duals, which evolution strategies
-        solve.
+        For the two-class sections, as in `problems.svc`; False and "penalised" give box duals, which evolution
+        strategies can solve.
     kernel, gamma, degree, coef0
-        As for `Gram`. gamma="scale" is worked out once, on the subsample.
+        As for `Gram`. gamma="scale" is computed once, on the subsample.
     shots : int ≥ 1 or None
-        Per circuit; None for exact distributions throughout.
+        Shots per circuit; None gives exact distributions for all rows.
     devices : sequence of str, optional
-        For quantum solvers; "aer" and "pennylane:lightning.qubit" by default.
+        Devices of the quantum solvers; "aer" and "pennylane:lightning.qubit" by default.
     controls : bool
         Run the controls too.
     studies : bool
         Include solvers of maturity "study". One named in ``solvers`` always runs.
     repairs : sequence of {"clip", "flip", "shift"} or None
-        In a section whose matrix is indefinite only solvers that do without a bound run; beside them stands a row
-        for each of these repairs, solved by "working-set" on the repaired kernel, with new points treated alike
-        (`dualflow.repair`). Such a section has no reference, and the excess is over its best known objective.
+        In a section with an indefinite matrix only solvers that need no dual bound run. The section also gets a row for
+        each of these repairs: "working-set" solves the problem with the repaired kernel, and new points are repaired
+        alike (`dualflow.repair`). Such a section has no reference; its excess is relative to the best known objective.
     inlier_class : label, optional
-        The class "svdd" describes; the smaller label by default.
+        The class on which "svdd" is trained; the smaller label by default.
     time_limit : float or None, default=2.0
-        Seconds a row, None for as long as it takes: a row whose time is up shows what there is by then, and a
-        reference whose time is up is none. A step on four points goes before a solver's first row; where its device has
-        not answered in half the time, or in a second, that is taken off the row's.
+        Seconds for each row; None is no limit. A row that reaches the limit shows its answer so far; a reference that
+        reaches it is not used. Before a solver's first row one step on four points is run; if it ends by its own limit
+        (half of ``time_limit``, at most a second), its time counts as the row's.
     total_time_limit : float, optional
-        Seconds for all rows together: those that are not reached by then are not run, and say so.
+        Seconds for all rows together; rows that have not begun by then are not run, which their reason says.
     random_state : int ≥ 0
-        Of the subsample, of every solver and of the shot floor. Each sampled row is one draw, the same for the same
-        seed: an error bar needs a comparison for each of several seeds.
+        Seed of the subsample, of every solver and of the shot floor. A sampled row is one draw, the same for the same
+        seed: error bars need comparisons with several seeds.
     tol : float > 0
-        Certified relative gap at which a run ends.
+        Certified relative gap at which a run stops.
     progress : callable, optional
-        Called as ``progress(rows done, rows in all, what comes next)``.
+        Called as ``progress(rows done, rows in all, text of the next row)``.
     announce : callable, optional
-        Called once, before the first row, with a sentence: how many rows there are, and how long they take at most.
+        Called once, before the first row, with a sentence: the number of rows and their maximum time.
 
     Returns
     -------
@@ -168,10 +168,10 @@ def compare(
     Raises
     ------
     KeyboardInterrupt
-        Ctrl-C; once the problems are posed ``error.comparison`` is what there is so far, a `Comparison` with
-        ``interrupted`` set.
+        Ctrl-C. If it comes after the problems are defined, ``error.comparison`` is a `Comparison` of the rows so far,
+        with ``interrupted`` set.
     ProblemError
-        Data or a parameter is unusable.
+        Data or a parameter are not valid.
     SolverMismatch
         A name in ``solvers`` is not known.
 
@@ -185,7 +185,7 @@ def compare(
     [('working-set', 'OPTIMAL'), ('smo', 'OPTIMAL')]
     """
     check_limits(tol, None, time_limit)
-    total_time_limit = TOTAL.check("total_time_limit", total_time_limit)
+    total_time_limit = TOTAL_TIME_LIMIT.check("total_time_limit", total_time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
     shots = check_shots(shots)
     entries, mending = plan(solvers, shots, devices, controls, studies), check_repairs(repairs)
@@ -206,12 +206,12 @@ def compare(
     }
     with limit_kernel_wait(time_limit):
         if isinstance(X, DualProblem):
-            tasks, settings, mending = [as_it_stands(X, posing, compare)], described(X), ()
+            tasks, settings, mending = [given_task(X, posing, compare)], given_settings(X), ()
         else:
-            tasks, settings = from_data(X, random_state=random_state, **posing)
+            tasks, settings = tasks_from_data(X, random_state=random_state, **posing)
         indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
     total = len(entries) * len(tasks) + len(mending) * len(indefinite)
-    run = Rows(shots, random_state, tol, time_limit, progress, total, mending)
+    run = RowRunner(shots, random_state, tol, time_limit, progress, total, mending)
     if announce is not None:
         announce(announcement(tasks, entries, len(mending) * len(indefinite), time_limit, total_time_limit))
     if total_time_limit is not None:

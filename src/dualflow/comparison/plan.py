@@ -1,4 +1,4 @@
-"""Which rows a comparison has: every solver, and for the quantum ones every device and control."""
+"""Plan the rows of a comparison: one for each solver, and for quantum solvers one for each device and control."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from ..solvers.registry import list_solvers, solver_class, solver_names
 
 __all__ = ["CONTROLS", "REFERENCE", "Entry", "plan"]
 
+#: The solver whose answer is the reference of each section.
 REFERENCE = "cvxopt"
+#: Devices of quantum solvers if none are given.
 DEFAULT_DEVICES = ("aer", "pennylane:lightning.qubit")
-#: Of rows with shots. Exact rows have those that know nothing: a classical sampler without shots is the emulator.
+#: Controls of rows with shots. Exact rows lack "classical-sampler", which without shots is the emulator itself.
 CONTROLS = (*evidence.CONTROLS, "classical-sampler")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One row to be: which solver, in which role, with which options, on which device."""
+    """One planned row: its solver, role, options and device."""
 
     name: str
     solver: str | Solver
@@ -33,7 +35,7 @@ class Entry:
     options: dict[str, Any]
     device: str | None = None
     shots: int | None = None
-    group: int = 0  # the same for all rows of one solver
+    group: int = 0  # number of the solver in the list; the same for all of its rows
 
 
 def plan(
@@ -43,7 +45,7 @@ def plan(
     controls: bool,
     studies: bool,
 ) -> list[Entry]:
-    """Entries in the order they run; rows of one solver share a ``group``."""
+    """Return the planned rows in the order in which they run; rows of one solver share a ``group``."""
     if isinstance(solvers, (str, Solver)):
         solvers = [solvers]
     if isinstance(devices, str):
@@ -52,7 +54,7 @@ def plan(
         left_out = set() if studies else {info.name for info in list_solvers() if info.maturity == "study"}
         solvers = [name for name in solver_names() if name not in left_out]
     if not solvers:
-        raise ProblemError("solvers is empty; leave it out to compare all")
+        raise ProblemError("solvers is empty; name at least one, or leave it out to compare all")
     entries: list[Entry] = []
     for group, solver in enumerate(solvers):
         if not isinstance(solver, (str, Solver)):
@@ -64,7 +66,7 @@ def plan(
 def _variants(
     solver: str | Solver, shots: int | None, devices: Sequence[str] | None, controls: bool
 ) -> Iterable[Entry]:
-    """The rows of one solver: one, or for a quantum solver one a device and control."""
+    """Return the rows of one solver: a single one, or for a quantum solver one for each device and control."""
     if isinstance(solver, Solver):
         cls: type[Solver] = type(solver)
         name = cls.name or cls.__name__
@@ -81,14 +83,14 @@ def _variants(
         return [first, *(_own_control(first, cls) if controls else ())]
     special: tuple[str, ...] = getattr(cls, "own_controls", ())
     if isinstance(solver, Solver):
-        device, own_shots = getattr(solver, "device"), getattr(solver, "shots", None)  # noqa: B009 - third parties'
+        device, own_shots = getattr(solver, "device"), getattr(solver, "shots", None)  # noqa: B009 - a class of a third party
         wanted = [(device, own_shots)]
         wanted += [(d, own_shots) for d in (*CONTROLS, *special) if controls and d != _device_name(device)]
         return [Entry(name, _on(solver, d), role_of(d), {}, _device_name(d), count) for d, count in wanted]
     own_device: Any = next(f.default for f in dataclasses.fields(cls) if f.name == "device")
     if own_device is dataclasses.MISSING:
         own_device = DEFAULT_DEVICES[0]
-    if "shots" not in options:  # exact distributions only: its own device unless some are named
+    if "shots" not in options:  # a solver with exact distributions only: its default device, or those that are given
         named = [*(devices or (own_device,))]
         named += [d for d in (*CONTROLS, *special) if controls and d not in named]
         return [Entry(name, name, role_of(d), {"device": d}, _device_name(d)) for d in named]
@@ -103,7 +105,7 @@ def _variants(
 
 
 def _own_control(entry: Entry, cls: type[Solver]) -> Iterable[Entry]:
-    """The row of a control that is an option of a solver without circuits, and not set."""
+    """Yield the controls that a solver without circuits has as an option, unless the option is set."""
     for control in cls.classical_controls:
         if not isinstance(entry.solver, Solver):
             yield replace(entry, role="control", options={"control": control}, device=f"control:{control}")
@@ -113,7 +115,7 @@ def _own_control(entry: Entry, cls: type[Solver]) -> Iterable[Entry]:
 
 
 def role_of(device: Any) -> str:
-    """What a row on a device is there for: "control", "emulated", or "quantum"."""
+    """Return the role of a row on a device: "control", "emulated", or "quantum"."""
     cls: Any = device if isinstance(device, Device) else Device
     if isinstance(device, str):
         with contextlib.suppress(DualflowError):  # its row will say so

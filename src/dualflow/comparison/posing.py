@@ -1,9 +1,4 @@
-"""What a comparison is about: the problems that data pose, or one that somebody posed already.
-
-The points of a comparison: two classes, checked, drawn once, the rest held out.
-
-What a section of a comparison is made of.
-"""
+"""The tasks of a comparison: a subsample of two classes, and the problems defined on it, or one given DualProblem."""
 
 from __future__ import annotations
 
@@ -26,22 +21,22 @@ from ..estimators._validation import exact_labels
 from ..estimators.lda import RANK_TOL, Scatter
 from ..exceptions import ProblemError, did_you_mean
 
-__all__ = ["PROBLEMS", "Subsample", "Task", "as_it_stands", "described", "from_data", "make_task"]
+__all__ = ["PROBLEMS", "Subsample", "Task", "given_settings", "given_task", "make_task", "tasks_from_data"]
 
 
 @dataclass(frozen=True)
 class Subsample:
-    """Training points, held-out points, the two labels.
+    """Training points, held-out points, and the two labels.
 
     Attributes
     ----------
     X, y : arrays of shape (n, m) and (n,)
         The subsample.
     X_test, y_test : arrays of shape (k, m) and (k,)
-        Held out.
+        Held-out points.
     classes : list of two labels, sorted
     inlier : label
-        The class svdd describes.
+        The class on which svdd is trained.
     """
 
     X: NDArray
@@ -63,9 +58,9 @@ class Subsample:
         inlier: Any,
         pairwise: bool = False,
     ) -> Subsample:
-        """Check the data and draw at most ``max_n`` points, stratified by class; the rest, or X_test, is held out.
+        """Return a stratified subsample of at most ``max_n`` points; the rest, or X_test, is held out.
 
-        With ``pairwise`` the columns are points too (a kernel matrix), and those of the subsample are kept.
+        With ``pairwise`` X is a kernel matrix: its columns are points too, and those of the subsample are kept.
         """
         points = as_matrix(X, "X")
         if pairwise and points.shape[0] != points.shape[1]:
@@ -86,7 +81,7 @@ class Subsample:
                 raise ProblemError(f"X_test has {held_out.shape[1]} features, X has {points.shape[1]}")
             unknown = set(held_labels.tolist()) - set(classes)
             if unknown:
-                raise ProblemError(f"y_test has labels that y has not: {', '.join(map(repr, sorted(unknown)))}")
+                raise ProblemError(f"y_test has labels that y does not have: {', '.join(map(repr, sorted(unknown)))}")
         else:
             rest = np.setdiff1d(np.arange(len(points)), chosen)
             held_out, held_labels = points[rest], labels[rest]
@@ -94,17 +89,17 @@ class Subsample:
         return cls(points[chosen][:, columns], labels[chosen], held_out[:, columns], held_labels, classes, inlier)
 
     def signs(self, labels: NDArray, positive: Any) -> NDArray:
-        """+1 where a label is the positive one, else −1; shape (len(labels),)."""
+        """Return +1 where a label is the positive one, else −1; shape (len(labels),)."""
         return np.where(labels == positive, 1.0, -1.0)
 
     def describe(self, labels: NDArray) -> str:
-        """How many, and of which class."""
+        """Return the number of points in all and of each class, as text."""
         counts = ", ".join(f"{int(np.sum(labels == label))} of class {label}" for label in self.classes)
         return f"{len(labels)} ({counts})"
 
 
 def _stratified(second: NDArray, max_n: int, rng: np.random.Generator) -> NDArray:
-    """Sorted indices of at most ``max_n`` points, both classes in proportion and at least one of each."""
+    """Return sorted indices of at most ``max_n`` points, both classes in proportion, at least one point of each."""
     members = [np.flatnonzero(~second), np.flatnonzero(second)]
     if len(second) <= max_n:
         return np.arange(len(second))
@@ -119,7 +114,7 @@ def _labels(y: ArrayLike, n: int, name: str, data: str) -> NDArray:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (n,):
-        raise ProblemError(f"{name} has shape {labels.shape}, {data} has {n} rows; one label a row is needed")
+        raise ProblemError(f"{name} has shape {labels.shape}, {data} has {n} rows; each row needs one label")
     if labels.dtype.kind == "O":
         types = sorted({type(label).__name__ for label in labels})
         if len(types) > 1:
@@ -141,15 +136,27 @@ def _two_classes(labels: NDArray) -> list[Any]:
         raise ProblemError(f"y has a single class, {classes[0]!r}; two are needed")
     shown = ", ".join(map(repr, classes[:6])) + (", …" if len(classes) > 6 else "")
     raise ProblemError(
-        f"y has {len(classes)} classes ({shown}); a comparison takes two: choose them with "
+        f"y has {len(classes)} classes ({shown}); a comparison needs two: choose them with "
         f"keep = np.isin(y, [{classes[0]!r}, {classes[1]!r}]) and pass X[keep], y[keep]"
     )
 
 
 @dataclass(frozen=True)
 class Task:
-    """One section to be: how its problem is made of a kernel, who certifies the answers to it, and held-out points with
-    the sign they should get."""
+    """The task of one section: its problem, its certifier, and held-out points.
+
+    Attributes
+    ----------
+    name, title : str
+    make : callable
+        Defines the problem on a `Gram`.
+    certifier : Certifier
+        Certifies the answers of all rows.
+    Z : array of shape (k, m)
+        Held-out points.
+    signs : array of shape (k,)
+        Their true signs, ±1.
+    """
 
     name: str
     title: str
@@ -167,14 +174,17 @@ class Task:
     def of(
         cls, name: str, title: str, make: Callable[[Gram], DualProblem], gram: Gram, Z: NDArray, signs: NDArray
     ) -> Task:
-        """The task on one kernel; without held-out points where the model asks for more of them than a matrix holds."""
+        """Return the task on a kernel.
+
+        It has no held-out points if the model needs their own kernel values, which a kernel matrix does not hold.
+        """
         problem = make(gram)
         if gram.kernel == "precomputed" and problem.reading.needs_self_kernel:
             Z, signs = Z[:0], signs[:0]
         return cls(name, title, make, Certifier(problem), Z, signs)
 
 
-#: Problems that can be compared, with the heading of their section.
+#: The problems that can be compared, and the titles of their sections.
 PROBLEMS = {
     "hinge": "C-SVM, hinge loss",
     "squared_hinge": "L2-SVM, squared hinge loss",
@@ -184,7 +194,7 @@ PROBLEMS = {
 }
 
 
-def from_data(
+def tasks_from_data(
     X: ArrayLike,
     *,
     y: ArrayLike | None,
@@ -202,11 +212,11 @@ def from_data(
     inlier_class: Any,
     random_state: int,
 ) -> tuple[list[Task], dict[str, Any]]:
-    """A task for each of the problems, on one subsample, and what was chosen."""
-    names = check_names(problems)
+    """Return a task for each problem, all on one subsample, and the settings that the report shows."""
+    names = checked_problems(problems)
     max_n = Number(at_least=2, whole=True).check("max_n", max_n)
     if y is None:
-        raise ProblemError("y is missing: data need one label a row; only a DualProblem goes without")
+        raise ProblemError("y is missing: each row of X needs a label; only a DualProblem is compared without y")
     pairwise = isinstance(kernel, str) and kernel == "precomputed"
     data = Subsample.split(X, y, X_test, y_test, max_n, random_state, inlier_class, pairwise)
     gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
@@ -227,21 +237,23 @@ def from_data(
     }
 
 
-def as_it_stands(problem: DualProblem, given: dict[str, Any], asked: Callable[..., Any]) -> Task:
-    """The task of a problem that is posed: nothing ``given`` that would pose another may differ from the default that
-    ``asked``, the function called, has for it."""
-    defaults = inspect.signature(asked).parameters
+def given_task(problem: DualProblem, given: dict[str, Any], function: Callable[..., Any]) -> Task:
+    """Return the task of a given problem.
+
+    Raise ProblemError if an argument in ``given``, which defines a problem from data, is not ``function``'s default.
+    """
+    defaults = inspect.signature(function).parameters
     for name, value in given.items():
         default = defaults[name].default
         if value is not default and not (type(value) is type(default) and value == default):
-            raise ProblemError(f"{name} goes with data, and the problem is posed already: leave it out")
+            raise ProblemError(f"{name} must not be given with a DualProblem, which defines it already; leave it out")
     own = problem.value()
     title = f"As it was posed, {own.model}"
     return Task(own.model, title, lambda gram: own, Certifier(own), np.empty((0, 1)), np.empty(0))
 
 
-def described(problem: DualProblem) -> dict[str, Any]:
-    """What is known of a posed problem."""
+def given_settings(problem: DualProblem) -> dict[str, Any]:
+    """Return the settings that the report shows for a given problem."""
     return {"problem": repr(problem)}
 
 
@@ -257,7 +269,7 @@ def make_task(
         bias = "" if fit_intercept is True else ", penalised bias" if fit_intercept else ", without bias"
         title = f"{PROBLEMS[name]}, C = {C:g}{bias}"
         return Task.of(name, title, posed, gram, data.X_test, data.signs(data.y_test, data.classes[1]))
-    # The width of the kernel is the whole subsample's: one kernel for all sections.
+    # gamma is that of the whole subsample, so that all sections have the same kernel.
     inside = gram.subset(np.flatnonzero(data.y == data.inlier))
     ball = "hard ball" if nu is None else f"ν = {nu:g}"
     title = f"{PROBLEMS[name]}, {ball}, trained on class {data.inlier}"
@@ -266,10 +278,12 @@ def make_task(
 
 
 def _discriminant(data: Subsample, gram: Gram) -> Task:
-    """That of `LDA`, over the features, whatever the kernel; held-out points are told apart half way between the means,
-    as for classes of equal priors."""
+    """Return the task of Fisher's discriminant, over the features and without a kernel, as in `LDA`.
+
+    The decision boundary lies half way between the two means, as for classes of equal priors.
+    """
     if gram.kernel == "precomputed":
-        raise ProblemError("problems: 'discriminant' weighs features, and kernel='precomputed' has none; leave it out")
+        raise ProblemError("problems: 'discriminant' needs features, and kernel='precomputed' has none; leave it out")
     second = data.y == data.classes[1]
     share = float(np.mean(second))
     scatter = Scatter.of(data.X, second.astype(int), np.array([1.0 - share, share]), None, RANK_TOL)
@@ -282,7 +296,7 @@ def _discriminant(data: Subsample, gram: Gram) -> Task:
     )
 
 
-def check_names(problems: str | Sequence[str]) -> list[str]:
+def checked_problems(problems: str | Sequence[str]) -> list[str]:
     names = list(dict.fromkeys([problems] if isinstance(problems, str) else problems))
     if not names:
         raise ProblemError(f"problems is empty; choose from {', '.join(PROBLEMS)}")

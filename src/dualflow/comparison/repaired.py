@@ -1,4 +1,4 @@
-"""Rows of an indefinite section: refinement on each repair of the kernel, and the best objective anybody found."""
+"""Rows of a section with an indefinite kernel: one for each repair of the kernel, and the best known objective."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..exceptions import ProblemError
 from ..report import Row
 from .posing import Task
 
-__all__ = ["SOLVER", "check_repairs", "explained", "repaired", "with_best_objective"]
+__all__ = ["REPAIR_SOLVER", "check_repairs", "repaired_task", "with_best_objective", "with_repair_note"]
 
-#: Solves the repaired problems.
-SOLVER = "working-set"
+#: The solver of the repaired problems.
+REPAIR_SOLVER = "working-set"
 
 
 def check_repairs(repairs: Sequence[str] | None) -> tuple[str, ...]:
-    """The repairs asked for, each once, or `ProblemError`."""
+    """Return the requested repairs, each once; raise ProblemError for an unknown one."""
     names = [repairs] if isinstance(repairs, str) or not isinstance(repairs, Iterable | None) else repairs or ()
     for name in names:
         if not isinstance(name, str) or name not in REPAIRS:
@@ -29,26 +29,34 @@ def check_repairs(repairs: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def repaired(task: Task, method: str) -> tuple[Task, Repair]:
-    """The task with its kernel repaired: training matrix, and held-out points as columns of the repaired kernel."""
+def repaired_task(task: Task, method: str) -> tuple[Task, Repair]:
+    """Return the task on the repaired kernel matrix, and the repair.
+
+    Its held-out points are columns of the repaired kernel.
+    """
     gram = task.problem.gram
-    mended = repair(gram.full(), method)
-    Z = mended.transform(gram.cross(task.Z, np.arange(gram.n))) if len(task.Z) else task.Z
-    return Task.of(task.name, task.title, task.make, Gram.precomputed(mended.matrix), Z, task.signs), mended
+    kernel_repair = repair(gram.full(), method)
+    Z = kernel_repair.transform(gram.cross(task.Z, np.arange(gram.n))) if len(task.Z) else task.Z
+    return Task.of(
+        task.name, task.title, task.make, Gram.precomputed(kernel_repair.matrix), Z, task.signs
+    ), kernel_repair
 
 
-def explained(row: Row, mended: Repair, raw: Certifier) -> Row:
-    """The row of a repair, saying what was changed and what its answer is worth for the kernel as it was."""
+def with_repair_note(row: Row, kernel_repair: Repair, raw: Certifier) -> Row:
+    """Return the row of a repair with a note: what was changed, and how good the answer is on the original kernel."""
     if row.solution is None:
         return row
     certificate = raw.certify(row.solution.raw_certificate.alpha)
-    note = f"its gaps are those of the repaired problem, so it is not ranked; {mended}; on the kernel as it was: "
+    note = f"not ranked, because its gaps are those of the repaired problem; {kernel_repair}; on the original kernel: "
     note += f"objective {certificate.objective:.6g}, stationarity {certificate.stationarity:.2g}"
     return replace(row, raw_objective=certificate.objective, note="; ".join(filter(None, (note, row.note))))
 
 
 def with_best_objective(rows: list[Row]) -> tuple[list[Row], str | None]:
-    """Where nothing is certified: the excess of each row over the least objective on the raw kernel, and who has it."""
+    """Return the rows with their excess over the best objective on the original kernel, and a note that names its row.
+
+    It is for sections where no gap is certified.
+    """
     found = [row for row in rows if row.raw_objective is not None]
     best = min(found, key=lambda row: row.raw_objective or 0.0, default=None)
     if best is None or not best.raw_objective:
@@ -57,8 +65,8 @@ def with_best_objective(rows: list[Row]) -> tuple[list[Row], str | None]:
     for row in rows:
         if row.raw_objective is not None:
             excess = (row.raw_objective - least) / abs(least)
-            told = f"f lies {excess:.3g} (relative) above {least:.10g}, the best objective known"
-            row = replace(row, excess=excess, note="; ".join(filter(None, (row.note, told))))
+            text = f"f lies {excess:.3g} (relative) above {least:.10g}, the best objective known"
+            row = replace(row, excess=excess, note="; ".join(filter(None, (row.note, text))))
         out.append(row)
     of = " ".join(filter(None, (best.solver, best.variant)))
-    return out, f"no bound exists or is known; best known objective {least:.8g} ({of})"
+    return out, f"no lower bound exists or is known; best known objective {least:.8g} ({of})"

@@ -1,12 +1,7 @@
-"""Running the rows of a section: one solver each, measured by the same certificate; failures are rows.
+"""Run and rank the rows of a section.
 
-Which rows are evidence for their circuits: each beside its controls.
-
-The order of a section's rows.
-
-What shots alone cost: the gap of the exact optimum, sampled.
-
-Why a row has no numbers, in a sentence.
+Each row is one solver, measured by the section's certificate; a failure is a row with its reason. Rows that ran
+circuits are compared with their controls (`with_margins`) and with the error of shots alone (`shot_floor`).
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ from ..core.problem import DualProblem
 from ..core.shot_floor import sampled
 from ..core.solution import Solution, Status
 from ..driver.solve import solve
-from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable, raise_interrupt
+from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
 from ..quantum.devices import load_packages
 from ..quantum.solvers.base import CircuitSolver
 from ..refinement.refine import support_set
@@ -40,17 +35,25 @@ from ..solvers import Solver
 from ..solvers.registry import make_solver, solver_class
 from .plan import REFERENCE, Entry
 from .posing import Task
-from .repaired import SOLVER, explained, repaired, with_best_objective
+from .repaired import REPAIR_SOLVER, repaired_task, with_best_objective, with_repair_note
 
-__all__ = ["ProgressCallback", "Rows", "barred_by", "floors_of", "judged", "ranked", "sentence", "shot_floor"]
+__all__ = [
+    "ProgressCallback",
+    "RowRunner",
+    "floors_of",
+    "ranked",
+    "reason_text",
+    "refusal",
+    "shot_floor",
+    "with_margins",
+]
 
 
-def judged(rows: list[Row], groups: list[int], tol: float) -> list[Row]:
-    """The rows, those that ran circuits with their `Row.margin`, where both their controls were run.
+def with_margins(rows: list[Row], groups: list[int], tol: float) -> list[Row]:
+    """Return the rows; those that ran circuits get their `Row.margin` if both of their controls were run.
 
-    ``groups`` says which rows are of one solver, whose options may differ from those of another of its class; what
-    comes after the last of them is of none. A control that failed, such as one that never reads an ancilla as 0, found
-    nothing.
+    ``groups`` gives the solver of each row: two solvers of one class may have different options. Rows beyond the end of
+    ``groups`` (repairs) have none. A control that failed counts as one that found nothing.
     """
     nothing = Ending(math.inf, None, False)
     controls = {
@@ -76,8 +79,11 @@ def _ending(row: Row) -> Ending | None:
 
 
 def ranked(rows: list[Row], tol: float) -> tuple[Row, ...]:
-    """Rows that met tol by time, then the best, by excess where a row is sampled, else by raw gap; controls in their
-    place but unranked, emulated rows ranked apart; then those without a gap, repairs, the rest."""
+    """Return the rows in order, with their ranks.
+
+    Rows that met tol come first, by time; then the others, by excess if a row is sampled, else by raw gap; then rows
+    without a gap, repairs, and rows without numbers. Controls have no rank; emulated rows are ranked among themselves.
+    """
     sampled = ranks_by_excess(rows)
 
     def key(row: Row) -> tuple[int, float, float]:
@@ -99,17 +105,17 @@ def ranked(rows: list[Row], tol: float) -> tuple[Row, ...]:
     return tuple(out)
 
 
-#: Draws of the exact optimum whose median gap is the shot floor.
+#: Number of draws of the exact optimum whose median gap is the shot floor.
 FLOOR_DRAWS = 9
 
 
 def shot_floor(
     problem: DualProblem, optimum: NDArray, shots: int, random_state: int = 0, encoding: str | None = None
 ) -> float | None:
-    """Relative gap of the exact optimum sampled with ``shots``: median over `FLOOR_DRAWS` draws.
+    """Return the relative gap of the exact optimum sampled with ``shots``: the median over `FLOOR_DRAWS` draws.
 
-    No measured state can be asked for more than a small multiple of it. ``encoding`` as in `core.shot_floor.sampled`;
-    None for kinds that no circuit reads (an infinite box), and where no gap is certified.
+    A measured state cannot be expected to be much better. ``encoding`` is as in `core.shot_floor.sampled`. The result
+    is None for kinds that no circuit encodes (an infinite box), and if no gap is certified.
     """
     found = floors_of(Certifier(problem), optimum, shots, random_state, encoding)
     return None if found is None else found[0]
@@ -118,7 +124,7 @@ def shot_floor(
 def floors_of(
     certifier: Certifier, optimum: NDArray, shots: int, random_state: int, encoding: str | None
 ) -> tuple[float, float] | None:
-    """`shot_floor` by a certifier that is there already, and the median excess (f − f*)/|f*| of the same draws."""
+    """Return `shot_floor` by a given certifier, and the median excess (f − f*)/|f*| of the same draws."""
     problem = certifier.problem
     if not np.isfinite(problem.effective_upper).all() or not certifier.psd.is_psd:
         return None
@@ -129,45 +135,64 @@ def floors_of(
     return float(np.median([draw.relative_gap for draw in draws])), max(0.0, above) / abs(best) if best else 0.0
 
 
-def barred_by(entry: Entry, certifier: Certifier) -> tuple[str, str] | None:
-    """Status and reason why no device could help, if so."""
+def refusal(entry: Entry, certifier: Certifier) -> tuple[str, str] | None:
+    """Return the status and the reason if a solver cannot run on this problem, whatever the device; else None."""
     try:
         make_solver(entry.solver).check(certifier.problem, certifier.psd)
     except SolverMismatch as error:
-        return "DOES NOT APPLY", sentence(error)
+        return "DOES NOT APPLY", reason_text(error)
     except SolverUnavailable as error:
-        return "NOT INSTALLED", sentence(error)
+        return "NOT INSTALLED", reason_text(error)
     except Exception as error:  # a third party's constructor may raise anything
         raise_interrupt(error)
-        return "FAILED", sentence(error)
+        return "FAILED", reason_text(error)
     return None
 
 
-def sentence(error: BaseException) -> str:
-    """An exception as a reason: our own messages as they are, others with their type."""
+def reason_text(error: BaseException) -> str:
+    """Return an exception as the reason of a row: its message, with its type if it is not a dualflow error."""
     text = " ".join(str(error).split()) or "no message"
     return text if isinstance(error, DualflowError) else f"{type(error).__name__}: {text}"
 
 
-#: Runs of a classical row of less than so many seconds, the quickest of which counts.
-AGAIN, QUICK_S = 3, 0.05
-#: Seconds of a row that begins just before the end.
-LEAST_S = 0.01
-#: Seconds of the step before a row, at most.
-WARM_S = 1.0
-#: Why a row has no numbers after Ctrl-C.
-_LEFT_OUT = "not run: the comparison was interrupted (Ctrl-C)"
-_TOO_LATE = "not run: the time for the whole comparison was up"
-_CUT_SHORT = "interrupted (Ctrl-C) before it had a state to show"
+#: A classical row that takes less than this is run again, because such short times vary much.
+MAX_QUICK_RUN_S = 0.05
+#: Maximum number of runs of a quick row; the fastest counts.
+MAX_QUICK_RUNS = 3
+#: Minimum time limit of a row, for one that begins just before the end of the whole comparison.
+MIN_ROW_S = 0.01
+#: Maximum time of the step that is run before a solver's first row.
+MAX_WARM_UP_S = 1.0
+#: Reason of a row that had not begun at Ctrl-C.
+_NOT_RUN_INTERRUPTED = "not run: the comparison was interrupted (Ctrl-C)"
+#: Reason of a row that had not begun when the total time was over.
+_NOT_RUN_TIME_OVER = "not run: the time for the whole comparison was over"
+#: Reason of a row that was cut off by Ctrl-C.
+_INTERRUPTED = "interrupted (Ctrl-C) before it had an answer"
 
-#: Of all shots of a run and encoding, the shot floors of a section in gap and excess.
+#: Shot floors of a section, in gap and in excess, by the number of all shots of a run and the encoding.
 Floors = dict[tuple[int, str | None], tuple[float, float] | None]
 ProgressCallback = Callable[[int, int, str], None]
 
 
 @dataclass
-class Rows:
-    """Runs the rows; what they all share, and how far we are."""
+class RowRunner:
+    """Runs the rows of all sections.
+
+    Attributes
+    ----------
+    shots, random_state, tol, time_limit, repairs
+        As for `compare`.
+    progress : callable or None
+    total, done : int
+        Rows in all, and rows that have begun.
+    interrupt : KeyboardInterrupt or None
+        The Ctrl-C after which no row begins.
+    warm : set of int
+        Keys of the solvers that have run their first step.
+    ends : float
+        Value of `time.monotonic` after which no row begins.
+    """
 
     shots: int | None
     random_state: int
@@ -178,8 +203,7 @@ class Rows:
     repairs: tuple[str, ...] = ()
     done: int = 0
     interrupt: KeyboardInterrupt | None = None
-    warm: set[int] = field(default_factory=set)
-    #: Of `time.monotonic`, when no row begins any more.
+    warmed_up: set[int] = field(default_factory=set)
     ends: float = math.inf
 
     def section(self, task: Task, entries: list[Entry]) -> Section:
@@ -188,75 +212,75 @@ class Rows:
         floors: Floors = {}
         rows: list[Row] = []
         groups: list[int] = []
-        barred: set[int] = set()  # solvers that do not apply: one row, not one a device
+        barred: set[int] = set()  # groups of solvers that do not apply: they get one row, not one for each device
         for entry in entries:
-            self.tell(task, entry.name, entry.device)
+            self.report_next(task, entry.name, entry.device)
             if entry.group in barred:
                 continue
             row = Row(task.name, entry.name, entry.role, entry.device, entry.shots)
             with self.until_interrupted():
-                if (over := self.over) is not None:
-                    row = replace(row, status="NOT RUN", reason=over)
-                elif (refused := barred_by(entry, certifier)) is not None:
+                if (stop_reason := self.stop_reason) is not None:
+                    row = replace(row, status="NOT RUN", reason=stop_reason)
+                elif (refused := refusal(entry, certifier)) is not None:
                     role = "quantum" if entry.role in ("control", "emulated") else entry.role
                     row = Row(task.name, entry.name, role, status=refused[0], reason=refused[1])
                     barred.add(entry.group)
                 else:
                     row = self.run(row, entry, task, reference)
-                    row = self.floored(row, entry, task, reference, floors)
-            rows.append(_explained(row))
+                    row = self.with_shot_floors(row, entry, task, reference, floors)
+            rows.append(_with_reason(row))
             groups.append(entry.group)
         if certifier.psd.kind == "indefinite":
-            rows += [self.mended(task, method) for method in self.repairs]
+            rows += [self.repaired_row(task, method) for method in self.repairs]
         if not certifier.psd.is_psd:
-            rows, said = with_best_objective(rows)
-            note = "; ".join(filter(None, (note, said)))
-        rows = judged(rows, groups, self.tol)
-        self.tell(task, "done", rows=0)
+            rows, best_note = with_best_objective(rows)
+            note = "; ".join(filter(None, (note, best_note)))
+        rows = with_margins(rows, groups, self.tol)
+        self.report_next(task, "done", rows=0)
         return Section(
             task.name, task.title, problem.n, problem.kind.value, self.tol, reference, note, ranked(rows, self.tol)
         )
 
     @contextmanager
     def until_interrupted(self) -> Iterator[None]:
-        """Work that Ctrl-C ends, and after which no other begins: `compare` raises it with what there is."""
+        """Keep a KeyboardInterrupt of the block: no other row begins, and `compare` raises it with the rows so far."""
         try:
             yield
         except KeyboardInterrupt as interrupt:
             self.interrupt = interrupt
 
     @property
-    def over(self) -> str | None:
-        """Why no row begins any more, if none does."""
-        late = _TOO_LATE if time.monotonic() >= self.ends else None
-        return late if self.interrupt is None else _LEFT_OUT
+    def stop_reason(self) -> str | None:
+        """The reason why no further row begins; None if rows may begin."""
+        late = _NOT_RUN_TIME_OVER if time.monotonic() >= self.ends else None
+        return late if self.interrupt is None else _NOT_RUN_INTERRUPTED
 
-    def tell(self, task: Task, *what: str | None, rows: int = 1) -> None:
-        """Say what comes next, and count it."""
+    def report_next(self, task: Task, *what: str | None, rows: int = 1) -> None:
+        """Report the next row to the progress function, and count it."""
         with self.until_interrupted():
             if self.progress:
                 self.progress(self.done, self.total, f"{task.name}: {' '.join(filter(None, what))}")
         self.done += rows
 
     def reference(self, problem: DualProblem) -> tuple[Solution | None, str | None]:
-        """The reference of a section, or why there is none; its solvers are compared with one another all the same."""
-        if (late := self.over) is not None:
+        """Return the reference of a section, or None with the reason; the section's rows run in both cases."""
+        if (late := self.stop_reason) is not None:
             return None, f"no reference: {late}"
         solution = None
         with self.until_interrupted():
             try:
                 self.warm_up(Entry(REFERENCE, REFERENCE, "reference", {}))
-                solution = self.solved(problem, REFERENCE)
+                solution = self.best_run(problem, REFERENCE)
             except Exception as error:
                 raise_interrupt(error)
-                return None, f"no reference: {sentence(error)}"
+                return None, f"no reference: {reason_text(error)}"
         if solution is None:
             return None, "no reference: the comparison was interrupted (Ctrl-C)"
         if solution.ended is Status.TIME_LIMIT:
             return None, f"no reference: {solution.ended.text}"
         return solution, None
 
-    def floored(
+    def with_shot_floors(
         self,
         row: Row,
         entry: Entry,
@@ -264,7 +288,7 @@ class Rows:
         reference: Solution | None,
         floors: Floors,
     ) -> Row:
-        """A row with the shot floors of all the shots that it took, if it has any."""
+        """Return the row with the shot floors of all shots that it took, if it took any."""
         if not entry.shots or not row.shots or not row.ran or reference is None:
             return row
         key = row.shots, _encoding(entry)
@@ -273,51 +297,51 @@ class Rows:
         found = floors[key]
         return row if found is None else replace(row, shot_floor=found[0], excess_floor=found[1])
 
-    def mended(self, task: Task, method: str) -> Row:
-        """Refinement on one repair of the task's kernel."""
-        row = Row(task.name, SOLVER, "repair", repair=method)
-        self.tell(task, method)
-        if (over := self.over) is not None:
-            return replace(row, status="NOT RUN", reason=over)
+    def repaired_row(self, task: Task, method: str) -> Row:
+        """Return the row of one repair of the task's kernel."""
+        row = Row(task.name, REPAIR_SOLVER, "repair", repair=method)
+        self.report_next(task, method)
+        if (stop_reason := self.stop_reason) is not None:
+            return replace(row, status="NOT RUN", reason=stop_reason)
         with self.until_interrupted():
-            other, mended = repaired(task, method)
-            row = self.run(row, Entry(SOLVER, SOLVER, "repair", {}), other, None)
-            return explained(row, mended, task.certifier)
-        return _explained(row)
+            other, kernel_repair = repaired_task(task, method)
+            row = self.run(row, Entry(REPAIR_SOLVER, REPAIR_SOLVER, "repair", {}), other, None)
+            return with_repair_note(row, kernel_repair, task.certifier)
+        return _with_reason(row)
 
     def warm_up(self, entry: Entry) -> float:
-        """One throw-away step on four points: a library's import is not the solver's time.
+        """Run one step on four points before a solver's first row, so that imports do not count as the solver's time.
 
-        Returns the seconds that are taken off the row's time: those of a step whose device had not answered at its end.
+        Return the seconds to subtract from the row's time limit: those of a step that ended by its time limit, else 0.
         """
         key = hash((entry.name, entry.device, entry.shots))
-        if key in self.warm:
+        if key in self.warmed_up:
             return 0.0
-        self.warm.add(key)
+        self.warmed_up.add(key)
         if entry.device is not None:
             load_packages(entry.options.get("device", getattr(entry.solver, "device", None)))
         gram = Gram(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.1]]))
         solver = entry.solver
-        if isinstance(solver, CircuitSolver):  # its journal and its budgets are for the run that counts
+        if isinstance(solver, CircuitSolver):  # the journal and the budgets are for the row itself
             solver = solver.rehearsed(solver.device)
         y = [1, 1, -1, -1]
         for loss in ("squared_hinge", "hinge", None):
             try:
                 problem = models.svc(gram, y, loss=loss) if loss else models.least_squares(gram, y)
                 begun, limit = time.monotonic(), self.limit()
-                limit = None if limit is None else min(0.5 * limit, WARM_S)
+                limit = None if limit is None else min(0.5 * limit, MAX_WARM_UP_S)
                 found = solve(problem, solver, max_steps=1, time_limit=limit, **entry.options)
-            except Exception as error:  # not the run that counts: whatever is wrong will show there
+            except Exception as error:  # an error is reported by the row itself
                 raise_interrupt(error)
                 continue
             return time.monotonic() - begun if found.ended is Status.TIME_LIMIT else 0.0
         return 0.0
 
     def limit(self) -> float | None:
-        """Seconds of a run that begins now; what begins has a moment at least."""
+        """Return the time limit, in seconds, of a run that begins now; at least `MIN_ROW_S`."""
         if self.ends == math.inf:
             return self.time_limit
-        left = max(self.ends - time.monotonic(), LEAST_S)
+        left = max(self.ends - time.monotonic(), MIN_ROW_S)
         return left if self.time_limit is None else min(self.time_limit, left)
 
     def run(self, row: Row, entry: Entry, task: Task, reference: Solution | None) -> Row:
@@ -328,26 +352,28 @@ class Rows:
                     solution = reference
                 else:
                     late = self.warm_up(entry)
-                    # For the tolerance, not for the refinement that follows: raw answers rank.
+                    # The solver runs to the tolerance itself, not only far enough for refinement: raw answers rank.
                     solver = make_solver(entry.solver, entry.options).aim(self.tol)
-                    solution = self.solved(task.problem, solver, once=entry.device is not None, late=late)
+                    solution = self.best_run(task.problem, solver, once=entry.device is not None, late=late)
                 row = _measured(row, solution, task, reference)
         except SolverUnavailable as error:
-            return replace(row, status="NOT INSTALLED", reason=sentence(error))
-        except Exception as error:  # whatever a solver or its libraries raise is this row's reason
+            return replace(row, status="NOT INSTALLED", reason=reason_text(error))
+        except Exception as error:  # any error of a solver or its libraries becomes the row's reason
             raise_interrupt(error)
-            return replace(row, status="FAILED", reason=sentence(error))
+            return replace(row, status="FAILED", reason=reason_text(error))
         messages = [*([row.note] if row.note else []), *dict.fromkeys(str(w.message) for w in caught)]
         return replace(row, note="; ".join(messages) or None)
 
-    def solved(self, problem: DualProblem, solver: str | Solver, once: bool = False, late: float = 0.0) -> Solution:
-        """The answer of one run, or of the quickest of some where runs are so short that their time is mostly luck;
-        ``late`` seconds of its time are over."""
+    def best_run(self, problem: DualProblem, solver: str | Solver, once: bool = False, late: float = 0.0) -> Solution:
+        """Return the answer of a run, or of the fastest of `MAX_QUICK_RUNS` if it is shorter than `MAX_QUICK_RUN_S`.
+
+        With ``once`` there is one run; ``late`` seconds are subtracted from its time limit.
+        """
         found: list[Solution] = []
         limit = self.limit()
         if limit is not None:
-            limit = max(limit - late, LEAST_S)
-        while len(found) < AGAIN:
+            limit = max(limit - late, MIN_ROW_S)
+        while len(found) < MAX_QUICK_RUNS:
             solution = solve(
                 problem,
                 solver,
@@ -357,14 +383,14 @@ class Rows:
                 random_state=self.random_state,
             )
             found.append(solution)
-            if once or self.over or solution.cost.wall_time_s > QUICK_S:
+            if once or self.stop_reason or solution.cost.wall_time_s > MAX_QUICK_RUN_S:
                 break
         return min(found, key=lambda solution: solution.cost.wall_time_s)
 
 
-def _explained(row: Row) -> Row:
-    """A row that Ctrl-C may have cut short, which then says so."""
-    return replace(row, reason=_CUT_SHORT) if row.status == "NOT RUN" and row.reason is None else row
+def _with_reason(row: Row) -> Row:
+    """Return the row, with a reason if Ctrl-C cut it off."""
+    return replace(row, reason=_INTERRUPTED) if row.status == "NOT RUN" and row.reason is None else row
 
 
 def _measured(row: Row, solution: Solution, task: Task, reference: Solution | None) -> Row:
@@ -385,7 +411,7 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
     if row.role != "control" and solution.refined and solution.ran_circuits and not solution.shows_circuits:
         note = "; ".join(filter(None, (note, solution.raw_summary())))
     if raw.relative_gap is None:
-        note = f"no gap is certified, so it is not ranked: Q is {raw.psd}; "
+        note = f"not ranked, because no gap is certified: Q is {raw.psd}; "
         note += f"objective {raw.objective:.6g}, stationarity {raw.stationarity:.2g}"
     return replace(
         row,
@@ -414,7 +440,7 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
 
 
 def _encoding(entry: Entry) -> str | None:
-    """How a solver's answers are read, if it says so."""
+    """Return the encoding of a solver's answers, or None."""
     solver = solver_class(entry.solver) if isinstance(entry.solver, str) else entry.solver
     encoding: str | None = getattr(solver, "encoding", None)
     return encoding

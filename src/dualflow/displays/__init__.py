@@ -1,7 +1,7 @@
-"""Pictures in scikit-learn's manner, by matplotlib, which is imported when the first is drawn.
+"""Plots as scikit-learn displays, by matplotlib, which is imported when the first plot is drawn.
 
-They read what solutions, estimators and comparisons carry and import none of them, so that any room may have a
-``plot``.
+Displays read attributes of solutions, estimators and comparisons and do not import their modules, so that any module
+may import a display.
 """
 
 from .comparison import ComparisonDisplay

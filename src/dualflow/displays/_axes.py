@@ -1,4 +1,7 @@
-"""Where a picture goes, and what all of them look like. Nothing global is set; a caller's axes need no pyplot."""
+"""Axes, colours, legends and titles that all displays share.
+
+No global setting of matplotlib is changed, and pyplot is used only if the caller gives no axes.
+"""
 
 from __future__ import annotations
 
@@ -37,23 +40,34 @@ __all__ = [
     "titled",
 ]
 
-# Okabe and Ito's colours: told apart by eyes that see red and green alike, too. Markers differ beside them.
-BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
-GREY, DARK = "#8A8A8A", "#222222"
+# The colours of Okabe and Ito, which differ for colour-blind readers, too. Classes also differ by their markers.
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+GREEN = "#009E73"
+VERMILION = "#D55E00"
+PURPLE = "#CC79A7"
+SKY = "#56B4E9"
+GREY = "#8A8A8A"
+DARK = "#222222"
+#: Colours of classes, in order.
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
-#: Of the first class, or sign −1, and of the second.
+#: Colours of the first class (sign −1) and of the second (sign +1).
 SIGNS = {-1: BLUE, 1: ORANGE}
+#: Markers of classes, in order.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+#: Error text if matplotlib is not installed.
 INSTALL = 'pictures need matplotlib: pip install "dualflow[plot]"'
-#: Relative gaps below it are round-off; logarithmic axes show them, and 0, here.
+#: Smaller relative gaps, and 0, are drawn at this value on a logarithmic axis: they are round-off.
 LEAST_GAP = 1e-16
 
-#: Letters of a line of a title, and answers of circuits that it tells.
-TITLE_LETTERS, TITLE_LINES = 72, 3
+#: Maximum length of a line of a title, in characters.
+TITLE_CHARS = 72
+#: Maximum number of circuit summaries in a title.
+TITLE_LINES = 3
 
 
 def matplotlib_part(name: str) -> Any:
-    """The module ``matplotlib.<name>``; `SolverUnavailable` with the pip line where there is none."""
+    """Return the module ``matplotlib.<name>``; raise `SolverUnavailable` with the pip line if it is not installed."""
     import importlib
 
     try:
@@ -63,20 +77,20 @@ def matplotlib_part(name: str) -> Any:
 
 
 def axes_for(ax: Any, rows: int, columns: int, size: tuple[float, float], count: int | None = None) -> tuple[Any, Any]:
-    """Figure and as many axes as are asked for (rows · columns, or fewer: the last places stay empty), shape (count,).
+    """Return the figure, and an array of ``count`` axes (by default rows · columns; with fewer the last stay empty).
 
     Parameters
     ----------
     ax : None, Axes, or sequence of Axes
-        None makes a figure by pyplot, with the constrained layout. One Axes in place of several is divided among them,
-        as scikit-learn's displays do it.
+        None makes a figure by pyplot, with constrained layout. A single Axes is divided if several are needed, as in
+        scikit-learn's displays.
     size : tuple of float
         Width and height of a new figure, inches.
 
     Raises
     ------
     ProblemError
-        ``ax`` is something else, or not so many.
+        ``ax`` is not an Axes, or has the wrong number of them.
     SolverUnavailable
         matplotlib is not installed.
     """
@@ -91,12 +105,12 @@ def axes_for(ax: Any, rows: int, columns: int, size: tuple[float, float], count:
         return figure, made.ravel()[:count]
     given = list(np.ravel(np.asarray(ax, dtype=object)))
     if not given or not all(isinstance(one, kind) for one in given):
-        raise ProblemError(f"ax must be matplotlib's Axes, {count} of them or one, found {type(ax).__name__}")
+        raise ProblemError(f"ax must be one matplotlib Axes or {count} of them, found {type(ax).__name__}")
     if len(given) == count:
         return given[0].figure, np.array(given, dtype=object)
     if len(given) > 1 or given[0].get_subplotspec() is None:
         raise ProblemError(
-            f"ax holds {len(given)} axes, and {count} are drawn: give as many, or one of a grid of subplots"
+            f"ax holds {len(given)} axes, and {count} are drawn: give {count}, or one axes of a grid of subplots"
         )
     spec = given[0].get_subplotspec().subgridspec(rows, columns)
     given[0].set_axis_off()
@@ -105,15 +119,15 @@ def axes_for(ax: Any, rows: int, columns: int, size: tuple[float, float], count:
 
 
 def titled(title: str, circuits: Sequence[str]) -> str:
-    """A title, and below it what the circuits behind an answer themselves found."""
-    lines = [textwrap.fill(line, TITLE_LETTERS) for line in circuits[:TITLE_LINES]]
+    """Return a title, and below it the summaries of the circuits' own answers."""
+    lines = [textwrap.fill(line, TITLE_CHARS) for line in circuits[:TITLE_LINES]]
     if more := len(circuits) - len(lines):
         lines.append(f"and {more} more solves")
     return "\n".join(filter(None, [title, *lines]))
 
 
 def legend_below(ax: Any, handles: Sequence[Any]) -> Any:
-    """A legend under the label of the x axis, where no data are; layouts make room for it."""
+    """Add a legend below the label of the x axis, outside the data; layouts reserve room for it."""
     place = matplotlib_part("transforms").offset_copy(
         ax.transAxes, ax.figure, 0.0, -3.4 * ax.xaxis.label.get_size(), units="points"
     )
@@ -121,7 +135,7 @@ def legend_below(ax: Any, handles: Sequence[Any]) -> Any:
 
 
 def legend_above(ax: Any, handles: Sequence[Any]) -> Any:
-    """A legend where a title would be."""
+    """Add a legend above the axes, in place of a title."""
     place = matplotlib_part("transforms").offset_copy(ax.transAxes, ax.figure, 0.0, 3.0, units="points")
     return _legend(ax, handles, "lower left", (0.0, 1.0), place)
 
@@ -142,14 +156,14 @@ def _legend(ax: Any, handles: Sequence[Any], loc: str, at: tuple[float, float], 
 
 
 def _columns(ax: Any, labels: list[str]) -> int:
-    """As many columns as the width of the axes has room for, by the letters' usual width."""
+    """Return the number of legend columns that fit the width of the axes, by the mean width of characters."""
     size = 0.83 * ax.xaxis.label.get_size()
     room = 72.0 * ax.get_position().width * ax.figure.get_window_extent().width / ax.figure.dpi
     lengths = [len(re.sub(r"[$_{}\\]", "", label)) for label in labels]
     for columns in range(min(4, len(labels)), 1, -1):
         rows = -(-len(labels) // columns)
         if -(-len(labels) // (columns - 1)) == rows:
-            continue  # fewer columns do
+            continue  # fewer columns give the same number of rows
         widest = [max(lengths[k : k + rows]) for k in range(0, len(labels), rows)]
         if sum((0.52 * letters + 3.7) * size for letters in widest) <= room:
             return columns
@@ -157,18 +171,18 @@ def _columns(ax: Any, labels: list[str]) -> int:
 
 
 def class_name(label: Any) -> str:
-    """What a class is called in a legend: a bare number needs the word."""
+    """Return the name of a class in a legend; a number gets the word "class" in front."""
     return str(label) if isinstance(label, str) else f"class {label}".replace("-", "−")
 
 
 def mark_level(ax: Any, level: float, name: str) -> Any:
-    """A dashed line across, its name right of the axes."""
+    """Draw a dashed horizontal line, with its name to the right of the axes."""
     say_level(ax, level, name)
     return ax.axhline(level, color=GREY, linestyle="--", linewidth=1.0, zorder=1)
 
 
 def say_level(ax: Any, level: float, text: str) -> Any:
-    """A text at a height, right of the axes, where no data are."""
+    """Write a text at a height, to the right of the axes, outside the data."""
     return ax.annotate(
         text,
         (1.0, level),
@@ -183,13 +197,13 @@ def say_level(ax: Any, level: float, text: str) -> Any:
 
 
 def drawn_gaps(gap: Any) -> Any:
-    """Gaps as a logarithmic axis can show them: 0 is `LEAST_GAP`, and what is not finite is left out."""
+    """Return gaps for a logarithmic axis: at least `LEAST_GAP`, and NaN in place of values that are not finite."""
     gap = np.asarray(gap, dtype=float)
     return np.where(np.isfinite(gap), np.maximum(gap, LEAST_GAP), math.nan)
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Powers of ten from above ``low`` to ``high``, five at most."""
+    """Return powers of ten above ``low`` and up to ``high``, at most five."""
     first, last = math.floor(math.log10(low)) + 1, math.floor(math.log10(high)) if high > 0 else -999
     step = max(1, -(-(last - first + 1) // 5))
     return [10.0**k for k in range(first, last + 1, step)]

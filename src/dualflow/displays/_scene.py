@@ -1,8 +1,7 @@
-"""What `SupportDisplay` draws, read from an estimator or a solution: points, labels, support vectors, a function.
+"""The scene that `SupportDisplay` draws, read from an estimator or a solution.
 
-Values on a grid as colours and lines.
-
-Points of any number of features on a sheet of paper: principal components, or those of the kernel.
+It holds points, labels, support vectors and a function. Points with more than two features are projected onto a plane
+(`plane_of`, `kernel_coordinates`); values on a grid become colours and lines (`paint`).
 """
 
 from __future__ import annotations
@@ -29,38 +28,46 @@ __all__ = [
 ]
 
 
-#: Entries up to which points are held as a dense matrix.
-DENSE = 20_000_000
+#: Points with more entries than this (zeros included) stay sparse.
+MAX_DENSE_ENTRIES = 20_000_000
 
 
 def dense_rows(X: Any) -> Any:
-    """Points as a dense array where that fits, else as CSR; of `SparsePoints` and scipy's matrices."""
+    """Return points as a dense array if they are small enough, else as CSR."""
     if hasattr(X, "tocsr"):
         X = X.tocsr()
-        return X.toarray() if X.shape[0] * X.shape[1] <= DENSE else X
+        return X.toarray() if X.shape[0] * X.shape[1] <= MAX_DENSE_ENTRIES else X
     return np.asarray(X, dtype=float)
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Two axes through the mean: what lies on it is drawn as it is, all else is projected onto it."""
+    """A plane through the mean, onto which points are projected.
+
+    Attributes
+    ----------
+    mean : array of shape (m,)
+    axes : array of shape (2, m)
+        Orthonormal directions of the plane.
+    shares : array of shape (2,)
+        Fractions of the variance along the axes.
+    """
 
     mean: NDArray
     axes: NDArray
-    #: Parts of the variance along the axes.
     shares: NDArray
 
     def places(self, X: Any) -> NDArray:
-        """Coordinates of points in the plane, shape (k, 2)."""
+        """Return coordinates of points in the plane, shape (k, 2)."""
         return np.asarray(X @ self.axes.T - self.mean @ self.axes.T)
 
     def points(self, places: NDArray) -> NDArray:
-        """Points of the plane, shape (k, m)."""
+        """Return the points with these coordinates in the plane, shape (k, m)."""
         return self.mean + places @ self.axes
 
     @property
     def labels(self) -> tuple[str, str]:
-        """What the axes are called."""
+        """Labels of the two axes."""
         return (
             f"1st principal component ({100 * self.shares[0]:.0f} % of variance)",
             f"2nd principal component ({100 * self.shares[1]:.0f} % of variance)",
@@ -68,7 +75,7 @@ class Plane:
 
 
 def plane_of(X: Any) -> Plane:
-    """The plane of the first two principal components of points of shape (n, m), m ≥ 2."""
+    """Return the plane of the first two principal components of points of shape (n, m), m ≥ 2."""
     n, m = X.shape
     mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
     if isinstance(X, np.ndarray) and min(n, m) ** 2 * max(n, m) <= 2e9:
@@ -90,18 +97,18 @@ def plane_of(X: Any) -> Plane:
         sizes, axes = sizes[order], axes[order]
         squares = X.multiply(X).sum() if hasattr(X, "multiply") else float(np.vdot(X, X))
         total = float(squares - n * (mean @ mean))
-    if len(axes) < 2:  # two points and one difference: any direction beside it
+    if len(axes) < 2:  # two points have one difference; any orthogonal direction is the second axis
         spare = np.eye(m)[np.argmin(np.abs(axes[0]))]
         spare -= (spare @ axes[0]) * axes[0]
         axes, sizes = np.vstack([axes, spare / np.linalg.norm(spare)]), np.append(sizes, 0.0)
     axes = axes[:2]
-    # The larger part of each axis points up, so that a picture is the same every time.
+    # The largest entry of each axis is made positive, so that the plot is reproducible.
     axes = axes * np.where(axes[np.arange(2), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]
     return Plane(mean, axes, sizes[:2] ** 2 / total if total > 0 else np.zeros(2))
 
 
 def kernel_coordinates(gram: Any) -> NDArray:
-    """First two principal coordinates of the points in feature space, shape (n, 2); of a kernel alone."""
+    """Return the first two principal coordinates of the points in feature space, shape (n, 2), from the kernel only."""
     n = gram.n
     if n < 400:
         K = gram.full()
@@ -126,27 +133,27 @@ def kernel_coordinates(gram: Any) -> NDArray:
 
 @dataclass(frozen=True)
 class Scene:
-    """What is drawn.
+    """The content of a plot.
 
     Attributes
     ----------
     kind : {"margin", "classes", "ball", "value"}
-        Two classes, several, inside and outside, a regression.
+        Two classes; several classes; inside and outside; a regression.
     X : array or CSR of shape (n, m)
     y : array of shape (n,) or None
         Labels, or targets.
     support : array or CSR of shape (k, m)
     support_y : array of shape (k,) or None
-        Of them, where it is known.
+        Labels or targets of the support vectors, if known.
     function : callable
-        Of points of shape (k, m): decision values, or the number of the class, or the prediction.
+        Maps points of shape (k, m) to decision values, to numbers of classes, or to predictions.
     classes : array
-        Labels as the user wrote them, in order; empty without.
+        Labels as the user gave them, sorted; empty if there are none.
     features : tuple of str, optional
     epsilon : float or None
         Half the width of a regression's tube.
     circuits : tuple of str
-        What circuits behind the function themselves found.
+        Summaries of the circuits' own answers.
     """
 
     kind: str
@@ -162,7 +169,7 @@ class Scene:
 
 
 def scene_of_solution(solution: Any) -> Scene:
-    """Of a `Solution`: its problem's points, and the decision function of its answer."""
+    """Return the scene of a `Solution`: the points of its problem, and the decision function of its answer."""
     if not all(hasattr(solution, name) for name in ("problem", "decision_values", "support")):
         raise ProblemError(f"solution must be what dualflow.solve returns, found {type(solution).__name__}")
     problem, gram = solution.problem, solution.problem.gram
@@ -179,12 +186,12 @@ def scene_of_solution(solution: Any) -> Scene:
     elif (problem.sigma < 0).any():
         y, classes = problem.sigma.astype(int), np.array([-1, 1])
     support_y = None if y is None else y[held]
-    said = (solution.raw_summary(),) if solution.ran_circuits else ()
-    return Scene(kind, X, y, X[held], support_y, solution.decision_values, classes, None, epsilon, said)
+    circuits = (solution.raw_summary(),) if solution.ran_circuits else ()
+    return Scene(kind, X, y, X[held], support_y, solution.decision_values, classes, None, epsilon, circuits)
 
 
 def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
-    """Of a fitted model, a pipeline that ends in one, or a search that found one; X is what it was fitted to."""
+    """Return the scene of a fitted model, a pipeline that ends in one, or a search; X is what it was fitted to."""
     from sklearn.base import is_classifier, is_regressor
     from sklearn.utils.validation import check_is_fitted
 
@@ -192,62 +199,55 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
     model = estimator[-1] if hasattr(estimator, "steps") else estimator
     if has_vectors := hasattr(type(model), "support_vectors_"):
         check_is_fitted(model)
-        has_vectors = hasattr(model, "support_vectors_")  # a family's attribute may be one that this model refuses
+        has_vectors = hasattr(model, "support_vectors_")  # the property of a class may raise for this model
     if not has_vectors:
         raise ProblemError(
-            f"{type(model).__name__} has no support vectors; give an SVC, SVR, SVDD, OneClassSVM or alike"
+            f"{type(model).__name__} has no support vectors; give a model such as SVC, SVR, SVDD or OneClassSVM"
         )
     _refuse_precomputed(getattr(model, "_as_fitted", model).kernel)
     if model is not estimator and len(estimator) > 1 and np.shape(X)[1:] not in ((1,), (2,)):
-        # A plane of components means something in the space that the model sees.
+        # Principal components are computed in the space of the model's own input.
         X, estimator = estimator[:-1].transform(X), model
     columns = None if not hasattr(X, "columns") else [str(name) for name in X.columns]
-    points = dense_rows(X) if hasattr(X, "tocsr") else np.asarray(X)
-    if points.ndim != 2 or points.shape[0] < 1:
-        raise ProblemError(f"X must be the points that were fitted, one a row, found shape {points.shape}")
-    if not np.issubdtype(points.dtype, np.number):
-        try:
-            points = points.astype(float)
-        except (TypeError, ValueError):
-            raise ProblemError("X holds text; the surface is drawn over numbers: give the encoded columns") from None
+    points = _numeric_points(X)
     labels = None if y is None else np.asarray(y)
     if labels is not None and labels.shape != (points.shape[0],):
-        raise ProblemError(f"y has shape {labels.shape}, X has {points.shape[0]} points; one label a point is needed")
+        raise ProblemError(f"y has shape {labels.shape}, X has {points.shape[0]} points; each point needs one label")
     at = np.asarray(model.support_)
     own = model is estimator and model.support_vectors_.shape[1:] == points.shape[1:]
     rows = len(at) == 0 or (at.dtype.kind in "iu" and at.min() >= 0 and at.max() < points.shape[0])
     if not own and not rows:
-        raise ProblemError(f"X has {points.shape[0]} points and support_ names others; give the X that was fitted")
+        raise ProblemError(f"X has {points.shape[0]} points, and support_ has larger indices; give the X of the fit")
     support = dense_rows(model.support_vectors_) if own else points[at.astype(int)]
     support_y = None
     if labels is not None and rows and np.array_equal(_dense(points[at.astype(int)]), _dense(support)):
         support_y = labels[at.astype(int)]
 
     def table(Z: NDArray) -> Any:
-        """Points as what X was: names of columns are held against those of the fit."""
+        """Return points in the type of X, so that names of columns can be checked."""
         if columns is None:
             return Z
         return type(X)(Z, columns=list(X.columns)) if hasattr(X, "iloc") else type(X)(Z, schema=list(X.columns))
 
-    features, said = tuple(columns) if columns else None, tuple(getattr(model, "raw_summaries_", ()))
+    features, circuits = tuple(columns) if columns else None, tuple(getattr(model, "raw_summaries_", ()))
     if is_regressor(model):
         tube = float(getattr(model, "epsilon", 0.0))
 
         def predicted(Z: NDArray) -> NDArray:
             return np.asarray(estimator.predict(table(Z)))
 
-        return Scene("value", points, labels, support, support_y, predicted, np.array([]), features, tube, said)
+        return Scene("value", points, labels, support, support_y, predicted, np.array([]), features, tube, circuits)
     if is_classifier(model) and labels is not None:
         known = set(np.asarray(model.classes_).tolist())
         if unknown := sorted(set(labels.tolist()) - known, key=str):
-            raise ProblemError(f"y holds {unknown[0]!r}, which is no class of the fit: {model.classes_.tolist()}")
+            raise ProblemError(f"y holds {unknown[0]!r}, which is not a class of the fit: {model.classes_.tolist()}")
     if is_classifier(model) and len(model.classes_) > 2:
         places = {label: k for k, label in enumerate(model.classes_.tolist())}
 
         def number(Z: NDArray) -> NDArray:
             return np.array([places[label] for label in np.asarray(estimator.predict(table(Z))).tolist()], dtype=float)
 
-        return Scene("classes", points, labels, support, support_y, number, model.classes_, features, None, said)
+        return Scene("classes", points, labels, support, support_y, number, model.classes_, features, None, circuits)
     kind, classes = ("margin", model.classes_) if is_classifier(model) else ("ball", np.array([]))
     if kind == "ball" and labels is not None:
         classes = np.unique(labels)
@@ -255,7 +255,20 @@ def scene_of_estimator(estimator: Any, X: Any, y: Any) -> Scene:
     def decided(Z: NDArray) -> NDArray:
         return np.asarray(estimator.decision_function(table(Z))).ravel()
 
-    return Scene(kind, points, labels, support, support_y, decided, classes, features, None, said)
+    return Scene(kind, points, labels, support, support_y, decided, classes, features, None, circuits)
+
+
+def _numeric_points(X: Any) -> Any:
+    """Return X as numbers, dense or CSR; raise ProblemError if it is not a table of numbers."""
+    points = dense_rows(X) if hasattr(X, "tocsr") else np.asarray(X)
+    if points.ndim != 2 or points.shape[0] < 1:
+        raise ProblemError(f"X must be the points of the fit, one in each row, found shape {points.shape}")
+    if not np.issubdtype(points.dtype, np.number):
+        try:
+            points = points.astype(float)
+        except (TypeError, ValueError):
+            raise ProblemError("X holds text, and a surface needs numbers: give the encoded columns") from None
+    return points
 
 
 def _dense(rows: Any) -> NDArray:
@@ -265,12 +278,12 @@ def _dense(rows: Any) -> NDArray:
 def _refuse_precomputed(kernel: Any) -> None:
     if isinstance(kernel, str) and kernel == "precomputed":
         raise ProblemError(
-            "kernel='precomputed' has no features to draw a surface over; EcosystemDisplay draws what there is"
+            "kernel='precomputed' has no features over which a surface can be drawn; use EcosystemDisplay"
         )
 
 
 def paint(ax: Any, scene: Scene, u: NDArray, v: NDArray, f: NDArray) -> tuple[Any, Any]:
-    """Contour sets of the regions and of the lines between them, of values f of shape (len(v), len(u))."""
+    """Draw values f of shape (len(v), len(u)); return the contour sets of the regions and of the lines between them."""
     low, high = float(f.min()), float(f.max())
     tint = matplotlib_part("colors").to_rgba
     if scene.kind == "classes":

@@ -1,7 +1,4 @@
-"""What `compare` found: gap against time.
-
-Names beside points: each where it covers no other, or not at all.
-"""
+"""Plot a comparison: certified gap against wall time, with the names of solvers where they cover nothing else."""
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ from ._axes import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_for, drawn_gaps, l
 __all__ = ["ComparisonDisplay", "place_labels"]
 
 
-#: Letters are as much wider at another resolution, where they are hinted otherwise.
-WIDER = 1.08
-#: Of the letters, points.
-SIZE = 7.5
+#: Factor on the measured width of a label: hinting makes text wider at other resolutions.
+LABEL_WIDTH_FACTOR = 1.08
+#: Font size of the labels, in points.
+LABEL_SIZE_PT = 7.5
 
 
 def place_labels(ax: Any, points: NDArray, names: Sequence[str], level: float) -> tuple[list[Any], int]:
-    """Write each name right or left of its point, as near its height as may be, clear of all and of the line at
-    ``level``; the first first, and "" is none.
+    """Write each name right or left of its point, where it covers no point, no name, and not the line at ``level``.
 
-    Returns the texts, and how many names found no room. The axes must have their limits and their layout.
+    Names are placed in order; an empty one is skipped. Return the texts, and the number of names without room. The
+    limits and the layout of the axes must be final.
     """
     renderer = ax.figure._get_renderer() if hasattr(ax.figure, "_get_renderer") else ax.figure.canvas.get_renderer()
     at = ax.transData.transform(points)
@@ -43,10 +40,12 @@ def place_labels(ax: Any, points: NDArray, names: Sequence[str], level: float) -
     for (x, y), point, name in zip(at, points, names, strict=True):
         if not name:
             continue
-        text = ax.annotate(name, point, textcoords="offset points", xytext=(0, 0), fontsize=SIZE, va="center", zorder=4)
+        text = ax.annotate(
+            name, point, textcoords="offset points", xytext=(0, 0), fontsize=LABEL_SIZE_PT, va="center", zorder=4
+        )
         extent = text.get_window_extent(renderer)
-        width, height = WIDER * extent.width, extent.height
-        # No farther than this: a name would be read as that of another mark.
+        width, height = LABEL_WIDTH_FACTOR * extent.width, extent.height
+        # A name further away could be read as that of another point.
         for shift, side in product((0.0, 0.5, -0.5, 0.9, -0.9), (1, -1)):
             middle = y + shift * height
             start = x + 6 * unit if side > 0 else x - 6 * unit - width
@@ -68,7 +67,7 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
     return bool(np.min([a[2], b[2]]) > np.max([a[0], b[0]]) and np.min([a[3], b[3]]) > np.max([a[1], b[1]]))
 
 
-#: Of each role colour, marker, whether it is filled, and its name in the legend.
+#: For each role: colour, marker, whether the marker is filled, and the name in the legend.
 ROLES = {
     "reference": (GREEN, "*", True, "reference"),
     "classical": (BLUE, "o", True, "classical"),
@@ -79,24 +78,25 @@ ROLES = {
 
 
 class ComparisonDisplay:
-    """Certified gap against wall time, a row of `compare` a mark.
+    """Certified gap against wall time, one mark for each row of `compare`.
 
-    Raw answers, or the same answers after the classical refinement: never both in one picture, since refinement finds
-    the optimum from any start. Repairs are left out (theirs is another problem), and rows without a gap are counted in
-    the title. Left and down is better.
+    It shows raw answers, or the same answers after the classical refinement, never both, because refinement finds the
+    optimum from any start. Repairs are left out, because their problem is another one. The title gives the number of
+    rows without a gap. Lower left is better.
 
-    Make it by `from_comparison`, which draws it, too.
+    Use `from_comparison`, which also draws it.
 
     Attributes
     ----------
     figure_
     axes_ : array of Axes
-        One a problem; ``ax_`` is the first.
+        One for each problem; ``ax_`` is the first.
     scatters_ : list of dict
-        Of each problem by role its PathCollection.
+        For each problem the PathCollection of each role.
     texts_ : list of list of Text
-        Names of rows; one that would cover something is left out.
+        For each problem the names that had room.
     unlabelled_ : list of int
+        For each problem the number of names that had no room.
     legend_ : Legend or None
 
     Examples
@@ -131,26 +131,26 @@ class ComparisonDisplay:
         ----------
         comparison : Comparison
         problems : str or sequence of str, optional
-            Which of its sections; all by default.
+            The problems to draw; all by default.
         refined : bool
-            Gaps after the refinement, its time added, in place of the raw ones.
+            Draw the gaps after refinement, and include its time.
         ax, **options
             As for `plot`.
 
         Raises
         ------
         ProblemError
-            It is no comparison, or has no such section.
+            ``comparison`` is of another type, or lacks a problem.
         """
         sections = getattr(comparison, "sections", None)
         if sections is None:
             raise ProblemError(f"comparison must be what dualflow.compare returns, found {type(comparison).__name__}")
         if problems is not None:
-            asked = [problems] if isinstance(problems, str) else list(problems)
+            requested = [problems] if isinstance(problems, str) else list(problems)
             known = {section.problem: section for section in sections}
-            if unknown := [name for name in asked if name not in known]:
-                raise ProblemError(f"problems={unknown[0]!r} is none of this comparison's: {', '.join(known)}")
-            sections = [known[name] for name in asked]
+            if unknown := [name for name in requested if name not in known]:
+                raise ProblemError(f"problems={unknown[0]!r} is not in this comparison: {', '.join(known)}")
+            sections = [known[name] for name in requested]
         if not sections:
             raise ProblemError("the comparison has no section to draw")
         return cls(sections, refined=refined).plot(ax, **options)
@@ -158,23 +158,23 @@ class ComparisonDisplay:
     def plot(
         self, ax: Any = None, *, labels: bool = True, legend: bool = True, **scatter_kwargs: Any
     ) -> ComparisonDisplay:
-        """Draw it.
+        """Draw the comparison.
 
         Parameters
         ----------
         ax : Axes or sequence of Axes, optional
-            One a problem, or one that is divided among them. A new figure by default.
+            One for each problem, or a single one, which is divided. A new figure by default.
         labels : bool
-            Names beside the marks but controls', where there is room; the title says how many found none.
+            Write names beside the marks, except those of controls. The title gives the number without room.
         legend : bool
-            Roles, under the last axes.
+            Show the roles below the last axes.
         **scatter_kwargs
-            Of the marks.
+            Passed to ``Axes.scatter`` for the marks.
 
         Raises
         ------
         ProblemError
-            ``ax`` does not fit.
+            ``ax`` does not fit the number of problems.
         SolverUnavailable
             matplotlib is not installed; the message has the pip line.
         """
@@ -197,7 +197,7 @@ class ComparisonDisplay:
         self.legend_ = legend_below(self.axes_[-1], handles) if legend and handles else None
         if labels:
             whole = self.figure_ if hasattr(self.figure_, "draw_without_rendering") else self.figure_.figure
-            whole.draw_without_rendering()  # the layout decides where there is room
+            whole.draw_without_rendering()  # fixes the layout, on which the room for names depends
             for place, section, (points, names) in zip(self.axes_, self.sections, drawn, strict=True):
                 texts, without = place_labels(place, points, names, section.tol) if len(points) else ([], 0)
                 self.texts_.append(texts)
@@ -237,7 +237,7 @@ class ComparisonDisplay:
         ax.set(xscale="log", yscale="log")
         mark_level(ax, section.tol, "tol")
         ax.margins(0.12, 0.1)
-        # Names of the leaders first, where there is not room for all. Controls are told by their mark.
+        # Names are placed by rank, as there may not be room for all. Controls are recognised by their mark.
         shown.sort(key=lambda one: (one[0].rank is None, one[0].rank or 0))
         points = np.array([(time, gap) for _, time, gap in shown])
         points[:, 1] = drawn_gaps(points[:, 1])

@@ -1,4 +1,4 @@
-"""Points as species: who survives, who competes with whom, and who helps."""
+"""Plot dual variables as species of a Lotka-Volterra system: survivors, extinct variables, and their interactions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from ._scene import dense_rows, kernel_coordinates, plane_of
 
 __all__ = ["EcosystemDisplay"]
 
-#: So many of the largest survivors at most are looked at for links.
-LOOKED_AT = 500
-#: Of more survivors than these links are drawn above the points, which would hide them.
-CROWD = 60
+#: Links are searched among this number of the largest survivors.
+MAX_LINKED_SURVIVORS = 500
+#: With more survivors than this, links are drawn above the points, which would hide them.
+MAX_SURVIVORS_ABOVE_LINKS = 60
 
 
 class EcosystemDisplay:
     """The dual variables as species of a Lotka-Volterra system, ȧᵢ = αᵢ(pᵢ − Σⱼ Qᵢⱼαⱼ) up to constraints.
 
-    Survivors are large (area: α), the extinct small. Links are signs of Qᵢⱼ between survivors: competition (Qᵢⱼ > 0,
-    both press on each other) and mutualism (Qᵢⱼ < 0, each makes room for the other); drawn are the strongest,
-    by |Qᵢⱼ|αᵢαⱼ (their width), and the legend says of how many.
+    Survivors (α > 0) are large, with area by α; extinct variables are small. Links show the sign of Qᵢⱼ between
+    survivors: competition (Qᵢⱼ > 0, each reduces the growth of the other) and mutualism (Qᵢⱼ < 0, each increases it).
+    The strongest links are drawn, by |Qᵢⱼ|αᵢαⱼ, which is also their width; the legend gives the number of all.
 
-    Points of two features are drawn where they are; of more at their principal components; a regression on one feature
-    at feature and target; a precomputed kernel's, and those of one feature, at the kernel's principal coordinates.
+    Positions are the two features; with more features the first two principal components; for a regression with one
+    feature the feature and the target; for a precomputed kernel, or one feature, the principal coordinates of the
+    kernel.
 
     Parameters
     ----------
@@ -36,9 +37,9 @@ class EcosystemDisplay:
     support : array of int
         The survivors.
     names : tuple of str, optional
-        What variables of sign −1 and +1 are called.
+        Names of the variables with sign −1 and +1.
     features : tuple of str, optional
-        Labels of the axes, of two features.
+        Labels of the axes, if there are two features.
     title : str, optional
 
     Attributes
@@ -48,9 +49,9 @@ class EcosystemDisplay:
     links_ : tuple of LineCollection
         Competition, mutualism.
     pairs_ : tuple of int arrays of shape (k, 2)
-        Whom they link.
+        Indices of the linked variables.
     survivors_ : list of PathCollection
-        One a sign.
+        One for each sign.
     extinct_ : PathCollection
     legend_ : Legend or None
 
@@ -96,18 +97,18 @@ class EcosystemDisplay:
         Parameters
         ----------
         raw : bool
-            The solver's own answer in place of a refined one; survivors are then weights above 1e-8 of the largest.
+            Draw the solver's own answer and not the refined one; survivors are then weights above 1e-8 of the largest.
         names : tuple of str, optional
-            What variables of sign −1 and +1 are called.
+            Names of the variables with sign −1 and +1.
         features : tuple of str, optional
-            Labels of the axes, of two features.
+            Labels of the axes, if there are two features.
         ax, **options
             As for `plot`.
 
         Raises
         ------
         ProblemError
-            ``solution`` is none.
+            ``solution`` is of another type.
         """
         if not all(hasattr(solution, name) for name in ("problem", "raw_alpha", "support", "refined")):
             raise ProblemError(f"solution must be what dualflow.solve returns, found {type(solution).__name__}")
@@ -122,28 +123,28 @@ class EcosystemDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> EcosystemDisplay:
-        """Draw a fitted model of two classes, or of none.
+        """Draw a fitted model that is one solution: two classes, or none.
 
         Raises
         ------
         ProblemError
-            It is not one solution; the message says which one to draw.
+            The model holds several solutions, or none; the message says how to draw one.
         """
         from sklearn.utils.validation import check_is_fitted
 
         if not hasattr(type(estimator), "solution_"):
             raise ProblemError(
-                f"{type(estimator).__name__} has no solution_; of a pipeline or search give the model itself"
+                f"{type(estimator).__name__} has no solution_; if it is a pipeline or search, give its model"
             )
         check_is_fitted(estimator)
         try:
             solutions = estimator.solutions_
-        except AttributeError as error:  # a family's attribute may be one that this model refuses
+        except AttributeError as error:  # the property of a class may raise for this model
             raise ProblemError(str(error)) from None
         if len(solutions) != 1:
             raise ProblemError(
-                f"{type(estimator).__name__} holds {len(solutions)} solutions, one a pair of classes: draw one by "
-                "EcosystemDisplay.from_solution(model.solutions_[0])"
+                f"{type(estimator).__name__} holds {len(solutions)} solutions, one for each pair of classes; draw one "
+                "with EcosystemDisplay.from_solution(model.solutions_[0])"
             )
         given: dict[str, Any] = {}
         classes = getattr(estimator, "classes_", None)
@@ -157,23 +158,23 @@ class EcosystemDisplay:
     def plot(
         self, ax: Any = None, *, max_links: int = 40, legend: bool = True, **scatter_kwargs: Any
     ) -> EcosystemDisplay:
-        """Draw it.
+        """Draw the ecosystem.
 
         Parameters
         ----------
         ax : Axes, optional
             A new figure by default.
         max_links : int
-            At most so many, half of each sign.
+            Maximum number of links, half of them of each sign.
         legend : bool
-            Under the axes.
+            Show a legend below the axes.
         **scatter_kwargs
-            Of the survivors' points.
+            Passed to ``Axes.scatter`` for the survivors.
 
         Raises
         ------
         ProblemError
-            ``ax`` or ``max_links`` is none that can be.
+            ``ax`` or ``max_links`` is not valid.
         SolverUnavailable
             matplotlib is not installed; the message has the pip line.
         """
@@ -189,17 +190,17 @@ class EcosystemDisplay:
         self.legend_ = legend_below(place, handles) if legend else None
         return self
 
-    # --- where and what --------------------------------------------------------------------------
+    # --- positions and links --------------------------------------------------------------------------
 
     def _positions(self) -> tuple[NDArray, tuple[str, str]]:
-        """Of every variable; and labels of the axes."""
+        """Return the positions of all variables, shape (n, 2), and the labels of the axes."""
         problem, gram = self.problem, self.problem.gram
         at = np.arange(problem.n) if problem.idx is None else problem.idx
         if gram.kernel == "precomputed" or (gram.X.shape[1] == 1 and problem.model != "svr"):
             return kernel_coordinates(gram)[at], ("1st coordinate in feature space", "2nd coordinate in feature space")
         X = dense_rows(gram.X)
         if X.shape[1] == 1:
-            # p = ±z − ε: the target is what two variables of a point agree on.
+            # p = ±z − ε for the two variables of a point, so their signed mean is the target z.
             z = np.bincount(at, problem.sigma * problem.p, minlength=len(X)) / np.bincount(at, minlength=len(X))
             return np.column_stack([X[:, 0], z])[at], self.features or ("feature", "target")
         if X.shape[1] == 2:
@@ -208,9 +209,9 @@ class EcosystemDisplay:
         return plane.places(X)[at], plane.labels
 
     def _links(self, most: int) -> tuple[tuple[NDArray, NDArray], list[NDArray], list[int]]:
-        """The strongest pairs of survivors of either sign, |Qᵢⱼ|αᵢαⱼ of each, and how many there are."""
+        """Return for each sign the strongest pairs of survivors, their |Qᵢⱼ|αᵢαⱼ, and the number of all pairs."""
         weight = np.abs(self.alpha)
-        J = self.support[np.argsort(-weight[self.support], kind="stable")[:LOOKED_AT]]
+        J = self.support[np.argsort(-weight[self.support], kind="stable")[:MAX_LINKED_SURVIVORS]]
         Q = self.problem.block(J, J) if len(J) else np.zeros((0, 0))
         first, second = np.triu_indices(len(J), 1)
         entries = Q[first, second]
@@ -234,7 +235,7 @@ class EcosystemDisplay:
         area = 15.0 + largest * weight / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
         P, signs = self.positions_, self.problem.sigma
         gone = ~alive
-        if self.problem.idx is not None:  # a point is gone if all its variables are
+        if self.problem.idx is not None:  # a point is extinct if all of its variables are
             gone &= ~np.isin(self.problem.idx, self.problem.idx[alive])
         self.extinct_ = ax.scatter(*P[gone].T, s=9, color=GREY, linewidths=0, zorder=2)
         regression = self.problem.model == "svr"
@@ -270,8 +271,8 @@ class EcosystemDisplay:
         drawn, handles = [], []
         kinds = (("competition, $Q_{ij}>0$", VERMILION, "-"), ("mutualism, $Q_{ij}<0$", GREEN, "--"))
         most = max((float(values.max(initial=0.0)) for values in press), default=0.0)
-        above = 2.5 if len(self.support) <= CROWD else 3.5
-        among = f" of the {LOOKED_AT} largest" if len(self.support) > LOOKED_AT else ""
+        above = 2.5 if len(self.support) <= MAX_SURVIVORS_ABOVE_LINKS else 3.5
+        among = f" of the {MAX_LINKED_SURVIVORS} largest" if len(self.support) > MAX_LINKED_SURVIVORS else ""
         for pairs, values, count, (name, colour, dash) in zip(self.pairs_, press, counts, kinds, strict=True):
             widths = 0.5 + 2.0 * values / most if most > 0 else np.full(len(values), 0.5)
             segments = self.positions_[pairs] if len(pairs) else np.empty((0, 2, 2))

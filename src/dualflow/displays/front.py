@@ -1,4 +1,4 @@
-"""A Pareto front: error against ‖w‖², what is out of reach, and the point that was picked."""
+"""Plot a Pareto front: error against ‖w‖², the region below the certified bound, and the picked point."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["draw_front"]
 
 
 def draw_front(front: Any, ax: Any = None, picked: Any = None) -> Any:
-    """The axes of the picture that `ParetoFront.plot` describes."""
+    """Draw the plot that `ParetoFront.plot` describes, and return its axes."""
     if picked is not None and not all(hasattr(picked, name) for name in ("squared_norm", "error", "C")):
-        raise ProblemError(f"picked must be a point of the front, as pick() gives it, found {type(picked).__name__}")
+        raise ProblemError(f"picked must be a point of the front, from pick(), found {type(picked).__name__}")
     _, (ax,) = axes_for(ax, 1, 1, (6.0, 4.6))
     norms, errors = front.criteria.T
     positive = norms[norms > 0]
@@ -26,7 +26,7 @@ def draw_front(front: Any, ax: Any = None, picked: Any = None) -> Any:
         ax.set_xticks([0.0, *decades(float(positive.min()), float(positive.max()))])
     handles = []
     if front.errors == "hinge":
-        # Mixtures lie on straight lines, which a logarithmic axis bends.
+        # Mixtures lie on straight lines, which are curves on a logarithmic axis.
         fine = np.interp(np.arange(0, len(norms) - 1 + 1e-9, 0.05), np.arange(len(norms)), norms)
         handles += ax.plot(fine, np.interp(fine, norms, errors), color=BLUE, label="mixtures of neighbours")
         handles += ax.plot(norms, errors, "o", markersize=3, color=BLUE, label="points")

@@ -1,4 +1,4 @@
-"""The decision surface or ball, its margins, and the support vectors."""
+"""Plot a decision surface or ball, its margins, and the support vectors."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from ._scene import Scene, paint, plane_of, scene_of_estimator, scene_of_solutio
 
 __all__ = ["SupportDisplay"]
 
-#: Features times points of a grid that are evaluated at once.
-AT_ONCE = 2_000_000
+#: Maximum number of values (points times features) of the grid that are evaluated in one batch.
+MAX_BATCH_VALUES = 2_000_000
 
 
 class SupportDisplay:
-    """What a model decides where, and by which points: decision surface, margins, support vectors.
+    """The decision surface of a model, its margins and its support vectors.
 
-    Two classes: f = 0 and the margins f = ±1; several: their regions (pairs have margins each, which are not drawn);
-    SVDD and the one-class machine: the boundary between inside and outside; regression on one feature: the function and
-    its tube, on two: its levels. On one feature all else is drawn as f(x) against x.
+    - Two classes: f = 0 and the margins f = ±1.
+    - Several classes: their regions, without the margins of the pairs.
+    - SVDD and one-class models: the boundary between inside and outside.
+    - Regression: with one feature the function and its tube, with two features its levels.
 
-    Of more than two features the plane of the first two principal components is drawn. The function is evaluated *on*
-    that plane and the points are projected onto it, so a point may lie on the wrong side of the picture; `text_` says
-    how many do not.
+    With one feature all other models are drawn as f(x) against x. With more than two features the plane of the first
+    two principal components is drawn: the function is evaluated *on* the plane, and the points are projected onto it. A
+    point may then lie on the wrong side; `text_` gives the percentage of points that lie on their own side.
 
-    Make it by `from_estimator` or `from_solution`, which draw it, too.
+    Use `from_estimator` or `from_solution`, which also draw it.
 
     Attributes
     ----------
     figure_, ax_
-    surface_ : contour set, list of them (one a class of several), or None on one feature
-    line_ : contour set of f = 0 (and ±1), or on one feature the line of f
+    surface_ : contour set; with several classes a list of them; with one feature None, or the tube of a regression
+    line_ : contour set of f = 0 (and ±1); with one feature the line of f
     points_ : list of PathCollection
-        One a class.
+        One for each class.
     support_ : PathCollection
-        Rings.
+        Rings around the support vectors.
     text_ : Text or None
-        The caveat of more than two features.
+        The remark on the projection of more than two features.
     legend_ : Legend or None
     response_ : array
-        Values of the function on the grid, shape (resolution, resolution), or (resolution,) on one feature.
+        Values of the function on the grid: shape (resolution, resolution), or (4 · resolution,) with one feature.
 
     Examples
     --------
@@ -68,24 +69,24 @@ class SupportDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any = None, *, grid_resolution: int = 120, ax: Any = None, **options: Any
     ) -> SupportDisplay:
-        """Draw a fitted model, a pipeline that ends in one, or a search that found one.
+        """Draw a fitted model, a pipeline that ends in one, or a search.
 
         Parameters
         ----------
         estimator : SVC, SVR, SVDD, OneClassSVM, …, Pipeline or search
         X : array, sparse matrix or data frame of shape (n, m)
-            The points it was fitted to.
+            The points of the fit.
         y : array of shape (n,), optional
-            Their labels or targets; a regression on one feature shows no points without.
+            Their labels or targets; without them a regression with one feature shows no points.
         grid_resolution : int
-            Points of the grid along each axis.
+            Number of grid points along each axis.
         ax, **options
             As for `plot`.
 
         Raises
         ------
         ProblemError
-            The model has no support vectors or a precomputed kernel, or X and y are not what was fitted.
+            The model has no support vectors or a precomputed kernel, or X and y are not those of the fit.
         sklearn.exceptions.NotFittedError
         """
         scene = scene_of_estimator(estimator, X, y)
@@ -95,25 +96,25 @@ class SupportDisplay:
     def from_solution(
         cls, solution: Any, *, grid_resolution: int = 120, ax: Any = None, **options: Any
     ) -> SupportDisplay:
-        """Draw the answer of a `Solution` over the points of its problem; parameters as for `from_estimator`."""
+        """Draw the answer of a `Solution` on the points of its problem; parameters are those of `from_estimator`."""
         return cls(scene_of_solution(solution), grid_resolution=grid_resolution).plot(ax, **options)
 
     def plot(self, ax: Any = None, *, legend: bool = True, **scatter_kwargs: Any) -> SupportDisplay:
-        """Draw it.
+        """Draw the scene.
 
         Parameters
         ----------
         ax : Axes, optional
             A new figure by default.
         legend : bool
-            Under the axes.
+            Show a legend below the axes.
         **scatter_kwargs
-            Of the points.
+            Passed to ``Axes.scatter`` for the points.
 
         Raises
         ------
         ProblemError
-            ``ax`` is no Axes.
+            ``ax`` is not an Axes.
         SolverUnavailable
             matplotlib is not installed; the message has the pip line.
         """
@@ -144,7 +145,7 @@ class SupportDisplay:
     # --- the function ----------------------------------------------------------------------------
 
     def _surface(self, ax: Any, plane: Any) -> None:
-        """On two features, or on a plane through more."""
+        """Draw the function of two features, or on the plane through more."""
         scene = self.scene
         self._places = scene.X if plane is None else plane.places(scene.X)
         self._support_places = scene.support if plane is None else plane.places(scene.support)
@@ -164,15 +165,15 @@ class SupportDisplay:
 
     def _evaluated(self, places: NDArray, plane: Any) -> NDArray:
         m = self.scene.X.shape[1]
-        size = max(1, AT_ONCE // m)
+        size = max(1, MAX_BATCH_VALUES // m)
         parts = [places[k : k + size] for k in range(0, len(places), size)]
         return np.concatenate([self.scene.function(part if plane is None else plane.points(part)) for part in parts])
 
     def _agreement(self, plane: Any) -> float:
-        """Part of the points whose projection onto the plane is judged as they are themselves."""
+        """Return the fraction of points that get the same decision as their projections onto the plane."""
         if self.scene.kind == "value":
             return 1.0
-        size = max(1, AT_ONCE // self.scene.X.shape[1])
+        size = max(1, MAX_BATCH_VALUES // self.scene.X.shape[1])
         own = []
         for k in range(0, self.scene.X.shape[0], size):
             part = self.scene.X[k : k + size]
@@ -183,7 +184,7 @@ class SupportDisplay:
         return float(np.mean((true >= 0) == (drawn >= 0)))
 
     def _curve(self, ax: Any) -> None:
-        """On one feature."""
+        """Draw the function of one feature."""
         scene = self.scene
         x = scene.X[:, 0]
         edge = 0.08 * float(np.ptp(x)) or 1.0

@@ -1,4 +1,4 @@
-"""How a run went: weights, survivors, objective and certified gap against the time of the flow."""
+"""Plot the trajectory of a solve: weights, survivors, objective and certified gap against the time of the flow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError, did_you_mean
+from ..exceptions import ProblemError
 from ._axes import (
     BLUE,
     LEAST_GAP,
@@ -26,31 +26,32 @@ from ._axes import (
 
 __all__ = ["TrajectoryDisplay"]
 
+#: The quantities that can be drawn, one in each panel.
 QUANTITIES = ("alpha", "survivors", "objective", "gap")
-#: From this ratio of times on the axis is logarithmic; implicit steps grow ten and more times longer at each.
-LONG = 1e3
-#: From this ratio of the objective's range to its end on the axis of the objective is.
-FAR = 20.0
-#: Above so many states they are drawn without a mark for each.
-MARKED = 40
+#: The time axis is logarithmic above this ratio of last to first time: implicit steps grow by 10 and more at each step.
+LOG_TIME_RATIO = 1e3
+#: The objective's axis is logarithmic above this ratio of the range to the final value.
+LOG_OBJECTIVE_RATIO = 20.0
+#: Trajectories with more states are drawn without markers.
+MAX_MARKED_STATES = 40
 
 
 class TrajectoryDisplay:
-    """The states a solve went through: raw ones, never refined.
+    """The states of a solve, which are raw, never refined.
 
-    Make it by `from_solution` or `from_trajectory`, which draw it, too.
+    Use `from_solution` or `from_trajectory`, which also draw it.
 
     Parameters
     ----------
     trajectory : Trajectory
     signs : array of shape (n,), optional
-        ±1, the classes of the variables; two colours.
+        Classes of the variables, ±1, drawn in two colours.
     names : tuple of str
-        What the variables of sign −1 and +1 are called.
+        Names of the variables with sign −1 and +1.
     tol : float, optional
-        Drawn into the gaps.
+        Tolerance, drawn as a line in the panel of gaps.
     title : str, optional
-        Above a figure of its own.
+        Title of a new figure.
 
     Attributes
     ----------
@@ -58,11 +59,11 @@ class TrajectoryDisplay:
     axes_ : array of Axes
         In the order of the quantities; ``ax_`` is the first.
     lines_ : dict
-        By quantity the list of lines that were drawn.
+        For each quantity the list of its lines.
     shown_ : array of int
-        The variables whose α is drawn.
+        Indices of the variables whose α is drawn.
     text_ : Text or None
-        Said in place of gaps where none is certified.
+        Text in place of gaps if none is certified.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class TrajectoryDisplay:
 
     @classmethod
     def from_solution(cls, solution: Any, *, ax: Any = None, **options: Any) -> TrajectoryDisplay:
-        """Draw the trajectory of a `Solution`, its classes in two colours and its tolerance with it.
+        """Draw the trajectory of a `Solution`, with its classes in two colours and its tolerance.
 
         Parameters
         ----------
@@ -102,11 +103,11 @@ class TrajectoryDisplay:
         Raises
         ------
         ProblemError
-            It has no trajectory.
+            The solution has no trajectory.
         """
         path = getattr(solution, "trajectory", None)
         if path is None:
-            raise ProblemError(f"{type(solution).__name__} has no trajectory: solve(…, trajectory=True) keeps one")
+            raise ProblemError(f"{type(solution).__name__} has no trajectory; solve with trajectory=True")
         problem = solution.problem
         signs = problem.sigma if problem.reading.signed else None
         solver = solution.provenance.get("solver", "solver")
@@ -117,37 +118,39 @@ class TrajectoryDisplay:
 
     @classmethod
     def from_trajectory(cls, trajectory: Any, *, ax: Any = None, **options: Any) -> TrajectoryDisplay:
-        """Draw a `Trajectory`, as `Trajectory.plot` does; of its problem nothing is known."""
+        """Draw a `Trajectory`, as `Trajectory.plot` does, without classes and tolerance."""
         return cls(trajectory).plot(ax, **options)
 
     def plot(
         self, ax: Any = None, *, quantities: str | Sequence[str] = QUANTITIES, max_lines: int = 40, **line_kwargs: Any
     ) -> TrajectoryDisplay:
-        """Draw it.
+        """Draw the trajectory.
 
         Parameters
         ----------
         ax : Axes or sequence of Axes, optional
-            One a quantity, or one that is divided among them. A new figure by default.
+            One for each quantity, or a single one, which is divided. A new figure by default.
         quantities : sequence of {"alpha", "survivors", "objective", "gap"}
         max_lines : int
-            Of more variables than that the largest (at any time) are drawn.
+            Maximum number of variables that are drawn: those with the largest α at any time.
         **line_kwargs
-            Of matplotlib's lines.
+            Passed to the lines of matplotlib.
 
         Raises
         ------
         ProblemError
-            A quantity is none of these, or ``ax`` does not fit them.
+            A quantity is unknown, or ``ax`` does not fit their number.
         SolverUnavailable
             matplotlib is not installed; the message has the pip line.
         """
         chosen = (quantities,) if isinstance(quantities, str) else tuple(quantities)
         if unknown := [name for name in chosen if name not in QUANTITIES]:
             known = ", ".join(QUANTITIES)
-            raise ProblemError(f"quantities={unknown[0]!r} must be of {known}{did_you_mean(unknown[0], QUANTITIES)}")
+            raise ProblemError(
+                f"quantities={unknown[0]!r} must be one of {known}{did_you_mean(unknown[0], QUANTITIES)}"
+            )
         if not chosen:
-            raise ProblemError("quantities is empty; name one at least")
+            raise ProblemError("quantities is empty; name at least one")
         if isinstance(max_lines, bool) or not isinstance(max_lines, int | np.integer) or max_lines < 1:
             raise ProblemError(f"max_lines={max_lines!r} must be a whole number ≥ 1")
         columns = min(2, len(chosen))
@@ -155,7 +158,7 @@ class TrajectoryDisplay:
         self.figure_, self.axes_ = axes_for(ax, rows, columns, (4.6 * columns, 3.1 * rows), len(chosen))
         self.ax_, self.text_, self.lines_ = self.axes_[0], None, {}
         self.shown_ = self._largest(max_lines)
-        if len(self.trajectory.t) <= MARKED:
+        if len(self.trajectory.t) <= MAX_MARKED_STATES:
             line_kwargs = {"marker": ".", **line_kwargs}
         for name, place in zip(chosen, self.axes_, strict=True):
             self.lines_[name] = getattr(self, f"_{name}")(place, line_kwargs)
@@ -201,7 +204,9 @@ class TrajectoryDisplay:
         lines = ax.plot(self.trajectory.t, f, **({"color": BLUE} | style))
         ax.set_ylabel("objective f(α)")
         end = float(f[-1])
-        if end and float(np.ptp(f)) > FAR * abs(end):  # else the start would hide all that comes after it
+        if end and float(np.ptp(f)) > LOG_OBJECTIVE_RATIO * abs(
+            end
+        ):  # on a linear axis the first values would hide all others
             ax.set_yscale("symlog", linthresh=abs(end))
             ax.set_yticks([0.0, *decades(abs(end), float(f.max()))])
             ax.yaxis.set_minor_locator(matplotlib_part("ticker").NullLocator())
@@ -230,15 +235,15 @@ class TrajectoryDisplay:
     # --- help ------------------------------------------------------------------------------------
 
     def _largest(self, count: int) -> NDArray:
-        """The variables that are largest at any time, ascending."""
+        """Return the variables with the largest α at any time, ascending."""
         peak = np.abs(self.trajectory.alpha).max(axis=0)
         return np.sort(np.argsort(-peak, kind="stable")[:count])
 
     def _time_axis(self, ax: Any) -> None:
         t = self.trajectory.t
-        # A flow whose steps are a unit long counts them, too.
+        # Times 0, 1, 2, … count steps.
         ax.set_xlabel("step" if np.array_equal(t, np.arange(len(t))) else "flow time t")
-        if len(t) > 2 and t[1] > 0 and t[-1] > LONG * t[1]:
+        if len(t) > 2 and t[1] > 0 and t[-1] > LOG_TIME_RATIO * t[1]:
             ax.set_xscale("symlog", linthresh=float(t[1]), linscale=0.5)
             ax.set_xticks([0.0, *decades(float(t[1]), float(t[-1]))])
             ax.xaxis.set_minor_locator(matplotlib_part("ticker").NullLocator())

@@ -1,4 +1,4 @@
-"""Floor 6: models and data in the files of others: LIBSVM's and ONNX."""
+"""Read and write models and data in other formats: LIBSVM models, svmlight data, and ONNX."""
 
 from .libsvm import from_libsvm, to_libsvm
 from .libsvm_model import LibsvmModel

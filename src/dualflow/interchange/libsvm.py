@@ -1,4 +1,4 @@
-"""Fitted models to LIBSVM's files, which `svm-predict` reads, and LIBSVM's files to models that predict."""
+"""Write fitted models as LIBSVM model files, which `svm-predict` reads, and read such files."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.options import Number
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
-from .libsvm_text import MOST, Parts, read, write
+from .libsvm_text import MAX_INT, Parts, read, write
 
 __all__ = ["from_libsvm", "to_libsvm"]
 
+#: Kernels that LIBSVM has, by our names.
 _KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
-#: Fewer entries than this are kept dense, whatever they are.
-_DENSE = 1 << 22
+#: Support vectors with more entries than this (zeros included) stay sparse.
+_MAX_DENSE_ENTRIES = 1 << 22
 
 
 def from_libsvm(path: str | Path, n_features: int | None = None) -> LibsvmModel:
-    """A model from a file of LIBSVM's `svm_save_model`, `svm-train` or `to_libsvm`.
+    """Return a model from a file of LIBSVM's `svm_save_model`, `svm-train` or `to_libsvm`.
 
-    Probabilities in the file are left out. Files of strangers may be read: what they claim is checked, and nothing in
-    them is run.
+    Probabilities in the file are ignored. Untrusted files may be read: their content is checked and never executed.
 
     Parameters
     ----------
     path : str or Path
         A regular file of at most 1 GiB.
     n_features : int, optional
-        How many features the data had; by default the largest index in the file.
+        Number of features of the data; by default the largest index in the file.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def from_libsvm(path: str | Path, n_features: int | None = None) -> LibsvmModel:
     Raises
     ------
     ProblemError
-        It is not such a file, or damaged: the message names file, line and what is wrong.
+        The file is not a LIBSVM model, or is damaged: the message names the file, the line and the fault.
     OSError
         The file cannot be read.
 
@@ -63,12 +63,18 @@ def from_libsvm(path: str | Path, n_features: int | None = None) -> LibsvmModel:
     parts = read(path)
     found = int(parts.serials.max(initial=0)) if parts.kernel == "precomputed" else parts.vectors.shape[1]
     if n_features is not None and n_features < found:
-        raise ProblemError(f"n_features={n_features}: {path} has index {found}")
+        raise ProblemError(
+            f"n_features={n_features}: {path} has index {found}; give at least that number, or leave it out"
+        )
     width = max(1, found) if n_features is None else n_features
     vectors: Any = parts.vectors
     if parts.kernel != "precomputed":
         vectors = sparse.csr_array((vectors.data, vectors.indices, vectors.indptr), shape=(vectors.shape[0], width))
-        vectors = vectors.toarray() if math.prod(vectors.shape) <= min(_DENSE, 16 * vectors.nnz + 1000) else vectors
+        vectors = (
+            vectors.toarray()
+            if math.prod(vectors.shape) <= min(_MAX_DENSE_ENTRIES, 16 * vectors.nnz + 1000)
+            else vectors
+        )
     return LibsvmModel(
         parts.svm_type, parts.kernel, parts.gamma, parts.coef0, parts.degree, np.sort(parts.labels), vectors,
         parts.coefficients.T, -parts.rho, width, parts.labels, parts.counts, parts.serials,
@@ -76,21 +82,21 @@ def from_libsvm(path: str | Path, n_features: int | None = None) -> LibsvmModel:
 
 
 def to_libsvm(model: Any, path: str | Path) -> None:
-    """Write a fitted model as LIBSVM's `svm_save_model` would; a file that is there is replaced.
+    """Write a fitted model in the format of LIBSVM's `svm_save_model`; an existing file is replaced.
 
     Parameters
     ----------
     model : estimator or LibsvmModel
-        A fitted `SVC`, `SVR`, `NuSVC`, `NuSVR` or one-class model of dualflow, or one of scikit-learn's; a data
-        description (`SVDD`) with the radial kernel, as the one_class it is, its decision values halved. A stream is
-        written as it is now.
+        A fitted `SVC`, `SVR`, `NuSVC`, `NuSVR` or one-class model of dualflow or of scikit-learn. An `SVDD` with the
+        radial kernel is written as the equivalent one_class, with half its decision values. An incremental model is
+        written in its current state.
     path : str or Path
 
     Raises
     ------
     ProblemError
-        LIBSVM has no such kernel (a callable one), no such labels (they must be whole numbers), no such degree (it must
-        be whole), or no such model.
+        LIBSVM does not have this kernel (a callable), these labels (they must be whole numbers), this degree (it must
+        be whole), or this model.
     NotFittedError
         The model is not fitted.
 
@@ -121,7 +127,7 @@ def _parts(model: Any) -> Parts:
     fitted = getattr(model, "_as_fitted", model)
     kernel = getattr(fitted, "kernel", None)
     if kernel not in _KERNELS or not hasattr(model, "dual_coef_"):
-        raise ProblemError(f"{name} with kernel={kernel!r}: LIBSVM's files have {', '.join(_KERNELS)} kernels only")
+        raise ProblemError(f"{name} with kernel={kernel!r}: LIBSVM files have only the kernels {', '.join(_KERNELS)}")
     kept = getattr(model, "_support_gram", None)
     facts: dict[str, Any] = {
         "gamma": float(getattr(model, "_gamma", 0.0) if kept is None else kept.gamma),
@@ -129,7 +135,7 @@ def _parts(model: Any) -> Parts:
         "degree": 3,
     }
     if kernel == "poly":
-        if fitted.degree != int(fitted.degree) or fitted.degree > MOST:
+        if fitted.degree != int(fitted.degree) or fitted.degree > MAX_INT:
             raise ProblemError(f"degree={fitted.degree!r}: LIBSVM's degrees are whole numbers")
         facts["degree"] = int(fitted.degree)
     coef: Any = model.dual_coef_
@@ -139,7 +145,7 @@ def _parts(model: Any) -> Parts:
         labels = _labels(model.classes_)
         rho = -np.atleast_1d(np.asarray(model.intercept_, dtype=float))
         counts = np.asarray(model.n_support_, dtype=int)
-        if len(labels) == 2:  # LIBSVM's first class is the positive one, and its points stand first
+        if len(labels) == 2:  # in LIBSVM the first class is the positive one, and its support vectors come first
             coef, rho = -coef, -rho
             order = np.argsort(coef[0] < 0, kind="stable")
             counts = np.array([(coef[0] >= 0).sum(), (coef[0] < 0).sum()])
@@ -149,7 +155,7 @@ def _parts(model: Any) -> Parts:
     elif is_outlier_detector(model):
         facts |= {"svm_type": "one_class", "rho": np.array([_threshold(model, name)])}
     else:
-        raise ProblemError(f"{name}: LIBSVM's files hold SVC, SVR and one-class models only")
+        raise ProblemError(f"{name}: LIBSVM files hold only SVC, SVR and one-class models")
     vectors, serials = sparse.csr_array((len(order), 0)), np.empty(0, int)
     if kernel == "precomputed":
         serials = np.asarray(model.support_, dtype=int)[order] + 1
@@ -161,22 +167,22 @@ def _parts(model: Any) -> Parts:
 
 
 def _threshold(model: Any, name: str) -> float:
-    """rho of a one-class model, or of a ball whose points all have k(x, x) = 1, where the sphere is a plane."""
+    """Return rho of a one-class model, or of an SVDD with k(x, x) = 1, which is equivalent to one."""
     if hasattr(model, "intercept_"):
         return -float(np.atleast_1d(model.intercept_)[0])
     if (kernel := model._as_fitted.kernel) != "rbf":
         raise ProblemError(
-            f"{name} with kernel={kernel!r} is no one_class of LIBSVM's, as k(x, x) is not the same for all x; "
-            "use kernel='rbf'"
+            f"{name} with kernel={kernel!r} is not a one_class of LIBSVM, because k(x, x) differs between points; use "
+            "kernel='rbf'"
         )
     return 0.5 * (1.0 + model._center_square + float(model.offset_))
 
 
 def _labels(classes: Any) -> NDArray:
     found = np.asarray(classes)
-    if found.dtype.kind in "biuf" and (found == np.floor(found)).all() and (np.abs(found) <= MOST).all():
+    if found.dtype.kind in "biuf" and (found == np.floor(found)).all() and (np.abs(found) <= MAX_INT).all():
         return found.astype(int)
     raise ProblemError(
-        f"classes_ are {', '.join(map(repr, found[:4].tolist()))}{', …' if len(found) > 4 else ''}; labels of LIBSVM "
-        "are whole numbers: fit on LabelEncoder().fit_transform(y), and keep its classes_ beside the file"
+        f"classes_ are {', '.join(map(repr, found[:4].tolist()))}{', …' if len(found) > 4 else ''}; LIBSVM labels are "
+        "whole numbers: fit on LabelEncoder().fit_transform(y), and keep its classes_ with the file"
     )

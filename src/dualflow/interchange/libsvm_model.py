@@ -1,4 +1,4 @@
-"""What a file of LIBSVM's says, as a model that predicts."""
+"""`LibsvmModel`, a model read from a LIBSVM file, which can predict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LibsvmModel"]
 
 @dataclass(frozen=True, eq=False)
 class LibsvmModel:
-    """What a LIBSVM model file says, able to predict. It has no certificate: the training data are not in the file.
+    """A model from a LIBSVM file. It can predict but has no certificate, because the file lacks the training data.
 
     Attributes
     ----------
@@ -30,11 +30,11 @@ class LibsvmModel:
     gamma, coef0 : float
     degree : int
     classes_ : integer array of shape (n_classes,)
-        Sorted; empty where there are no classes.
+        Sorted; empty for a model without classes.
     support_vectors_ : array or CSR of shape (n_SV, n_features)
         Of shape (n_SV, 0) for a precomputed kernel.
     dual_coef_ : array of shape (n_classes − 1, n_SV), or (1, n_SV)
-        As in the file, whose classes may stand in another order.
+        As in the file, whose classes may be in another order.
     intercept_ : array of shape (n_classes (n_classes − 1)/2,), or (1,)
         −rho, as in the file.
     n_features_in_ : int
@@ -66,16 +66,17 @@ class LibsvmModel:
     _serials: NDArray
 
     def decision_function(self, X: ArrayLike) -> NDArray:
-        """Decision values, shape (n_new,), or (n_new, pairs) with more than two classes.
+        """Return the decision values, shape (n_new,), or (n_new, pairs) with more than two classes.
 
-        Positive is the larger label with two classes, the smaller one of each pair (in the order of
-        `itertools.combinations` of ``classes_``) with more, as in scikit-learn with decision_function_shape="ovo";
-        inside, with one_class. LIBSVM's own values of two classes are positive for the first label of the file.
+        The signs are those of scikit-learn with decision_function_shape="ovo". With two classes, values are positive
+        for the larger label. With more, they are positive for the smaller label of each pair, in the order of
+        `itertools.combinations` of ``classes_``. With one_class, they are positive inside. LIBSVM's own values of two
+        classes are positive for the first label of the file.
 
         Parameters
         ----------
         X : array or sparse of shape (n_new, n_features_in_)
-            With a precomputed kernel the kernel values with all training points.
+            With a precomputed kernel, the kernel values with all training points.
 
         Raises
         ------
@@ -97,8 +98,11 @@ class LibsvmModel:
         return -out[:, 0] if len(place) == 2 else out
 
     def predict(self, X: ArrayLike) -> NDArray:
-        """What `svm-predict` says, shape (n_new,): labels by votes (ties go to the first label of the file), +1 inside
-        and −1 outside, or the regression's values. Errors as `decision_function`."""
+        """Return the predictions of `svm-predict`, shape (n_new,).
+
+        They are labels by votes (ties go to the first label of the file), +1 inside and −1 outside, or the values of a
+        regression. Errors are those of `decision_function`.
+        """
         values = self._values(X)
         if self.svm_type.endswith("svr"):
             return values[:, 0]
@@ -111,13 +115,13 @@ class LibsvmModel:
         return predicted
 
     def _values(self, X: Any) -> NDArray:
-        """Σ coef·k − rho of the file's pairs, shape (n_new, pairs)."""
+        """Return Σ coef·k − rho of the pairs of the file, shape (n_new, pairs)."""
         points: Any = checked_rows(X, "X") if sparse.issparse(X) else as_matrix(X, "X")
         precomputed = self.kernel == "precomputed"
         if points.shape[1] < self.n_features_in_ or (points.shape[1] > self.n_features_in_ and not precomputed):
             raise ProblemError(
-                f"X has {points.shape[1]} features, the model {self.n_features_in_}; what is 0 in all support vectors "
-                "is not in the file: from_libsvm(path, n_features=…) says how many features there were"
+                f"X has {points.shape[1]} features, the model {self.n_features_in_}. A file lacks features that are 0 "
+                "in all support vectors: give the right number, from_libsvm(path, n_features=…)"
             )
         weights, rows = self._weights(), np.arange(self.dual_coef_.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
@@ -134,7 +138,10 @@ class LibsvmModel:
         return values
 
     def _weights(self) -> NDArray:
-        """Coefficients of each pair, shape (n_SV, pairs): row j−1 of those of class i, row i of those of class j."""
+        """Return the coefficients of each pair (i, j), shape (n_SV, pairs).
+
+        They are row j−1 of those of class i, and row i of those of class j.
+        """
         if not len(self._labels):
             return self.dual_coef_.T
         ends = np.concatenate(([0], np.cumsum(self._counts)))

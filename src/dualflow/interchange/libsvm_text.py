@@ -1,4 +1,4 @@
-"""The text of a LIBSVM model file (Chang & Lin 2011, `svm_save_model`): written, and read from anyone."""
+"""Read and write the text of a LIBSVM model file (Chang & Lin 2011, `svm_save_model`); files may be untrusted."""
 
 from __future__ import annotations
 
@@ -14,47 +14,55 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..exceptions import ProblemError
-from ..persistence.files import escape_control_characters, open_regular, replacing_text
+from ..persistence.files import open_regular, replacing_text
 
 __all__ = ["KERNELS", "MAX_BYTES", "MAX_LINE", "TYPES", "Parts", "read", "write"]
 
-#: Most bytes of a file, and of a line of it. Numbers take less room than their text; a line is split at once.
-MAX_BYTES, MAX_LINE = 1 << 30, 1 << 24
-#: LIBSVM's names of kernels, and ours.
+#: Maximum size of a file, in bytes; its numbers take less memory than their text.
+MAX_BYTES = 1 << 30
+#: Maximum length of a line, in bytes; a line is split in one call.
+MAX_LINE = 1 << 24
+#: Our names of the kernels, by those of LIBSVM.
 KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid", "precomputed": "precomputed"}
+#: The values of svm_type.
 TYPES = ("c_svc", "nu_svc", "one_class", "epsilon_svr", "nu_svr")
-#: LIBSVM counts in C's int.
-MOST = 2**31 - 1
-_ONE = ("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv")
-#: Lines that a kernel needs, by LIBSVM's names.
-_NEEDED = {
+#: Largest integer: LIBSVM uses int of C.
+MAX_INT = 2**31 - 1
+#: Keywords with one value.
+_SINGLE_KEYWORDS = ("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv")
+#: Keywords that a kernel needs, by LIBSVM's name of the kernel.
+_KERNEL_KEYWORDS = {
     "linear": (),
     "polynomial": ("degree", "gamma", "coef0"),
     "rbf": ("gamma",),
     "sigmoid": ("gamma", "coef0"),
     "precomputed": (),
 }
-_LISTS = ("rho", "label", "probA", "probB", "prob_density_marks", "nr_sv")
-_SHOWN = 40
+#: Keywords with a list of values.
+_LIST_KEYWORDS = ("rho", "label", "probA", "probB", "prob_density_marks", "nr_sv")
+#: Characters of a word that an error shows.
+_SHOWN_CHARS = 40
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a file says.
+    """The content of a model file.
 
     Attributes
     ----------
-    svm_type, kernel : str
-        One of `TYPES`; our name of the kernel.
+    svm_type : str
+        One of `TYPES`.
+    kernel : str
+        Our name of the kernel.
     rho : array of shape (n_classes (n_classes − 1)/2,), or (1,)
-        What is subtracted from each pair's Σ coef·k.
+        Subtracted from Σ coef·k of each pair.
     coefficients : array of shape (n_SV, n_classes − 1), or (n_SV, 1)
     vectors : CSR of shape (n_SV, largest index), float64
-        A precomputed kernel has none.
+        Empty for a precomputed kernel.
     serials : integer array of shape (n_SV,)
-        Of a precomputed kernel: which training point each is, from 1.
+        For a precomputed kernel: the number of each support vector's training point, from 1.
     labels, counts : integer arrays of shape (n_classes,), or empty
-        Classes in the file's order, and how many support vectors each has.
+        The classes in the order of the file, and their numbers of support vectors.
     """
 
     svm_type: str
@@ -71,12 +79,12 @@ class Parts:
 
 
 def write(path: str | Path, parts: Parts) -> None:
-    """A new file, in which every number reads back as it was."""
+    """Write a file from which every number reads back without loss; an existing file is replaced."""
     kernel = next(theirs for theirs, ours in KERNELS.items() if ours == parts.kernel)
     n, width = parts.coefficients.shape
     lines = [f"svm_type {parts.svm_type}", f"kernel_type {kernel}"]
     values = {"degree": str(parts.degree), "gamma": f"{parts.gamma:.17g}", "coef0": f"{parts.coef0:.17g}"}
-    lines += [f"{name} {values[name]}" for name in _NEEDED[kernel]]
+    lines += [f"{name} {values[name]}" for name in _KERNEL_KEYWORDS[kernel]]
     lines += [f"nr_class {width + 1}", f"total_sv {n}", f"rho {_numbers(parts.rho)}"]
     if len(parts.labels):
         lines += [f"label {' '.join(map(str, parts.labels))}", f"nr_sv {' '.join(map(str, parts.counts))}"]
@@ -98,9 +106,9 @@ def _numbers(values: NDArray) -> str:
 
 
 def read(path: str | Path) -> Parts:
-    """What a file says, or `ProblemError` with file, line and what is wrong there.
+    """Return the content of a file; ProblemError names the file, the line and the fault.
 
-    Nothing is allocated for what a file only claims: memory is at most a small multiple of its size.
+    Sizes that the file states allocate nothing: memory is at most a small multiple of the file's size.
     """
     with open_regular(path, MAX_BYTES, "MAX_BYTES") as file:
         lines = _lines(file, path)
@@ -111,7 +119,7 @@ def read(path: str | Path) -> Parts:
         indices, ends = array("q"), array("q", [0])
         for where, words in lines:
             if len(words) < width:
-                raise ProblemError(f"{where}: {len(words)} numbers, {width} coefficients and a vector are needed")
+                raise ProblemError(f"{where}: it has {len(words)} words; {width} coefficients and a vector are needed")
             coefficients.extend(_number(word, where, "a coefficient") for word in words[:width])
             last = -1 if kernel == "precomputed" else 0
             for word in words[width:]:
@@ -120,7 +128,7 @@ def read(path: str | Path) -> Parts:
                     raise ProblemError(f"{where}: {_short(word)} is not index:value")
                 number = _whole(index, where, "an index")
                 if number <= last:
-                    raise ProblemError(f"{where}: index {number} after {last}; they must grow, from 1")
+                    raise ProblemError(f"{where}: index {number} follows {last}; indices must increase, from 1")
                 last = number
                 indices.append(number - 1)
                 values.append(_number(value, where, f"the value of index {number}"))
@@ -132,7 +140,7 @@ def read(path: str | Path) -> Parts:
     weights = np.frombuffer(coefficients, dtype=float).reshape(n, width).copy()
     columns, filled = np.frombuffer(indices, dtype=np.int64).copy(), np.frombuffer(values, dtype=float).copy()
     if "gamma" in head and _number(head["gamma"][0], path, "gamma") < 0.0:
-        raise ProblemError(f"{path}: gamma {_short(head['gamma'][0])} is below 0, which no kernel takes")
+        raise ProblemError(f"{path}: gamma {_short(head['gamma'][0])} is below 0, and must not be")
     numbers = {name: _number(head[name][0], path, name) for name in ("gamma", "coef0") if name in head}
     rho = np.array([_number(word, path, "rho") for word in head["rho"]])
     serials = np.empty(0, int)
@@ -145,51 +153,51 @@ def read(path: str | Path) -> Parts:
     return Parts(
         svm_type, KERNELS[kernel], rho, weights, vectors,
         degree=_whole(head["degree"][0], path, "degree") if "degree" in head else 3,
-        labels=np.array([_whole(word, path, "label", -MOST - 1) for word in head.get("label", [])], int),
+        labels=np.array([_whole(word, path, "label", -MAX_INT - 1) for word in head.get("label", [])], int),
         counts=np.array([_whole(word, path, "nr_sv") for word in head.get("nr_sv", [])], int),
         serials=serials, **numbers,
     )  # fmt: skip
 
 
 def _lines(file: BinaryIO, path: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Where each line is that is not blank, and its words."""
+    """Yield each line that is not blank: where it is, for errors, and its words."""
     number = 0
     while line := file.readline(MAX_LINE + 1):
         number += 1
         where = f"{path}, line {number}"
         if len(line) > MAX_LINE:
-            raise ProblemError(f"{where} has more than MAX_LINE={MAX_LINE} bytes; it is no LIBSVM model")
+            raise ProblemError(f"{where} has more than MAX_LINE={MAX_LINE} bytes; it is not a LIBSVM model")
         try:
             words = line.decode("ascii").split()
         except UnicodeDecodeError:
-            raise ProblemError(f"{where} is not ASCII; it is no LIBSVM model") from None
+            raise ProblemError(f"{where} is not ASCII; it is not a LIBSVM model") from None
         if words:
             yield where, words
 
 
 def _head(lines: Iterator[tuple[str, list[str]]], path: str | Path) -> dict[str, list[str]]:
-    """Keyword to words, up to the line "SV"."""
+    """Return the words of each keyword, up to the line "SV"."""
     head: dict[str, list[str]] = {}
     for where, (name, *words) in lines:
         if name == "SV" and not words:
             break
-        if name not in (*_ONE, *_LISTS):
-            raise ProblemError(f"{where}: {_short(name)} is no keyword of a LIBSVM model")
+        if name not in (*_SINGLE_KEYWORDS, *_LIST_KEYWORDS):
+            raise ProblemError(f"{where}: {_short(name)} is not a keyword of a LIBSVM model")
         if name in head:
-            raise ProblemError(f"{where}: a second {name}")
-        if not words or (name in _ONE and len(words) > 1):
-            raise ProblemError(f"{where}: {name} with {len(words)} values")
+            raise ProblemError(f"{where}: {name} appears a second time")
+        if not words or (name in _SINGLE_KEYWORDS and len(words) > 1):
+            raise ProblemError(f"{where}: {name} has {len(words)} values")
         head[name] = words
     else:
-        raise ProblemError(f"{path} has no line 'SV'; it is no LIBSVM model, or cut off")
+        raise ProblemError(f"{path} has no line 'SV'; it is not a LIBSVM model, or is cut off")
     for name in ("svm_type", "kernel_type", "nr_class", "total_sv", "rho"):
         if name not in head:
-            raise ProblemError(f"{path} has no {name}; it is no LIBSVM model")
+            raise ProblemError(f"{path} has no {name}; it is not a LIBSVM model")
     for name, known in (("svm_type", TYPES), ("kernel_type", tuple(KERNELS))):
         if head[name][0] not in known:
             raise ProblemError(f"{path}: {name} {_short(head[name][0])} is not one of {', '.join(known)}")
     kernel = head["kernel_type"][0]
-    for name in _NEEDED[kernel]:
+    for name in _KERNEL_KEYWORDS[kernel]:
         if name not in head:
             raise ProblemError(
                 f"{path} has no {name}, which kernel_type {kernel} needs; the file is cut off or changed"
@@ -198,7 +206,7 @@ def _head(lines: Iterator[tuple[str, list[str]]], path: str | Path) -> dict[str,
 
 
 def _classes(head: dict[str, list[str]], svm_type: str, path: str | Path) -> int:
-    """The number of classes, with which the lengths of all lists must agree; 2 where there are none."""
+    """Return the number of classes, or 2 for a model without; raise ProblemError if the lists do not agree with it."""
     classes = _whole(head["nr_class"][0], path, "nr_class")
     several = svm_type.endswith("svc")
     if classes < 2 or (classes > 2 and not several):
@@ -206,12 +214,13 @@ def _classes(head: dict[str, list[str]], svm_type: str, path: str | Path) -> int
     wanted = {"rho": classes * (classes - 1) // 2, "label": classes, "nr_sv": classes}
     for name, count in wanted.items():
         if (several or name == "rho") and len(head.get(name, [])) != count:
-            raise ProblemError(f"{path}: {name} has {len(head.get(name, []))} values, nr_class {classes} asks {count}")
+            found = len(head.get(name, []))
+            raise ProblemError(f"{path}: {name} has {found} values, and nr_class {classes} needs {count}")
         if not several and name != "rho" and name in head:
             raise ProblemError(f"{path}: {name} with svm_type {svm_type}, which has no classes")
     if several:
-        if len({_whole(word, path, "label", -MOST - 1) for word in head["label"]}) < classes:
-            raise ProblemError(f"{path}: a label is there twice")
+        if len({_whole(word, path, "label", -MAX_INT - 1) for word in head["label"]}) < classes:
+            raise ProblemError(f"{path}: a label appears twice")
         if (total := sum(_whole(word, path, "nr_sv") for word in head["nr_sv"])) != _whole(
             head["total_sv"][0], path, "total_sv"
         ):
@@ -220,14 +229,14 @@ def _classes(head: dict[str, list[str]], svm_type: str, path: str | Path) -> int
 
 
 def _serials(ends: NDArray, index: NDArray, values: NDArray, path: str | Path) -> NDArray:
-    """The training points that are the support vectors of a precomputed kernel."""
+    """Return the numbers of the training points that are the support vectors of a precomputed kernel."""
     first = ends[:-1]
     right = (np.diff(ends) > 0).all() and (index[first] == -1).all()
     if right:
         found = values[first]
-        if ((found >= 1) & (found <= MOST) & (found == np.floor(found))).all():
+        if ((found >= 1) & (found <= MAX_INT) & (found == np.floor(found))).all():
             return found.astype(int)
-    raise ProblemError(f"{path}: with kernel_type precomputed each vector begins with 0: and the number of its point")
+    raise ProblemError(f"{path}: with kernel_type precomputed each vector must begin with 0:number of its point")
 
 
 def _number(word: str, where: str | Path, what: str) -> float:
@@ -245,10 +254,10 @@ def _whole(word: str, where: str | Path, what: str, least: int = 0) -> int:
         value = None if "_" in word or len(word) > 11 else int(word)
     except ValueError:
         value = None
-    if value is None or not least <= value <= MOST:
-        raise ProblemError(f"{where}: {_short(word)}, {what}, is not a whole number from {least} to {MOST}")
+    if value is None or not least <= value <= MAX_INT:
+        raise ProblemError(f"{where}: {_short(word)}, {what}, is not a whole number from {least} to {MAX_INT}")
     return value
 
 
 def _short(word: str) -> str:
-    return repr(escape_control_characters(word[:_SHOWN]) + ("…" if len(word) > _SHOWN else ""))
+    return repr(escape_control_characters(word[:_SHOWN_CHARS]) + ("…" if len(word) > _SHOWN_CHARS else ""))

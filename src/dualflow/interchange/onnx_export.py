@@ -1,9 +1,8 @@
-"""Fitted models to ONNX, alone or in pipelines, by skl2onnx.
+"""Export fitted models to ONNX, alone or in pipelines, by skl2onnx.
 
-A model drawn as a graph of ONNX's elementary operators, all of it in float64.
-
-ONNX-ML's own SVMClassifier and SVMRegressor hold their numbers in float32, have no center, no balls, and two classes
-the other way round; float32 would lose the digits of a large C, or of features far from 0, that the model has.
+A model becomes a graph of elementary ONNX operators, which computes in float64. The operators SVMClassifier and
+SVMRegressor of ONNX-ML are not used: they compute in float32, which loses digits for a large C or for features far
+from 0, they have no center and no balls, and they swap the two classes.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ from .onnx_parts import Parts, labels_of, parts_of
 __all__ = ["Graph", "draw", "register_onnx", "to_onnx"]
 
 
-#: γ‖x‖² of a point from which its radial kernel counts as 0, as in `core.kernel_matrix`.
-FAR = 1e30
-#: Round-off below 0 of a base that a broken power takes for 0, of the largest it could be.
-LOST = 64 * float(np.finfo(float).eps)
+#: A radial kernel value counts as 0 if γ‖x‖² of the point is larger than this, as in `core.gram`.
+FAR_EXPONENT = 1e30
+#: Relative round-off: a base of a fractional power that is negative by at most this much counts as 0.
+POWER_ROUND_OFF = 64 * float(np.finfo(float).eps)
 
 
 class Graph:
-    """What nodes and constants are added to: a container of skl2onnx's, with names by its scope."""
+    """A graph to which nodes and constants are added: a container of skl2onnx, with names from its scope."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         from onnx import TensorProto
@@ -57,7 +56,7 @@ class Graph:
         self.scope, self.container, self.types = scope, container, TensorProto
 
     def node(self, operator: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
-        """A node of one output, whose name is returned."""
+        """Add a node with one output, and return the name of the output."""
         out = self.scope.get_unique_variable_name(operator.lower()) if out is None else out
         self.container.add_node(
             operator, list(inputs), [out], name=self.scope.get_unique_operator_name(operator), **attributes
@@ -65,14 +64,14 @@ class Graph:
         return out
 
     def split(self, what: str, counts: NDArray) -> list[str]:
-        """Parts of so many columns."""
+        """Split an array into parts with these numbers of columns, and return their names."""
         names = [self.scope.get_unique_variable_name("split") for _ in counts]
         name = self.scope.get_unique_operator_name("Split")
         self.container.add_node("Split", [what, self.constant(counts)], names, name=name, axis=1, op_version=13)
         return names
 
     def constant(self, values: Any) -> str:
-        """An initializer: float64, int64, truth values or text."""
+        """Add an initializer (float64, int64, booleans or text), and return its name."""
         from onnx import numpy_helper
 
         values = np.asarray(values)
@@ -93,23 +92,26 @@ class Graph:
         return self.cast(what, self.types.DOUBLE)
 
     def rows(self, what: str, *lengths: int, out: str | None = None) -> str:
-        """The same numbers in another shape, row by row; of no rows, too."""
+        """Reshape each row of an array to these lengths; there may be no rows."""
         return self.node("Reshape", what, self.constant(np.array([0, *lengths], dtype=np.int64)), out=out)
 
     def row_sums(self, what: str, length: int) -> str:
-        """Sums over the last axis, which stays."""
+        """Sum over the last axis, which is kept with length 1."""
         return self.node("MatMul", what, self.constant(np.ones((length, 1))))
 
 
 def draw(graph: Graph, parts: Parts, X: str) -> tuple[str, str]:
-    """Nodes from data to decision values, float64 of shape (n,) or (n, columns), and to labels, shape (n,); of a
-    regression both are its values, shape (n, 1)."""
+    """Add the nodes of a model to a graph, and return the names of its decision values and of its labels.
+
+    Decision values are float64 of shape (n,) or (n, columns), labels have shape (n,). For a regression both are its
+    values, of shape (n, 1).
+    """
     x = graph.node("Sub", graph.double(X), graph.constant(parts.center)) if parts.center.any() else graph.double(X)
     values = graph.node("Add", _expansion(graph, parts, x), graph.constant(parts.bias))
     if parts.task == "regression":
         return values, values
     if parts.task == "several classes":
-        return _several(graph, parts, values)
+        return _votes_of_classes(graph, parts, values)
     if parts.task == "ball":
         values = graph.node("Sub", values, _diagonal(graph, parts, x))
     values = graph.rows(values)
@@ -119,19 +121,21 @@ def draw(graph: Graph, parts: Parts, X: str) -> tuple[str, str]:
 
 
 def _expansion(graph: Graph, parts: Parts, x: str) -> str:
-    """Σⱼ coef k(x, xⱼ), shape (n, pairs), of points less the center."""
+    """Return Σⱼ coef k(x, xⱼ), shape (n, pairs), for points minus the center."""
     if parts.kernel == "linear" and parts.points.shape[1] * len(parts.bias) <= parts.points.size:
         return graph.node("MatMul", x, graph.constant(parts.weights()))
     K, beyond = _kernel(graph, parts, x), ""
-    if parts.kernel == "rbf" and not parts.is_sharp:
-        beyond = graph.node("Greater", _squares(graph, parts, x), graph.constant(FAR / max(parts.gamma, 1e-300)))
+    if parts.kernel == "rbf" and not parts.needs_differences:
+        beyond = graph.node(
+            "Greater", _squares(graph, parts, x), graph.constant(FAR_EXPONENT / max(parts.gamma, 1e-300))
+        )
     if parts.task != "several classes":
         values = graph.node("MatMul", K, graph.constant(parts.coefficients))
     else:
         starts = np.cumsum(parts.counts)[:-1]
         blocks = [graph.constant(block) for block in np.split(parts.coefficients, starts)]
         own = [graph.node("MatMul", *both) for both in zip(graph.split(K, parts.counts), blocks, strict=True)]
-        # Column i(k − 1) + r: what class i gives to the pair with the r-th of the others.
+        # Column i(k − 1) + r is the part of class i in its pair with the r-th of the other classes.
         each, width = graph.node("Concat", *own, axis=1), len(parts.counts) - 1
         i, j = np.array(parts.pairs).T
         values = graph.node(
@@ -142,13 +146,13 @@ def _expansion(graph: Graph, parts: Parts, x: str) -> str:
 
 
 def _squares(graph: Graph, parts: Parts, x: str) -> str:
-    """‖x‖², shape (n, 1)."""
+    """Return ‖x‖², shape (n, 1)."""
     return graph.row_sums(graph.node("Mul", x, x), parts.points.shape[1])
 
 
 def _kernel(graph: Graph, parts: Parts, x: str) -> str:
-    """k(x, xⱼ), shape (n, n_SV)."""
-    if parts.is_sharp:
+    """Return k(x, xⱼ), shape (n, n_SV)."""
+    if parts.needs_differences:
         width = parts.points.shape[1]
         apart = graph.node("Sub", graph.rows(x, 1, width), graph.constant(parts.points))
         squares = graph.rows(graph.row_sums(graph.node("Mul", apart, apart), width), len(parts.points))
@@ -162,23 +166,25 @@ def _kernel(graph: Graph, parts: Parts, x: str) -> str:
 
 
 def _diagonal(graph: Graph, parts: Parts, x: str) -> str:
-    """k(x, x), shape (n, 1)."""
+    """Return k(x, x), shape (n, 1)."""
     if parts.kernel == "rbf":
         return graph.constant(1.0)
     return _of_products(graph, parts, _squares(graph, parts, x), x)
 
 
 def _of_products(graph: Graph, parts: Parts, inner: str, x: str) -> str:
-    """ "linear", "poly" and "sigmoid" as functions of inner products."""
+    """Return the kernel "linear", "poly" or "sigmoid" as a function of inner products."""
     if parts.kernel == "linear":
         return inner
     base = graph.node("Add", graph.node("Mul", inner, graph.constant(parts.gamma)), graph.constant(parts.coef0))
     if parts.kernel == "sigmoid":
         return graph.node("Tanh", base)
-    if not parts.degree.is_integer():  # of a base below 0 that is NaN, but not where only round-off took it there
+    if not parts.degree.is_integer():  # a negative base gives NaN, but one that is negative by round-off gives 0
         longest = parts.gamma * max(1.0, float(np.sqrt(parts.squares.max())))
-        size = graph.node("Mul", graph.node("Sqrt", _squares(graph, parts, x)), graph.constant(-LOST * longest))
-        least = graph.node("Sub", size, graph.constant(LOST * abs(parts.coef0)))
+        size = graph.node(
+            "Mul", graph.node("Sqrt", _squares(graph, parts, x)), graph.constant(-POWER_ROUND_OFF * longest)
+        )
+        least = graph.node("Sub", size, graph.constant(POWER_ROUND_OFF * abs(parts.coef0)))
         lost = graph.node(
             "And", *(graph.node(op, base, of) for op, of in (("Less", graph.constant(0.0)), ("Greater", least)))
         )
@@ -186,14 +192,14 @@ def _of_products(graph: Graph, parts: Parts, inner: str, x: str) -> str:
     return base if parts.degree == 1 else graph.node("Pow", base, graph.constant(parts.degree))
 
 
-def _several(graph: Graph, parts: Parts, values: str) -> tuple[str, str]:
-    """Decision values and labels of more than two classes (or of two of a LIBSVM file), by votes."""
+def _votes_of_classes(graph: Graph, parts: Parts, values: str) -> tuple[str, str]:
+    """Return decision values and labels of more than two classes (or of two in a `LibsvmModel`), by votes."""
     classes = len(parts.labels)
     number = {pair: k for k, pair in enumerate(parts.pairs)}
     order = [(i, j) for i in range(classes) for j in range(classes) if j != i]
     first = np.array([i < j for i, j in order])
     columns = np.array([number[min(pair), max(pair)] for pair in order])
-    # f(i against j), positive for i, of every class against each of the others.
+    # Decision values of every class i against each of the others, positive for i.
     both = graph.node("Gather", values, graph.constant(columns), axis=1)
     both = graph.node("Mul", both, graph.constant(np.where(first, 1.0, -1.0)))
     ovr = ""
@@ -214,7 +220,7 @@ def _several(graph: Graph, parts: Parts, values: str) -> tuple[str, str]:
 
 
 def _votes(graph: Graph, both: str, strict: NDArray, classes: int) -> str:
-    """How many of the others each class wins against, shape (n, n_classes): at a value of 0 where not ``strict``."""
+    """Return the number of wins of each class, shape (n, n_classes); a value of 0 is a win unless ``strict``."""
     zero = graph.constant(0.0)
     drawn = graph.node("And", graph.node("Equal", both, zero), graph.constant(~strict))
     won = graph.node("Or", graph.node("Greater", both, zero), drawn)
@@ -222,7 +228,7 @@ def _votes(graph: Graph, both: str, strict: NDArray, classes: int) -> str:
 
 
 def _totals(graph: Graph, both: str, classes: int) -> str:
-    """Sums of each class over the others, shape (n, n_classes)."""
+    """Return the sums of each class over the others, shape (n, n_classes)."""
     apart = graph.rows(both, classes, classes - 1)
     return graph.rows(graph.row_sums(apart, classes - 1), classes)
 
@@ -231,33 +237,33 @@ _KINDS = (
     SVC, SVR, NuSVC, NuSVR, SVDD, OneClassSVM, LSSVC, LSSVR, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVR,
     IncrementalSVDD,
 )  # fmt: skip
-#: What skl2onnx may ask of any classifier. There are no probabilities here, and so none to be made a map of.
+#: Options that skl2onnx sets for all classifiers. They have no effect on ours, which have no probabilities.
 _OPTIONS = {"zipmap": [True, False, "columns"], "raw_scores": [True, False]}
-#: Decision values, as the outputs of a graph are called.
+#: Name of the output that holds the decision values.
 _SCORES = "scores"
 
 
 def to_onnx(
     model: Any, path: str | Path | None = None, *, dtype: str = "float32", target_opset: int | None = None
 ) -> Any:
-    """A fitted model, or a pipeline with one, as a graph of ONNX, which onnxruntime computes without Python.
+    """Return a fitted model, or a pipeline with one, as an ONNX graph, which onnxruntime evaluates without Python.
 
-    The input is ``X``, of shape (n, n_features). Outputs of a classifier are ``label`` and ``scores``, which are what
-    `predict` and `decision_function` return, in their shapes and, the labels, in their type; a data description's or
-    one-class model's are, too. A regression has ``variable``, shape (n, 1), as all of skl2onnx's. Within, all is
-    computed in float64 by elementary operators, and the kernel values of all n points are held at once.
+    The input is ``X``, of shape (n, n_features). Classifiers, data descriptions and one-class models have the outputs
+    ``label`` and ``scores``: those of `predict` and `decision_function`, in the same shapes, labels of the same type. A
+    regression has the output ``variable``, shape (n, 1), as others of skl2onnx. The graph computes in float64, and
+    holds the kernel values of all n points in memory.
 
     Parameters
     ----------
     model : estimator, Pipeline, search or LibsvmModel
-        Kernels "linear", "poly", "rbf" and "sigmoid". A stream is written as it is now.
+        With kernel "linear", "poly", "rbf" or "sigmoid". An incremental model is exported in its current state.
     path : str or Path, optional
-        Where to write it, too; a file that is there is replaced.
+        A file to write, too; an existing one is replaced.
     dtype : {"float32", "float64"}, default="float32"
-        Of the input, of decision values and of regressions. With float32 digits are lost in X and in the answer, and in
-        the other steps of a pipeline, not between.
+        Type of the input, of decision values and of regression values. float32 loses digits of X, of the answer, and in
+        the other steps of a pipeline, but not within the model.
     target_opset : int ≥ 13, optional
-        Version of ONNX's operators; by default the latest that skl2onnx has tested.
+        Version of the ONNX operators; by default the latest that skl2onnx has tested.
 
     Returns
     -------
@@ -266,8 +272,8 @@ def to_onnx(
     Raises
     ------
     ProblemError
-        ONNX has no such kernel (a matrix, a callable, a quantum kernel), labels or model, or no room: its files end at
-        2 GiB. Or skl2onnx has no converter for a step of the pipeline.
+        ONNX cannot hold the kernel (a matrix, a callable, a quantum kernel), the labels or the model, or the file would
+        be 2 GiB or more. Or skl2onnx has no converter for a step of the pipeline.
     NotFittedError
         The model is not fitted.
     SolverUnavailable
@@ -275,8 +281,8 @@ def to_onnx(
 
     Notes
     -----
-    A graph cannot refuse numbers: where `predict` is an error (NaN, an overflow) its values are NaN, and labels mean
-    nothing.
+    A graph cannot raise errors: if `predict` would (NaN, an overflow), its values are NaN and its labels are not
+    meaningful.
 
     Examples
     --------
@@ -299,16 +305,16 @@ def to_onnx(
     name = type(model).__name__
     if not isinstance(model, LibsvmModel):
         if not hasattr(model, "fit") or isinstance(model, type):
-            raise ProblemError(f"model is {name}; to_onnx takes a fitted estimator, a pipeline, or a LibsvmModel")
+            raise ProblemError(f"model is {name}; to_onnx needs a fitted estimator, a pipeline, or a LibsvmModel")
         check_is_fitted(model)
         model = getattr(model, "best_estimator_", model)
     if not hasattr(model, "n_features_in_"):
-        raise ProblemError(f"{name} does not say how many features it takes (n_features_in_): use skl2onnx.to_onnx")
+        raise ProblemError(f"{name} does not state its number of features (n_features_in_); use skl2onnx.to_onnx")
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if isinstance(last, CalibratedClassifierCV) and last.method == "isotonic":
         raise ProblemError(
-            "method='isotonic': skl2onnx takes the nearest step where scikit-learn interpolates, and its probabilities "
-            "are others; calibrate with method='sigmoid'"
+            "method='isotonic': skl2onnx takes the nearest step and scikit-learn interpolates, so that their "
+            "probabilities differ; calibrate with method='sigmoid'"
         )
     kind = FloatTensorType if dtype == "float32" else DoubleTensorType
     inputs = [("X", kind([None, int(model.n_features_in_)]))]
@@ -316,10 +322,10 @@ def to_onnx(
         made = convert_sklearn(model, "dualflow", initial_types=inputs, target_opset=target_opset)
     except DualflowError:
         raise
-    except Exception as error:  # of a step that is not ours, whatever its converter raises
+    except Exception as error:  # the converter of another package's step may raise anything
         raise ProblemError(f"{name}: skl2onnx cannot convert it: {' '.join(str(error).split())}") from error
-    if said := getattr(last, "raw_summaries_", ()):
-        made.metadata_props.add(key="circuits", value="\n".join(said))
+    if summaries := getattr(last, "raw_summaries_", ()):
+        made.metadata_props.add(key="circuits", value="\n".join(summaries))
     if path is not None:
         with replacing(Path(path)) as file:
             file.write(made.SerializeToString())
@@ -327,9 +333,9 @@ def to_onnx(
 
 
 def register_onnx() -> None:
-    """Make skl2onnx know the estimators of dualflow: `skl2onnx.to_onnx` then converts pipelines that end in one.
+    """Register the estimators of dualflow with skl2onnx, so that `skl2onnx.to_onnx` converts pipelines with them.
 
-    As often as one likes; `to_onnx` does it, too. Outputs, errors and limits are those of `to_onnx`.
+    It may be called repeatedly; `to_onnx` calls it, too. Outputs, errors and limits are those of `to_onnx`.
 
     Raises
     ------
@@ -367,7 +373,7 @@ def register_onnx() -> None:
 
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
-    """What comes of a model that stands alone or ends a pipeline: a regression in a LIBSVM file has no labels."""
+    """Declare the outputs of a model that is alone or ends a pipeline; a regression has no labels."""
     from skl2onnx.common.data_types import Int64TensorType, guess_tensor_type
 
     operator = scope.declare_local_operator(f"Dualflow{type(model).__name__}", model)
@@ -382,15 +388,17 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
 
 
 def _is_within(operator: Any) -> bool:
-    """Whether a classifier is part of another one (a calibrated one, say), whose converter names what it gets itself,
-    and of two classes takes two columns."""
+    """Return whether a classifier is part of another one, such as a calibrated one.
+
+    The other's converter names the outputs itself, and needs two columns for two classes.
+    """
     model = operator.raw_operator
     alone = isinstance(model, LibsvmModel) or operator.outputs[-1].raw_name.startswith(_SCORES)
     return not alone and is_classifier(model)
 
 
 def _shapes(operator: Any) -> None:
-    """Types and shapes of the outputs, those of `predict` and `decision_function`."""
+    """Set types and shapes of the outputs to those of `predict` and `decision_function`."""
     model, n = operator.raw_operator, _checked_input(operator)
     if len(operator.outputs) == 1:
         operator.outputs[0].type.shape = [n, 1]
@@ -406,14 +414,14 @@ def _shapes(operator: Any) -> None:
 
 
 def _checked_input(operator: Any) -> Any:
-    """How many points there are, if that is known, of an input that is one matrix of numbers, as wide as the model."""
+    """Return the number of points, if it is known; raise ProblemError unless the input is one matrix of n_features."""
     from skl2onnx.common.data_types import StringTensorType
 
     model, (first, *others) = operator.raw_operator, operator.inputs
     name = type(model).__name__
     if others or isinstance(first.type, StringTensorType):
         raise ProblemError(
-            f"{name} takes one matrix of numbers as its input; give X with all {model.n_features_in_} columns"
+            f"{name} needs one matrix of numbers as its input; give X with all {model.n_features_in_} columns"
         )
     shape = list(first.type.shape or [])
     if len(shape) == 2 and isinstance(shape[1], int) and shape[1] != model.n_features_in_:
@@ -435,8 +443,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     model, within = operator.raw_operator, _is_within(operator)
     if within and not container.get_options(model, {"raw_scores": False})["raw_scores"]:
         raise ProblemError(
-            f"{type(model).__name__}: another estimator asks it for probabilities, and it has decision values only; "
-            "ask for them by skl2onnx.to_onnx(model, options={id(model): {'raw_scores': True}}), or calibrate it: "
+            f"{type(model).__name__}: another estimator needs its probabilities, and it has only decision values; "
+            "request these by skl2onnx.to_onnx(model, options={id(model): {'raw_scores': True}}), or calibrate it by "
             "CalibratedClassifierCV"
         )
     parts, graph = parts_of(model), Graph(scope, container)

@@ -1,4 +1,4 @@
-"""What a fitted model is to ONNX: arrays and numbers, from which its graph is drawn."""
+"""Collect the arrays and numbers of a fitted model that its ONNX graph needs."""
 
 from __future__ import annotations
 
@@ -12,44 +12,45 @@ from scipy import sparse
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.gram import MAX_REACH_PRODUCTS
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
 
-__all__ = ["KERNELS", "MOST_BYTES", "Parts", "labels_of", "parts_of"]
+__all__ = ["KERNELS", "MAX_BYTES", "Parts", "labels_of", "parts_of"]
 
+#: Kernels that a graph can compute.
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
-#: Where ONNX's files end: protobuf has no messages of 2 GiB. A little is left for the graph itself.
-MOST_BYTES = (1 << 31) - (1 << 20)
+#: Maximum size of the arrays, in bytes: protobuf messages are below 2 GiB, and the graph itself needs some room.
+MAX_BYTES = (1 << 31) - (1 << 20)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Σⱼ coefᵢⱼ k(x, xⱼ) + biasᵢ, less k(x, x) of a ball, and what is read from it.
+    """The function Σⱼ coefᵢⱼ k(x, xⱼ) + biasᵢ (minus k(x, x) for a ball), and how predictions are read from it.
 
     Attributes
     ----------
     task : {"two classes", "several classes", "regression", "ball", "plane"}
     kernel, gamma, coef0, degree
-        As `Gram`'s.
+        As for `Gram`.
     points : array of shape (n_SV, m), float64
-        Support vectors less the ``center``, at least one; of weight 0 where a model or a class has none.
+        Support vectors minus the ``center``, at least one. A model or a class without support vectors has one with
+        weight 0.
     center : array of shape (m,)
     coefficients : array of shape (n_SV, r)
-        r = 1; with several classes one less than there are, in LIBSVM's layout.
+        r = 1; with several classes r = n_classes − 1, in LIBSVM's layout.
     bias : array of shape (pairs,), or (1,)
     counts : integer array of shape (n_classes,)
-        With several classes: how many support vectors each has, in the order of `points`.
+        With several classes: the number of support vectors of each, in the order of `points`.
     labels : array of shape (n_classes,)
-        Ties of votes go to the first. Of two classes the second one is at values ≥ 0.
+        Ties of votes go to the first label. With two classes, values ≥ 0 give the second.
     columns, signs : arrays of shape (pairs,)
-        Of which pairs, and how signed, the decision values are, where that is not all as they are.
+        Pairs and signs of the decision values; None if they are all pairs with sign +1.
     shape : {"ovr", "ovo"}
     breaks_ties : bool
     inside_at_zero : bool
-        Whether a value of 0 is inside, for ball and plane.
+        For ball and plane: whether a value of 0 is inside.
     linear : array of shape (m, pairs), or (m, 1); or None
-        Weights of the features that the model predicts by, where it has some of its own: those of a linear kernel.
+        For a linear kernel: weights of the features, if the model stores them.
     """
 
     task: str
@@ -76,8 +77,8 @@ class Parts:
         return np.einsum("ij,ij->i", self.points, self.points)
 
     @property
-    def is_sharp(self) -> bool:
-        """Whether the radial kernel is so narrow that only differences of points give it, no products of them."""
+    def needs_differences(self) -> bool:
+        """Whether the radial kernel is so narrow that it must be computed from differences of points, not products."""
         return self.kernel == "rbf" and self.gamma * float(self.squares.max()) > MAX_REACH_PRODUCTS
 
     @property
@@ -85,9 +86,9 @@ class Parts:
         return list(combinations(range(len(self.labels)), 2))
 
     def weights(self) -> NDArray:
-        """Weights of the features of each pair, shape (m, pairs): of a linear kernel that is all there is to know.
+        """Return the weights of the features of each pair, shape (m, pairs), which define a linear model.
 
-        They are the model's own, or Σⱼ coefⱼ xⱼ, which loses digits where columns are far apart in scale.
+        They are those that the model stores, or Σⱼ coefⱼ xⱼ, which loses digits if columns have different scales.
         """
         if self.linear is not None:
             return self.linear
@@ -100,12 +101,12 @@ class Parts:
 
 
 def labels_of(classes: Any) -> NDArray:
-    """Labels as ONNX has them: whole numbers, floats, truth values or text.
+    """Return labels as ONNX holds them: whole numbers, floats, booleans or text.
 
     Raises
     ------
     ProblemError
-        They are something else, or text that ONNX does not hold.
+        They are of another type, or text that ONNX cannot hold.
     """
     found = np.asarray(classes)
     plain = found.tolist()
@@ -121,23 +122,23 @@ def labels_of(classes: Any) -> NDArray:
         return found.astype(float)
     raise ProblemError(
         f"classes_ are {', '.join(map(repr, plain[:4]))}{', …' * (len(plain) > 4)}; labels in ONNX "
-        "are whole numbers below 2**63, floats, truth values or text (no NUL, no halves of pairs): fit on "
-        "LabelEncoder().fit_transform(y), and keep its classes_ beside the file"
+        "are whole numbers below 2**63, floats, booleans or text (without NUL and lone surrogates): fit on "
+        "LabelEncoder().fit_transform(y), and keep its classes_ with the file"
     )
 
 
 def _is_odd(label: str) -> bool:
-    """Whether C++ would not have this text whole: a NUL ends it there, and what UTF-8 lacks is nowhere."""
+    """Return whether a text has a NUL, which ends a string in C++, or a lone surrogate, which UTF-8 cannot encode."""
     return "\0" in label or any("\ud800" <= letter <= "\udfff" for letter in label)
 
 
 def parts_of(model: Any) -> Parts:
-    """The arrays of a fitted model of dualflow's, or of a LIBSVM file's.
+    """Return the arrays of a fitted dualflow model, or of a `LibsvmModel`.
 
     Raises
     ------
     ProblemError
-        ONNX has no such kernel, labels or model, or no room for it.
+        ONNX cannot hold the kernel, the labels or the model, or the model is too large.
     NotFittedError
         The model is not fitted.
     """
@@ -153,9 +154,7 @@ def parts_of(model: Any) -> Parts:
     coefficients = np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=float).T
     if gram is None or not len(coefficients):
         if not is_classifier(model) and not is_regressor(model):
-            raise ProblemError(
-                f"{name} has no support vectors, and then there is nothing to be inside of: learn points"
-            )
+            raise ProblemError(f"{name} has no support vectors, so it has no inside; fit it to points first")
         gram = None
     width = int(model.n_features_in_)
     linear = getattr(model, "_linear", None)
@@ -190,7 +189,7 @@ def _check_kernel(model: Any, name: str) -> None:
     if not isinstance(kernel, str) or kernel not in KERNELS:
         found = repr(kernel) if isinstance(kernel, str) else f"a callable, {getattr(kernel, '__name__', kernel)}"
         raise ProblemError(
-            f"{name}: its kernel is {found}, which a graph of ONNX cannot compute; fit with one of {', '.join(KERNELS)}"
+            f"{name}: its kernel is {found}, which an ONNX graph cannot compute; fit with one of {', '.join(KERNELS)}"
         )
 
 
@@ -209,13 +208,13 @@ def _classifier(model: Any) -> dict[str, Any]:
 
 
 def _dense(vectors: Any, width: int, columns: int) -> NDArray:
-    """Support vectors as an array in float64, the model's or a copy, if ONNX has room for them."""
+    """Return support vectors as a float64 array, the model's or a copy; raise ProblemError if they are too large."""
     n = vectors.shape[0]
     size = 8 * max(1, n) * (width + columns)
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise ProblemError(
-            f"{n} support vectors of {width} features take {size} bytes, and ONNX's files end at "
-            "2 GiB; fit on fewer points or features, or lower the number of support vectors"
+            f"{n} support vectors of {width} features take {size} bytes, and ONNX files must be below "
+            "2 GiB; fit on fewer points or features"
         )
     if not n:
         return np.empty((0, width))
@@ -223,7 +222,7 @@ def _dense(vectors: Any, width: int, columns: int) -> NDArray:
 
 
 def _padded(facts: dict[str, Any]) -> dict[str, Any]:
-    """A point of weight 0, the center, for a model without support vectors, and for each class that has none."""
+    """Add the center as a point of weight 0 to a model without support vectors, and to each class that has none."""
     points, coefficients = facts["points"], facts["coefficients"]
     counts = np.array([len(points)])
     if facts["task"] == "several classes":
@@ -236,7 +235,7 @@ def _padded(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_file(model: LibsvmModel) -> Parts:
-    """A LIBSVM file's, whose classes stand in the file's order, which settles its ties."""
+    """Return the arrays of a `LibsvmModel`; its classes stay in the order of the file, which decides ties."""
     width = model.n_features_in_
     points = _dense(model.support_vectors_, width, model.dual_coef_.shape[0])
     facts: dict[str, Any] = {
@@ -259,7 +258,8 @@ def _of_file(model: LibsvmModel) -> Parts:
         met = [(place[one], place[two]) for one, two in combinations(model.classes_.tolist(), 2)]
         signs = np.array([1.0 if first < second else -1.0 for first, second in met])
         facts |= {
-            "task": "several classes",  # of two as well: a value of 0 is the second class's there, the first one's here
+            # Two classes, too: "two classes" gives a value of 0 to the second class, LIBSVM to the first.
+            "task": "several classes",
             "counts": model._counts,
             "labels": labels_of(model._labels),
             "columns": np.array([number[min(pair), max(pair)] for pair in met]),

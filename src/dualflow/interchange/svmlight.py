@@ -1,4 +1,4 @@
-"""Data in svmlight's format, LIBSVM's own: read and written by scikit-learn, with limits and sentences of ours."""
+"""Read and write data in svmlight format, that of LIBSVM, by scikit-learn, with limits and clear errors."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ from ..core.kernel_functions import as_matrix
 from ..core.options import Flag, Number
 from ..core.sparse_points import checked_rows, is_sparse
 from ..exceptions import ProblemError
-from ..persistence.files import escape_control_characters, open_regular, replacing
+from ..persistence.files import open_regular, replacing
 
 __all__ = ["MAX_BYTES", "MAX_FEATURES", "MAX_LINE", "from_svmlight", "parsed", "to_svmlight"]
 
-#: Most bytes of a file, and of a line of it, which is split at once.
-MAX_BYTES, MAX_LINE = 1 << 30, 1 << 24
-#: Most features that a file may claim by one index: models keep numbers for each. As many as one says there are, else.
+#: Maximum size of a file, in bytes.
+MAX_BYTES = 1 << 30
+#: Maximum length of a line, in bytes; a line is split in one call.
+MAX_LINE = 1 << 24
+#: Largest index that a file may have if the caller does not give the number of features: models allocate numbers for
+#: each feature, and a file can state any index.
 MAX_FEATURES = 1 << 26
-_SHOWN = 60
+#: Bytes of a line that an error shows.
+_SHOWN_CHARS = 60
 
 
 class _Lines:
-    """The lines of a file, of which scikit-learn asks for the next one, and the number of the last."""
+    """A file that scikit-learn reads line by line; it keeps the last line and its number for errors."""
 
     def __init__(self, file: BinaryIO, path: str | Path) -> None:
         self.file, self.path, self.number, self.line = file, path, 0, b""
@@ -38,9 +42,9 @@ class _Lines:
         while line := self.file.readline(MAX_LINE + 1):
             self.number, self.line = self.number + 1, line
             if len(line) > MAX_LINE:
-                raise ProblemError(f"{self.where} has more than MAX_LINE={MAX_LINE} bytes; it is no svmlight file")
-            if b"_" in line.partition(b"#")[0]:  # Python's own numbers may have them
-                raise ValueError("an underscore is in no number")
+                raise ProblemError(f"{self.where} has more than MAX_LINE={MAX_LINE} bytes; it is not an svmlight file")
+            if b"_" in line.partition(b"#")[0]:  # float() would accept "1_000"
+                raise ValueError("a number has no underscore")
             yield line
 
     @property
@@ -48,27 +52,27 @@ class _Lines:
         return f"{self.path}, line {self.number}"
 
     def complaint(self, error: Exception) -> str:
-        start = self.line[:_SHOWN].decode("ascii", "backslashreplace").rstrip("\r\n")
-        shown = escape_control_characters(start) + ("…" if len(self.line) > _SHOWN else "")
-        return f"{self.where}, '{shown}', is not 'label index:value index:value …' with growing indices: {error}"
+        start = self.line[:_SHOWN_CHARS].decode("ascii", "backslashreplace").rstrip("\r\n")
+        shown = escape_control_characters(start) + ("…" if len(self.line) > _SHOWN_CHARS else "")
+        return f"{self.where}, '{shown}', is not 'label index:value index:value …' with increasing indices: {error}"
 
 
 def from_svmlight(
     path: str | Path, n_features: int | None = None, *, zero_based: bool = False
 ) -> tuple[sparse.csr_array, NDArray]:
-    """Data and labels from a file in svmlight's format, that of LIBSVM's ``svm-train``.
+    """Return data and labels from a file in svmlight format, that of LIBSVM's ``svm-train``.
 
-    Read by scikit-learn's `load_svmlight_file`, line by line; nothing in the file is executed. Comments (from ``#``)
-    and ``qid:`` are left out.
+    The file is read line by line, by scikit-learn's `load_svmlight_file`; nothing in it is executed. Comments (from
+    ``#``) and ``qid:`` are ignored.
 
     Parameters
     ----------
     path : str or Path
-        A regular file of at most 1 GiB, unpacked.
+        A regular file of at most 1 GiB, not compressed.
     n_features : int, optional
-        How many features there are: test data may lack the last ones. By default the largest index.
+        Number of features; test data may lack the last ones. By default the largest index.
     zero_based : bool, default=False
-        Whether indices begin at 0. The format's begin at 1.
+        Whether indices begin at 0. Those of the format begin at 1.
 
     Returns
     -------
@@ -79,8 +83,8 @@ def from_svmlight(
     Raises
     ------
     ProblemError
-        It is not such a file: the message names file, line and what is wrong. An index is beyond ``n_features``, or
-        2**26 where that is not given; there are no data; a number is not finite.
+        The file is not an svmlight file: the message names the file, the line and the fault. Or an index is beyond
+        ``n_features`` (2**26 if that is not given), there are no data, or a number is not finite.
     OSError
         The file cannot be read.
 
@@ -104,7 +108,7 @@ def from_svmlight(
 def parsed(
     file: BinaryIO, path: str | Path, n_features: int | None, zero_based: bool
 ) -> tuple[sparse.csr_array, NDArray]:
-    """`from_svmlight` of an open file; ``path`` is for its errors."""
+    """Return data and labels of an open file, as `from_svmlight` does; ``path`` is for errors."""
     from sklearn.datasets import load_svmlight_file
 
     lines = _Lines(file, path)
@@ -115,11 +119,11 @@ def parsed(
     except (ValueError, OverflowError) as error:
         raise ProblemError(lines.complaint(error)) from None
     if not len(y):
-        raise ProblemError(f"{path} has no data; lines 'label index:value …' are needed")
+        raise ProblemError(f"{path} has no data; lines such as 'label index:value …' are needed")
     X, y, width = sparse.csr_array(X), np.array(y), X.shape[1]
     if width > (MAX_FEATURES if n_features is None else n_features):
-        said = f"n_features={n_features}" if n_features is not None else f"more than MAX_FEATURES={MAX_FEATURES}"
-        raise ProblemError(f"{path} has a feature number {width}: {said}; n_features= says how many there are")
+        limit = f"n_features={n_features}" if n_features is not None else f"MAX_FEATURES={MAX_FEATURES}"
+        raise ProblemError(f"{path} has a feature number {width}, more than {limit}; give the right n_features=")
     for name, odd in (("label", ~np.isfinite(y)), ("value", ~np.isfinite(X.data))):
         if odd.any():
             at = int(np.argmax(odd)) if name == "label" else int(np.searchsorted(X.indptr, np.argmax(odd), "right")) - 1
@@ -131,8 +135,9 @@ def parsed(
 
 
 def to_svmlight(X: Any, y: ArrayLike, path: str | Path, *, zero_based: bool = False) -> None:
-    """Write data and labels in svmlight's format, by scikit-learn's `dump_svmlight_file`: to 16 digits, one fewer than
-    float64 may need. A file that is there is replaced.
+    """Write data and labels in svmlight format, by scikit-learn's `dump_svmlight_file`.
+
+    Numbers are written with 16 digits, one fewer than float64 may need. An existing file is replaced.
 
     Parameters
     ----------
@@ -142,14 +147,14 @@ def to_svmlight(X: Any, y: ArrayLike, path: str | Path, *, zero_based: bool = Fa
         Finite numbers.
     path : str or Path
     zero_based : bool, default=False
-        Whether indices begin at 0. LIBSVM's begin at 1.
+        Whether indices begin at 0. Those of LIBSVM begin at 1.
 
     Raises
     ------
     ProblemError
-        X or y are something else, or of different lengths.
+        X or y are not valid, or have different lengths.
     OSError
-        The file cannot be written; one that was there is as it was.
+        The file cannot be written; an existing one is unchanged.
 
     Examples
     --------
@@ -171,7 +176,7 @@ def to_svmlight(X: Any, y: ArrayLike, path: str | Path, *, zero_based: bool = Fa
     if is_sparse(points):
         if max(points.nnz, *points.shape) >= 2**31:
             raise ProblemError(
-                f"X has {points.nnz} numbers in shape {points.shape}; scikit-learn writes fewer than 2**31"
+                f"X has {points.nnz} numbers in shape {points.shape}; scikit-learn writes only fewer than 2**31"
             )
         facts = points.data, points.indices.astype(np.int32), points.indptr.astype(np.int32)
         points = sparse.csr_array(facts, shape=points.shape)
@@ -180,15 +185,15 @@ def to_svmlight(X: Any, y: ArrayLike, path: str | Path, *, zero_based: bool = Fa
 
 
 def _numbers(y: ArrayLike) -> NDArray:
-    """Labels as integers or floats, shape (n,)."""
+    """Return labels as integers or floats, shape (n,)."""
     labels = np.asarray(y)
     if labels.dtype.kind not in "biuf" or labels.ndim != 1:
         raise ProblemError(
-            f"y has dtype {labels.dtype} and shape {labels.shape}; svmlight's labels are numbers, one a row: "
-            "LabelEncoder().fit_transform(y) makes them of text"
+            f"y has dtype {labels.dtype} and shape {labels.shape}; svmlight labels are numbers, one for each row. "
+            "LabelEncoder().fit_transform(y) converts text to numbers"
         )
     if not np.isfinite(labels).all():
         raise ProblemError("y contains NaN or infinity; impute or drop those rows")
     if labels.dtype.kind == "u" and len(labels) and int(labels.max()) >= 2**63:
-        raise ProblemError(f"y holds {int(labels.max())}; svmlight's whole numbers end at 2**63")
+        raise ProblemError(f"y holds {int(labels.max())}; whole numbers in svmlight files must be below 2**63")
     return labels.astype(float if labels.dtype.kind == "f" else np.int64)

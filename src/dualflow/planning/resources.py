@@ -18,7 +18,7 @@ from ..core.workspace import Workspace, isolated_copy
 from ..exceptions import ProblemError
 from ..solvers import Solver
 from ..solvers.registry import make_solver, solver_class
-from .estimate import span, what_is_sent
+from .estimate import duration_text, what_is_sent
 
 if TYPE_CHECKING:
     from ..quantum.circuits.surface_code import Footprint
@@ -338,4 +338,4 @@ def _number(value: float | None) -> str:
 def _duration(seconds: float) -> str:
     """Return a time as text, in seconds up to years."""
     days = seconds / 86400
-    return span(seconds) if days < 3 else f"{days:,.0f} days" if days < 1000 else f"{days / 365.25:,.0f} years"
+    return duration_text(seconds) if days < 3 else f"{days:,.0f} days" if days < 1000 else f"{days / 365.25:,.0f} years"

@@ -1,4 +1,4 @@
-"""What a comparison found, and the ways to show it: terminal, CSV, one HTML file."""
+"""The result of a comparison, shown in the terminal, as CSV, or as one HTML file."""
 
 from .comparison import Comparison
 from .model import Row, Section, ranks_by_excess

@@ -1,4 +1,4 @@
-"""The columns of a comparison: header, what the figure is, and how it is written. Shared by terminal and HTML."""
+"""The columns of a comparison's tables, for the terminal and for HTML: header, meaning, value and format."""
 
 from __future__ import annotations
 
@@ -12,29 +12,43 @@ from .model import Row
 
 __all__ = ["QUANTUM", "RESULTS", "Column", "gap_text", "limits", "seconds_text", "status_text"]
 
+#: Text of a missing value.
 MISSING = "–"
-#: In the place of what circuits cost, where their distributions were computed and no gate was applied.
+#: Text in place of a circuit's cost if its distribution was computed and no gate was applied.
 EMULATED = "emulated"
 
 
 @dataclass(frozen=True)
 class Column:
-    """``value`` reads a row, ``text`` writes a figure that is not None; ``meaning`` is the reader's legend."""
+    """A column of a table.
+
+    Attributes
+    ----------
+    header : str
+    meaning : str
+        Its explanation in the legend.
+    value : callable
+        Returns the value of a row, or None.
+    text : callable
+        Formats a value that is not None.
+    narrow : str
+        The header if there is little room.
+    """
 
     header: str
     meaning: str
     value: Callable[[Row], Any]
     text: Callable[[Any], str]
-    narrow: str = ""  # header where room is short
+    narrow: str = ""
 
     def cell(self, row: Row) -> str:
-        """The figure as it is shown."""
+        """Return the value of a row as text."""
         value = self.value(row)
         return MISSING if value is None else self.text(value)
 
 
 def gap_text(gap: float) -> str:
-    """Two significant digits, scientific."""
+    """Return a gap with two significant digits, in scientific notation."""
     return "∞" if math.isinf(gap) else "0" if gap == 0 else f"{gap:.1e}"
 
 
@@ -59,7 +73,7 @@ def _ratio(ratio: float) -> str:
 
 
 def _over(figure: str, floor: str) -> Callable[[Row], float | None]:
-    """A figure of a row in units of its floor."""
+    """Return a function that gives a row's value in units of its floor."""
 
     def ratio(row: Row) -> float | None:
         value, unit = getattr(row, figure), getattr(row, floor)
@@ -73,7 +87,7 @@ def _quantum_only(name: str) -> Callable[[Row], Any]:
 
 
 def _of_circuit(name: str) -> Callable[[Row], Any]:
-    """A figure of circuits as they were run, which an emulated row has none of."""
+    """Return a function that gives a row's circuit cost; an emulated row has none."""
     return lambda row: EMULATED if row.role == "emulated" and row.ran else _quantum_only(name)(row)
 
 
@@ -84,20 +98,21 @@ def _of(name: str) -> Callable[[Row], Any]:
 RESULTS = (
     Column(
         "excess",
-        "(f − f*)/|f*| of the raw answer, f* cvxopt's optimum: second order in the shot noise, the gap is first order; "
-        "it ranks beyond the tolerance where a row is sampled",
+        "(f − f*)/|f*| of the raw answer, where f* is cvxopt's optimum. Shot noise enters it in second order, and the "
+        "gap in first order. If a row is sampled, it ranks the rows that did not meet the tolerance",
         _of("excess"),
         gap_text,
     ),
     Column(
         "raw gap",
-        "relative duality gap of the solver's answer, projected; it ranks beyond the tolerance where no row is sampled",
+        "relative duality gap of the solver's own answer, projected onto the feasible set. If no row is sampled, it "
+        "ranks the rows that did not meet the tolerance",
         _of("raw_gap"),
         gap_text,
     ),
     Column(
         "refined gap",
-        "relative gap after the classical active-set refinement; it finds the optimum from any start, so it is no "
+        "relative gap after the classical active-set refinement, which finds the optimum from any start; it is not "
         "evidence for the solver and is not ranked",
         _of("refined_gap"),
         gap_text,
@@ -110,7 +125,7 @@ RESULTS = (
         "in-\nfeas.",
     ),
     Column(
-        "accuracy", "held-out points classified rightly by the raw answer", _of("accuracy"), _percent, "accu-\nracy"
+        "accuracy", "held-out points that the raw answer classifies correctly", _of("accuracy"), _percent, "accu-\nracy"
     ),
     Column(
         "support",
@@ -121,30 +136,30 @@ RESULTS = (
     ),
     Column(
         "time",
-        "wall time to the raw answer, certificates and refinement apart; it ranks rows within the tolerance. "
-        "Of three short runs the quickest",
+        "wall time to the raw answer, without certificates and refinement; it ranks the rows that met the tolerance. "
+        "For short runs it is the fastest of three",
         _of("wall_time_s"),
         seconds_text,
     ),
     Column(
         "classical",
-        "share of that time not spent waiting for a device or its simulator",
+        "share of the time that was not spent waiting for a device or its simulator",
         _of("classical_share"),
         lambda x: f"{100 * x:.0f} %",
         "clas-\nsical",
     ),
-    Column("steps", "steps of the driver's loop; a step is the solver's own unit", _of("steps"), _count),
+    Column("steps", "number of steps; a step is the solver's own unit", _of("steps"), _count),
 )
 
 QUANTUM = (
-    Column("qubits", "of the largest circuit", _quantum_only("qubits"), _count),
-    Column("circuits", "run in all", _of_circuit("circuits"), _count, "cir-\ncuits"),
-    Column("depth", "of the largest circuit, as it was run", _of_circuit("depth"), _count),
+    Column("qubits", "qubits of the largest circuit", _quantum_only("qubits"), _count),
+    Column("circuits", "number of circuits that were run", _of_circuit("circuits"), _count, "cir-\ncuits"),
+    Column("depth", "depth of the largest circuit, as it was run", _of_circuit("depth"), _count),
     Column("2-qubit", "two-qubit gates of the largest circuit", _of_circuit("two_qubit_gates"), _count, "2-\nqubit"),
-    Column("shots", "over all circuits; 0 where distributions were exact", _quantum_only("shots"), _count),
+    Column("shots", "shots of all circuits together; 0 if distributions were exact", _quantum_only("shots"), _count),
     Column(
         "shot floor",
-        "excess of the exact optimum itself, sampled with all the shots of the run (median of several draws)",
+        "excess of the exact optimum, sampled with all shots of the run (median of several draws)",
         _of("excess_floor"),
         gap_text,
     ),
@@ -164,23 +179,23 @@ QUANTUM = (
     ),
     Column(
         "evidence",
-        "times fewer circuits, or times nearer (by excess), than the better of 'null' and 'control:random'; below 5 "
-        "there is no evidence that the circuits matter",
+        "how many times fewer circuits than the better of 'null' and 'control:random', or how many times smaller "
+        "excess; below 5 there is no evidence that the circuits matter",
         _of("margin"),
         margin_text,
         "evi-\ndence",
     ),
     Column(
         "fidelity",
-        "of the read-outs to the distributions of their circuits (linear cross-entropy): 1 for the right device, 0 for "
-        "one that ignores its circuits",
+        "agreement of the read-outs with the exact distributions of their circuits (linear cross-entropy): 1 for a "
+        "perfect device, 0 for one that ignores its circuits",
         _of("fidelity"),
         lambda x: f"{x:.2f}",
         "fide-\nlity",
     ),
     Column(
         "extra: angles",
-        "relative gap of the state computed classically from the circuit's angles, not measured; an extra",
+        "relative gap of the state that is computed classically from the circuit's angles, not measured; not ranked",
         _of("parameter_gap"),
         gap_text,
         "extra:\nangles",
@@ -189,35 +204,36 @@ QUANTUM = (
 
 
 def status_text(row: Row) -> str:
-    """The status in small letters."""
+    """Return the status in lower case."""
     return row.status.replace("_", " ").lower()
 
 
 def limits(tol: float) -> tuple[str, ...]:
-    """What a reader must know before believing a table; the report prints all of it."""
+    """Return the limitations of a comparison, which the report prints."""
     return (
-        "Rows that met the tolerance are ranked by time, the others by the raw gap, or, where a row is sampled, by the "
-        "excess: of what the solver itself delivered, projected onto the feasible set and certified by this package, "
-        "never by the solver. The refined gap stands beside it because a user of an estimator gets the refined answer; "
-        "the refinement is classical and finds the optimum from any start.",
-        f"Every run stops once its certified gap is below {tol:g}: a gap below that says by how much a solver "
-        "overshot, not that it is better. Times within a factor of two of one another are luck.",
-        "One data set, one subsample, one seed. Differences in accuracy of a point or two are noise, and so are "
-        "factors of two or three between the excesses of sampled rows. The shot floor is that of all shots of the run. "
-        "The same random_state draws the same shots: an error bar needs a comparison for each of several seeds.",
-        "A relative gap cannot exceed 2 where the optimum is positive (L2-SVM), so useless answers crowd there; "
-        "the excess keeps them apart.",
-        "Where the device is the emulator no gate is applied: numpy computes each distribution, what circuits would "
-        "cost is not known to it, and its rows are ranked among themselves, in brackets.",
-        "Times are of this machine, for problems of this size, and shared with whatever else it was doing. "
-        "A simulator's time says nothing about hardware, in either direction.",
+        "Rows that met the tolerance are ranked by time. The others are ranked by the raw gap, or by the excess if a "
+        "row is sampled. Both are those of the solver's own answer, projected onto the feasible set and certified by "
+        "this package, never by the solver. The refined gap is shown because a user of an estimator gets the refined "
+        "answer; the refinement is classical and finds the optimum from any start.",
+        f"Every run stops once its certified gap is below {tol:g}. A smaller gap does not make a solver better. Times "
+        "that differ by less than a factor of two are a tie.",
+        "There is one data set, one subsample and one seed. Differences in accuracy of one or two points are noise, "
+        "and so are factors of two or three between the excesses of sampled rows. The shot floor is that of all shots "
+        "of the run. The same random_state draws the same shots: error bars need comparisons with several seeds.",
+        "A relative gap cannot exceed 2 if the optimum is positive (L2-SVM), so that the gaps of all useless answers "
+        "are close to 2; the excess separates them.",
+        "On the emulator no gate is applied: numpy computes each distribution. The cost of circuits is unknown there, "
+        "and emulated rows are ranked among themselves, in brackets.",
+        "Times are those of this machine, for problems of this size, with all else that ran on it. The time of a "
+        "simulator says nothing about the time of hardware.",
         "Quantum circuits ran on simulators without noise unless the device's name says otherwise. The kernel "
         "matrix, the gradient from each read-out, the update of the angles, step control, projection, "
         "certificate and decision function are all computed classically; the circuit supplies a distribution.",
-        "The controls use the same loop. 'null' returns uniform counts, 'control:random' one random bit string a "
-        "circuit: a solver that does not need 5 times fewer circuits, or end 5 times nearer, shows no evidence that "
-        "its circuits matter. One run each; a margin near 5 is a matter of luck.",
-        "'classical-sampler' draws from the same distribution without any circuit. Where the classical sampler does "
-        "as well as the quantum device, the circuit contributed nothing a random-number generator could not.",
+        "The controls use the same loop. 'null' returns uniform counts, 'control:random' one random bit string for "
+        "each circuit. Unless a solver needs 5 times fewer circuits than they do, or ends with a 5 times smaller "
+        "excess, there is no evidence that its circuits matter. Each control is run once, so a factor near 5 may be "
+        "chance.",
+        "'classical-sampler' draws from the same distribution without any circuit. If the classical sampler does as "
+        "well as the quantum device, the circuit contributed nothing that a random-number generator could not.",
         "No quantum advantage is claimed.",
     )

@@ -1,4 +1,4 @@
-"""What `compare` returns, and the ways to show it."""
+"""`Comparison`, the result of `compare`, and its output as text, CSV and HTML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Comparison", "is_comparison_csv", "is_comparison_html"]
 
 #: Columns of the CSV file.
 _NAMES = [f.name for f in fields(Row) if f.name != "solution"]
-#: What an HTML file of `Comparison.to_html` begins with.
+#: The title near the start of a file that `Comparison.to_html` wrote.
 _TITLE = b"<title>dualflow: comparison of solvers</title>"
 
 
@@ -29,11 +29,11 @@ class Comparison(Results):
     ----------
     sections : tuple of Section
     settings : dict
-        Everything that was chosen, by the caller or by default.
+        All settings, chosen by the caller or by default.
     versions : dict
         Package name to version.
     interrupted : bool
-        Ctrl-C ended it early; rows that were not reached say so.
+        Whether Ctrl-C ended it early; rows that had not begun say so.
 
     Examples
     --------
@@ -46,10 +46,10 @@ class Comparison(Results):
     """
 
     def to_csv(self, path: str | Path) -> None:
-        """One line a row, figures in full precision, empty where there is none. A file that is there is replaced.
+        """Write one line for each row, numbers in full precision, missing values empty. An existing file is replaced.
 
-        Text that a spreadsheet would take for a formula has an apostrophe before it, and control characters are
-        escaped: names and reasons come from anyone's solvers and data.
+        Text that a spreadsheet would read as a formula gets an apostrophe in front, and control characters are escaped,
+        because names and reasons may come from third parties.
         """
         with replacing_text(path) as file:
             writer = csv.writer(file)
@@ -58,7 +58,7 @@ class Comparison(Results):
                 writer.writerow([_cell(getattr(row, name)) for name in _NAMES])
 
     def to_html(self, path: str | Path) -> None:
-        """One self-contained file: tables, charts, limitations, versions; no script or network needed."""
+        """Write one self-contained file: tables, charts, limitations, versions. It needs no network."""
         from .html import render
 
         text = render(self)
@@ -66,7 +66,7 @@ class Comparison(Results):
             file.write(text)
 
     def table(self, width: int = 120) -> str:
-        """The tables as plain text of at most ``width`` columns."""
+        """Return the tables as plain text of at most ``width`` columns."""
         from .terminal import render
 
         return render(self, width)
@@ -81,13 +81,13 @@ class Comparison(Results):
 
 
 def is_comparison_csv(path: Path) -> bool:
-    """Whether `Comparison.to_csv` wrote a file, by its first line; an empty one is nobody's."""
+    """Return whether `Comparison.to_csv` wrote a file, by its first line; an empty file may be replaced, too."""
     start = _start(path)
     return not start or start.startswith(",".join(_NAMES).encode() + b"\r\n")
 
 
 def is_comparison_html(path: Path) -> bool:
-    """Whether `Comparison.to_html` wrote a file, by its title; an empty one is nobody's."""
+    """Return whether `Comparison.to_html` wrote a file, by its title; an empty file may be replaced, too."""
     start = _start(path)
     return not start or _TITLE in start
 

@@ -1,6 +1,6 @@
 """A comparison as one self-contained HTML file.
 
-Coordinates of the chart of a section: raw gap against wall time, both on log scales. No drawing library.
+The chart of a section is raw gap against wall time, both on log scales; it is drawn as SVG without a library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from itertools import product
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..persistence.files import escape_control_characters
 from .columns import QUANTUM, RESULTS, gap_text, limits, status_text
 from .model import Results, Row, Section
 from .terminal import reference_text
@@ -21,17 +20,28 @@ from .verdict import overall, verdict
 __all__ = ["Chart", "chart", "render"]
 
 
-WIDTH, HEIGHT = 720, 340
-LEFT, RIGHT, TOP, BOTTOM = 70, 24, 16, 46
-SMALLEST = 1e-16  # below it a relative gap is round-off
-_GLYPH, _LINE = 7.0, 13  # of the labels, in pixels
+#: Size of the chart, in pixels.
+WIDTH_PX = 720
+HEIGHT_PX = 340
+#: Margins around the plot area, in pixels.
+LEFT_PX = 70
+RIGHT_PX = 24
+TOP_PX = 16
+BOTTOM_PX = 46
+#: Smaller relative gaps are round-off and are drawn here.
+MIN_GAP = 1e-16
+#: Width of a character and height of a line of the labels, in pixels.
+_CHAR_PX = 7.0
+_LINE_PX = 13
+#: Left, top, right and bottom of a rectangle.
 Box = tuple[float, float, float, float]
+#: x, y and text anchor of a label.
 Place = tuple[float, float, str]
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point, its label ("" where there is no room for it) and where that goes, and what is said of it."""
+    """A point, its label ("" if there is no room for one), the label's position, and the tooltip."""
 
     x: float
     y: float
@@ -45,7 +55,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Level:
-    """A height that means something, its name, and where that ends and stands."""
+    """A horizontal line, its name, and the position of the name."""
 
     y: float
     label: str
@@ -63,19 +73,19 @@ class Chart:
     lines: list[Level]
     hidden: int
     unlabelled: int
-    width: int = WIDTH
-    height: int = HEIGHT
-    box: tuple[int, int, int, int] = field(default=(LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM))
+    width: int = WIDTH_PX
+    height: int = HEIGHT_PX
+    box: tuple[int, int, int, int] = field(default=(LEFT_PX, TOP_PX, WIDTH_PX - RIGHT_PX, HEIGHT_PX - BOTTOM_PX))
 
 
 def chart(section: Section, tol: float) -> Chart | None:
-    """The chart, or None if no row has a finite gap."""
-    # A repair is another problem: its gap is not to be held against the others'.
+    """Return the chart, or None if no row has a finite gap."""
+    # A repair is another problem: its gap cannot be compared with the others'.
     own = [r for r in section.rows if r.role != "repair"]
     rows = [r for r in own if r.raw_gap is not None and math.isfinite(r.raw_gap) and r.wall_time_s]
     if not rows:
         return None
-    gaps = [max(row.raw_gap or 0.0, SMALLEST) for row in rows]
+    gaps = [max(row.raw_gap or 0.0, MIN_GAP) for row in rows]
     times = [row.wall_time_s or 0.0 for row in rows]
     floors = [row.shot_floor for row in rows if row.shot_floor]
     levels = {"tolerance": tol} | ({"least shot floor": min(floors)} if floors else {})
@@ -83,10 +93,10 @@ def chart(section: Section, tol: float) -> Chart | None:
     y_from, y_to = _decades([*gaps, *levels.values()])
 
     def at_x(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(value) - x_from) / (x_to - x_from)
+        return LEFT_PX + (WIDTH_PX - LEFT_PX - RIGHT_PX) * (math.log10(value) - x_from) / (x_to - x_from)
 
     def at_y(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (math.log10(value) - y_from) / (y_to - y_from)
+        return HEIGHT_PX - BOTTOM_PX - (HEIGHT_PX - TOP_PX - BOTTOM_PX) * (math.log10(value) - y_from) / (y_to - y_from)
 
     points = [(at_x(time), at_y(gap)) for time, gap in zip(times, gaps, strict=True)]
     several = len({row.solver for row in rows if row.device}) > 1
@@ -125,7 +135,7 @@ def _label(row: Row, several: bool) -> str:
 
 
 def _decades(values: list[float]) -> tuple[int, int]:
-    """Whole decades around the values, at least one."""
+    """Return the first and last power of ten around the values, at least one decade apart."""
     low = math.floor(math.log10(min(values)) - 0.05)
     return low, max(low + 1, math.ceil(math.log10(max(values)) + 0.05))
 
@@ -135,10 +145,10 @@ def _time(k: int) -> str:
 
 
 def _level(y: float, label: str, taken: list[Box]) -> Level:
-    """A level's name on its line, as far to the right as there is room between the marks; else at the right."""
-    ends = range(WIDTH - RIGHT - 4, LEFT + int(_GLYPH * len(label)), -8)
+    """Return a level with its name as far to the right as there is room between the marks; else at the right edge."""
+    ends = range(WIDTH_PX - RIGHT_PX - 4, LEFT_PX + int(_CHAR_PX * len(label)), -8)
     found = [
-        (Level(y, label, end, y + shift), (end - _GLYPH * len(label), y + shift - 10, end, y + shift + 3))
+        (Level(y, label, end, y + shift), (end - _CHAR_PX * len(label), y + shift - 10, end, y + shift + 3))
         for end, shift in product(ends, (-4, 13))
     ]
     level, block = next(((it, block) for it, block in found if _free(block, taken)), found[0])
@@ -147,17 +157,19 @@ def _level(y: float, label: str, taken: list[Box]) -> Level:
 
 
 def _place(points: list[tuple[float, float]], labels: list[str], taken: list[Box]) -> list[Place | None]:
-    """A free place for each label, the first first: right or left of its point, as near its height as may be. None
-    where it, or the line that leads to it, would lie on a mark, another label, another's line or the edge."""
+    """Return a free place for each label, in order: right or left of its point, as near its height as possible.
+
+    The place is None if the label or its leader line would cover a mark, another label or leader line, or the edge.
+    """
     places: list[Place | None] = []
     for k, ((x, y), label) in enumerate(zip(points, labels, strict=True)):
         places.append(None)
         others = taken[:k] + taken[k + 1 :]  # its own mark is the k-th
         for shift, side in product(sorted(range(-6, 7), key=abs), (1, -1)):
-            near, middle = x + 11 * side, y + shift * _LINE
-            left = near if side > 0 else near - _GLYPH * len(label)
-            block = (left, middle - _LINE / 2, left + _GLYPH * len(label), middle + _LINE / 2)
-            outside = block[0] < LEFT or block[2] > WIDTH - 2 or block[1] < 0 or block[3] > HEIGHT - BOTTOM
+            near, middle = x + 11 * side, y + shift * _LINE_PX
+            left = near if side > 0 else near - _CHAR_PX * len(label)
+            block = (left, middle - _LINE_PX / 2, left + _CHAR_PX * len(label), middle + _LINE_PX / 2)
+            outside = block[0] < LEFT_PX or block[2] > WIDTH_PX - 2 or block[1] < 0 or block[3] > HEIGHT_PX - BOTTOM_PX
             leader = _leader((x, y), (near, middle)) if shift else []
             if not outside and all(_free(box, others) for box in (block, *leader)):
                 places[-1] = (near, middle, "start" if side > 0 else "end")
@@ -167,14 +179,14 @@ def _place(points: list[tuple[float, float]], labels: list[str], taken: list[Box
 
 
 def _leader(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
-    """A line between two places, as small boxes."""
+    """Return a line between two points as small boxes."""
     steps = max(1, int(math.dist(start, end) / 3))
     along = [[a + (b - a) * k / steps for k in range(steps)] for a, b in zip(start, end, strict=True)]
     return [(x - 1, y - 1, x + 1, y + 1) for x, y in zip(*along, strict=True)]
 
 
 def _free(block: Box, taken: list[Box]) -> bool:
-    """Whether nothing lies there yet."""
+    """Return whether a box overlaps none of the others."""
     return not any(
         min(block[2], other[2]) > max(block[0], other[0]) and min(block[3], other[3]) > max(block[1], other[1])
         for other in taken
@@ -182,7 +194,7 @@ def _free(block: Box, taken: list[Box]) -> bool:
 
 
 def render(comparison: Results) -> str:
-    """The file's text. Names and reasons come from anyone's solvers: everything is escaped."""
+    """Return the text of the file. All values are escaped, because names and reasons may come from third parties."""
     environment = Environment(
         loader=PackageLoader("dualflow", "report"),
         autoescape=True,
@@ -207,7 +219,7 @@ def render(comparison: Results) -> str:
 
 
 def _plain(value: object) -> object:
-    """Text without control characters, for whoever looks at the file in a terminal; markup of our own stays."""
+    """Return text without control characters, which would affect a terminal; our own markup is kept."""
     return escape_control_characters(value, "\n") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -1,4 +1,4 @@
-"""A comparison as data: settings, sections, rows. Showing it is the neighbours' business."""
+"""The data of a comparison: settings, sections, rows. Other modules of this package show them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..core.solution import Solution
 
 __all__ = ["ROLES", "Results", "Row", "Section", "ranks_by_excess"]
 
-#: What a row is there for. Controls are shown and never ranked; so are repairs, whose problem is another one.
-#: Emulated rows, where no gate was applied, are ranked apart.
+#: Roles of rows. Controls are never ranked, nor are repairs, whose problem is another one. Emulated rows, in which no
+#: gate was applied, are ranked among themselves.
 ROLES = ("reference", "classical", "quantum", "emulated", "control", "repair")
 
 
@@ -28,59 +28,58 @@ class Row:
     shots_per_circuit : int or None
         None where there is no device, or where it returned exact distributions.
     status : str
-        Name of the solver's own `Status` (that of the raw answer); "DOES NOT APPLY", "NOT INSTALLED", "FAILED" or
-        "NOT RUN" where there are no numbers.
+        Name of the `Status` of the raw answer; "DOES NOT APPLY", "NOT INSTALLED", "FAILED" or "NOT RUN" if the row has
+        no numbers.
     reason : str or None
-        Why there are no numbers.
+        Why the row has no numbers.
     note : str or None
-        What else a reader should know of a row that has numbers.
+        A remark on a row that has numbers.
     rank : int or None
-        Place among the solvers of the section, or among its emulated rows: those that met the tolerance by
-        `wall_time_s`, behind them the others by `excess` where a row of the section is sampled, else by `raw_gap`.
-        None for controls and rows without a gap.
+        Rank among the solvers of the section, or among its emulated rows. Rows that met the tolerance come first, by
+        `wall_time_s`; then the others, by `excess` if a row of the section is sampled, else by `raw_gap`. None for
+        controls and rows without a gap.
     raw_gap : float or None
         Relative gap of the projection of the solver's own answer.
     refined_gap : float or None
-        Relative gap after the classical active-set refinement of that same answer. It finds the optimum from any
-        start, so it says nothing about the solver.
+        Relative gap after the classical active-set refinement of the same answer. The refinement finds the optimum
+        from any start, so this gap is not evidence for the solver.
     infeasibility : float or None
         Largest violation of a bound or the equality by the raw answer, absolute.
     accuracy : float or None
-        Fraction of held-out points classified rightly by the raw answer.
+        Fraction of held-out points that the raw answer classifies correctly.
     support_agreement : float or None
-        Jaccard index of the raw answer's support set and the reference's.
+        Jaccard index of the support sets of the raw answer and of the reference.
     wall_time_s : float or None
-        Seconds to the raw answer, certificates and refinement apart.
+        Seconds to the raw answer, without certificates and refinement.
     classical_share : float or None
-        Fraction of it not spent waiting for a device or its simulator.
+        Fraction of `wall_time_s` that was not spent waiting for a device or its simulator.
     refine_time_s : float or None
         Seconds of the refinement.
     steps : int or None
     qubits, depth, two_qubit_gates : int or None
-        Of the largest circuit, as it was run.
+        Size of the largest circuit, as it was run.
     circuits, shots : int or None
         Over the whole run.
     shot_floor : float or None
-        Relative gap of the *exact* optimum sampled with as many shots as the whole run took: median over seeds.
+        Relative gap of the *exact* optimum, sampled with the number of shots of the whole run: median over seeds.
     excess : float or None
-        (f − f*)/|f*| of the raw answer's projection, f* the refined reference's. It ranks sampled rows, and all beside
-        them. What shots cost in the objective
-        itself is second order in their noise; in the certified gap it is first order. Where Q is indefinite f* is the
-        best objective that any row of the section found: nobody knows the optimum.
+        (f − f*)/|f*| of the raw answer's projection; f* is that of the refined reference. It ranks the rows of a
+        section with sampled rows. The error of shots is second order in the objective, and first order in the certified
+        gap. If Q is indefinite the optimum is unknown, and f* is the best objective that any row of the section found.
     excess_floor : float or None
-        The excess of the same samples as `shot_floor`: what `excess` is held against.
+        Excess of the same samples as `shot_floor`; `excess` is compared with it.
     margin : float or None
-        How many times fewer circuits a quantum row needed, or how many times nearer it ended, than the same solver on
-        the devices "null" and "control:random": against the better of them. Below 5 it is no evidence.
+        How many times fewer circuits a quantum row needed, or how many times closer to the optimum it ended, than the
+        better of the same solver's rows on the devices "null" and "control:random". Below 5 it is not evidence.
     fidelity : float or None
-        Slope of the measured to the circuits' own distributions (``provenance["fidelity"]``): 1 for the right device.
+        Slope of measured against exact distributions of the circuits (``provenance["fidelity"]``); 1 for a perfect
+        device.
     parameter_gap : float or None
-        Relative gap of `parameter_alpha`, what the classical side knows of the circuit's angles. An extra, never
-        ranked.
+        Relative gap of `parameter_alpha`, which is computed classically from the circuit's angles. Never ranked.
     raw_objective : float or None
-        f of the raw answer's projection, absolute; of a repair's answer, with the kernel as it was.
+        f of the raw answer's projection, absolute; for a repair, on the original kernel.
     repair : str or None
-        What was done to an indefinite kernel before a row of role "repair" was solved: "clip", "flip" or "shift".
+        How the indefinite kernel of a row of role "repair" was repaired: "clip", "flip" or "shift".
     solution : Solution or None
         The whole answer.
     """
@@ -124,17 +123,17 @@ class Row:
         return self.reason is None
 
     def met(self, tol: float) -> bool:
-        """Whether the raw answer is certified to lie within ``tol``: how far within is a matter of luck."""
+        """Return whether the certified gap of the raw answer is at most ``tol``; how far below is chance."""
         return self.raw_gap is not None and self.raw_gap <= tol
 
     @property
     def place(self) -> str:
-        """The rank as it is shown: in brackets where it is among emulated rows."""
+        """The rank as text, in brackets for an emulated row."""
         return "–" if self.rank is None else f"({self.rank})" if self.role == "emulated" else str(self.rank)
 
     @property
     def variant(self) -> str:
-        """Device and role in words; empty for a classical solver."""
+        """Device and role as text; empty for a classical solver."""
         if self.role == "reference":
             return "reference"
         if self.repair is not None:
@@ -149,19 +148,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """One problem: its rows, those that met the tolerance first, then the best, then the rows without numbers.
+    """One problem and its rows: those that met the tolerance, then the others by rank, then those without numbers.
 
     Attributes
     ----------
     problem, title : str
     n : int
-        Variables of the problem.
+        Number of variables.
     kind : str
-        Shape of its feasible set.
+        Shape of the feasible set.
     tol : float
-        The relative gap that every run was asked for.
+        Relative gap at which every run stopped.
     reference : Solution or None
-        CVXOPT's answer to this very problem; None if it has none, and `reference_note` says why.
+        CVXOPT's answer to the problem; None if there is none, for the reason in `reference_note`.
     rows : tuple of Row
     """
 
@@ -202,8 +201,9 @@ class Results:
 
 
 def ranks_by_excess(rows: Iterable[Row]) -> bool:
-    """Whether rows are ranked by excess: one of them is sampled, and its excess is known.
+    """Return whether rows are ranked by excess: one of them is sampled, and its excess is known.
 
-    Certified gaps of sampled rows saturate (no L2-SVM's is above 2), so that they tell good states from noise badly.
+    Certified gaps of sampled rows saturate (that of an L2-SVM is at most 2), so that they separate good states from
+    noise poorly.
     """
     return any(row.shots_per_circuit and row.ran and row.excess is not None for row in rows)

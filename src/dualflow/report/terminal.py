@@ -1,6 +1,6 @@
-"""A comparison in the terminal: a table of results a section, one of quantum resources, and notes below.
+"""A comparison in the terminal: for each section a table of results, one of quantum resources, and notes.
 
-Tables that fit: as many columns as there is room for, the most telling ones kept, no value cut.
+If the terminal is narrow, the least important columns are left out; values are not cut.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from ..persistence.files import escape_control_characters
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .model import Results, Row, Section
 from .verdict import overall, verdict
 
-__all__ = ["Cells", "Fitting", "lines_of", "render", "renderable"]
+__all__ = ["FittedTable", "RowCells", "lines_of", "render", "renderable"]
 
 
-#: What is kept longest, first; a column that is not named goes first.
-KEPT = (
+#: Headers of the columns, the most important first; columns that are not listed are left out first.
+COLUMN_PRIORITY = (
     ("raw gap", "time", "accuracy", "excess", "support", "refined gap", "steps", "infeasibility", "classical"),
     (
         "evidence",
@@ -42,12 +41,12 @@ KEPT = (
 )
 
 #: A row: the cells of the columns that name it, those of its figures, and its style.
-Cells = tuple[Sequence[Text], Sequence[Text], str | None]
+RowCells = tuple[Sequence[Text], Sequence[Text], str | None]
 
 
 @dataclass(frozen=True)
-class Fitting:
-    """A table of rows, made when the room for it is known.
+class FittedTable:
+    """A table that is laid out when its width is known.
 
     Attributes
     ----------
@@ -61,7 +60,7 @@ class Fitting:
     title: Text
     names: tuple[tuple[str, str], ...]
     columns: tuple[Column, ...]
-    rows: tuple[Cells, ...]
+    rows: tuple[RowCells, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         shown = list(self.columns)
@@ -76,17 +75,17 @@ class Fitting:
             )
 
     def _by_priority(self) -> list[Column]:
-        """The columns, those first that are left out first."""
-        order = [name for names in KEPT for name in names]
+        """Return the columns in the order in which they are left out."""
+        order = [name for names in COLUMN_PRIORITY for name in names]
         place = {name: k for k, name in enumerate(order)}
         return sorted(self.columns, key=lambda column: -place.get(column.header, len(order)))
 
     def _width(self, shown: Sequence[Column], console: Console, options: ConsoleOptions) -> int:
-        """Columns of the terminal that no value is cut in, nor any line of it broken."""
+        """Return the width, in characters, at which no value is cut or broken."""
         return Measurement.get(console, options.update(max_width=10_000), self._table(shown, False)).maximum
 
     def _table(self, shown: Sequence[Column], narrow: bool) -> Table:
-        """The table; where the room is too ``narrow`` for even this, values go on in the next line."""
+        """Return the table; if the terminal is too ``narrow`` even for these columns, values are broken into lines."""
         table = Table(
             title=self.title,
             title_justify="left",
@@ -108,35 +107,39 @@ class Fitting:
 
 
 def lines_of(text: str, width: int) -> str:
-    """``text`` in lines of at most ``width``, broken after hyphens, colons and spaces if it can be."""
+    """Return the text in lines of at most ``width`` characters, broken after hyphens, colons and spaces if possible."""
     return "\n".join(line for part in text.split("\n") for line in wrap(part, width) or [""])
 
 
-#: Widest line of a solver's name (the longest part between two hyphens of ours), of a device's and of a status.
-NAME, DEVICE, STATUS = 18, 17, 10
+#: Maximum width of a solver's name, in characters: the longest part of our solver names between two hyphens.
+NAME_CHARS = 18
+#: Maximum width of a device's name, in characters.
+DEVICE_CHARS = 17
+#: Maximum width of a status, in characters.
+STATUS_CHARS = 10
 _ROLE_STYLE = {"reference": "bold", "control": "dim"}
 _BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "BUDGET_SPENT", "DROWNED")
 
 
 def render(comparison: Results, width: int = 120) -> str:
-    """Plain text of at most ``width`` columns."""
+    """Return the tables as plain text of at most ``width`` columns."""
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False, force_jupyter=False)
     console.print(renderable(comparison))
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def renderable(comparison: Results) -> RenderableType:
-    """Everything, for `rich.print`."""
+    """Return the comparison for `rich.print`."""
     several = len(comparison.sections) > 1
     parts: list[RenderableType] = [_text(overall(comparison), "bold"), Text("")]
     parts += [part for section in comparison.sections for part in _section(section, several)]
     if comparison.interrupted:
-        parts.append(Text("Interrupted (Ctrl-C): this is what there was so far.", style="bold red"))
+        parts.append(Text("Interrupted (Ctrl-C): only the rows so far are shown.", style="bold red"))
     parts.append(
         Text(
-            "Gaps are relative; infeasibility is absolute. # ranks by time what met the tolerance, the rest by "
-            "excess where a row is sampled, else by raw gap; "
-            "emulated rows apart, controls not."
+            "Gaps are relative; infeasibility is absolute. # ranks the rows that met the tolerance by time, the others "
+            "by excess if a row is sampled, else by raw gap. Emulated rows are ranked among themselves (in brackets); "
+            "controls are not ranked."
         )
     )
     return Group(*parts)
@@ -144,7 +147,7 @@ def renderable(comparison: Results) -> RenderableType:
 
 def _section(section: Section, several: bool) -> list[RenderableType]:
     notes: list[str] = []
-    rows: list[Cells] = []
+    rows: list[RowCells] = []
     for row in section.rows:
         status = status_text(row)
         if remark := row.reason or row.note:
@@ -156,7 +159,7 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
             _text(column.cell(row), "bright_black" if column.header == "accuracy" and not row.met(section.tol) else "")
             for column in RESULTS
         ]
-        rows.append(((*_head(row), _text(lines_of(status, STATUS), colour)), figures, _ROLE_STYLE.get(row.role)))
+        rows.append(((*_head(row), _text(lines_of(status, STATUS_CHARS), colour)), figures, _ROLE_STYLE.get(row.role)))
     title = f"{section.title}  (n = {section.n}, {section.kind})"
     parts: list[RenderableType] = [_table(title, rows, RESULTS, ("status", "left"))]
     parts += [_text(f"  [{number}] {remark}", style="dim") for number, remark in enumerate(notes, 1)]
@@ -165,7 +168,7 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
         parts.insert(0, _text(verdict(section), style="bold"))
     circuits = [row for row in section.rows if row.device is not None and row.ran]
     if circuits:
-        quantum: list[Cells] = [
+        quantum: list[RowCells] = [
             (_head(row), [_text(_narrow(column.cell(row))) for column in QUANTUM], _ROLE_STYLE.get(row.role))
             for row in circuits
         ]
@@ -174,12 +177,12 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
 
 
 def _text(text: str, style: str = "") -> Text:
-    """Text of anyone's solvers and data, which cannot command a terminal."""
+    """Return text without control characters: names and data may come from third parties."""
     return Text(escape_control_characters(text, "\n"), style=style)
 
 
 def reference_text(section: Section) -> str:
-    """The reference in one line."""
+    """Return one line on the reference."""
     if section.reference is None:
         return section.reference_note or MISSING
     raw = section.reference.raw_certificate
@@ -187,16 +190,16 @@ def reference_text(section: Section) -> str:
     return f"cvxopt, objective {raw.objective:.8g}, {gap}"
 
 
-def _table(title: str, rows: list[Cells], columns: Sequence[Column], *more: tuple[str, str]) -> Fitting:
+def _table(title: str, rows: list[RowCells], columns: Sequence[Column], *more: tuple[str, str]) -> FittedTable:
     names = (("#", "right"), ("solver", "left"), ("device", "left"), *more)
-    return Fitting(_text(title, "bold"), names, tuple(columns), tuple(rows))
+    return FittedTable(_text(title, "bold"), names, tuple(columns), tuple(rows))
 
 
 def _narrow(text: str) -> str:
-    """Words in two lines, where a column is as wide as its numbers."""
+    """Return the words in two lines, so that the column stays as narrow as its numbers."""
     return text.replace("emulated", "emu-\nlated").replace("no evidence", "no\nevidence")
 
 
 def _head(row: Row) -> tuple[Text, Text, Text]:
-    where = row.variant if len(row.variant) <= DEVICE else row.variant.replace(":", ":\n", 1).replace("\n ", "\n")
-    return _text(row.place), _text(lines_of(row.solver, NAME)), _text(lines_of(where, DEVICE))
+    where = row.variant if len(row.variant) <= DEVICE_CHARS else row.variant.replace(":", ":\n", 1).replace("\n ", "\n")
+    return _text(row.place), _text(lines_of(row.solver, NAME_CHARS)), _text(lines_of(where, DEVICE_CHARS))

@@ -326,7 +326,10 @@ def test_fetch_requests_once_and_resume_waits(half):
     assert read_journal(half)[1].state == "sent"
     assert command("resume", half, "--device", "fake-cloud") == (0, f"{tag}: done")
     assert [record.state for record in read_journal(half)] == ["done", "done"]
-    assert command("fetch", half, "--device", "fake-cloud") == (0, "There is no job of which anything is to be heard.")
+    assert command("fetch", half, "--device", "fake-cloud") == (
+        0,
+        "No job is open: each has its results, or has failed.",
+    )
     # The run itself sends no more requests to the cloud.
     found, _ = measured(half, device=FakeCloud(half.parent / "gone.db", Faults(unreachable=1.0)))
     np.testing.assert_array_equal(found, measured(half.parent / "other")[0])
