@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..quantum.runs.live import JournalLock
 from .output import Json, clear_errors, print_table, say, say_json
 
 if TYPE_CHECKING:

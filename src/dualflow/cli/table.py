@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError
+from ..exceptions import ProblemError, did_you_mean
 
 __all__ = [
     "CLASS_TEXTS",

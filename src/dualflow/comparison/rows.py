@@ -26,7 +26,7 @@ from ..core.problem import DualProblem
 from ..core.shot_floor import sampled
 from ..core.solution import Solution, Status
 from ..driver.solve import solve
-from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
+from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable, raise_interrupt
 from ..quantum.devices import load_packages
 from ..quantum.solvers.base import CircuitSolver
 from ..refinement.refine import support_set

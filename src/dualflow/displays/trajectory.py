@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError
+from ..exceptions import ProblemError, did_you_mean
 from ._axes import (
     BLUE,
     LEAST_GAP,

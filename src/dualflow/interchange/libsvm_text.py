@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..exceptions import ProblemError
-from ..persistence.files import open_regular, replacing_text
+from ..persistence.files import escape_control_characters, open_regular, replacing_text
 
 __all__ = ["KERNELS", "MAX_BYTES", "MAX_LINE", "TYPES", "Parts", "read", "write"]
 

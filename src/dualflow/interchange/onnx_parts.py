@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.gram import MAX_REACH_PRODUCTS
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
 

@@ -14,7 +14,7 @@ from ..core.kernel_functions import as_matrix
 from ..core.options import Flag, Number
 from ..core.sparse_points import checked_rows, is_sparse
 from ..exceptions import ProblemError
-from ..persistence.files import open_regular, replacing
+from ..persistence.files import escape_control_characters, open_regular, replacing
 
 __all__ = ["MAX_BYTES", "MAX_FEATURES", "MAX_LINE", "from_svmlight", "parsed", "to_svmlight"]
 

@@ -12,6 +12,7 @@ from itertools import product
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..persistence.files import escape_control_characters
 from .columns import QUANTUM, RESULTS, gap_text, limits, status_text
 from .model import Results, Row, Section
 from .terminal import reference_text

@@ -16,6 +16,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from ..persistence.files import escape_control_characters
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .model import Results, Row, Section
 from .verdict import overall, verdict
