@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..quantum.runs.live import JournalLock
 from .output import Json, clear_errors, print_table, say, say_json
 
 if TYPE_CHECKING:
@@ -146,6 +145,7 @@ def _act_on_open_jobs(
     with clear_errors():
         from ..exceptions import DeviceError, ProblemError
         from ..quantum.runs.journal import Journal, read_journal
+        from ..quantum.runs.live import JournalLock
         from ..quantum.runs.sending import Sender
 
         chosen = _chosen(read_journal(file), job)

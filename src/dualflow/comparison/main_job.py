@@ -49,8 +49,8 @@ def announcement(
         return f"{text}; no row begins after {duration_text(total)}."
     if time_limit is None:
         return f"{text}; there is no time limit."
-    each, total = duration_text(time_limit), duration_text(rows * time_limit)
-    return f"{text}; each row takes at most {each}, all together at most {total}."
+    all_rows = duration_text(rows * time_limit)
+    return f"{text}; each row takes at most {duration_text(time_limit)}, all together at most {all_rows}."
 
 
 def _counted(number: int, what: str) -> str:
