@@ -14,6 +14,7 @@ from dualflow import SVC, SVR, IncrementalSVC, SVCSearchCV, SVRSearchCV
 from dualflow.selection import _duals, _evaluation, _kernels, _left_out, _pace
 from dualflow.selection._models import FoldSVC
 from dualflow.selection._newton import Newton
+from tests.combinations import covering
 
 GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
 
@@ -43,8 +44,9 @@ def peer(grid, **options):
     return GridSearchCV(sklearn.svm.SVC(**given), grid, **options)
 
 
-@pytest.mark.parametrize("data", [german, lambda: load_iris(return_X_y=True), digits])
-@pytest.mark.parametrize("folds", [2, 10])
+@pytest.mark.parametrize(
+    ("data", "folds"), covering([german, lambda: load_iris(return_X_y=True), digits], [2, 10], together=1)
+)
 def test_scores_are_those_of_scikit_learn(data, folds):
     X, y = data()
     ours = SVCSearchCV(SVC(), GRID, cv=folds, return_train_score=True).fit(X, y)
