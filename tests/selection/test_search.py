@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneOut
 from dualflow import SVC, SVR, IncrementalSVC, SVCSearchCV, SVRSearchCV
 from dualflow.selection import _duals, _evaluation, _kernels, _left_out, _pace
 from dualflow.selection._models import FoldSVC
-from dualflow.selection._newton import Newton
+from dualflow.selection._newton import PATIENCE, Newton
 from tests.combinations import covering
 
 GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
@@ -258,6 +258,14 @@ def test_regression(folds):
     same_tables(ours.cv_results_, scores, tolerance=1e-5)
     assert ours.best_params_ == theirs.best_params_
     assert (ours.cv_results_["max_relative_gap"] <= 1e-9).all()
+
+
+def test_newton_steps_that_found_the_free_set_pay_for_some_that_did_not():
+    steps = Newton(np.eye(20), np.arange(20))
+    steps.misses = PATIENCE
+    assert not steps.pays
+    steps.hits = 1
+    assert steps.pays
 
 
 @pytest.mark.parametrize("copies", [1, 2])
