@@ -78,6 +78,7 @@ def _two_a_kind(solver):
 #: answers with the shot floor in every run.
 SLOW_FROM_COUNTS = (
     "hamiltonian-dilation",
+    "hamiltonian-lchs",
     "hamiltonian-schrodingerisation",
     "quantum-invasion",
     "variational-lotka-volterra",

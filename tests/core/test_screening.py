@@ -11,6 +11,7 @@ from dualflow.core.bounds import dual_bound
 from dualflow.core.certificate import Certifier
 from dualflow.core.mixed_precision import Screen
 from dualflow.refinement.refine import refine
+from tests.combinations import covering
 
 N = 1500
 X, T = make_classification(N, 12, n_informative=6, class_sep=1.5, random_state=0)
@@ -69,8 +70,7 @@ def check(problem, certificate, alpha):
         np.testing.assert_allclose(certificate.multiplier_interval, interval, atol=1e-11 * scale)
 
 
-@pytest.mark.parametrize("gram", GRAMS)
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("name", "gram"), covering(list(PROBLEMS), list(GRAMS), together=1))
 def test_certificates_are_those_of_float64_and_float32_does_most(name, gram):
     problem = PROBLEMS[name](GRAMS[gram]())
     used = []

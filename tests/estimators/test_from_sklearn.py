@@ -291,3 +291,22 @@ def test_inputs_that_only_dualflow_accepts():
     with pytest.raises(ProblemError, match="shape"):
         SVR(kernel=lambda A, B: np.ones((1, 1))).fit([[0.0], [1.0]], [0.0, 0.5])
     assert "OneClassSVM" in dualflow.__all__
+
+
+@pytest.mark.parametrize("name", ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"])
+def test_defaults_are_those_of_scikit_learn_but_for_the_tolerance(name):
+    ours, theirs = getattr(dualflow, name)().get_params(), getattr(svm, name)().get_params()
+    # What scikit-learn gives up it calls "deprecated".
+    shared = {key for key in ours.keys() & theirs.keys() - {"tol"} if theirs[key] != "deprecated"}
+    assert shared >= {"kernel", "gamma", "degree", "coef0"}
+    assert {key: ours[key] for key in shared} == {key: theirs[key] for key in shared}
+
+
+KERNEL_DEFAULTS = {"kernel": "rbf", "gamma": "scale", "degree": 3, "coef0": 0.0}
+
+
+@pytest.mark.parametrize(
+    "name", ["SVDD", "LSSVC", "LSSVR", "CascadeSVC", "EcoSVC", "EcoSVDD", "IncrementalSVC", "IncrementalSVR"]
+)
+def test_other_estimators_have_the_same_default_kernel(name):
+    assert KERNEL_DEFAULTS.items() <= getattr(dualflow, name)().get_params().items()

@@ -124,7 +124,7 @@ class Places(ast.NodeVisitor):
         target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
         name = getattr(target, "id", "")
         if node.value is not None and name != "__all__":
-            self.named = name if name.isupper() else ""
+            self.named = name if name.isupper() and not node.col_offset else ""
             self.visit(node.value)
             self.named = ""
 

@@ -12,7 +12,8 @@ def f(x: Literal[3] = 0, *, y=-1.5):
     """Nor 2."""
     if x is not None and (x) <= y:
         raise ValueError(f"{x + 1} is not < {2}")
-    return x + 2 if x in y else "é" * x
+    X = 2
+    return x + X if x in y else "é" * x
 '''
 
 
@@ -31,10 +32,10 @@ def test_every_kind_of_fault_is_planted_where_it_belongs():
         "7 and→or",
         "7 <=→<",
         "7 <=→>",
-        "9 x in y→(not (x in y))",
-        "9 in→not in",
-        "9 +→-",
         "9 2→3",
+        "10 x in y→(not (x in y))",
+        "10 in→not in",
+        "10 +→-",
     }
     assert [fault.named for fault in faults() if fault.named] == ["LIMIT"]
 

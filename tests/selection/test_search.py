@@ -14,6 +14,7 @@ from dualflow import SVC, SVR, IncrementalSVC, SVCSearchCV, SVRSearchCV
 from dualflow.selection import _duals, _evaluation, _folds, _plan
 from dualflow.selection._duals import Newton
 from dualflow.selection._models import FoldSVC
+from tests.combinations import covering
 
 GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
 
@@ -43,8 +44,9 @@ def peer(grid, **options):
     return GridSearchCV(sklearn.svm.SVC(**given), grid, **options)
 
 
-@pytest.mark.parametrize("data", [german, lambda: load_iris(return_X_y=True), digits])
-@pytest.mark.parametrize("folds", [2, 10])
+@pytest.mark.parametrize(
+    ("data", "folds"), covering([german, lambda: load_iris(return_X_y=True), digits], [2, 10], together=1)
+)
 def test_scores_are_those_of_scikit_learn(data, folds):
     X, y = data()
     ours = SVCSearchCV(SVC(), GRID, cv=folds, return_train_score=True).fit(X, y)
@@ -256,6 +258,14 @@ def test_regression(folds):
     same_tables(ours.cv_results_, scores, tolerance=1e-5)
     assert ours.best_params_ == theirs.best_params_
     assert (ours.cv_results_["max_relative_gap"] <= 1e-9).all()
+
+
+def test_newton_steps_that_found_the_free_set_pay_for_some_that_did_not():
+    steps = Newton(np.eye(20), np.arange(20))
+    steps.misses = _duals.MAX_FAILURES
+    assert not steps.is_worthwhile
+    steps.hits = 1
+    assert steps.is_worthwhile
 
 
 @pytest.mark.parametrize("copies", [1, 2])

@@ -150,9 +150,9 @@ class Soft(QHDCircuit):
     "make",
     [
         lambda steps: AnnealCircuit(3, steps, 3.0),
-        lambda steps: AnnealCircuit(8, steps, 2.0),
+        pytest.param(lambda steps: AnnealCircuit(8, steps, 2.0), marks=pytest.mark.slow),
         lambda steps: Soft(4, steps, 2.0, 2),
-        lambda steps: Soft(8, steps, 2.0),
+        pytest.param(lambda steps: Soft(8, steps, 2.0), marks=pytest.mark.slow),
     ],
     ids=["anneal_q3", "anneal_q8", "qhd_q4_b2", "qhd_q8"],
 )

@@ -379,6 +379,14 @@ def test_sampled_answers_are_within_the_shot_floor(kind, name):
         assert np.median([measure(problem, run, best) for run in runs]) <= 3 * floor(measure, problem, best)
 
 
+def test_what_is_sent_is_known_beforehand_of_counts_and_a_last_step_only():
+    problem = build("l2", 8)
+    context = HamiltonianDilation("emulator", SHOTS).open(problem, Workspace(problem))
+    assert context.schedule() is not None
+    assert dataclasses.replace(context, shots=None).schedule() is None
+    assert dataclasses.replace(context, last_step=np.inf).schedule() is None
+
+
 def test_no_seed_of_a_ball_ends_far_off():
     """With the nearest point on the equality two runs of five ended at 13 to 277 floors of all their shots."""
     specimen = next(z for z in zoo() if z.name == "soft SVDD cloud")

@@ -119,7 +119,10 @@ def test_circuit_refuses(arguments, words):
 # --- the solver --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("data", "device"), [("moons", "aer"), ("moons", "emulator"), ("digits", "emulator")])
+@pytest.mark.parametrize(
+    ("data", "device"),
+    [("moons", "aer"), pytest.param("moons", "emulator", marks=pytest.mark.slow), ("digits", "emulator")],
+)
 def test_direction_at_fifteen_points(data, device):
     problem = build(data)
     exact = bordered(problem)

@@ -221,9 +221,15 @@ def test_it_comes_to_rest_at_the_optimum(name):
     assert solution.provenance["largest_error_against_lsoda"] is None
 
 
-def test_the_kit_accepts_it():
+@pytest.mark.parametrize(
+    "few",
+    [
+        {"box two points"},
+        pytest.param({"contradicting duplicates", "box two points", "soft SVDD line"}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_kit_accepts_it(few):
     """On a few problems; the whole zoo is in the conformance suite, where it takes minutes."""
-    few = {"contradicting duplicates", "box two points", "soft SVDD line"}
     report = check_solver(VariationalDQC(FAST), problems=[z for z in zoo() if z.name in few])
     assert set(report.gaps) == few
 

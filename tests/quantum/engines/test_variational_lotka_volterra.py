@@ -313,7 +313,14 @@ def test_the_null_device_fails_in_exact_mode_and_stops():
     assert excess(problem, solution.raw_alpha, optimum(problem)) > 0.1
 
 
-@pytest.mark.parametrize("name", ["overlapping clouds", "box clouds", "soft SVDD cloud", "one-class cloud"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "overlapping clouds",
+        "soft SVDD cloud",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("box clouds", "one-class cloud")),
+    ],
+)
 def test_the_test_kits_gap_rejects_the_null_device(name):
     [z] = [z for z in zoo() if z.name == name]
     bench = Bench(VariationalLotkaVolterra("null", shots=SHOTS), [z], seeds=21, time_limit_s=60.0)
