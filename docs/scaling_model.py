@@ -21,7 +21,7 @@ ROWS = Path(__file__).parents[1] / "benchmarks" / "results" / "classical" / "cas
 PAGE = Path(__file__).parent / "explanation" / "scaling.md"
 MARKS = "<!-- made by python docs/scaling_model.py: {} -->", "<!-- end -->"
 FEATURES = {"classification": 20, "mnist": 784}
-#: Rows up to which a set is another one: MNIST's ones and fours are so many, and what comes after them is shifted.
+#: Rows up to which a set is another one: MNIST's ones and fours have this number, and the rows after them are shifted.
 OTHERWISE = {"mnist": 12_584}
 #: Rows, workers, bytes a second between two of them, for the last table.
 LARGE, WORKERS, WIRE = 10**8, 100, 1e9

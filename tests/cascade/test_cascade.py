@@ -161,7 +161,7 @@ def test_a_memory_map_stays_in_its_file(tmp_path):
     same = CascadeSVC(partitions=4, partitioner="given").fit(X[100:400], Y[100:400])
     assert np.array_equal(half.dual_coef_, same.dual_coef_)
     assert np.array_equal(half.support_, same.support_)
-    from dualflow.cascade.sources import parts_of
+    from dualflow.cascade.partitioning import parts_of
 
     parts = parts_of(mapped[0][100:400], mapped[1], None, 3, "given", np.random.default_rng(0))
     assert all(len(pickle.dumps(part)) < 1000 for part in parts)  # descriptions, not rows
@@ -401,7 +401,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 
 def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
-    from dualflow.cascade.keeping import State
+    from dualflow.cascade.checkpoint import State
     from dualflow.cascade.records import PairState
     from dualflow.driver import checkpoint
 

@@ -210,7 +210,7 @@ def test_a_comparison_has_a_section_for_the_discriminant():
     (section,) = found.sections
     model = dualflow.LDA(priors=[0.5, 0.5])
     names = {row.solver: row for row in section.rows}
-    kept = dualflow.comparison.posing.Subsample.split(data, y, None, None, 80, 0, None)
+    kept = dualflow.comparison.tasks.Subsample.split(data, y, None, None, 80, 0, None)
     model.fit(kept.X, kept.y)
     assert names["gradient-flow"].accuracy == names["cvxopt"].accuracy == model.score(kept.X_test, kept.y_test) > 0.8
     assert (section.n, section.kind, names["gradient-flow"].status) == (3, "affine", "OPTIMAL")

@@ -16,9 +16,9 @@ import dualflow
 from dualflow import cli, comparison
 from dualflow.cli.csv_data import CsvFormat
 from dualflow.cli.labels import labels_of
-from dualflow.cli.prepared import EncodingOptions
 from dualflow.cli.reading import read_new
 from dualflow.cli.table import RequestedColumns
+from dualflow.cli.training_data import EncodingOptions
 from dualflow.solvers import registry
 
 QUICK = ("compare", "--solvers", "smo,cvxopt", "--max-n", "12", "--problems", "hinge,svdd")

@@ -21,10 +21,10 @@ from dualflow.cli.csv_data import CsvFormat, read_csv
 from dualflow.cli.encoding import fit_encoding
 from dualflow.cli.labels import as_written, known_codes, labels_of
 from dualflow.cli.options import form_of
-from dualflow.cli.prepared import EncodingOptions, kind_of
 from dualflow.cli.reading import read_new
 from dualflow.cli.sources import Source
 from dualflow.cli.table import RequestedColumns, Table, TextColumn
+from dualflow.cli.training_data import EncodingOptions, kind_of
 
 
 def read(

@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 import dualflow
-from dualflow.cli.known import read_model
+from dualflow.cli.training_table import read_model
 from dualflow.persistence import container
 from tests.cli.test_cli import refused, run, table, write
 

@@ -21,8 +21,8 @@ from dualflow.estimators._streaming import optimum
 from dualflow.online import incremental
 from dualflow.online.incremental import Engine
 from dualflow.online.near import Near
-from dualflow.online.seating import set_optimum
-from dualflow.online.settling import restore_optimum
+from dualflow.online.optimality import restore_optimum
+from dualflow.online.optimum_transfer import set_optimum
 
 CS = (0.1, 1.0, 10.0, 100.0)
 

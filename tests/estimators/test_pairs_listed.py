@@ -9,7 +9,7 @@ from dualflow.core.gram import Gram
 from dualflow.direct import pairs as pair_batch
 from dualflow.direct import results
 from dualflow.direct.pairs import PairBatch
-from dualflow.working_set.whole import solve_dense_pairs
+from dualflow.working_set.dense import solve_dense_pairs
 from tests.estimators.test_pairs_together import KERNELS, SETS
 from tests.thresholds import other
 

@@ -50,7 +50,7 @@ from dualflow.core.gram import KernelMatrix
 from dualflow.core.solution import Cost, Solution
 from dualflow.estimators._base import Support
 from dualflow.estimators._persistence import CLASSES, FORMAT, decode, encode
-from dualflow.online.remembering import Stream
+from dualflow.online.growing_problem import Stream
 from dualflow.persistence import container
 
 X, Y = make_classification(60, 5, n_informative=4, n_redundant=1, random_state=3)

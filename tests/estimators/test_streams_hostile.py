@@ -9,8 +9,8 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from dualflow import SVC, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError
+from dualflow.online.growing_problem import Stream
 from dualflow.online.invasion import Habitat
-from dualflow.online.remembering import Stream
 from dualflow.online.state import PathError
 
 TOL = 1e-6

@@ -77,9 +77,9 @@ def test_a_child_makes_what_another_thread_was_making_when_it_was_forked():
 
 def locks():
     from dualflow.quantum.devices import processes
-    from dualflow.quantum.runs import live
+    from dualflow.quantum.runs import journal_lock
 
-    return {"threads": ONE_THREAD, "arena": memory, "pools": processes, "journals": live}
+    return {"threads": ONE_THREAD, "arena": memory, "pools": processes, "journals": journal_lock}
 
 
 @pytest.mark.parametrize("whose", ["threads", "arena", "pools", "journals"])

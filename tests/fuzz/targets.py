@@ -27,9 +27,9 @@ import dualflow
 from dualflow import EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, cli, problems
 from dualflow.cli.csv_data import CsvFormat
 from dualflow.cli.labels import labels_of
-from dualflow.cli.prepared import EncodingOptions
 from dualflow.cli.reading import read_new
 from dualflow.cli.table import RequestedColumns
+from dualflow.cli.training_data import EncodingOptions
 from dualflow.interchange import from_libsvm, from_svmlight, to_libsvm, to_svmlight
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 

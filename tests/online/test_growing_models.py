@@ -5,7 +5,7 @@ import pytest
 
 from dualflow import Gram, ProblemError, problems
 from dualflow.core.growing import GrowingGram
-from dualflow.online.remembering import Stream
+from dualflow.online.growing_problem import Stream
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 SIGNS = np.where(np.arange(12) % 3, 1.0, -1.0)

@@ -11,7 +11,7 @@ import dualflow
 from dualflow import EcoSVC, Gram, ProblemError, problems
 from dualflow.core.certificate import certify
 from dualflow.online import stream
-from dualflow.online.newcomers import CommunityModel, add_along_path
+from dualflow.online.hinge_updates import CommunityModel, add_along_path
 from dualflow.problems.classification import hinge
 
 

@@ -7,7 +7,7 @@ from sklearn.datasets import make_classification
 
 from dualflow import IncrementalSVC
 from dualflow.core.certificate import certify
-from dualflow.online import seating, settling
+from dualflow.online import optimality, optimum_transfer
 from dualflow.online.bordered import bordered_inverse
 
 X, Y = make_classification(120, random_state=3)
@@ -25,7 +25,7 @@ def test_a_point_at_the_kernels_origin_is_a_margin(e):
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_non_finite_inverse_is_recomputed_when_used(monkeypatch, wrong):
-    monkeypatch.setattr(settling, "_solve_batch", None)  # the batch problem must not be solved
+    monkeypatch.setattr(optimality, "_solve_batch", None)  # the batch problem must not be solved
     model, stream = stream_of()
     engine = stream.engine
     m = int(engine.counters[COUNT])
@@ -41,7 +41,7 @@ def test_a_non_finite_inverse_is_recomputed_when_used(monkeypatch, wrong):
 def test_the_last_of_two_margin_points_has_its_exact_inverse(j):
     _, stream = stream_of()
     engine = stream.engine
-    seating._set_margin(engine, engine.margin[:2].copy())
+    optimum_transfer._set_margin(engine, engine.margin[:2].copy())
     stays = int(engine.margin[1 - j])
     engine.inverse[:3, :3] = np.tril(np.full((3, 3), np.nan))
     remove_margin_point(engine, j)
@@ -52,9 +52,11 @@ def test_the_last_of_two_margin_points_has_its_exact_inverse(j):
 def test_a_singular_margin_is_rejected(monkeypatch):
     _, stream = stream_of()
     engine = stream.engine
-    monkeypatch.setattr(engine, "refactorise", lambda space: (_ for _ in ()).throw(seating.PathError("singular")))
+    monkeypatch.setattr(
+        engine, "refactorise", lambda space: (_ for _ in ()).throw(optimum_transfer.PathError("singular"))
+    )
     engine.where[engine.margin] = 0
-    assert not seating._set_margin(engine, np.array([3, 4]))
+    assert not optimum_transfer._set_margin(engine, np.array([3, 4]))
     assert len(engine.margin) == 0
     assert not (engine.where == FREE).any()
 
@@ -64,8 +66,8 @@ def test_the_bias_belongs_to_the_reported_weights(monkeypatch):
     engine = stream.engine
     k = int(engine.margin[0])
     engine.alpha[k] += 1e-6
-    monkeypatch.setattr(settling, "tracked_gap", lambda engine: (0.0, 1.0))  # leaves it to a certificate
-    settling._gap(stream, settling.NO_POINTS)
+    monkeypatch.setattr(optimality, "tracked_gap", lambda engine: (0.0, 1.0))  # leaves it to a certificate
+    optimality._gap(stream, optimality.NO_POINTS)
     assert abs(float(engine.e @ engine.alpha)) <= 1e-13
     everybody = np.arange(stream.n)
     shown = certify(stream.problem_of(everybody), stream.alpha_of(everybody))

@@ -11,8 +11,8 @@ from dualflow.core.workspace import Workspace
 from dualflow.direct import from_points
 from dualflow.direct.from_points import PointSearch
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum
-from dualflow.working_set import whole
-from dualflow.working_set.whole import finish_dense, nearest_free, solve_subset
+from dualflow.working_set import dense
+from dualflow.working_set.dense import finish_dense, nearest_free, solve_subset
 from tests.thresholds import other
 
 X, T = make_moons(400, noise=0.3, random_state=0)
@@ -81,7 +81,7 @@ def test_what_is_singular_or_a_little_indefinite_is_factorised_with_more_on_its_
 
 
 def test_the_nearest_are_taken_where_many_are_near(monkeypatch):
-    monkeypatch.setattr(whole, "MAX_NEARLY_FREE", 5)
+    monkeypatch.setattr(dense, "MAX_NEARLY_FREE", 5)
     free = np.zeros(50, dtype=bool)
     free[[3, 40]] = True
     excess = -np.arange(50) / 50.0

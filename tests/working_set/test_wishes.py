@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dualflow.core._bound import in_doubt
+from dualflow.core._bound import undetermined_signs
 from dualflow.working_set._wishes import begin, multiplier, violations, weights_of
 
 RNG = np.random.default_rng(0)
@@ -59,13 +59,13 @@ def test_undetermined_signs():
     sums, error_bounds = RNG.normal(size=N), RNG.uniform(0.0, 0.2, N)
     error_bounds[:50] = -np.inf
     rho = np.minimum(E * (sums - 0.1), E * (sums + 0.4)) - 0.6
-    some, which = in_doubt(sums, error_bounds, E, 0.1, -0.4, 0.6, 2.0)
+    some, which = undetermined_signs(sums, error_bounds, E, 0.1, -0.4, 0.6, 2.0)
     assert some == (rho <= error_bounds).any()
     np.testing.assert_array_equal(which, np.flatnonzero(rho <= 2.0 * error_bounds))
     assert 0 < len(which) < N
     # None is undetermined, though some nearly are.
     error_bounds = np.where(rho > 0, 0.7 * rho, -np.inf)
-    some, which = in_doubt(sums, error_bounds, E, 0.1, -0.4, 0.6, 2.0)
+    some, which = undetermined_signs(sums, error_bounds, E, 0.1, -0.4, 0.6, 2.0)
     assert not some
     np.testing.assert_array_equal(which, np.flatnonzero(rho > 0))
 
@@ -74,6 +74,6 @@ def test_lengths_are_checked():
     with pytest.raises(ValueError, match="one length"):
         violations(np.zeros(3), 0.0, np.zeros(2), np.zeros(3), np.zeros(3))
     with pytest.raises(ValueError, match="one length"):
-        in_doubt(np.zeros(3), np.zeros(2), np.ones(3), 0.0, 0.0, 0.0, 1.0)
+        undetermined_signs(np.zeros(3), np.zeros(2), np.ones(3), 0.0, 0.0, 0.0, 1.0)
     with pytest.raises(ValueError, match="one length"):
         begin(np.ones(3), np.ones(2), np.zeros(3), 1.0, 1e300)

@@ -82,7 +82,7 @@ class Cascade:
     deadline : float, optional
         `time.monotonic` after which no round but the first is started. A running round is ended by the clock of the
         fit.
-    told : callable
+    on_round : callable
         Called with each `Round`; a true result ends the cascade.
     save : callable
         Called with the `PairState` after each round.
@@ -100,7 +100,7 @@ class Cascade:
     max_steps: int
     started: float
     deadline: float | None
-    told: Callable[[Round], Any]
+    on_round: Callable[[Round], Any]
     save: Callable[[PairState], None]
     keeps: bool = False
 
@@ -171,7 +171,7 @@ class Cascade:
         ended = self._status_after(certificate, steps, is_exhausted)
         violators = sum(one.violators for one in found)
         row = self._record(steps, pool, with_weight, invaders, violators, certificate, before)
-        stop_requested = bool(self.told(row))
+        stop_requested = bool(self.on_round(row))
         weights = problem.reading.coefficients(problem, pool.alpha, pool_certificate.quadratic, certificate.multiplier)
         answer = CascadePairResult(
             pool.take(with_weight), weights[with_weight], certificate, ended or Status.STOPPED, steps

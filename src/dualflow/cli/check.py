@@ -46,7 +46,7 @@ def check(
     with clear_errors():
         from ..core.options import Number
         from ..report.columns import gap_text
-        from .known import read_model
+        from .training_table import read_model
 
         if tol is not None:
             tol = Number(above=0).check("--tol", tol)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from ..comparison import DryRun
     from ..report import Comparison
-    from .prepared import EncodingOptions
     from .table import SparseTable, Table
+    from .training_data import EncodingOptions
 
 __all__ = ["compare"]
 
@@ -126,9 +126,9 @@ def compare(
         from ..comparison import compare as run
         from ..comparison import dry_run
         from ..report.comparison import is_comparison_csv, is_comparison_html
-        from .prepared import EncodingOptions
         from .reading import read_new
         from .table import RequestedColumns
+        from .training_data import EncodingOptions
 
         if data is not None and path is not None:
             raise ProblemError(f"the data are given twice, as {path} and as --data {data}; give them once")

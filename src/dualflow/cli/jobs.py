@@ -145,7 +145,7 @@ def _act_on_open_jobs(
     with clear_errors():
         from ..exceptions import DeviceError, ProblemError
         from ..quantum.runs.journal import Journal, read_journal
-        from ..quantum.runs.live import JournalLock
+        from ..quantum.runs.journal_lock import JournalLock
         from ..quantum.runs.sending import Sender
 
         chosen = _chosen(read_journal(file), job)

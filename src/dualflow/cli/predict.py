@@ -61,7 +61,7 @@ def predict(
     """
     with clear_errors():
         from ..exceptions import ProblemError
-        from .known import read_model
+        from .training_table import read_model
 
         if out is not None:
             check_output(out, "--out", _is_ours, overwrite, data)

@@ -83,14 +83,14 @@ def train(
         from ..core.options import Number
         from ..exceptions import FitError, ProblemError
         from ..persistence import container
-        from . import prepared
+        from . import training_data
         from .reading import read_new
         from .table import RequestedColumns
         from .training import cross_validation, cv_splits, new_model, searched_model
 
         begun = time.perf_counter()
-        if kind is not None and kind not in prepared.KINDS:
-            raise ProblemError(f"--kind {kind!r} must be one of {', '.join(prepared.KINDS)}")
+        if kind is not None and kind not in training_data.KINDS:
+            raise ProblemError(f"--kind {kind!r} must be one of {', '.join(training_data.KINDS)}")
         if kernel == "precomputed":
             raise ProblemError(
                 "--kernel precomputed needs a kernel matrix, and a table holds points; use linear, poly, rbf or sigmoid"
@@ -99,12 +99,12 @@ def train(
         check_output(out, "--out", container.is_model_file, overwrite, data)
         form = shared.form_of(delimiter, header, decimal, missing, thousands)
         requested = RequestedColumns(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
-        how = prepared.EncodingOptions(one_hot, impute, standardise)
+        how = training_data.EncodingOptions(one_hot, impute, standardise)
         with progress_bar() as progress:
             progress(0, None, f"reading {data}")
             table = read_new(data, requested, form, format)
-            kind = kind or prepared.kind_of(table, form.cells)
-            y, written = prepared.labels_for(kind, table, form.cells)
+            kind = kind or training_data.kind_of(table, form.cells)
+            y, written = training_data.labels_for(kind, table, form.cells)
             encoding, X = how.encoded(table)
             _notes(table)
             model = new_model(
@@ -129,7 +129,7 @@ def train(
                     else:
                         progress(0, None, f"fitting {X.shape[0]} points")
                         model.fit(X) if y is None else model.fit(X, y)
-                    prepared.description_of(table, encoding, written, form.cells).save(model, out)
+                    training_data.description_of(table, encoding, written, form.cells).save(model, out)
                     if splits:
                         accuracy = cross_validation(kind, model, table, y, how, splits, progress)
             except FitError as error:  # the options are valid, but the problem has no such model: exit code 1

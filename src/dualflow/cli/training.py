@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import FitError, ProblemError
-from .prepared import KINDS, EncodingOptions
 from .table import SparseTable, Table
+from .training_data import KINDS, EncodingOptions
 
 __all__ = ["cross_validation", "cv_splits", "new_model", "searched_model"]
 

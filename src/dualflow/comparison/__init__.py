@@ -4,7 +4,7 @@ from ..report import Comparison
 from .beforehand import DryRun, dry_run
 from .main_job import compare
 from .plan import CONTROLS
-from .posing import PROBLEMS
 from .rows import shot_floor
+from .tasks import PROBLEMS
 
 __all__ = ["CONTROLS", "PROBLEMS", "Comparison", "DryRun", "compare", "dry_run", "shot_floor"]

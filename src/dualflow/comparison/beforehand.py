@@ -14,8 +14,8 @@ from ..planning.estimate import Estimate, duration_text, estimate
 from ..quantum.devices import check_shots
 from ..solvers import Solver
 from .plan import plan
-from .posing import Task, given_task, tasks_from_data
 from .rows import ProgressCallback
+from .tasks import Task, given_task, tasks_from_data
 
 __all__ = ["DryRow", "DryRun", "dry_run"]
 

@@ -21,9 +21,9 @@ from ..quantum.devices import check_shots
 from ..report import Comparison
 from ..solvers import Solver
 from .plan import Entry, plan
-from .posing import Task, given_settings, given_task, tasks_from_data
-from .repaired import check_repairs
+from .repairs import check_repairs
 from .rows import ProgressCallback, RowRunner, refusal
+from .tasks import Task, given_settings, given_task, tasks_from_data
 
 __all__ = ["announcement", "compare"]
 

@@ -34,8 +34,8 @@ from ..report import Row, Section, ranks_by_excess
 from ..solvers import Solver
 from ..solvers.registry import make_solver, solver_class
 from .plan import REFERENCE, Entry
-from .posing import Task
-from .repaired import REPAIR_SOLVER, repaired_task, with_best_objective, with_repair_note
+from .repairs import REPAIR_SOLVER, repaired_task, with_best_objective, with_repair_note
+from .tasks import Task
 
 __all__ = [
     "ProgressCallback",

@@ -3,8 +3,8 @@ ctypedef Py_ssize_t Index
 
 cdef void largest_at(Index n, const double *h, const double *e, const double *u, double d, double least, double most,
                      double *work, double *to_low, double *to_high) noexcept nogil
-cdef bint doubtful(Index n, const double *sums, const double *error_bound, const double *e, double low,
+cdef bint undetermined_of(Index n, const double *sums, const double *error_bound, const double *e, double low,
                    double high, double price, double ratio, long long *which, Index *count) noexcept nogil
-cdef void doubts_of(Index n, Index features, Index terms, double total, const double *half, double *found) noexcept nogil
+cdef void error_bounds_of(Index n, Index features, Index terms, double total, const double *half, double *found) noexcept nogil
 cdef double rounding_of(Index n, const double *h, const double *e, const double *u, const double *alpha,
                         const double *root, const double *beside, double nu, double growth, double terms) noexcept nogil

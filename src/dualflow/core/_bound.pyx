@@ -144,7 +144,7 @@ cdef inline void add_square(double size, double *largest, double *squares) noexc
         largest[0] = size
 
 
-def in_doubt(const double[::1] sums, const double[::1] error_bound, const double[::1] e, double low, double high,
+def undetermined_signs(const double[::1] sums, const double[::1] error_bound, const double[::1] e, double low, double high,
              double price, double ratio):
     """Return whether a sign of ρ = e(sums − ν) − price is undetermined, and the variables to recompute.
 
@@ -157,11 +157,11 @@ def in_doubt(const double[::1] sums, const double[::1] error_bound, const double
         raise ValueError("sums, error_bound and e must have one length")
     found = np.empty(n, dtype=np.int64)
     cdef long long[::1] which = found
-    cdef bint some = n > 0 and doubtful(n, &sums[0], &error_bound[0], &e[0], low, high, price, ratio, &which[0], &count)
+    cdef bint some = n > 0 and undetermined_of(n, &sums[0], &error_bound[0], &e[0], low, high, price, ratio, &which[0], &count)
     return some, found[:count]
 
 
-cdef bint doubtful(Index n, const double *sums, const double *error_bound, const double *e, double low,
+cdef bint undetermined_of(Index n, const double *sums, const double *error_bound, const double *e, double low,
                    double high, double price, double ratio, long long *which, Index *count) noexcept nogil:
     cdef Index i
     cdef double rho
@@ -194,10 +194,10 @@ def rough_error_bounds(double[:, ::1] found, const double[::1] half, Index featu
     if found.shape[0] != half.shape[0] or found.shape[1] != 3:
         raise ValueError("found must be (n, 3), and half (n,)")
     if half.shape[0]:
-        doubts_of(half.shape[0], features, terms, total, &half[0], &found[0, 0])
+        error_bounds_of(half.shape[0], features, terms, total, &half[0], &found[0, 0])
 
 
-cdef void doubts_of(Index n, Index features, Index terms, double total, const double *half, double *found) noexcept nogil:
+cdef void error_bounds_of(Index n, Index features, Index terms, double total, const double *half, double *found) noexcept nogil:
     """As `rough_error_bounds`: with ½(‖a‖ + ‖b‖)² ≤ ‖a‖² + ‖b‖² for each pair; first-order bounds, times 1.1."""
     cdef Index i
     cdef double exponents

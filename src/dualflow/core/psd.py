@@ -54,7 +54,7 @@ class SpectrumEvidence:
     kind: str
     smallest_eigenvalue: float | None = None
 
-    def twin(self) -> SpectrumEvidence:
+    def copied(self) -> SpectrumEvidence:
         """Return an equal object, for a solver."""
         return SpectrumEvidence(self.kind, self.smallest_eigenvalue)
 

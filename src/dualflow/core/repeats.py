@@ -162,8 +162,8 @@ def repeats_of(problem: DualProblem) -> Repeats | None:
 
 
 def _few_distinct(points: NDArray) -> bool:
-    """Whether a random sample of the points has so many equal pairs that at most `MAX_DISTINCT_SHARE` of all points
-    are different ones."""
+    """Whether a random sample of the points has enough equal pairs: at most `MAX_DISTINCT_SHARE` of all points are
+    distinct then."""
     n = len(points)
     sample = _sample(n)
     # If MAX_DISTINCT_SHARE of n points differ and none occurs more than twice, 1 − MAX_DISTINCT_SHARE of n are pairs.

@@ -38,7 +38,7 @@ class Status(Enum):
         "larger budget goes on from the same checkpoint or journal."
     )
     DROWNED = "Noise dominates the circuits: the measured outcomes cannot be distinguished from uniform ones."
-    STOPPED = "The callback asked to stop; this is the state that was reached."
+    STOPPED = "The callback stopped the run; this is the state that was reached."
     NOT_SEPARABLE = "The data are not separable: no hard margin exists, and the witness proves it."
     BROKEN = "The solver returned NaN or infinity; its last finite state is given."
 

@@ -10,9 +10,7 @@ from ..core.radial import EXPONENTIAL_COST, RadialPoints
 from ..core.runtime.memory import arena_array
 from ..working_set._from_points import solve_points
 from ..working_set._wishes import begin, multiplier, violations, weights_of
-from ..working_set.descent import MIN_GAP_FLOAT32, MIN_KKT_FLOAT32
-from ..working_set.units import ScaledVariables
-from ..working_set.whole import (
+from ..working_set.dense import (
     FINITE_BOUND,
     KKT_TOL,
     MAX_LOOKS,
@@ -25,6 +23,8 @@ from ..working_set.whole import (
     finish_dense,
     nearest_free,
 )
+from ..working_set.descent import MIN_GAP_FLOAT32, MIN_KKT_FLOAT32
+from ..working_set.units import ScaledVariables
 from .strategy import USUAL, Thresholds
 
 __all__ = ["PointSearch", "limits_of", "pays_in_float32"]

@@ -24,7 +24,7 @@ from ..core.gram import Gram
 from ..core.runtime.arrays import filled
 from ..core.solution import MAX_GAP_UNREFINED
 from ..working_set import _classes, _point_pairs
-from ..working_set.whole import KKT_TOL_ROUND_OFF, solve_dense_pairs
+from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
 from .pair_blocks import BlockList, SharedBlocks, dense_list
 from .pair_points import PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
 from .results import Batch, PairResult

@@ -8,7 +8,7 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core._bound import in_doubt
+from ..core._bound import undetermined_signs
 from ..core.gram import Gram
 from ..core.mixed_precision import is_bounded, rough_sums
 from ..core.radial import EXPONENTIAL_COST, RadialPoints, radial_product
@@ -83,7 +83,7 @@ class PointSums:
             if not (isfinite(ends[0]) and isfinite(ends[1])):
                 return sums
             # The points whose sign is undetermined, or nearly so, are computed anew.
-            any_undetermined, missing = in_doubt(
+            any_undetermined, missing = undetermined_signs(
                 sums, error_bounds, self.e, *ends, self.price, self.thresholds.safe_errors
             )
             if not any_undetermined:

@@ -126,7 +126,7 @@ class Run:
     """
 
     problem: DualProblem
-    twin: DualProblem
+    isolated: DualProblem
     engine: Solver[Any, Any]
     certifier: Certifier
     tol: float
@@ -190,8 +190,8 @@ class Run:
             "trajectory": self.record,
         }
         saved = checkpoint_file.load(self.engine)
-        self.workspace = Workspace(self.twin, evidence=self.certifier.psd.twin())
-        self.context = self.engine.open(self.twin, self.workspace)
+        self.workspace = Workspace(self.isolated, evidence=self.certifier.psd.copied())
+        self.context = self.engine.open(self.isolated, self.workspace)
         if saved is not None:
             self.resume(saved)
         else:

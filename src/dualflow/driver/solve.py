@@ -174,7 +174,7 @@ def solve(
         certifier = Certifier(problem)
         posed, start = certifier.problem, _warm_start(problem, warm)
         solvers_own = isolated_copy(posed)
-        aimed.check(solvers_own, certifier.psd.twin())
+        aimed.check(solvers_own, certifier.psd.copied())
         started = time.monotonic()
         # The work after a run takes about as long as the work before it: reserve as much.
         deadline = None if time_limit is None else begun + time_limit - (started - options_checked)

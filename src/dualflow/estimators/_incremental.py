@@ -16,9 +16,9 @@ from ..core.growing import GrowingGram
 from ..core.options import Number
 from ..core.solution import Solution
 from ..exceptions import ProblemError
+from ..online.growing_problem import Stream
 from ..online.leave_one_out import Path, recorded_path
-from ..online.remembering import Stream
-from ..online.settling import restore_optimum
+from ..online.optimality import restore_optimum
 from ..problems import Growing
 from ._base import as_ids, fitted, new_ids, uninterrupted
 from ._streaming import TOL, StreamMachine, optimum, remembered, warn_of_gap

@@ -15,7 +15,7 @@ from ..core.kernel_functions import mean_of, squared_lengths
 from ..core.problem import DualProblem
 from ..core.sparse_points import SparsePoints
 from ..online.bordered import bordered_inverse
-from ..online.remembering import Stream
+from ..online.growing_problem import Stream
 
 __all__ = [
     "agree",

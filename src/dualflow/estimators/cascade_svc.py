@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from ..cascade.checkpoint import CascadeCheckpoint, run_key
 from ..cascade.engines import engine_of
-from ..cascade.keeping import CascadeCheckpoint, run_key
 from ..cascade.model import Model
+from ..cascade.partitioning import PARTITIONERS, chunks_of, is_dask, is_parts, parts_of
 from ..cascade.parts import Part, Rows
 from ..cascade.records import CascadePairResult, Round
 from ..cascade.run import Cascade
-from ..cascade.sources import PARTITIONERS, chunks_of, is_dask, is_parts, parts_of
 from ..cascade.tasks import Survey, survey
 from ..core.certificate import Certificate
 from ..core.kernel_cache import KeptGram
@@ -543,7 +543,7 @@ class CascadeSVC(PairClassifier):
                             max_steps=1 if interrupted else self.max_steps,
                             started=started,
                             deadline=self._deadline(started, len(pairs) - k),
-                            told=report,
+                            on_round=report,
                             save=keeping.saver(k),
                             keeps=self.on_interrupt == "keep",
                         )

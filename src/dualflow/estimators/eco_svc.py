@@ -19,8 +19,8 @@ from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..direct.pairs import solve_pair
 from ..exceptions import ProblemError
+from ..online.hinge_updates import CommunityModel, Equilibrium, equilibrium_of
 from ..online.invasion import best_multiplier
-from ..online.newcomers import CommunityModel, Equilibrium, equilibrium_of
 from ..online.stream import MAX_POINTS_PER_BLOCK, Community, are_distinct, learn_in_one_batch
 from ..problems.classification import C_RULE, hinge
 from ._base import read_lazily

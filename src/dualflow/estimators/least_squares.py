@@ -23,9 +23,9 @@ from ..solvers.registry import make_solver
 from ._batch import seeds_of
 from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, SavedPairs
+from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 from ._validation import checked_data, nonnegative_weight
-from ._value_machine import ValueMachine, stored_values
 
 __all__ = ["DEFAULT_SOLVER", "LSSVC", "LSSVR", "intercept_of", "posed_again"]
 

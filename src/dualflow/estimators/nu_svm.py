@@ -24,9 +24,9 @@ from ._base import fitted
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, SavedPairs
+from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 from ._validation import checked_data, nonnegative_weight
-from ._value_machine import ValueMachine, stored_values
 
 __all__ = ["NuSVC", "NuSVR"]
 

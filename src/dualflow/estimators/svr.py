@@ -21,8 +21,8 @@ from ..problems.classification import C_RULE
 from ..problems.regression import EPSILON_RULE
 from ..solvers import Solver
 from ._base import MIN_TIME_LEFT_S
+from ._regressor import ValueMachine, stored_values
 from ._validation import checked_data, nonnegative_weight
-from ._value_machine import ValueMachine, stored_values
 
 __all__ = ["SVR"]
 

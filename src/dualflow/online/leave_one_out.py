@@ -27,9 +27,9 @@ from ..core.decision import coefficients
 from ..core.gram import KernelMatrix
 from ..core.problem import DualProblem
 from .bordered import bordered_inverse
+from .growing_problem import Stream
+from .hinge_updates import DenseMatrix, start_at_optimum
 from .incremental import Engine
-from .newcomers import DenseMatrix, start_at_optimum
-from .remembering import Stream
 from .state import PathError
 
 __all__ = [

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
+from .hinge_updates import ROUND_OFF_RATIO, start_at_optimum
 from .incremental import Engine
 from .leave_one_out import MAX_VARIABLES_RESPONSE, Response
-from .newcomers import ROUND_OFF_RATIO, start_at_optimum
 from .state import PathError
 
 __all__ = ["PointPaths"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
+from .hinge_updates import MAX_POINTS_PATH, CommunityModel, Equilibrium, add_along_path
 from .invasion import Equilibrate, Habitat
-from .newcomers import MAX_POINTS_PATH, CommunityModel, Equilibrium, add_along_path
 
 __all__ = ["MAX_POINTS_PER_BLOCK", "Community", "are_distinct", "learn", "learn_in_one_batch"]
 

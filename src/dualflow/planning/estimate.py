@@ -326,7 +326,7 @@ def what_is_sent(
     found = solve(problem, rehearsed, tol=1e-300 if fixed else tol, random_state=random_state, time_limit=time_limit)
     if found.status.name == "DEVICE_FAILED":
         raise DeviceError(str(found.provenance.get("device_error", "the rehearsal failed")))
-    batches = Counter(Batch(circuit, circuits, shots) for circuit, circuits, shots in device.asked)
+    batches = Counter(Batch(circuit, circuits, shots) for circuit, circuits, shots in device.requests)
     if found.status.name == "TIME_LIMIT":
         return batches, False, CUT_SHORT
     return batches, fixed, SCHEDULED if fixed else FORECAST

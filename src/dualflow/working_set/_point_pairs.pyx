@@ -18,10 +18,10 @@ from ..core.radial import EXPONENTIAL_COST
 from ..core.mixed_precision import TERMS_PER_SUM, MAX_KERNEL_ERROR, WEIGHT_RANGE, UNIT_FLOAT32
 from ._pairs import MIN_N_SHRINK, spare_for
 from .descent import MIN_GAP_FLOAT32
-from .whole import (KKT_TOL, MAX_LOOKS, MAX_NEARLY_FREE, MAX_RESTARTS, MAX_ROUNDS_FREE, MAX_UPDATES_EXACT,
+from .dense import (KKT_TOL, MAX_LOOKS, MAX_NEARLY_FREE, MAX_RESTARTS, MAX_ROUNDS_FREE, MAX_UPDATES_EXACT,
                     NEARLY_FREE_FACTOR, TRUSTED_GAP_SHARE, UPDATES_PER_FREE)
 
-from ..core._bound cimport doubtful, doubts_of
+from ..core._bound cimport undetermined_of, error_bounds_of
 from ..core._pair_bound cimport bound_one, project_one
 from ._from_points cimport rows_of, search, search_rules
 from ._loop cimport Index, memory_double, pairs_double, source_double
@@ -188,7 +188,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
     max_uncertain_share : float
         Part of the points whose sign float32 may leave undetermined.
     safe_errors : float
-        See `core._bound.in_doubt`.
+        See `core._bound.undetermined_signs`.
     start : array
         Feasible multipliers to start from, laid out as ``alpha``; 0 if it is empty.
     alpha, point, weights, figures : arrays
@@ -375,7 +375,7 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
         exact_sums(pair, count, missing)
     while True:
         update_bound(pair, point, figures)
-        if not (single and doubtful(n, pair.sums, pair.error_bound, pair.e, figures[LOW], figures[HIGH], 1.0,
+        if not (single and undetermined_of(n, pair.sums, pair.error_bound, pair.e, figures[LOW], figures[HIGH], 1.0,
                                     pair.safe_errors, pair.subset, &missing)):
             return
         left -= missing
@@ -423,7 +423,7 @@ cdef void rough_sums(PairBuffers *pair, Index count, Index missing) noexcept nog
     memset(pair.partial_sums, 0, 3 * missing * sizeof(double))
     radial_sum_float(count, missing, pair.m, 3, pair.some_points_32, pair.some_half_32, pair.other_points_32,
                      pair.other_half_32, pair.weight_32, pair.partial_sums, pair.work_32)
-    doubts_of(missing, pair.features, TERMS, total, pair.other_half, pair.partial_sums)
+    error_bounds_of(missing, pair.features, TERMS, total, pair.other_half, pair.partial_sums)
     for k in range(missing):
         pair.sums[pair.subset[k]] = pair.partial_sums[3 * k]
         pair.error_bound[pair.subset[k]] = pair.partial_sums[3 * k + 1]

@@ -1,4 +1,4 @@
-/* The Cholesky factor of a matrix of some hundred rows, for leap.h. Rows are w wide, a multiple of 8. */
+/* The Cholesky factor of a matrix of some hundred rows, for newton_step.h. Rows are w wide, a multiple of 8. */
 #define STRIP 8 /* rows of the factor that stay in the first-level cache together */
 #define PANEL 32 /* rows that are finished before they are subtracted from all rows below */
 

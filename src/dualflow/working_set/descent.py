@@ -19,10 +19,10 @@ from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
 from ..refinement.refine import MAX_N_REFINED
 from .block_rows import makes_rows, one_block_of
+from .dense import KKT_TOL_ROUND_OFF, MAX_NEARLY_FREE, nearest_free, solve_dense, solve_subset
 from .level import MAX_N_FREE_BLOCKS, Level
 from .seeding import nested_order, restrict, seed, sharing
 from .state import WorkingSetState, restarted
-from .whole import KKT_TOL_ROUND_OFF, MAX_NEARLY_FREE, nearest_free, solve_dense, solve_subset
 
 __all__ = ["Descent"]
 

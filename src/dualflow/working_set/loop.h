@@ -15,7 +15,7 @@
 #define MAX_NEWTON_REPEATS 10 /* times a Newton step is repeated, at most */
 #define RIDGE_SINGLE 1e-5 /* added to the diagonal of a Newton step's matrix, as a part of its largest entry */
 #define RIDGE_DOUBLE 1e-12
-#include "leap.h"
+#include "newton_step.h"
 #define REAL float
 #include "radial.h"
 #include "pairs.h"

@@ -9,7 +9,7 @@
  * a library linked with that turns 1e-310 into 0 in the whole process. Hence no infinity may enter here.
  *
  * Where Q is ill-conditioned pair updates crawl: each free variable needs tens of updates, most of them undone by the
- * next. So from time to time all free variables take a projected Newton step, see leap.h, while pair updates decide
+ * next. So from time to time all free variables take a projected Newton step, see newton_step.h, while pair updates decide
  * which variables are free. The cost of a Newton step grows with the number f of free variables, and so does the number
  * of updates until the next one: (f/5)⁴/n, found by trial. With many free variables there is none; with few it takes a
  * small part of the time, and saves most of it if C is large.

@@ -6,7 +6,7 @@ import pytest
 import dualflow
 from dualflow import DeviceError
 from dualflow.quantum.devices.backend import BackendDevice
-from dualflow.quantum.devices.part import active_qubits, simulator_of
+from dualflow.quantum.devices.partial_simulator import active_qubits, simulator_of
 
 N_CHECKS, CHECK_SHOTS = 4, 200  # two jobs of two circuits, of three qubits
 RUN = {"shots": 500, "steps": 5, "random_state": 3, "tol": 1e-300}

@@ -18,8 +18,8 @@ from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.runs.journal import Journal
+from dualflow.quantum.runs.journal_lock import JournalLock
 from dualflow.quantum.runs.laboratory import Account, Laboratory
-from dualflow.quantum.runs.live import JournalLock
 from dualflow.testing.cloud import FakeCloud
 
 RUN = {"shots": 500, "steps": 4, "random_state": 0}

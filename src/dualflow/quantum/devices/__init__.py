@@ -40,7 +40,7 @@ CATALOGUE = {
     "pennylane:default.qubit": "dualflow.quantum.devices.pennylane:PennyLaneDevice",
     "pennylane:<device>": "dualflow.quantum.devices.pennylane:PennyLaneDevice",
     "backend:generic": "dualflow.quantum.devices.backend:GenericBackendDevice",
-    "backend:<module>:<factory>": "dualflow.quantum.devices.given:ImportedDevice",
+    "backend:<module>:<factory>": "dualflow.quantum.devices.user_devices:ImportedDevice",
     "ibm:fake_<backend>": "dualflow.quantum.devices.ibm:FakeIBMDevice",
     "ibm:<backend>": "dualflow.quantum.devices.ibm:IBMDevice",
     "braket:<device>": "dualflow.quantum.devices.braket:BraketDevice",
@@ -157,7 +157,7 @@ def make_device(device: Any) -> Device:
     if isinstance(device, Device):
         return device
     if not isinstance(device, str):
-        from .given import device_from_object
+        from .user_devices import device_from_object
 
         return device_from_object(device)
     try:

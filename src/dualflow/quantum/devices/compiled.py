@@ -21,7 +21,7 @@ from ..circuits.resources import Resources
 from .base import Device, Job, Readout
 from .bit_order import CHECK_SEED, SHOTS_PER_STATE, basis_states, check_bit_order
 from .guard import translated
-from .part import active_qubits
+from .partial_simulator import active_qubits
 from .readouts import Request, readout_of_counts
 from .vendor_errors import cause, device_error
 

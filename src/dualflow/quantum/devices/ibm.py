@@ -13,7 +13,7 @@ from ...exceptions import DeviceError, ProblemError, did_you_mean
 from ..circuits import ParametricCircuit
 from .base import Capabilities, Device, Limits, Price
 from .compiled import CompiledDevice, VendorJob
-from .part import active_qubits, simulator_of
+from .partial_simulator import active_qubits, simulator_of
 from .readouts import Request, counts_of_sampler
 from .sampler import SamplerDevice
 from .vendor_errors import cause, device_error

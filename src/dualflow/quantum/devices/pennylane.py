@@ -13,10 +13,10 @@ from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
 from ..circuits.gates import PENNYLANE
 from .base import Capabilities, Device
-from .draws import generators_of, reseed
 from .guard import translated
 from .identity import described, vars_digest
 from .local import LocalDevice
+from .user_generators import generators_of, reseed
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit

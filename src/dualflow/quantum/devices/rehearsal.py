@@ -24,7 +24,7 @@ class RehearsalDevice(EmulatorDevice):
 
     Attributes
     ----------
-    asked : list of (ParametricCircuit, int, int or None)
+    requests : list of (ParametricCircuit, int, int or None)
         For each batch the circuit, the number of bindings, and the shots of each.
     """
 
@@ -34,7 +34,7 @@ class RehearsalDevice(EmulatorDevice):
         super().__init__()
         self.target, self.checked_circuits = target, set[ParametricCircuit]()
         self.check_bit_order = getattr(target, "check_bit_order", False)
-        self.asked: list[tuple[ParametricCircuit, int, int | None]] = []
+        self.requests: list[tuple[ParametricCircuit, int, int | None]] = []
 
     def wants_check(self, circuit: ParametricCircuit) -> bool:
         return self.target is not None and self.target.wants_check(circuit) and circuit not in self.checked_circuits
@@ -45,5 +45,5 @@ class RehearsalDevice(EmulatorDevice):
     def _submit(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str, seed: int | None
     ) -> LocalJob:
-        self.asked.append((circuit, 1 if values.ndim == 1 else len(values), shots))
+        self.requests.append((circuit, 1 if values.ndim == 1 else len(values), shots))
         return super()._submit(circuit, values, shots, tag, seed)

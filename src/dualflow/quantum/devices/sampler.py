@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ...exceptions import DeviceError
 from .base import Capabilities
 from .compiled import CompiledDevice, Reader
-from .draws import generators_of, reseed
 from .identity import backend_parts, digest, vars_digest
 from .readouts import MARK_KEY, Request, counts_of_sampler
+from .user_generators import generators_of, reseed
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit

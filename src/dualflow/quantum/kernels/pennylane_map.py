@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import ProblemError
+from ..circuits.decompose import pennylane_steps, pennylane_tape
 from ..circuits.fidelity import Step
-from ..circuits.taken_apart import pennylane_steps, pennylane_tape
 from .maps import FeatureMap, digest
 
 __all__ = ["PennyLaneMap"]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ...core.runtime.threads import cached_property
 from ...exceptions import ProblemError, did_you_mean
+from ..circuits.decompose import qiskit_gates
 from ..circuits.expressions import Expression
 from ..circuits.fidelity import Step
-from ..circuits.taken_apart import qiskit_gates
 from .maps import StepsMap, digest
 
 if TYPE_CHECKING:

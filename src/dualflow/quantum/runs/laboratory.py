@@ -28,7 +28,7 @@ from ..devices.bit_order import CHECK_SEED, SHOTS_PER_STATE, basis_states, check
 from .fidelity import MAX_QUBITS, MAX_ROWS, Fidelity, checked_rows
 from .guarded import Guarded, guarded
 from .journal import Journal
-from .live import JournalLock
+from .journal_lock import JournalLock
 from .mitigation import (
     CALIBRATION_SHOTS,
     calibrations,

@@ -21,9 +21,9 @@ from ...core.options import Number, Rule
 from ...core.runtime.threads import cached_property
 from ...exceptions import ProblemError, SolverUnavailable
 from ..circuits import GivenCircuit
+from ..circuits.decompose import pennylane_steps, pennylane_tape, qiskit_gates
 from ..circuits.expressions import Expression
 from ..circuits.fidelity import Step
-from ..circuits.taken_apart import pennylane_steps, pennylane_tape, qiskit_gates
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit

@@ -12,7 +12,7 @@ from ..core.gram import Gram
 from ..core.psd import REPAIRS, Repair, repair
 from ..exceptions import ProblemError
 from ..report import Row
-from .posing import Task
+from .tasks import Task
 
 __all__ = ["REPAIR_SOLVER", "check_repairs", "repaired_task", "with_best_objective", "with_repair_note"]
 

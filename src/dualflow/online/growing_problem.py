@@ -61,7 +61,7 @@ class Stream:
     Attributes
     ----------
     path_error : PathError or None
-        Why the path of the optimum broke off; `settle` restores the optimum.
+        Why the path of the optimum broke off; `restore_optimum` restores the optimum.
     """
 
     def __init__(self, model: Growing, gram: GrowingGram) -> None:
@@ -103,7 +103,7 @@ class Stream:
 
     @contextlib.contextmanager
     def catching_path_errors(self) -> Iterator[None]:
-        """Return a context that stores a `PathError` in ``path_error``; `settle` must then restore the optimum."""
+        """Return a context that stores a `PathError` in ``path_error``; `restore_optimum` must follow then."""
         try:
             yield
         except PathError as error:

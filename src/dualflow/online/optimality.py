@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
 from ._path import AT_LOWER, MULTIPLIER, PENDING
-from .remembering import Stream
-from .seating import restore_equality, set_optimum, tracked_gap
+from .growing_problem import Stream
+from .optimum_transfer import restore_equality, set_optimum, tracked_gap
 
 __all__ = ["Improve", "restore_optimum"]
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from .cells import CellFormat
 from .encoding import Encoding, check_texts, fit_encoding
-from .known import SparseEncoding, TrainingTable
 from .labels import as_written, labels_of, numbers_of
 from .table import SHOWN_CHARS, SparseTable, Table
+from .training_table import SparseEncoding, TrainingTable
 
 __all__ = ["KINDS", "EncodingOptions", "description_of", "kind_of", "labels_for"]
 
