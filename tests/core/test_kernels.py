@@ -167,7 +167,7 @@ def test_the_clock_is_looked_at_within_long_sums_among_points(monkeypatch):
     X, w = rng.normal(size=(1000, 3)), rng.normal(size=1000)
     points = RadialPoints.of(X, np.zeros(3), 0.5, float, (X**2).sum(axis=1))
     whole = points.expand_among(w)
-    monkeypatch.setattr(radial, "look", lambda: looks.append(1))
+    monkeypatch.setattr(radial, "check_time", lambda: looks.append(1))
     points.expand_among(w)
     short = len(looks)
     monkeypatch.setattr(radial, "MAX_VALUES_PER_CALL", 1 << 17)

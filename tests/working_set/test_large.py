@@ -123,7 +123,7 @@ def test_crawling_problems_are_handed_over_later_if_many_at_bounds_violate(has_n
 
 
 def test_a_refinement_of_a_large_problem_ends_where_the_tolerance_is_met(monkeypatch):
-    monkeypatch.setattr(dualflow.refinement.refine, "LARGE", 1000)
+    monkeypatch.setattr(dualflow.refinement.refine, "MAX_N_REFINED", 1000)
     problem = problems.svc(Gram(X[:1500]), Y[:1500])
     start = solve(problem, tol=1e-3, gap_tol=0.02).alpha
     near, end = (refine(problem, start, tol=tol) for tol in (0.3, 0.0))

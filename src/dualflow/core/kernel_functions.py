@@ -372,6 +372,8 @@ def _check_symmetric(K: NDArray, tol: float) -> None:
 
 
 def _size(K: NDArray) -> NDArray:
-    """Return |K|, at least a hundredth of its largest entry: the scale of a difference between two values."""
-    size: NDArray = np.abs(K)
-    return np.maximum(size, 0.01 * float(size.max()))
+    """Return the scale of a difference between two values of a square K: |K|, at least a hundredth of its largest entry
+    and √(k(x,x) k(z,z)), with which the rounding of a sum of products grows, however much of it cancels."""
+    size, length = np.abs(K), np.sqrt(np.abs(K.diagonal()))
+    scale: NDArray = np.maximum(np.maximum(size, 0.01 * float(size.max())), np.outer(length, length))
+    return scale
