@@ -39,7 +39,7 @@ def test_parts_of_one_class_and_rows_in_many_parts():
     whole = solve(problems.svc(GRAM, SIGN, C=5.0), tol=1e-9).certificate.objective
     problem = problems.svc(Gram(copies[order], gamma=GRAM.gamma), signs[order], C=1.0)
     assert solve(problem, "cascade", tol=1e-7).certificate.objective == pytest.approx(whole, rel=1e-6)
-    assert [len(np.unique(signs[order][J])) for J in Cascade()._dealt(problem)] == [2] * 8
+    assert [len(np.unique(signs[order][J])) for J in Cascade()._split(problem)] == [2] * 8
 
 
 def test_it_goes_on_from_a_warm_start_and_a_checkpoint(tmp_path):
@@ -64,7 +64,7 @@ def test_estimators_take_it_by_name():
 
 
 def test_the_solver_has_no_engine_option():
-    with pytest.raises(SolverMismatch, match=r"those of CascadeSVC\(engine=\.\.\.\)"):
+    with pytest.raises(SolverMismatch, match=r"are options of CascadeSVC\(engine=\.\.\.\)"):
         SVC(solver="cascade", solver_options={"engine": "joblib"}).fit(X, Y)
     with pytest.raises(SolverMismatch, match="CascadeSVC"):
         solve(PROBLEMS["hinge"], "cascade", engine=None)

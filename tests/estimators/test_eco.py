@@ -317,7 +317,7 @@ def test_the_blocks_of_one_call_are_as_good_as_calls(kernel, monkeypatch):
     X, y = moons(300)
     whole = stream(EcoSVC(kernel=kernel, gamma=1.0, C=3, reserve=4), X, y, 50, classes=[0, 1])
     for room in (eco_svc, engine):
-        monkeypatch.setattr(room, "BLOCK", 50)
+        monkeypatch.setattr(room, "MAX_POINTS_PER_BLOCK", 50)
     blocks = EcoSVC(kernel=kernel, gamma=1.0, C=3, reserve=4).partial_fit(X, y, classes=[0, 1])
     assert (blocks.survivors_ == whole.survivors_).all()
     assert (blocks.reserve_ == whole.reserve_).all()

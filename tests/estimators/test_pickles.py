@@ -92,7 +92,7 @@ def test_attributes_that_a_pickle_has_and_lacks(model, tmp_path):
         assert (solution.status, solution.bias, solution.cost) == (own.status, own.bias, own.cost)
         np.testing.assert_array_equal(solution.raw_alpha, own.raw_alpha)
         assert str(solution) == str(own)
-        left_out = r"came out of a pickle.*keep_training_data\(\).*dualflow\.load"
+        left_out = r"it was unpickled.*keep_training_data\(\).*dualflow\.load"
         with pytest.raises(ProblemError, match=left_out):
             _ = solution.problem.gram
         with pytest.raises(ProblemError, match=left_out):

@@ -86,7 +86,7 @@ def test_an_invalid_state_is_refused(forge):
     for _ in range(20):
         state = solver.step(context, state)
     assert len(state.at.members) > 3
-    with pytest.raises(ProblemError, match="none of this problem"):
+    with pytest.raises(ProblemError, match="does not fit this problem"):
         solver.step(context, replace(state, at=forge(state.at)))
     assert solver.step(context, state).fed == 42
 

@@ -116,7 +116,7 @@ class Search:
             if self.task.is_late():
                 status = FrontStatus.TIME_LIMIT
                 break
-            algorithm.next_shots()
+            algorithm.next()
             found = algorithm.pop.get("X")
         return np.asarray(found, dtype=float), status
 

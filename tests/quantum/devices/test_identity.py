@@ -173,7 +173,7 @@ def test_a_journal_is_not_replayed_for_another_machine_of_the_name(tmp_path, wha
 def test_the_error_says_what_differs(tmp_path):
     file = tmp_path / "jobs.db"
     dualflow.solve(posed(), "variational-flow", device=aer(0.2), journal=file, **RUN)
-    with pytest.raises(ProblemError, match=r": its noise is \w{12} there and \w{12} here\. What"):
+    with pytest.raises(ProblemError, match=r": its noise is \w{12} there and \w{12} here\. Their"):
         dualflow.solve(posed(), "variational-flow", device=aer(0.45), journal=file, **RUN)
     device = BackendDevice(aer(0.2), optimization_level=3)
     with pytest.raises(ProblemError, match=r"optimization_level is not given there and 3 here"):
