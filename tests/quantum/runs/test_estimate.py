@@ -166,6 +166,7 @@ def test_numbers_that_depend_on_measurements_are_forecast_by_the_emulator(solver
 
 
 def test_a_rehearsal_that_is_cut_short_says_so():
+    estimate(problem("box"), "hamiltonian-descent", Silent(), shots=200)  # the first one also imports what it needs
     said = estimate(problem("box"), "hamiltonian-descent", Silent(), shots=200, time_limit=1e-3)
     assert not said.fixed
     assert said.basis.startswith("lower bounds")
