@@ -61,7 +61,10 @@ def compiled(name: str, *headers: str, flags: list[str] = FLAGS) -> Extension:
 
 RADIAL = ("core/clones.h", "core/exponential.h", "core/pack.h", "core/radial.h")
 LOOP = (
-    *(f"working_set/{file}" for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "newton_step.h", "cholesky.h")),
+    *(
+        f"working_set/{file}"
+        for file in ("_loop.pxd", "loop.h", "pairs.h", "rows.h", "part.h", "newton_step.h", "cholesky.h")
+    ),
     *RADIAL,
 )
 FROM_POINTS = ("working_set/_from_points.pxd", "working_set/_wishes.pxd")
