@@ -53,6 +53,8 @@ def test_the_optimum_is_that_of_the_problem_with_repeats(name, solver, unmerged)
     assert abs(again.objective - found.certificate.objective) <= 1e-12 * abs(f)
     np.testing.assert_allclose(found.decision_values(X[:50]), wanted.decision_values(X[:50]), atol=1e-7)
     np.testing.assert_array_equal(found.support, np.flatnonzero(found.alpha > 0))
+    small = solve(repeats_of(problem).problem, solver, refine=True)
+    assert found.cost.kernel_columns * problem.n == pytest.approx(small.cost.kernel_columns * small.problem.n)
 
 
 @pytest.mark.parametrize("name", ["svc", "weights", "squared hinge", "tube"])
@@ -157,6 +159,7 @@ def test_least_squares_given_matrices_sparse_rows_and_few_repeats_are_left_alone
     sparse = Gram(scipy.sparse.csr_array(rows[np.arange(1500) % 30]), gamma=0.5)
     assert isinstance(sparse.X, SparsePoints)
     assert repeats_of(problems.svc(sparse, Y)) is None
+    assert repeats_of(problems.svc(Gram(X, lambda A, B: A @ B.T), Y)) is None
     different = np.random.default_rng(1).standard_normal((1500, 3))
     assert repeats_of(problems.svc(Gram(different), Y)) is None
     nearly = np.concatenate([different, different[:400]])  # 1500 different ones of 1900

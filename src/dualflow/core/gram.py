@@ -122,6 +122,11 @@ class KernelMatrix:
         return f"{type(self).__name__}(n={self.n}, kernel={name!r}, gamma={self.gamma:.6g})"
 
     @property
+    def has_named_kernel(self) -> bool:
+        """Whether the kernel is a known function of the points: neither a callable nor a given matrix."""
+        return isinstance(self.kernel, str) and self.kernel != "precomputed"
+
+    @property
     def is_psd_by_kernel(self) -> bool:
         """Whether K is positive semidefinite for any data (Mercer), so that no eigenvalues are needed to know it."""
         if self.kernel in ("linear", "rbf"):

@@ -297,9 +297,7 @@ class KeptGram(KernelMatrix):
         self._points_float32: NDArray | None = None
         self._requested_entries = 0  # in float64
         #: Whether an entry takes a product of many features.
-        self._takes_products = (
-            isinstance(self.kernel, str) and self.kernel != "precomputed" and self.X.shape[1] > FEW_FEATURES
-        )
+        self._takes_products = self.has_named_kernel and self.X.shape[1] > FEW_FEATURES
         #: Whether each entry is expensive, and there is memory for all of them.
         self._expensive = (
             self._takes_products

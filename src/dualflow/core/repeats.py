@@ -74,7 +74,7 @@ class Repeats:
 
     def solution(self, solution: Solution) -> Solution:
         """A solution of ``problem`` as one of the problem with repeats."""
-        witness, trajectory = solution.witness, solution.trajectory
+        witness, trajectory, cost = solution.witness, solution.trajectory, solution.cost
         known, raw = solution.__dict__.get("certified"), solution.__dict__.get("raw_certified")
         if known is None and "made" in solution.__dict__:
             known = solution.certificate
@@ -89,6 +89,7 @@ class Repeats:
             trajectory=None if trajectory is None else self._trajectory(trajectory),
             certified=certified,
             raw_certified=None if raw is None else self.certificate(raw),
+            cost=replace(cost, kernel_columns=cost.kernel_columns * self.problem.n / self.given.n),
             provenance=solution.provenance | {"distinct_variables": self.problem.n},
         )
 
@@ -105,10 +106,11 @@ class Repeats:
 def repeats_of(problem: DualProblem) -> Repeats | None:
     """The problem of the different variables, where a sample of the points says that they are few enough; else None.
 
-    Points must be rows of numbers (no given kernel matrix, no sparse rows), and the bounds of a box or a simplex.
+    Points must be dense rows of a named kernel: the values of a callable may differ between equal points, as those of a
+    sampled quantum kernel do. The feasible set must be a box or a simplex.
     """
     gram = problem.gram
-    if problem.n < MIN_VARIABLES or not isinstance(gram, Gram) or gram.kernel == "precomputed":
+    if problem.n < MIN_VARIABLES or not isinstance(gram, Gram) or not gram.has_named_kernel:
         return None
     points = gram.X
     if isinstance(points, SparsePoints) or not _few_distinct(points) or problem.lower.any():
