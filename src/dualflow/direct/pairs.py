@@ -169,7 +169,7 @@ class PairBatch(Sequence[PairResult | None]):
         if classes == 2:
             sign, max_points = -1.0, t.max_pair_dense
             has_expensive_rows = gram.is_radial and not gram.has_few_features
-            if has_expensive_rows and float(upper.max() * gram.diag().mean()) <= t.max_scaled_bound:
+            if has_expensive_rows and float(upper.max()) <= t.max_bound_expensive:
                 max_points = t.max_pair_dense_expensive
                 max_updates = t.max_dense_updates_per_point * len(upper)
         elif gram.is_radial and not gram.came_sparse and gram.has_few_features:

@@ -29,9 +29,9 @@ class Thresholds:
     #: Points of one pair whose kernel rows are expensive (a radial kernel of many features, dense or sparse): a run
     #: makes their values up to three times. The matrix takes 128 MB.
     max_pair_dense_expensive: int = 4000
-    #: Bound of the multipliers, in units of 1/mean(Kᵢᵢ), up to which such a pair is solved from its matrix. Up to it
-    #: all pairs that were tried ended within the updates below, beyond it most did not.
-    max_scaled_bound: float = 30.0
+    #: Bound of the multipliers (of a radial kernel, whose diagonal is 1) up to which such a pair is solved from its
+    #: matrix: with larger bounds SMO more often needs more updates than the next threshold allows.
+    max_bound_expensive: float = 30.0
     #: SMO updates for each point of such a pair.
     max_dense_updates_per_point: int = 8
     #: Points of all classes, up to which one matrix is made for all pairs.
