@@ -241,6 +241,24 @@ def test_a_callable_that_is_not_symmetric_between_far_points_is_an_error():
         Gram(many, kernel)
 
 
+def test_round_off_of_products_that_cancel_is_no_contradiction():
+    """It grows with √(k(x,x) k(z,z)), not with |k(x,z)|; here it depends on how many points are in a call."""
+    many = rng.standard_normal((60, 4)).astype(np.float32)
+    many /= np.linalg.norm(many, axis=1)[:, None]
+    round_off = 4 * np.finfo(np.float32).eps
+
+    def kernel(A, B):
+        return ((A @ B.T) + round_off * (len(A) % 7)).astype(np.float32)
+
+    assert Gram(many, kernel).n == 60
+
+    def contradictory(A, B):
+        return ((A @ B.T) + 100 * round_off * (len(A) % 7)).astype(np.float32)
+
+    with pytest.raises(ProblemError, match="contradicts itself"):
+        Gram(many, contradictory)
+
+
 def test_float32_values_that_differ_in_their_last_bit_are_symmetric():
     many = rng.standard_normal((150, 30)).astype(np.float32)
 
