@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from ._bound import best_of, capped_sum, maximisers, reach_of, rounded
 from .gram import KernelMatrix
+from .named_kernels import named
 from .problem import DualProblem, Kind
 from .reading import Interval
 from .workspace import MAX_N_FACTOR, Workspace
@@ -98,9 +99,7 @@ def growth_of(gram: KernelMatrix) -> float:
         exponent = 2.0 * exponent if gram.is_radial else math.sqrt(exponent)
         # If the exponent has no correct digit, the kernel is 0 between points that are not copies.
         return GROWTH + (exponent if exponent * EPS < 1.0 else 0.0)
-    if gram.kernel == "poly":
-        return GROWTH * (1.0 + gram.degree)
-    return LINEAR_GROWTH if gram.kernel == "linear" else GROWTH
+    return LINEAR_GROWTH if gram.kernel == "linear" else GROWTH * named(gram.kernel).powers(gram.degree)
 
 
 def rounding(
