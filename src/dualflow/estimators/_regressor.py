@@ -50,7 +50,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
         """Set the fitted attributes from the solutions, whose points are these rows of the Gram."""
         problem = self.solutions_[0].problem
         coefficients = np.array([without_round_off(solution.coefficients) for solution in self.solutions_])
-        (support,) = coefficients.any(axis=0).nonzero()
+        (support,) = np.nonzero(coefficients.any(axis=0))
         # A centre does not change an expansion whose weights sum to 0, except for the digits that it saves.
         own = self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.moves(problem))
         self.dual_coef_, self.n_support_ = coefficients[:, support], np.array([len(support)])

@@ -200,7 +200,7 @@ class QuantileSVR(ValueMachine):
 
             engine = self._engine(part, 2 * part.n, True)
             seeds = seeds_of(self.random_state, len(quantiles))
-            self.solutions_ = Solving(self, posed, seeds, engine).run()
+            self.solutions_ = Solving(self, posed, seeds, engine).run()  # type: ignore[assignment]
             self._rows = [rows] * len(quantiles)
             self.quantiles_ = quantiles
             self._is_scalar = np.ndim(self.quantile) == 0
