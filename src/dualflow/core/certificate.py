@@ -476,14 +476,12 @@ class Certifier:
         if problem.kind not in _CAN_SEPARATE or certificate.gap is None or certificate.within(MIN_GAP_MARGIN):
             return made
         found = hard_margin_bound(problem, point, Qa)
-        if found is None or (found[0] * point > problem.upper).any():
+        if found is None:
             return made
-        scaling, lower_bound, interval = found
-        point, Qa, bound = scaling * point, scaling * Qa, (lower_bound, interval)
-        objective = 0.5 * float(point @ Qa) - float(problem.p @ point)
-        lost = rounding(problem, point, Qa, objective, bound, by_margin=True)
-        shift = self.shift(point)
-        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, lost)
+        scaling, lower_bound, interval = found  # of the best point on the ray; α itself stays what it is
+        bound = lower_bound, None if interval is None else (interval[0] / scaling, interval[1] / scaling)
+        lost = rounding(problem, point, Qa, certificate.objective, bound, by_margin=True)
+        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, self.shift(point), lost)
         return (other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
