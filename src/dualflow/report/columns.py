@@ -128,6 +128,13 @@ RESULTS = (
         "accuracy", "held-out points that the raw answer classifies correctly", _of("accuracy"), _percent, "accu-\nracy"
     ),
     Column(
+        "balanced accuracy",
+        "mean of the accuracies on the held-out points of each class: 50 % for a constant answer",
+        _of("balanced_accuracy"),
+        _percent,
+        "bal.\nacc.",
+    ),
+    Column(
         "support",
         "agreement of the raw answer's support set with cvxopt's (Jaccard index, 1 = the same)",
         _of("support_agreement"),

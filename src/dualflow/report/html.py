@@ -16,7 +16,7 @@ from ..persistence.files import escape_control_characters
 from .columns import QUANTUM, RESULTS, gap_text, limits, status_text
 from .model import Results, Row, Section
 from .terminal import reference_text
-from .verdict import overall, verdict
+from .verdict import MODEL_HEADERS, model_cells, models_verdict, overall, solvers_verdict, verdict
 
 __all__ = ["Chart", "chart", "render"]
 
@@ -207,6 +207,8 @@ def render(comparison: Results) -> str:
     tol = float(comparison.settings["tol"])
     return environment.get_template("comparison.html.j2").render(
         comparison=comparison,
+        model_rows=[(score, model_cells(score)) for score in comparison.models],
+        model_headers=[header.replace("-\n", "").replace("\n", " ") for header in MODEL_HEADERS],
         charts=[chart(section, tol) for section in comparison.sections],
         results=RESULTS,
         quantum=QUANTUM,
@@ -215,6 +217,8 @@ def render(comparison: Results) -> str:
         status_text=status_text,
         reference_text=reference_text,
         overall=overall,
+        solvers_verdict=solvers_verdict,
+        models_verdict=models_verdict,
         verdict=verdict,
     )
 
