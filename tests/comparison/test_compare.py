@@ -755,9 +755,8 @@ def test_the_tables_fit_120_columns_and_show_all(comparison):
         for part in comparison.sections
     ]
     assert sum(noted) >= 2
-    assert sum(len(words) > 1 for words in notes) == sum(
-        noted
-    )  # below a status that is cut off, the number stands alone
+    # Below a status that is cut off, the number stands alone.
+    assert sum(len(words) > 1 for words in notes) == sum(noted)
     assert text.count("[1]") >= 2 * sum(noted)
     assert text.count("steps") == 3
     assert text.count("angles") == 3
