@@ -107,7 +107,15 @@ def train(
         from .reading import read_new
         from .scores import score_lines
         from .table import RequestedColumns
-        from .training import SEARCH_BUDGET_S, calibration_of, cross_validation, cv_splits, new_model, searched_model
+        from .training import (
+            SEARCH_BUDGET_S,
+            calibration_of,
+            check_scorer,
+            cross_validation,
+            cv_splits,
+            new_model,
+            searched_model,
+        )
 
         begun = time.perf_counter()
         if kind is not None and kind not in training_data.KINDS:
@@ -174,6 +182,8 @@ def train(
                     else:
                         progress(0, None, f"fitting {X.shape[0]} points")
                         model.fit(X) if y is None else model.fit(X, y)
+                    if splits:
+                        check_scorer(given.scorer, given.scoring, model, X, y)
                     if proba:
                         progress(0, None, "calibrating")
                         calibration = calibration_of(model, X, y, seed, table.source)

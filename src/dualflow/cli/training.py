@@ -13,11 +13,20 @@ from numpy.typing import NDArray
 
 from ..exceptions import FitError, ProblemError
 from ..planning.estimate import duration_text
+from ..report.columns import seconds_text
 from ..report.scores import UNEQUAL_SHARE
 from .table import SparseTable, Table
 from .training_data import KINDS, EncodingOptions
 
-__all__ = ["calibration_of", "cross_validation", "cv_splits", "new_model", "probabilities", "searched_model"]
+__all__ = [
+    "calibration_of",
+    "check_scorer",
+    "cross_validation",
+    "cv_splits",
+    "new_model",
+    "probabilities",
+    "searched_model",
+]
 
 #: Parameters that only some kinds have.
 _OWN_PARAMETERS = {"svc": ("C", "class-weight"), "svr": ("C", "epsilon"), "svdd": ("nu",), "one-class": ("nu",)}
@@ -26,6 +35,8 @@ SEARCHED_C = (0.1, 1.0, 10.0, 100.0, 1000.0)
 #: Values of gamma that a search tries, as multiples of that of gamma="scale"; the nearest first, because a search that
 #: runs out of time knows the first ones only.
 SEARCHED_GAMMA_FACTORS = (1.0, 0.3, 3.0, 0.1, 10.0)
+#: Seconds from which on a duration is given in minutes.
+MAX_SECONDS_TEXT = 120.0
 #: Seconds for a search by default.
 SEARCH_BUDGET_S = 60.0
 #: Part of the seconds of a search that each of the two trial fits may take.
@@ -78,11 +89,13 @@ def searched_model(
     splitter = _splitter(kind, y, folds, seed, source)
     count = int(np.prod([len(values) for values in grid.values()]))
     names = " × ".join(f"{len(values)} {name}" for name, values in grid.items())
+    begun = time.monotonic()
     expected = _expected_text(model, X, y, count * splitter.get_n_splits(), budget_s)
-    announce(
-        f"--search: {count} settings ({names}), {splitter.get_n_splits()} folds, by {scoring}; {expected}; it ends "
-        f"after {duration_text(budget_s)} (--search-time)."
-    )
+    if time.monotonic() - begun < budget_s:  # else the search ends at once, which an error says
+        announce(
+            f"--search: {count} settings ({names}), {splitter.get_n_splits()} folds, by {scoring}; {expected}; it ends "
+            f"after {_time_text(budget_s)} (--search-time)."
+        )
     search = (SVCSearchCV if kind == "svc" else SVRSearchCV)(
         model, grid, cv=splitter, scoring=scorer, time_limit=budget_s
     )
@@ -132,9 +145,13 @@ def _expected_text(model: Any, X: Any, y: NDArray, fits: int, budget_s: float) -
     total_s = fits * sum(seconds) / len(seconds)
     more = "more than " if cut else ""
     return (
-        f"a fit takes {duration_text(least)} to {more}{duration_text(most)}, all together {more or 'at most about '}"
-        f"{duration_text(total_s)}"
+        f"a fit takes {_time_text(least)} to {more}{_time_text(most)}, all together {more or 'at most about '}"
+        f"{_time_text(total_s)}"
     )
+
+
+def _time_text(seconds: float) -> str:
+    return seconds_text(seconds) if seconds < MAX_SECONDS_TEXT else duration_text(seconds)
 
 
 def calibration_of(model: Any, X: Any, y: NDArray, seed: int, source: str) -> tuple[tuple[float, float], ...]:
@@ -191,13 +208,18 @@ def cross_validation(
         fold = clone(model).fit(encoding.transform(part)[0], y[train])
         points = encoding.transform(table.take(test))[0]
         predicted[test] = fold.predict(points)
-        try:
-            found.append(float(scorer(fold, points, y[test])))
-        except (ValueError, AttributeError) as error:
-            reason = str(error).partition("\n")[0]
-            raise ProblemError(f"--scoring {scoring} cannot score this model ({reason}); name another score") from None
+        found.append(float(scorer(fold, points, y[test])))
     about = {"folds": len(splits), "scoring": scoring, "mean": float(np.mean(found)), "std": float(np.std(found))}
     return about | {"scores": found}, predicted
+
+
+def check_scorer(scorer: Any, scoring: str, model: Any, X: Any, y: NDArray) -> None:
+    """Raise ProblemError if a scorer cannot score a fitted model."""
+    try:
+        scorer(model, X, y)
+    except (ValueError, AttributeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ProblemError(f"--scoring {scoring} cannot score this model ({reason}); name another score") from None
 
 
 def cv_splits(kind: str, y: NDArray | None, folds: int | None, seed: int, source: str) -> list[tuple[NDArray, NDArray]]:

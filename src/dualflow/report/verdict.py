@@ -106,13 +106,15 @@ def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
         return "No verdict on models: none was fitted."
     counts, name = best.counts, scoring.replace("_", " ")
     always = f"always answering {counts.classes[counts.majority]!r}"
-    if not counts.beats_majority:
-        return (
-            f"No model is better than {always}: the best balanced accuracy is {counts.balanced_accuracy:.3f}, and "
-            f"chance is {counts.chance:.3f}, on {counts.n} held-out rows."
-        )
     of = f" of {counts.classes[counts.positive]!r}" if scoring in ("recall", "precision", "f1") else ""
     plain = next((one for one in scores if one.fit_time_s is None and one.counts is not None), None)
+    level = -1.0 if plain is None else plain.score(scoring)
+    beats = counts.beats_majority if scoring == "balanced_accuracy" else best.score(scoring) > level
+    if not beats:
+        return (
+            f"By {name}{of} no model is better than {always}: {best.score(scoring):.3f} against {max(level, 0.0):.3f}, on "
+            f"{counts.n} held-out rows."
+        )
     beside = "" if plain is None else f" ({always}: {max(plain.score(scoring), 0.0):.3f})"
     same = [s for s in scores if s.class_weight == best.class_weight and s is not best and s.fit_time_s is not None]
     others = "".join(f"; {one.model}: {one.score(scoring):.3f}, {seconds_text(one.fit_time_s or 0.0)}" for one in same)
