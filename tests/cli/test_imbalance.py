@@ -292,7 +292,7 @@ def test_train_predict_and_check_show_recall_and_the_confusion_matrix(folder):
     assert trained.exit_code == 0, trained.output
     assert re.match(
         r"--search: 25 settings \(5 C × 5 gamma\), 3 folds, by balanced_accuracy; a fit takes .*all together at most "
-        r"about .*; it ends after 30 seconds",
+        r"about .*; it ends after 30.0 s",
         trained.stderr,
     )
     for text in ("balanced accuracy, 3 folds", "Scores of 400 rows, each by a fold that had not seen it", "→ yes"):

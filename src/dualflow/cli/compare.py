@@ -454,6 +454,7 @@ def _two_classes(
     keep, first = _rows_of_two(y, wanted, table.source)
     source, labels = table.source, y[keep]
     if len(classes := np.unique(labels)) < 2:
+        how.encoded(table)  # a fault of the cells comes first: it may be why there is one class
         raise ProblemError(f"{source}: the label has a single class, {classes[0]}; a comparison needs two")
     most = MAX_TABLE_ROWS if max_n is None else Number(at_least=2, whole=True).check("max_n", max_n)
     n = int(np.sum(keep))

@@ -112,8 +112,8 @@ def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
     beats = counts.beats_majority if scoring == "balanced_accuracy" else best.score(scoring) > level
     if not beats:
         return (
-            f"By {name}{of} no model is better than {always}: {best.score(scoring):.3f} against {max(level, 0.0):.3f}, on "
-            f"{counts.n} held-out rows."
+            f"By {name}{of} no model is better than {always}: {best.score(scoring):.3f} against {max(level, 0.0):.3f}, "
+            f"on {counts.n} held-out rows."
         )
     beside = "" if plain is None else f" ({always}: {max(plain.score(scoring), 0.0):.3f})"
     same = [s for s in scores if s.class_weight == best.class_weight and s is not best and s.fit_time_s is not None]
