@@ -104,9 +104,9 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
     notes += chosen.notes
     kinds: list[str] = []
     dates: dict[str, UnusableColumnError] = {}
-    for place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True):
+    for column_place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True):
         try:
-            kinds.append(kind or tallies[place].kind(name, source.name, form.cells, notes))
+            kinds.append(kind or tallies[column_place].kind(name, source.name, form.cells, notes))
         except UnusableColumnError as fault:  # the other columns are read, so that one error names all of them
             kinds.append("text")
             dates[name] = fault

@@ -92,8 +92,8 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
     gathered = [column.column() for column in columns]
     where = np.arange(1, rows + 1, dtype=np.int64)
     notes = [*chosen.notes, *(note for column in columns for note in column.notes)]
-    for column, kind, made in zip(columns, chosen.kinds, gathered, strict=True):
-        if kind is None and isinstance(made, TextColumn) and column.fault is None:
+    for column, given, made in zip(columns, chosen.kinds, gathered, strict=True):
+        if given is None and isinstance(made, TextColumn) and column.fault is None:
             try:
                 _check_texts(column.name, made, form, source.name, notes)
             except UnusableColumnError as error:

@@ -182,9 +182,9 @@ def train(
                     else:
                         progress(0, None, f"fitting {X.shape[0]} points")
                         model.fit(X) if y is None else model.fit(X, y)
-                    if splits:
+                    if y is not None and splits:
                         check_scorer(given.scorer, given.scoring, model, X, y)
-                    if proba:
+                    if y is not None and proba:
                         progress(0, None, "calibrating")
                         calibration = calibration_of(model, X, y, seed, table.source)
                     description = training_data.description_of(

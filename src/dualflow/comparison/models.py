@@ -91,7 +91,7 @@ def score_models(
     most = data.classes[int(np.argmax(shares))]
     constant = np.full(len(truth), most)
     found = [ModelScore(f"majority ({most})", counts=counted(constant))]
-    kernel = {"kernel": gram.kernel, "degree": gram.degree, "coef0": gram.coef0}
+    kernel: dict[str, Any] = {"kernel": gram.kernel, "degree": gram.degree, "coef0": gram.coef0}
     kernel["gamma"] = gram.gamma if gram.kernel != "linear" else "scale"
     for weights in tried_weights(class_weight, data.y):
         text = weights_text(weights)

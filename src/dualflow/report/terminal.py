@@ -216,7 +216,7 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
         ]
         rows.append(((*_head(row), _text(lines_of(status, STATUS_CHARS), colour)), figures, _ROLE_STYLE.get(row.role)))
     title = f"{section.title}  (n = {section.n}, {section.kind})"
-    names = (*NAME_COLUMNS, ("status", "left"))
+    names: tuple[tuple[str, str], ...] = (*NAME_COLUMNS, ("status", "left"))
     if not any(row.variant for row in shown):
         names = tuple(name for name in names if name[0] != "device")
         rows = [((head[0], head[1], head[3]), figures, style) for head, figures, style in rows]
@@ -232,8 +232,8 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
             (_head(row), [_text(_narrow(column.cell(row))) for column in QUANTUM], _ROLE_STYLE.get(row.role))
             for row in circuits
         ]
-        title = _text("quantum resources", "bold")
-        parts += [Text(""), FittedTable(title, NAME_COLUMNS, tuple(QUANTUM), tuple(quantum))]
+        resources = _text("quantum resources", "bold")
+        parts += [Text(""), FittedTable(resources, NAME_COLUMNS, tuple(QUANTUM), tuple(quantum))]
     return [*parts, Text("")]
 
 
