@@ -117,6 +117,11 @@ def test_the_verdict_on_models_is_by_score_then_by_time():
     assert "(always answering 'no': 0.500), fitted to 400 rows in 200 ms; dualflow SVC: 0.950, 300 ms." in text
     assert "recall of 'yes' 0.900" in models_verdict(scores, "recall", 400)
     assert models_verdict(scores[:1], "accuracy", 4) == "No verdict on models: none was fitted."
+    alone = ClassCounts.of([0, 0], [0, 0], ["no", "yes"])
+    absent = [ModelScore("dualflow SVC", None, alone, 0.1, 0.0)]
+    assert models_verdict(absent, "accuracy", 4) == (
+        "No verdict on models: none of the 2 held-out rows is of class 'yes'."
+    )
     none = [scores[0], ModelScore("dualflow SVC", None, counted(0), 0.1, 0.0)]
     for name in ("accuracy", "balanced_accuracy", "f1"):
         assert "no model is better than always answering 'no': " in models_verdict(none, name, 4)

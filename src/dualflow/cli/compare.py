@@ -223,7 +223,8 @@ def compare(
         options["inlier_class"] = found.first
         if requested_problems is None:
             requested_problems = ["hinge", "squared_hinge", "svdd"] if every or dry or data is None else ["hinge"]
-        plan = Plan(requested_problems, _split_names(solvers), max_n, time_limit, total_time_limit, quantum)
+        circuits = quantum or (devices is not None and solvers is None)
+        plan = Plan(requested_problems, _split_names(solvers), max_n, time_limit, total_time_limit, circuits)
         if dry:
             X, y = found.X, found.y
             arguments = (X, y, plan.problems, plan.solvers, plan.circuit_n)

@@ -45,8 +45,13 @@ def overall(comparison: Results) -> str:
 
 
 def solvers_verdict(comparison: Results) -> str:
-    """Return the sentence that names the solver with the least total time that met the tolerance on all problems."""
+    """Return the sentence that names the solver with the least total time that met the tolerance on all problems.
+
+    Beside models it is about the sections of all rows: those with circuits are of a subsample.
+    """
     sections = comparison.sections
+    if comparison.models:
+        sections = tuple(part for part in sections if all(row.device is None for row in part.rows)) or sections
     if len(sections) == 1:
         return verdict(sections[0])
     found = [_times(section) for section in sections]
@@ -105,6 +110,8 @@ def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
     if best is None or best.counts is None or best.fit_time_s is None:
         return "No verdict on models: none was fitted."
     counts, name = best.counts, scoring.replace("_", " ")
+    if absent := [name for name, recall in zip(counts.classes, counts.recalls, strict=True) if recall is None]:
+        return f"No verdict on models: none of the {counts.n} held-out rows is of class {absent[0]!r}."
     always = f"always answering {counts.classes[counts.majority]!r}"
     of = f" of {counts.classes[counts.positive]!r}" if scoring in ("recall", "precision", "f1") else ""
     plain = next((one for one in scores if one.fit_time_s is None and one.counts is not None), None)
