@@ -238,7 +238,7 @@ def test_compare_refuses_what_contradicts_itself():
         compare(X, y, "hinge", ["smo"], class_weight="auto")
     with pytest.raises(ProblemError, match="models need held-out rows"):
         compare(X, y, "hinge", ["smo"], models=True)
-    with pytest.raises(ProblemError, match="models=True needs a named kernel, a finite C"):
+    with pytest.raises(ProblemError, match="models=True needs kernel linear or poly or rbf or sigmoid, a finite C"):
         compare(X, y, "hinge", ["smo"], models=True, C=np.inf, max_n=2)
     with pytest.raises(ProblemError, match="positive=7 is not a label of y"):
         compare(X, y, "hinge", ["smo"], models=True, max_n=2, positive=7)

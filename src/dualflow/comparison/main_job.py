@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.gram import Gram
-from ..core.kernel_functions import KERNELS, KernelFunction
+from ..core.kernel_functions import KernelFunction
 from ..core.options import Number
 from ..core.problem import DualProblem
 from ..core.psd import REPAIRS
@@ -24,7 +24,7 @@ from ..quantum.devices import check_shots
 from ..report import Comparison
 from ..report.scores import SCORES, ModelScore, best_model
 from ..solvers import Solver
-from .models import AUTO_WEIGHTS, score_models
+from .models import AUTO_WEIGHTS, MODEL_KERNELS, score_models
 from .plan import Entry, plan
 from .repairs import check_repairs
 from .rows import ProgressCallback, RowRunner, refusal
@@ -177,8 +177,8 @@ def compare(
     models : bool
         Also score models on the held-out points: the larger class, scikit-learn's `SVC` and dualflow's, with the class
         weights of ``class_weight``. `Comparison.models` holds the scores, and the verdict begins with them. It needs a
-        named kernel, a finite C and an intercept. Solvers that factorise a matrix of n × n, cvxopt among them, then run
-        up to 2000 points only, unless they are named in ``solvers``.
+        kernel that both packages name, a finite C and an intercept. Solvers that factorise a matrix of n × n, cvxopt
+        among them, then run up to 2000 points only, unless they are named in ``solvers``.
     positive : label, optional
         The class whose recall and precision are given; the rarer one by default.
     scoring : {"balanced_accuracy", "accuracy", "recall", "precision", "f1"}
@@ -242,15 +242,11 @@ def compare(
         nonlocal scores
         if not models:
             return class_weight
-        if (
-            gram.kernel not in KERNELS
-            or gram.kernel == "precomputed"
-            or not np.isfinite(C)
-            or fit_intercept is not True
-        ):
+        known = isinstance(gram.kernel, str) and gram.kernel in MODEL_KERNELS
+        if not known or not np.isfinite(C) or fit_intercept is not True:
             raise ProblemError(
-                f"models=True needs a named kernel, a finite C and fit_intercept=True, found kernel={gram.kernel!r}, "
-                f"C={C!r}, fit_intercept={fit_intercept!r}"
+                f"models=True needs kernel {' or '.join(MODEL_KERNELS)}, a finite C and fit_intercept=True, found "
+                f"kernel={gram.kernel!r}, C={C!r}, fit_intercept={fit_intercept!r}"
             )
         scores = score_models(
             data,

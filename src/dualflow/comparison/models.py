@@ -23,8 +23,10 @@ from ..report.columns import seconds_text
 from ..report.scores import UNEQUAL_SHARE, ClassCounts, ModelScore
 from .tasks import Subsample, point_weights, weights_text
 
-__all__ = ["AUTO_WEIGHTS", "score_models", "tried_weights"]
+__all__ = ["AUTO_WEIGHTS", "MODEL_KERNELS", "score_models", "tried_weights"]
 
+#: Kernels that both packages know by these names.
+MODEL_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: Value of ``class_weight`` that tries none and "balanced" where the classes are unequal.
 AUTO_WEIGHTS = "auto"
 #: Number of fits of a model whose fit takes less than `MAX_REPEATED_S`; the least time counts.
