@@ -18,6 +18,7 @@ from ..exceptions import ProblemError, did_you_mean
 from ._points import all_finite, asymmetry, mean_and_squares, square_points
 from .runtime.arrays import in_parts
 from .runtime.clock import awaited, check_time
+from .runtime.memory import arena_array
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
 __all__ = [
@@ -163,17 +164,23 @@ def check_precomputed(K: NDArray) -> NDArray:
     found = asymmetry(K)
     if found == 0.0:
         return K
-    scale = float(np.abs(K).max())
+    # An entry of the diagonal shows most differences to be round-off, without a pass over K.
+    if found > 1e-8 * float(np.abs(K.diagonal()).max()):
+        _check_asymmetry(found, max(float(K.max()), -float(K.min())))
+    mean = arena_array(K.shape, float)
+    asymmetry(K, mean)
+    return mean
+
+
+def _check_asymmetry(found: float, scale: float) -> None:
+    """Warn of a largest difference of Kᵢⱼ and Kⱼᵢ, or raise a `ProblemError`; ``scale`` is the largest |Kᵢⱼ|."""
     if found > 1e-3 * max(scale, np.finfo(float).tiny):
         raise ProblemError(
             f"K: the precomputed kernel is not symmetric (largest difference {found:.3g} of {scale:.3g}); "
             "pass (K + K.T)/2 if that is intended"
         )
     if found > 1e-8 * scale:
-        warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=5)
-    mean = np.empty_like(K)
-    asymmetry(K, mean)
-    return mean
+        warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=6)
 
 
 #: Degree up to which integer powers are computed by products: numpy's pow is 20 times slower.

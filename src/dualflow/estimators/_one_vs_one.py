@@ -367,7 +367,7 @@ class SavedPairs(BatchMachine):
         self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = counts, bias, pair_coef, dual_coef
         moved = gram.is_translatable and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
         own = self._keep_support(gram, support, moved)
-        given = [None if run is None else feature_weights(run.problem, run.certificate) for run in runs]
+        given = [None if run is None else feature_weights(run.problem, run.provisional) for run in runs]
         if self._present is not None:
             # Move each solved pair's weights to its column among all pairs; a model of two classes has the other sign.
             sign, solved = -1.0 if len(self._present) == 2 else 1.0, given
@@ -381,7 +381,7 @@ class SavedPairs(BatchMachine):
         elif own is not None:
             self._constants = np.array([own.gram.constant(weights) for weights in self._pair_coef.T])
         self.n_iter_ = steps
-        self.fit_status_ = int(any(run is not None and run.status is not Status.OPTIMAL for run in runs))
+        self._set_status([run for run in runs if run is not None])
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)

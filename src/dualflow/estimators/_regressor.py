@@ -11,7 +11,6 @@ from sklearn.base import RegressorMixin
 
 from ..core.decision import feature_weights
 from ..core.gram import Gram
-from ..core.solution import Status
 from ._base import immutable, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
@@ -54,7 +53,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
         moved = gram.is_translatable and solution.problem.reading.moves(solution.problem)
         own = self._keep_support(gram, rows[support], moved)
         self.dual_coef_, self.n_support_ = coefficients[None, support], np.array([len(support)])
-        self._keep_linear([feature_weights(solution.problem, solution.certificate)])
+        self._keep_linear([feature_weights(solution.problem, solution.provisional)])
         self._constant = 0.0
         if own is not None and self._linear is not None:
             self._constant = float(self._linear[0] @ own.center)
@@ -62,7 +61,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
             self._constant = own.gram.constant(self.dual_coef_[0])
         self.intercept_ = np.array([solution.bias])
         self.n_iter_ = iterations_of(solution)
-        self.fit_status_ = int(solution.status is not Status.OPTIMAL)
+        self._set_status([solution])
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the predicted values of new points, shape (n_new,)."""

@@ -88,6 +88,9 @@ MAX_FIRST_LEVEL_ROWS = 2048
 MAX_N_FEW_SUPPORT = 8192
 #: Variables that share d, for that.
 MAX_FEW_SUPPORT = 64
+#: The same if the kernel matrix is given, so that no rows are computed: a linear matrix of 2000 points, of which 100
+#: share d, takes half the time, and none takes more.
+MAX_FEW_SUPPORT_GIVEN = 256
 #: Steps without progress after which a level ends: round-off prevents more.
 MAX_STALLED_STEPS = 12
 #: Shrunk variables are checked again when the violation falls to this part of its value at the last check.
@@ -167,7 +170,8 @@ class Descent:
     @cached_property
     def is_shared_by_few(self) -> bool:
         """Whether few variables share d: then few are nonzero at the optimum, and few rows are needed."""
-        return self.workspace.kind is Kind.CAPPED_SIMPLEX and sharing(self.workspace) <= MAX_FEW_SUPPORT
+        most = MAX_FEW_SUPPORT_GIVEN if self.workspace.gram.kernel == "precomputed" else MAX_FEW_SUPPORT
+        return self.workspace.kind is Kind.CAPPED_SIMPLEX and sharing(self.workspace) <= most
 
     @property
     def finishes_simplex(self) -> bool:
