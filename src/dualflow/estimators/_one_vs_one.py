@@ -155,7 +155,10 @@ def read_pairs(
         The same coefficients in LIBSVM's layout.
     """
     weights, biases, done = [], [], 0
-    results = [direct_result_of(pair) for pair in found]
+    # The direct result behind a `Solution` has the points of y = −1 first: the order of the joint model only for two
+    # classes. Among more, y = −1 is the second class of a pair.
+    of_two = len(pairs) == 1
+    results = [direct_result_of(pair) if of_two or isinstance(pair, PairResult) else None for pair in found]
     batches = [id(pair if result is None else result.batch) for pair, result in zip(found, results, strict=True)]
     for _, group in groupby(range(len(found)), key=batches.__getitem__):
         members = list(group)
