@@ -45,7 +45,7 @@ from .runtime import clock
 from .runtime.arrays import immutable, packed, unpacked
 from .workspace import Workspace
 
-__all__ = ["Certificate", "Certifier", "Products", "certificate_of", "certify"]
+__all__ = ["Certificate", "Certifier", "Products", "certificate_of", "certify", "examined"]
 
 
 #: Part of the weights that may have changed for a product to be updated from the last one from scratch.
@@ -295,11 +295,34 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
     return Certifier(problem).certify(alpha)
 
 
+def examined(problem: DualProblem, certificate: Certificate, psd: SpectrumEvidence | None = None) -> Certificate:
+    """Return a certificate with evidence that its matrix is positive semidefinite, where that was only presumed.
+
+    If it is not, objective and bias stay, and the gap is withheld. ``psd`` is the evidence, if known.
+    """
+    if certificate.psd.kind != "presumed":
+        return certificate
+    psd = problem.psd if psd is None else psd
+    if psd.is_psd:
+        return replace(certificate, psd=psd)
+    alpha, centred = certificate.alpha, problem.centred()
+    stationarity = kkt_violation(centred, alpha, centred.gradient(alpha))
+    none: dict[str, Any] = dict.fromkeys(("lower_bound", "gap", "relative_gap", "rounding"))
+    return replace(certificate, psd=psd, stationarity=stationarity, primal=None, **none)
+
+
 class Certifier:
     """Makes certificates of one problem, from kernel values and products Qα that it computes itself.
 
     Solvers have no access to its workspace. Products are in float64, except entries whose signs float32 determines
     (`Screen`). The last certificate and product are cached.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    presumes : bool, default=False
+        Whether the spectrum is screened only (`DualProblem.screened`). Certificates of the kind "presumed" go to a
+        `Solution` alone, which makes them `examined`.
 
     Attributes
     ----------
@@ -311,9 +334,11 @@ class Certifier:
     products : Products
     """
 
-    def __init__(self, problem: DualProblem) -> None:
+    def __init__(self, problem: DualProblem, presumes: bool = False) -> None:
         self._begin(problem.centred(), problem)
         self.workspace = Workspace(self.problem, KeptGram(self.problem.gram))
+        if presumes:
+            self.workspace.__dict__["_evidence"] = self.workspace.screened()
         self.products = Products(self.workspace)
 
     @classmethod

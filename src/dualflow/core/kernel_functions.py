@@ -19,6 +19,7 @@ from ._points import all_finite, asymmetry, mean_and_squares, square_points
 from .named_kernels import KERNELS
 from .runtime.arrays import in_parts
 from .runtime.clock import awaited, check_time
+from .runtime.memory import arena_array
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
 __all__ = [
@@ -160,17 +161,23 @@ def check_precomputed(K: NDArray) -> NDArray:
     found = asymmetry(K)
     if found == 0.0:
         return K
-    scale = float(np.abs(K).max())
+    # An entry of the diagonal shows most differences to be round-off, without a pass over K.
+    if found > 1e-8 * float(np.abs(K.diagonal()).max()):
+        _check_asymmetry(found, max(float(K.max()), -float(K.min())))
+    mean = arena_array(K.shape, float)
+    asymmetry(K, mean)
+    return mean
+
+
+def _check_asymmetry(found: float, scale: float) -> None:
+    """Warn of a largest difference of Kᵢⱼ and Kⱼᵢ, or raise a `ProblemError`; ``scale`` is the largest |Kᵢⱼ|."""
     if found > 1e-3 * max(scale, np.finfo(float).tiny):
         raise ProblemError(
             f"K: the precomputed kernel is not symmetric (largest difference {found:.3g} of {scale:.3g}); "
             "pass (K + K.T)/2 if that is intended"
         )
     if found > 1e-8 * scale:
-        warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=5)
-    mean = np.empty_like(K)
-    asymmetry(K, mean)
-    return mean
+        warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=6)
 
 
 #: Numbers of sparse points that are made dense at a time, to compute differences.
