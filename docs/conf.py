@@ -34,11 +34,30 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_nb",
+    "sphinx_copybutton",
 ]
 exclude_patterns = ["_build", "**/.ipynb_checkpoints", "generated/losing_cells.md"]
 templates_path = ["_templates"]
-html_theme = "furo"
-html_title = "dualflow"
+html_theme = "pydata_sphinx_theme"
+html_title = f"dualflow {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "logo": {"text": f"dualflow {version}"},
+    # Install, Tutorials, How-to guides, API, Reference, Explanation; the pages of the project are under "More".
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "show_prev_next": False,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+}
+html_sidebars = {"index": [], "install": [], "changelog": [], "contributing": [], "history": [], "security": []}
+html_show_sourcelink = False
+# The Copy button leaves out prompts and output.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 # Copied sources and dates would make two builds of one tree differ.
 html_copy_source = False
 html_last_updated_fmt = None
@@ -94,6 +113,9 @@ PUBLIC = (
     "dualflow.quantum.devices",
     "dualflow.quantum.circuits",
 )
+
+#: The page that shows the pictures of all pages it lists.
+GALLERY = "tutorials/gallery/index"
 
 
 def _links_from(text: str, folder: str, page: str) -> str:
@@ -168,6 +190,22 @@ def write_losing_cells(app: Any) -> None:
         path.write_text(made, encoding="utf-8")
 
 
+def add_thumbnails(app: Any, doctree: Any, docname: str) -> None:
+    """Show the pages of the gallery as pictures with titles: each page's last picture, from its own run."""
+    if docname != GALLERY:
+        return
+    grid = nodes.container(classes=["gallery"])
+    for page in app.env.toctree_includes[docname]:
+        pictures = [image for image in app.env.get_doctree(page).findall(nodes.image) if "uri" in image]
+        title = app.env.titles[page].astext()
+        link = nodes.reference("", "", internal=True, refuri=app.builder.get_relative_uri(docname, page))
+        # The title beside it says what the picture is; an empty text keeps screen readers from saying it twice.
+        link += nodes.image(uri=pictures[-1]["uri"], candidates={"*": pictures[-1]["uri"]}, alt="")
+        link += nodes.inline("", title)
+        grid += nodes.paragraph("", "", link)
+    next(doctree.findall(nodes.section)).append(grid)
+
+
 def add_description(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """Describe a page for search engines by its title and its first paragraph without formulas."""
     if doctree is None or not (title := next(doctree.findall(nodes.title), None)):
@@ -208,5 +246,6 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", escape_markup, priority=900)  # after numpydoc
     app.connect("autodoc-skip-member", skip_inherited)
     app.connect("env-check-consistency", check_public_names)
+    app.connect("doctree-resolved", add_thumbnails)
     app.connect("html-page-context", add_description)
     app.connect("build-finished", mend_accessibility)
