@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx.ext import autosummary
 
 import dualflow
 
@@ -65,6 +66,8 @@ html_last_updated_fmt = None
 # A name in single backticks in a docstring is a link, if there is a page of that name.
 default_role = "py:obj"
 autosummary_generate = True
+# Else the first sentence of a docstring would end at "(Howell eq.".
+autosummary.WELL_KNOWN_ABBREVIATIONS += ("eq.", "eqs.")
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
@@ -154,6 +157,20 @@ def escape_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines:
         lines[at] = "".join(parts)
 
 
+#: Constants that a package re-exports: autodoc does not find the comments in their modules.
+CONSTANTS = {
+    "dualflow.quantum.devices.CATALOGUE": "Names of devices, and the module and class of each.",
+    "dualflow.testing.BROKEN_SOLVERS": "Each broken solver and the name of the check that must reject it.",
+    "dualflow.testing.WRONG_DEVICES": "Name and distortion of each wrong device.",
+}
+
+
+def describe_constant(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Describe a constant; all others of the API have a docstring."""
+    if name in CONSTANTS:
+        lines[:] = [CONSTANTS[name]]
+
+
 def skip_inherited(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Skip members that scikit-learn's base classes define and document."""
     own = getattr(obj, "fget", obj)
@@ -216,22 +233,23 @@ def add_description(app: Any, pagename: str, templatename: str, context: dict[st
     context["metatags"] += f'<meta name="description" content="{escape(short, quote=True)}">'
 
 
+SUBPAGES = '<summary aria-label="Pages of this section">'
+
+
 def mend_accessibility(app: Any, exception: Exception | None) -> None:
-    """Add the labels and tab stops that axe-core requires and furo omits."""
+    """Add what axe-core requires and the theme omits: tab stops of tables and code, names of buttons."""
     if exception is not None or app.builder.name != "html":
         return
     for path in Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         mended = text.replace(
-            'role="heading"><span class="caption-text"', 'role="heading" aria-level="2"><span class="caption-text"'
+            '<div class="pst-scrollable-table-container">', '<div class="pst-scrollable-table-container" tabindex="0">'
         )
-        mended = mended.replace(
-            '<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="All pages">'
-        )
-        mended = mended.replace('<aside class="toc-drawer', '<aside aria-label="On this page" class="toc-drawer')
-        mended = mended.replace(' aria-label="Toggle hidden content"', "")
-        mended = mended.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
         mended = mended.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
+        # Another name than the one that is shown.
+        mended = mended.replace(' aria-label="Toggle hidden content"', "")
+        mended = re.sub(r'(search-button-field[^>]*) title="Search" aria-label="Search"', r"\1", mended)
+        mended = mended.replace('<summary><span class="toctree-toggle"', f'{SUBPAGES}<span class="toctree-toggle"')
         if mended != text:
             path.write_text(mended, encoding="utf-8")
 
@@ -243,6 +261,7 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", write_losing_cells, priority=400)
     app.connect("source-read", links_of_a_page)
     app.connect("include-read", links_of_an_include)
+    app.connect("autodoc-process-docstring", describe_constant, priority=100)
     app.connect("autodoc-process-docstring", escape_markup, priority=900)  # after numpydoc
     app.connect("autodoc-skip-member", skip_inherited)
     app.connect("env-check-consistency", check_public_names)

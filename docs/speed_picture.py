@@ -54,7 +54,7 @@ def draw() -> Figure:
             axes.scatter(found[here], at + shift[here], s=9, color=colour, alpha=0.6, linewidths=0, zorder=2 + lost)
         mean = np.exp(np.log(found).mean())
         axes.plot([mean, mean], [at - 0.32, at + 0.32], color="k", lw=1.5, zorder=4)
-        axes.text(1.01, at, f"{mean:.1f} ×", transform=axes.get_yaxis_transform(), va="center")
+        axes.text(1.01, at, f"{mean:.1f} ×" if mean < 100 else f"{mean:.0f} ×", transform=axes.get_yaxis_transform(), va="center")
     axes.axvline(1, color="k", lw=0.8, ls="--", zorder=1)
     axes.set(xscale="log", yticks=range(len(ROWS)), yticklabels=[words for words, *_ in ROWS])
     axes.set_xlabel("time of scikit-learn over time of dualflow, log scale; left of the dashed line dualflow is slower")
