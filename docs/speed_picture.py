@@ -1,6 +1,6 @@
-"""The figure of the benchmarks page, from the kept runs: `python docs/speed_picture.py` writes docs/reference/speed.svg.
+"""The figure of the benchmarks page, from kept runs: `python docs/speed_picture.py` writes docs/reference/speed.svg.
 
-Every cell that was measured against scikit-learn is a point: the time of scikit-learn's class over dualflow's, at one thread.
+Every cell measured against scikit-learn is a point: the time of scikit-learn's class over dualflow's, one thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def draw() -> Figure:
     """One line of points for each kind of problem; cells in which dualflow is slower are orange."""
     figure = Figure(figsize=(8, 3.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    for at, (words, *where) in enumerate(ROWS):
+    for at, (_, *where) in enumerate(ROWS):
         found = np.sort(ratios(*where))
         shift = 0.3 * (np.arange(len(found)) * 0.618 % 1 - 0.5)  # so that equal ratios stay apart
         for lost, colour in ((False, BLUE), (True, ORANGE)):
@@ -54,7 +54,8 @@ def draw() -> Figure:
             axes.scatter(found[here], at + shift[here], s=9, color=colour, alpha=0.6, linewidths=0, zorder=2 + lost)
         mean = np.exp(np.log(found).mean())
         axes.plot([mean, mean], [at - 0.32, at + 0.32], color="k", lw=1.5, zorder=4)
-        axes.text(1.01, at, f"{mean:.1f} ×" if mean < 100 else f"{mean:.0f} ×", transform=axes.get_yaxis_transform(), va="center")
+        shown = f"{mean:.1f} ×" if mean < 100 else f"{mean:.0f} ×"
+        axes.text(1.01, at, shown, transform=axes.get_yaxis_transform(), va="center")
     axes.axvline(1, color="k", lw=0.8, ls="--", zorder=1)
     axes.set(xscale="log", yticks=range(len(ROWS)), yticklabels=[words for words, *_ in ROWS])
     axes.set_xlabel("time of scikit-learn over time of dualflow, log scale; left of the dashed line dualflow is slower")

@@ -121,7 +121,8 @@ def test_faults_of_accessibility_are_found(tmp_path):
     (tmp_path / "b.html").write_text(
         head.format("a").split("<meta")[0]
         + '<aside class="x"></aside><p role="heading"></p><img src="x"><summary aria-label="x">y</summary>'
-        '<div class="highlight"><pre></pre></div><div class="pst-scrollable-table-container"><th class="head"><p></p></th></div>'
+        '<div class="highlight"><pre></pre></div>'
+        '<div class="pst-scrollable-table-container"><th class="head"><p></p></th></div>'
     )
     found = faults(tmp_path)
     assert len(found) == 10

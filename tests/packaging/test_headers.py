@@ -22,7 +22,8 @@ LIBRARY = {
     "double floor(double); double ceil(double); double fmax(double, double); double fmin(double, double);\n"
     "#define INFINITY ((float)(1e300 * 1e300))\n",
     "float.h": "#define DBL_EPSILON 2.220446049250313e-16\n#define FLT_EPSILON 1.1920929e-7f\n"
-    "#define DBL_MAX 1.7976931348623157e308\n#define FLT_MAX 3.402823466e38f\n#define DBL_MIN 2.2250738585072014e-308\n",
+    "#define DBL_MAX 1.7976931348623157e308\n#define DBL_MIN 2.2250738585072014e-308\n"
+    "#define FLT_MAX 3.402823466e38f\n",
 }
 TWICE = '#define REAL {0}\n#include "radial.h"\n#include "hamming.h"\n#undef REAL\n'
 UNITS = {stem: f'#include "{stem}.h"\n' for stem in ("loop", "mating", "passes", "path", "points")} | {
