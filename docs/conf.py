@@ -248,7 +248,9 @@ def mend_accessibility(app: Any, exception: Exception | None) -> None:
         mended = mended.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
         # Another name than the one that is shown.
         mended = mended.replace(' aria-label="Toggle hidden content"', "")
-        mended = re.sub(r'(search-button-field[^>]*) title="Search" aria-label="Search"', r"\1", mended)
+        mended = re.sub(
+            r'(search-button-field[^>]*) title="Search" aria-label="Search"', r'\1 aria-label="Search Ctrl+K"', mended
+        )
         mended = mended.replace('<summary><span class="toctree-toggle"', f'{SUBPAGES}<span class="toctree-toggle"')
         if mended != text:
             path.write_text(mended, encoding="utf-8")
