@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.features import rank_by_kernel, scales_apart
+from ..core.features import scales_apart
 from ..core.gram import KernelMatrix
+from ..core.monomials import rank_by_kernel
 from ..core.problem import Kind
 from . import CATALOGUE, SOLVERS, Solver
 
