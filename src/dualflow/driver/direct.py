@@ -23,7 +23,7 @@ from ..solvers import Solver
 from .result import provenance_of
 from .run import Record
 
-__all__ = ["offers_direct", "result_of", "solve_directly"]
+__all__ = ["attach_interrupted", "offers_direct", "result_of", "solve_directly"]
 
 
 def offers_direct(engine: Solver[Any, Any], problem: DualProblem) -> bool:
@@ -144,13 +144,18 @@ def solve_directly(
         try:
             callback(Progress(1, 1.0, np.array(solution.raw_alpha), solution.certificate, seconds))
         except BaseException as error:
-            with contextlib.suppress(Exception):  # some errors accept no attribute
-                ended = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
-                error.solution = ended  # type: ignore[attr-defined]
+            attach_interrupted(error, solution)
             raise
     if deadline is None:
         clock.check_time()  # if a limit of the caller has passed, its work is given up as a whole
     return solution
+
+
+def attach_interrupted(error: BaseException, solution: Solution) -> None:
+    """Set the attribute ``solution`` of an error that a callback raised, with the status INTERRUPTED."""
+    with contextlib.suppress(Exception):  # some errors accept no attribute
+        ended = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
+        error.solution = ended  # type: ignore[attr-defined]
 
 
 def _run_direct(

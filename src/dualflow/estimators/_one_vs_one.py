@@ -6,7 +6,7 @@ the batch classifiers. A `Solution` object of a pair that was solved by a direct
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -22,9 +22,9 @@ from ..core.decision import feature_weights
 from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.runtime.arrays import immutable
-from ..core.solution import Cost, Solution, Status
+from ..core.solution import Cost, Progress, Solution, Status
 from ..direct.results import DirectPair, PairResult, joined_weights
-from ..driver.direct import result_of
+from ..driver.direct import attach_interrupted, result_of
 from ..driver.result import provenance_of
 from ..problems.classification import C_RULE
 from ..refinement.refine import support_set
@@ -209,8 +209,6 @@ class PairSolutions:
 
     Parameters
     ----------
-    found : sequence of Solution or PairResult
-        What a run or a direct method returned, for each pair.
     gram : Gram
         The kernel matrix of all points.
     pairs : Pairs
@@ -222,11 +220,17 @@ class PairSolutions:
         The seed of each pair, for the provenance.
     refine : bool
         Whether a run of the same fit would be refined, for the provenance.
+
+    Attributes
+    ----------
+    found : sequence of Solution or PairResult
+        What a run or a direct method returned, for each pair. To be set.
     """
+
+    found: Sequence[Solution | PairResult] = ()
 
     def __init__(
         self,
-        found: Sequence[Solution | PairResult],
         gram: Gram,
         pairs: Pairs,
         C: float,
@@ -235,16 +239,26 @@ class PairSolutions:
         seeds: Sequence[int],
         refine: bool,
     ) -> None:
-        self._found, self._gram, self._pairs, self._C, self._weight = list(found), gram, pairs, C, weight
+        self._gram, self._pairs, self._C, self._weight = gram, pairs, C, weight
         self._tol, self._seeds, self._refine = tol, seeds, refine
 
     def __iter__(self) -> Iterator[Solution]:
-        for k, found in enumerate(self._found):
+        for k, found in enumerate(self.found):
             yield self._solution(k, found) if isinstance(found, PairResult) else found
 
     def relative_gaps(self) -> list[float | None]:
         """Return the certified relative gap of each pair; None where the certificate is withheld."""
-        return [found.certificate.relative_gap for found in self._found]
+        return [found.certificate.relative_gap for found in self.found]
+
+    def report(self, k: int, result: PairResult, callback: Callable[[Progress], bool | None]) -> None:
+        """Call a callback with the result of pair ``k``. An error that it raises has the pair's solution."""
+        alpha = result.alpha[self._pairs.places(k)]
+        progress = Progress(1, 1.0, alpha, result.certificate, result.wall_time_s)
+        try:
+            callback(progress)
+        except BaseException as error:
+            attach_interrupted(error, self._solution(k, result))
+            raise
 
     def _solution(self, k: int, result: PairResult) -> Solution:
         rows, order = self._pairs[k], self._pairs.places(k)

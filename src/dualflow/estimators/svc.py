@@ -286,19 +286,17 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             self.solutions_ = solutions
             return solutions
         batch: PairBatch | None = None
-        found: Sequence[Solution | PairResult] | None = None
-
-        def progress(k: int, pair: PairResult) -> Progress:
-            return Progress(1, 1.0, pair.alpha[pairs.places(k)], pair.certificate, pair.wall_time_s)
-
+        found: Sequence[Solution | PairResult] = ()
+        solved = PairSolutions(gram, pairs, self.C, weight, self.tol, seeds, bool(self.refine))
         if can_use_batch(self, engine, gram):
             check_limits(self.tol, self.max_steps, self.time_limit)
             batch = PairBatch(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
-            found = solve_batch(self, batch)
-        if found is None:
-            found = Solving(self, pose, seeds, engine, batch, progress).run()
+            found = solve_batch(self, batch, solved)
+        if len(found) < len(pairs):
+            found = Solving(self, pose, seeds, engine, batch, solved, found).run()
         self.__dict__.pop("solutions_", None)
-        self._solved = PairSolutions(found, gram, pairs, self.C, weight, self.tol, seeds, bool(self.refine))
+        solved.found = found
+        self._solved = solved
         return found
 
     def _check_solution(self, solution: Solution) -> None:
