@@ -81,7 +81,7 @@ def test_violators_missed_by_float32_rows_join_the_working_set(nu, monkeypatch, 
 
     fits_with(monkeypatch, min_rows_float32=0)
     monkeypatch.setattr(from_points, "MIN_KKT_FLOAT32", 0.005)
-    monkeypatch.setattr(from_points, "nearest_free", lambda free, wish, margin: np.flatnonzero(free))
+    monkeypatch.setattr(from_points, "nearly_free", lambda free, wish, margin: np.flatnonzero(free))
     monkeypatch.setattr(from_points.PointSearch, "extend", noted)
     model = SVDD(nu=nu).fit(X)
     assert any(looks)

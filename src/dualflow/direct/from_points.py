@@ -21,7 +21,7 @@ from ..working_set.dense import (
     TRUSTED_GAP_SHARE,
     UPDATES_PER_VARIABLE,
     finish_dense,
-    nearest_free,
+    nearly_free,
 )
 from ..working_set.descent import MIN_GAP_FLOAT32, MIN_KKT_FLOAT32
 from ..working_set.units import ScaledVariables
@@ -198,7 +198,7 @@ class PointSearch:
 
     def _nearly_free(self, G: NDArray) -> NDArray:
         """Return the free variables and those that float32 cannot tell from free."""
-        return nearest_free(self._free, self._excess(G), MIN_KKT_FLOAT32)
+        return nearly_free(self._free, self._excess(G), MIN_KKT_FLOAT32)
 
     def _multiplier(self, G: NDArray) -> float:
         """Return the multiplier: the mean gradient of the free variables, or halfway between the worst violators."""
