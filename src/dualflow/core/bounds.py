@@ -19,7 +19,7 @@ from ..exceptions import ProblemError
 from ._bound import best_of, capped_sum, maximisers, reach_of, rounded
 from .gram import KernelMatrix
 from .problem import DualProblem, Kind
-from .reading import Interval
+from .reading import Interval, multiplier_of
 from .workspace import MAX_N_FACTOR, Workspace
 
 __all__ = [
@@ -119,7 +119,7 @@ def rounding(
     if not (np.isfinite(lower) and np.isfinite(objective)):
         return np.inf
     level = level_of(problem, Qa) or 0.0
-    nu = 0.0 if e is None or interval is None else 0.5 * (interval[0] + interval[1])
+    nu = 0.0 if e is None else multiplier_of(interval)
     size = np.abs(alpha)
     root = np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
     beside = np.abs(problem.p) + abs(level) + problem.ridge * size
@@ -160,7 +160,7 @@ def primal_rounding(
     (lower, interval), (v, Qa), (w, product), e = bound, own, other, problem.e
     if not np.isfinite(lower):
         return np.inf
-    size, scale, nu = np.abs(alpha), problem.scale, 0.0 if interval is None else 0.5 * (interval[0] + interval[1])
+    size, scale, nu = np.abs(alpha), problem.scale, multiplier_of(interval)
     level = level_of(problem, product) or 0.0
     features, points = problem.gram.term_sizes(_of_points(problem, size), w)
     if problem.idx is not None:

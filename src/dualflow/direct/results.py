@@ -14,7 +14,7 @@ from ..core.bounds import MIN_PART_OF_TERMS, gaps
 from ..core.certificate import Certificate
 from ..core.problem import DualProblem
 from ..core.psd import SpectrumEvidence
-from ..core.reading import Reading
+from ..core.reading import Reading, multiplier_of
 from ..core.runtime.arrays import immutable
 from ..core.runtime.threads import cached_property
 from ..core.solution import DirectResult, Status
@@ -194,7 +194,7 @@ class PairResult:
             relative_gap=0.0 if row.vanishes else relative_gap,
             infeasibility=row.infeasibility,
             projection_distance=row.projection_distance,
-            multiplier=0.5 * (low + high),
+            multiplier=multiplier_of((low, high)),
             multiplier_interval=(low, high),
             bias=self.bias,
             bias_interval=(-high, -low),

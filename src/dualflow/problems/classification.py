@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..core.gram import Gram
 from ..core.options import Number, option
 from ..core.problem import DualProblem, Kind, constant
-from ..core.reading import Interval, Posed, Reading
+from ..core.reading import Interval, Posed, Reading, multiplier_of
 from ..core.runtime.arrays import immutable
 from ..exceptions import ProblemError
 from .checks import NU_RULE, check_signs, check_weight
@@ -49,7 +49,7 @@ class _SquaredHinge(Reading):
     def bias(
         self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None
     ) -> tuple[float, Interval]:
-        size = _size(problem, quadratic, None if interval is None else 0.5 * (interval[0] + interval[1]))
+        size = _size(problem, quadratic, None if interval is None else multiplier_of(interval))
         b = problem.offset * float(problem.sigma @ alpha) / size if size > 0 else 0.0
         return b, (b, b)
 
