@@ -218,7 +218,7 @@ def test_a_default_fit_passes_through_solve():
         ("dualflow.driver.solve", "solve"),
         ("dualflow.solvers.working_set", "solve_directly"),
         ("dualflow.problems.classification", "hinge"),
-        ("dualflow.direct.lane", "solve_directly"),
+        ("dualflow.direct.pairs", "solve_directly"),
     } <= seen
 
 

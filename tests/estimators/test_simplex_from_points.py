@@ -171,12 +171,12 @@ def test_the_result_equals_a_runs_solution(tmp_path):
 
 
 def test_ctrl_c_is_handled_as_in_a_run(monkeypatch):
-    from dualflow.direct import lane
+    from dualflow.direct import pairs
 
     def interrupted(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lane, "simplex_from_points", interrupted)
+    monkeypatch.setattr(pairs, "simplex_from_points", interrupted)
     with pytest.raises(KeyboardInterrupt):
         SVDD(nu=0.2).fit(SETS["iris"])
     with pytest.warns(UserWarning, match="nterrupted"):

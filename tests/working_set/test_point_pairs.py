@@ -24,7 +24,7 @@ from sklearn.svm import SVC as LIBSVM
 from dualflow import Gram, certify, problems
 from dualflow.core.bounds import growth_of
 from dualflow.core.solution import MAX_GAP_UNREFINED
-from dualflow.direct.pair_points import PairArrays, PointPairs
+from dualflow.direct.from_points import PairArrays, PointPairs
 from tests.combinations import covering
 
 WINE, IRIS = load_wine(return_X_y=True), load_iris(return_X_y=True)

@@ -23,9 +23,9 @@ from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.runtime.arrays import immutable
 from ..core.solution import Cost, Progress, Solution, Status
-from ..direct.results import DirectPair, PairResult, joined_weights
-from ..driver.direct import attach_interrupted, result_of
+from ..direct.pairs import DirectPair, PairResult, joined_weights
 from ..driver.result import provenance_of
+from ..driver.solve import attach_interrupted, result_of
 from ..problems.classification import C_RULE
 from ..refinement.refine import support_set
 from ..solvers import Solver

@@ -28,10 +28,8 @@ from ..core.problem import DualProblem
 from ..core.runtime.clock import Interrupt, interruptible
 from ..core.runtime.threads import ONE_THREAD, Crew
 from ..core.solution import Solution, Status, raw_summaries
-from ..direct.pairs import PairBatch
-from ..direct.results import PairResult
-from ..driver.direct import result_of
-from ..driver.solve import Progress, check_limits, solve
+from ..direct.pairs import PairBatch, PairResult
+from ..driver.solve import Progress, check_limits, result_of, solve
 from ..exceptions import FitError, ProblemError
 from ..quantum.runs.fit_part import fit_part_context
 from ..solvers import Solver

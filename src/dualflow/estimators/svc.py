@@ -14,8 +14,7 @@ from ..core.gram import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
-from ..direct.pairs import PairBatch
-from ..direct.results import PairResult
+from ..direct.pairs import PairBatch, PairResult
 from ..driver.solve import AUTO, Progress, check_limits
 from ..exceptions import FitError, ProblemError
 from ..problems.classification import C_RULE, hinge

@@ -13,7 +13,7 @@ from ..core.problem import DualProblem
 from ..core.solution import MAX_GAP_UNREFINED, DirectResult
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
-from ..direct.lane import solve_directly
+from ..direct.pairs import solve_directly
 from ..refinement.refine import MAX_N_REFINED
 from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
