@@ -222,6 +222,26 @@ def test_a_default_fit_passes_through_solve():
     } <= seen
 
 
+def test_a_default_fit_moves_between_few_files():
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    y, calls, before = (X[:, 0] > 0).astype(int), [], sys.getprofile()
+    SVC().fit(X, y)
+
+    def look(frame, event, argument):
+        if event == "call" and "dualflow" in (name := frame.f_code.co_filename) and name != __file__:
+            calls.append(name)
+
+    sys.setprofile(look)
+    try:
+        SVC().fit(X, y)
+    finally:
+        sys.setprofile(before)
+    moves = [name for name, last in zip(calls, ["", *calls], strict=False) if name != last]
+    files = set(moves)
+    assert len(files) <= 20
+    assert len(moves) - len(files) <= 25  # to files that were left before
+
+
 def test_a_callback_sees_the_direct_result_once():
     _, _, problem = moons(300)
     seen = []

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from ..core._bound import undetermined_signs
 from ..core._pair_bound import certify_pair, project_pair
-from ..core.bounds import growth_of
 from ..core.gram import Gram
 from ..core.mixed_precision import is_bounded, rough_sums
 from ..core.radial import EXPONENTIAL_COST, FEW_FEATURES, RadialPoints, radial_product
@@ -67,7 +66,7 @@ MIN_OBJECTIVE = 1e-300
 def pays_in_float32(gram: Gram, n: int, rows: float, thresholds: Thresholds = USUAL) -> bool:
     """Whether ``rows`` kernel rows of n points are made in float32 first."""
     products = rows * n * (EXPONENTIAL_COST + gram.X.shape[1])
-    return bool(gram.is_safe_in_single) and products >= thresholds.min_rows_float32
+    return products >= thresholds.min_rows_float32 and bool(gram.is_safe_in_single)
 
 
 def limits_of(n: int, m: int, thresholds: Thresholds = USUAL) -> tuple[bool, int, int, int]:
@@ -383,7 +382,7 @@ def suits_points(gram: Gram, n: int, multiclass: bool = False, thresholds: Thres
         Whether it is one of several pairs.
     thresholds : Thresholds
     """
-    if not gram.is_radial or isinstance(gram.X, SparsePoints):
+    if gram.ready is None and (not gram.is_radial or isinstance(gram.X, SparsePoints)):
         return False
     features = gram.X.shape[1]
     is_narrow = features <= FEW_FEATURES
@@ -492,7 +491,7 @@ class PointPairs:
                 sign,
                 self.gram.X.shape[1],
                 self.gram.reach,
-                growth_of(self.gram),
+                self.gram.growth,
                 gap_tol,
                 MIN_KKT_FLOAT32,
                 self.thresholds.min_list_product_float32,
@@ -577,7 +576,7 @@ def pair_from_points(
         return None
     point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, N_FIGURES))
 
-    growth = growth_of(gram)
+    growth = gram.growth
 
     def certify(sums: NDArray) -> tuple[float, float]:
         certify_pair(m, upper, sign, point, weights, sums, figures[0], growth)

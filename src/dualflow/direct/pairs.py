@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._pair_bound import certify_listed
-from ..core.bounds import MIN_PART_OF_TERMS, gaps, growth_of
+from ..core.bounds import MIN_PART_OF_TERMS, gaps
 from ..core.certificate import Certificate
 from ..core.gram import Gram
-from ..core.problem import DualProblem, Kind, constant
+from ..core.problem import DualProblem, Kind
 from ..core.psd import SpectrumEvidence
 from ..core.reading import Reading, multiplier_of
-from ..core.runtime.arrays import filled, immutable
+from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
 from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED, DirectResult, Status
 from ..refinement.refine import support_set
@@ -372,29 +372,18 @@ def solve_pair(
     start : array, optional
         Feasible multipliers to start from, laid out as ``upper``; used if the pair is solved from its points.
     """
+    tols = GapTols.of(tol, refine)
     if _are_positive_finite(upper) and suits_points(gram, len(upper), False, thresholds):
-        return _solve_two_classes(gram, groups, upper, GapTols.of(tol, refine), start, thresholds)
+        pairs = PointPairs(gram, groups, upper, start, thresholds)
+        if pairs.serves(0, [1]):
+            return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
+        return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
     return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
 
 
 def _are_positive_finite(upper: NDArray) -> bool:
     """Whether all bounds are finite and above 0."""
     return float(upper.min()) > 0.0 and float(upper.max()) < np.inf
-
-
-def _solve_two_classes(
-    gram: Gram,
-    groups: Sequence[NDArray],
-    upper: NDArray,
-    tols: GapTols,
-    start: NDArray | None,
-    thresholds: Thresholds,
-) -> PairResult | None:
-    """Solve a pair of two classes for which `suits_points` is true."""
-    pairs = PointPairs(gram, groups, upper, start, thresholds)
-    if pairs.serves(0, [1]):
-        return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
-    return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
 
 
 class PairBatch(Sequence[PairResult | None]):
@@ -440,7 +429,7 @@ class PairBatch(Sequence[PairResult | None]):
         self._lists: list[Iterator[PairResult | None]] = []
         if classes == 2 and solvable and suits_points(gram, len(upper), False, thresholds):
             counts = [1]
-            self._lists = [(_solve_two_classes(gram, groups, upper, tols, None, thresholds) for _ in range(1))]
+            self._lists = [(solve_pair(gram, groups, upper, tol, refine, None, thresholds) for _ in range(1))]
         elif solvable:
             counts = self._make_lists(gram, groups, upper, tols)
         else:
@@ -479,7 +468,7 @@ class PairBatch(Sequence[PairResult | None]):
         by_points = [np.array([classes > 2 and suits_points(gram, n, True, t) for n in row.tolist()]) for row in totals]
         by_blocks = [(row <= max_points) & ~other for row, other in zip(totals, by_points, strict=True)]
         counts = list(range(classes - 1, 0, -1))
-        growth = growth_of(gram)
+        growth = gram.growth
         if is_small and not gram.is_translatable and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
             self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth)]
@@ -557,7 +546,8 @@ def _pairs_by_points(pairs: PointPairs, table: NDArray, sign: float, tols: GapTo
     last = table[-1]
     size = int(last[_point_pairs.AT_ALPHA] + last[_point_pairs.N_FIRST] + last[_point_pairs.N_SECOND])
     count, begin = len(table), 0
-    figures, sums = filled((count, _point_pairs.N_FIGURES), np.nan), np.empty(len(pairs.start))
+    figures, sums = np.empty((count, _point_pairs.N_FIGURES)), np.empty(len(pairs.start))
+    figures.fill(np.nan)
     found = PairArrays(np.empty(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
@@ -612,12 +602,13 @@ def is_pair(problem: DualProblem) -> bool:
     signs = problem.sigma
     same = problem.e is signs or (problem.e is not None and np.array_equal(problem.e, signs))
     usual = same and problem.scale == 1 and _is_constant(problem.ridge, 0.0) and _is_constant(problem.p, 1.0)
-    return usual and abs(float(signs.sum())) < problem.n
+    return usual and abs(float(signs.sum())) < len(signs)
 
 
 def _is_constant(vector: NDArray, value: float) -> bool:
     """Whether all entries of a vector are ``value``; vectors that `constant` caches are recognised without a pass."""
-    return vector is constant(len(vector), value) or bool((vector == value).all())
+    n = len(vector)
+    return (n <= MAX_ENTRIES_CACHED and vector is cached_constant(n, value)) or bool((vector == value).all())
 
 
 def solve_directly(
@@ -637,7 +628,7 @@ def solve_directly(
     thresholds : Thresholds
     """
     gram = problem.gram
-    if not (isinstance(gram, Gram) and gram.is_psd_by_kernel):
+    if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
         return None
     if is_pair(problem):
         negative = problem.sigma < 0

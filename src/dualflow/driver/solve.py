@@ -6,6 +6,7 @@ A solver that offers it solves the problem in one call, without a run (`solve_di
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..core import repeats
 from ..core.certificate import Certificate, Certifier
 from ..core.digest import seed_of
+from ..core.gram import Gram
 from ..core.options import Number, OneOf
 from ..core.problem import DualProblem, Kind
-from ..core.repeats import Repeats, repeats_of
 from ..core.runtime import clock
 from ..core.runtime.arrays import immutable
 from ..core.runtime.threads import blas_for
@@ -30,7 +32,7 @@ from ..direct.pairs import CertifiedResult
 from ..exceptions import FitError, ProblemError
 from ..refinement.refine import support_set
 from ..solvers import Solver
-from ..solvers.registry import AUTO, DEFAULT_SOLVER, make_solver
+from ..solvers.registry import AUTO, DEFAULT_SOLVER, make_solver, needs_no_package
 from .checkpoint import Checkpoint, CheckpointFile, check_writable
 from .result import attach_solution, conclude, conclude_interrupted, provenance_of
 from .run import Record, Run
@@ -45,7 +47,6 @@ __all__ = [
     "check_time_limit",
     "limit_kernel_wait",
     "offers_direct",
-    "result_of",
     "solve",
     "solve_directly",
     "time_limited",
@@ -54,7 +55,9 @@ __all__ = [
 
 def offers_direct(engine: Solver[Any, Any], problem: DualProblem) -> bool:
     """Whether a solver accepts a problem and has a method that solves it in one call."""
-    return type(engine).solve_directly is not Solver.solve_directly and engine.mismatch(problem) is None
+    if type(engine).solve_directly is Solver.solve_directly:
+        return False
+    return problem.kind in engine.kinds and (engine.max_n is None or engine.mismatch(problem) is None)
 
 
 class _ResultFields:
@@ -92,12 +95,6 @@ class _ResultFields:
     @property
     def provenance(self) -> dict[str, Any]:
         return provenance_of(**self.provenance_args, strategy=self.result.strategy)
-
-
-def result_of(solution: Solution) -> CertifiedResult | None:
-    """Return the direct result behind a solution; None if it has none, or is a copy."""
-    parts = solution.__dict__.get("made")
-    return parts.result if isinstance(parts, _ResultFields) else None
 
 
 class _ForeignResult(CertifiedResult):
@@ -151,8 +148,10 @@ def solve_directly(
     result = _run_direct(problem, engine, tol, bool(refine), deadline, begun)
     if result is None:
         return None
-    solution = Solution.later(
-        _ResultFields(problem, result, provenance_args),
+    solution: Solution = object.__new__(Solution)
+    solution.__dict__.update(
+        made=_ResultFields(problem, result, provenance_args),
+        direct_result=result,
         problem=problem,
         refined=False,
         ended=Status.OPTIMAL,
@@ -190,7 +189,8 @@ def _run_direct(
     """Return the certified result of the solver's direct method; None if it gave up or misses its tolerances."""
     try:
         with clock.within(deadline) if deadline is not None else contextlib.nullcontext():
-            clock.check_time()
+            if deadline is not None:
+                clock.check_time()
             ours = type(engine).__module__.startswith("dualflow.")
             # A solver from outside gets a copy, so that it cannot change the problem.
             found = engine.solve_directly(problem if ours else isolated_copy(problem), tol, refine)
@@ -309,17 +309,23 @@ def solve(
     ('OPTIMAL', -2.0, -3.0)
     """
     begun = time.monotonic()  # before the solver imports its packages
-    bounded = problem.kind in BOUNDED | {Kind.TWO_EQUALITIES}
-    engine = make_solver(solver, options, problem.gram if bounded else None, problem.n, problem.kind)
+    if isinstance(solver, Solver) and not options and needs_no_package(type(solver)):
+        engine: Solver[Any, Any] = solver
+    else:
+        bounded = problem.kind in BOUNDED or problem.kind is Kind.TWO_EQUALITIES
+        engine = make_solver(solver, options, problem.gram if bounded else None, problem.n, problem.kind)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
-    ON_INTERRUPT.check("on_interrupt", on_interrupt)
+    if on_interrupt != "raise":
+        ON_INTERRUPT.check("on_interrupt", on_interrupt)
     options_checked = time.monotonic()
-    problem = problem.value()
-    if engine.merges_repeats and (repeats := repeats_of(problem)) is not None:
+    if type(problem) is not DualProblem or not isinstance(problem.gram, Gram):
+        problem = problem.value()
+    is_large = len(problem.p) >= repeats.MIN_VARIABLES
+    if is_large and engine.merges_repeats and (merged := repeats.repeats_of(problem)) is not None:
         return _solve_merged(
-            repeats,
+            merged,
             AUTO if solver == AUTO and not options else engine,
             callback,
             warm,
@@ -334,7 +340,7 @@ def solve(
         )
     arguments = {"refine": refine, "max_steps": max_steps}
     # A direct solve is one step without checkpoints: an existing file has the state of a run, which is resumed.
-    path = CheckpointFile.of(checkpoint).path
+    path = None if checkpoint is None else CheckpointFile.of(checkpoint).path
     direct = warm is None and offers_direct(engine, problem)
     if direct and path is not None:
         check_writable(path)
@@ -366,7 +372,8 @@ def solve(
         )
 
     if direct:
-        provenance_args = {"engine": engine, "seed": seed_of(random_state)} | arguments
+        seed = random_state if type(random_state) is int else seed_of(random_state)
+        provenance_args = {"engine": engine, "seed": seed} | arguments
         deadline = None if time_limit is None else begun + time_limit
         try:
             solution = solve_directly(problem, engine, tol, refine, provenance_args, deadline, callback, trajectory)
@@ -400,32 +407,32 @@ def solve(
 
 
 def _solve_merged(
-    repeats: Repeats,
+    merged: repeats.Repeats,
     solver: str | Solver[Any, Any],
     callback: Callable[[Progress], bool | None] | None,
     warm: ArrayLike | Solution | None,
     **arguments: Any,
 ) -> Solution:
     """Solve the problem of the different variables, and spread its answer over the repeated ones."""
-    start = _warm_start(repeats.given, warm)
+    start = _warm_start(merged.given, warm)
 
     def observed(progress: Progress) -> bool | None:
         assert callback is not None
-        return callback(repeats.progress(progress))
+        return callback(merged.progress(progress))
 
     try:
         solution = solve(
-            repeats.problem,
+            merged.problem,
             solver,
             callback=None if callback is None else observed,
-            warm=None if start is None else repeats.summed(start),
+            warm=None if start is None else merged.summed(start),
             **arguments,
         )
     except BaseException as error:
         if isinstance(known := getattr(error, "solution", None), Solution):
-            error.solution = repeats.solution(known)  # type: ignore[attr-defined]
+            error.solution = merged.solution(known)  # type: ignore[attr-defined]
         raise
-    return repeats.solution(solution)
+    return merged.solution(solution)
 
 
 @contextlib.contextmanager
@@ -473,9 +480,12 @@ def limit_kernel_wait(seconds: float | None) -> Iterator[None]:
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:
     """Raise `ProblemError` naming the limit that is out of range."""
-    _TOL.check("tol", tol)
-    _MAX_STEPS.check("max_steps", max_steps)
-    check_time_limit(time_limit)
+    if not (type(tol) is float and 0.0 < tol < math.inf):
+        _TOL.check("tol", tol)
+    if max_steps is not None:
+        _MAX_STEPS.check("max_steps", max_steps)
+    if time_limit is not None:
+        check_time_limit(time_limit)
 
 
 def check_time_limit(time_limit: float | None) -> None:

@@ -9,6 +9,7 @@ scipy's CSR, ids of points in a stream, and a context that defers Ctrl-C.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import signal
 import threading
 import time
@@ -61,10 +62,11 @@ def as_csr(array: Any) -> Any:
     return scipy.sparse.csr_array(array) if interface == "sparray" else scipy.sparse.csr_matrix(array)
 
 
-def frozen(array: Any) -> Any:
-    """Make the array, dense or CSR, read-only, and return it."""
-    (array if isinstance(array, np.ndarray) else array.data).flags.writeable = False
-    return array
+def frozen(*arrays: Any) -> Any:
+    """Make the arrays, dense or CSR, read-only, and return the first."""
+    for array in arrays:
+        (array if isinstance(array, np.ndarray) else array.data).flags.writeable = False
+    return arrays[0]
 
 
 class _Fitted:
@@ -261,12 +263,14 @@ class _Transaction:
         if limit is not None:
             check_time_limit(limit)
             self.model._due = time.monotonic() + limit
-        self.kernels = limit_kernel_wait(limit)
-        self.kernels.__enter__()
+        self.kernels = None if limit is None else limit_kernel_wait(limit)
+        if self.kernels is not None:
+            self.kernels.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
         try:
-            self.kernels.__exit__(kind, error, trace)
+            if self.kernels is not None:
+                self.kernels.__exit__(kind, error, trace)
         finally:
             self._leave(kind)
 
@@ -320,6 +324,8 @@ class KernelMachine(Persistent):
     #: Rules of the parameters; each class adds those of its own parameters. `Gram` checks the kernel's parameters, the
     #: driver the limits of a run.
     _rules: ClassVar[dict[str, Rule]] = {"predict_dtype": OneOf(words=("float64", "float32"))}
+    #: The defaults of the parameters, by name.
+    _defaults: ClassVar[dict[str, Any]] = {}
     #: The parameters whose values at the fit a fitted model keeps using.
     _kept: ClassVar[tuple[str, ...]] = ("kernel", "gamma", "degree", "coef0")
     #: The attribute whose presence makes a model a fitted one.
@@ -342,6 +348,9 @@ class KernelMachine(Persistent):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        if inspect.isfunction(init := cls.__init__):
+            names, values = init.__code__.co_varnames[: init.__code__.co_argcount], init.__defaults__ or ()
+            cls._defaults = dict(zip(reversed(names), reversed(values), strict=False)) | (init.__kwdefaults__ or {})
         cls._rules = {k: rule for base in reversed(cls.__mro__) for k, rule in vars(base).get("_rules", {}).items()}
 
     def _take_parameters(self) -> None:
@@ -427,9 +436,10 @@ class KernelMachine(Persistent):
     # --- changes -------------------------------------------------------------------------------
 
     def _check_parameters(self, *names: str) -> None:
-        """Check the named parameters, or all, against their rules."""
+        """Check the named parameters, or all, against their rules; defaults meet them."""
         for name in names or self._rules:
-            self._rules[name].check(name, getattr(self, name))
+            if (value := getattr(self, name)) is not self._defaults.get(name, self):
+                self._rules[name].check(name, value)
 
     def _undo(self) -> Callable[[], None]:
         """Return a function that restores the state which a call changes in place."""

@@ -25,7 +25,7 @@ from ..core.runtime.arrays import immutable
 from ..core.solution import Cost, Progress, Solution, Status
 from ..direct.pairs import DirectPair, PairResult, joined_weights
 from ..driver.result import provenance_of
-from ..driver.solve import attach_interrupted, result_of
+from ..driver.solve import attach_interrupted
 from ..problems.classification import C_RULE
 from ..refinement.refine import support_set
 from ..solvers import Solver
@@ -50,7 +50,6 @@ __all__ = [
     "SavedPairs",
     "can_use_batch",
     "read_pairs",
-    "run_solutions",
     "spread_to_all_pairs",
 ]
 
@@ -71,16 +70,11 @@ def can_use_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
     return bool(is_default and is_hinge and is_small and gram.is_psd_by_kernel)
 
 
-def run_solutions(found: Sequence[Solution | PairResult]) -> list[Solution | None]:
-    """Return the solutions of the pairs that took a run, and None for each pair that a direct method solved."""
-    return [None if direct_result_of(pair) else pair for pair in found]  # type: ignore[misc]
-
-
 def direct_result_of(found: Solution | PairResult) -> PairResult | None:
     """Return a pair's result if a direct method solved it, else None."""
     if isinstance(found, PairResult):
         return found
-    direct = result_of(found)
+    direct = found.direct_result
     return direct.pair if isinstance(direct, DirectPair) else None
 
 
@@ -140,9 +134,16 @@ class Pairs(Sequence[NDArray]):
 
 
 def read_pairs(
-    pairs: Pairs, found: Sequence[Solution | PairResult]
+    pairs: Pairs, found: Sequence[Solution | PairResult], results: Sequence[PairResult | None]
 ) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
     """Return the joint model of all pairs.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    found : sequence of Solution or PairResult
+    results : sequence of PairResult or None
+        The `direct_result_of` each of them.
 
     Returns
     -------
@@ -155,7 +156,6 @@ def read_pairs(
         The same coefficients in LIBSVM's layout.
     """
     weights, biases, done = [], [], 0
-    results = [direct_result_of(pair) for pair in found]
     batches = [id(pair if result is None else result.batch) for pair, result in zip(found, results, strict=True)]
     for _, group in groupby(range(len(found)), key=batches.__getitem__):
         members = list(group)
@@ -333,7 +333,9 @@ class SavedPairs(BatchMachine):
         """Encode the labels, weigh the points, solve the pairs of classes and set the fitted attributes."""
         with self._transaction():
             self._take_parameters()
-            points, labels = checked_data(self, self._kernel_input(X), y, first=True, least=2)
+            if callable(self.kernel) or self._objects is not None:
+                X = self._kernel_input(X)
+            points, labels = checked_data(self, X, y, first=True, least=2)
             classes, codes = encode(labels)
             require_two_classes(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
@@ -371,31 +373,33 @@ class SavedPairs(BatchMachine):
 
     def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | PairResult]) -> None:
         """Set the fitted attributes from the results of the pairs."""
-        runs = run_solutions(found)
+        results = [direct_result_of(pair) for pair in found]
+        runs: list[Any] = [pair if result is None else None for pair, result in zip(found, results, strict=True)]
         steps = np.array([1 if run is None else iterations_of(run) for run in runs])
-        support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found)
+        moved = gram.kernel != "rbf" and gram.is_translatable
+        moved = moved and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
+        self.fit_status_ = int(any(run is not None and run.status is not Status.OPTIMAL for run in runs))
+        given = [None if run is None else feature_weights(run.problem, run.certificate) for run in runs]
+        support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found, results)
         if self._present is not None:
             counts, bias, pair_coef, dual_coef, steps = spread_to_all_pairs(
                 len(self.classes_), self._present, counts, bias, pair_coef, steps
             )
         self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = counts, bias, pair_coef, dual_coef
-        moved = gram.is_translatable and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
-        own = self._keep_support(gram, support, moved)
-        given = [None if run is None else feature_weights(run.problem, run.certificate) for run in runs]
+        self.n_iter_ = steps
         if self._present is not None:
             # Move each solved pair's weights to its column among all pairs; a model of two classes has the other sign.
             sign, solved = -1.0 if len(self._present) == 2 else 1.0, given
             given = [None] * len(self.intercept_)
             for column, w in zip(self._columns(), solved, strict=True):
                 given[column] = None if w is None else sign * w
+        own = self._keep_support(gram, support, moved)
         self._keep_linear(given)
         self._constants = 0.0
         if own is not None and self._linear is not None:
             self._constants = self._linear @ own.center
         elif own is not None:
             self._constants = np.array([own.gram.constant(weights) for weights in self._pair_coef.T])
-        self.n_iter_ = steps
-        self.fit_status_ = int(any(run is not None and run.status is not Status.OPTIMAL for run in runs))
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)

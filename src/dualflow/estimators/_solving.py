@@ -29,7 +29,7 @@ from ..core.runtime.clock import Interrupt, interruptible
 from ..core.runtime.threads import ONE_THREAD, Crew
 from ..core.solution import Solution, Status, raw_summaries
 from ..direct.pairs import PairBatch, PairResult
-from ..driver.solve import Progress, check_limits, result_of, solve
+from ..driver.solve import Progress, check_limits, solve
 from ..exceptions import FitError, ProblemError
 from ..quantum.runs.fit_part import fit_part_context
 from ..solvers import Solver
@@ -260,7 +260,7 @@ def solve_one(model: Any, problem: DualProblem, engine: Solver[Any, Any], seed: 
         random_state=seed,
         callback=model.callback,
     )
-    if result_of(solution) is None:  # a direct result is optimal and finite
+    if solution.direct_result is None:  # a direct result is optimal and finite
         model._check_solution(solution)
         model._warn_unless_optimal([solution], 1)
     return solution

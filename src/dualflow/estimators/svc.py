@@ -255,12 +255,13 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
 
     def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | PairResult]:
         """Solve the pairs of classes, keep their solutions, and return the results."""
-        seeds = seeds_of(self.random_state, len(pairs))
+        classes, C = len(pairs.groups), float(self.C)
+        count = classes * (classes - 1) // 2
 
         def pose(k: int) -> DualProblem:
-            all_points = len(pairs) == 1 and len(pairs.order) == gram.n
+            all_points = count == 1 and len(pairs.order) == gram.n
             points: Any = slice(None) if all_points else pairs[k]
-            own, signs, C = gram if all_points else self._part(gram, points), pairs.signs(k), C_RULE.check("C", self.C)
+            own, signs = gram if all_points else self._part(gram, points), pairs.signs(k)
             if self.loss == "hinge" and self.fit_intercept is True and np.inf > C:
                 return hinge(own, signs, C * weight[points])
             problem = problems.svc(
@@ -277,10 +278,12 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                 )
             return problem
 
-        size = 2 * gram.n // len(pairs.groups)  # mean number of points of a pair
-        engine = self._engine(gram, size, math.isfinite(C_RULE.check("C", self.C)))
-        if len(pairs) == 1:
-            solutions: list[Solution | PairResult] = [solve_one(self, pose(0), engine, seeds[0])]
+        problem = pose(0) if count == 1 else None
+        seeds, size = seeds_of(self.random_state, count), 2 * gram.n // classes  # mean number of points of a pair
+        first_seed = seeds[0]
+        engine = self._engine(gram, size, math.isfinite(C))
+        if problem is not None:
+            solutions: list[Solution | PairResult] = [solve_one(self, problem, engine, first_seed)]
             self.__dict__.pop("_solved", None)
             self.solutions_ = solutions
             return solutions
@@ -291,7 +294,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
             check_limits(self.tol, self.max_steps, self.time_limit)
             batch = PairBatch(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
             found = solve_batch(self, batch, solved)
-        if len(found) < len(pairs):
+        if len(found) < count:
             found = Solving(self, pose, seeds, engine, batch, solved, found).run()
         self.__dict__.pop("solutions_", None)
         solved.found = found

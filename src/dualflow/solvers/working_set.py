@@ -86,7 +86,7 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     def solve_directly(self, problem: DualProblem, tol: float, refine: bool) -> DirectResult | None:
         if (self.gap_tol, self.kkt_tol, self.hand_over, self.max_updates) != (None, None, None, None):
             return None  # these options define where a run ends
-        if suits_coordinates(problem):
+        if problem.gram.kernel == "linear" and suits_coordinates(problem):
             return None
         return solve_directly(problem, tol, refine)
 

@@ -178,7 +178,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
     reach : float
         A quarter of the largest squared distance.
     growth : float
-        Growth of rounding errors, see `core.bounds.growth_of`.
+        Growth of rounding errors, see `KernelMatrix.growth`.
     gap_tol : float
         Relative gap at which a pair is solved.
     tol_float32 : float
