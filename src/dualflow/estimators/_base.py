@@ -62,11 +62,10 @@ def as_csr(array: Any) -> Any:
     return scipy.sparse.csr_array(array) if interface == "sparray" else scipy.sparse.csr_matrix(array)
 
 
-def frozen(*arrays: Any) -> Any:
-    """Make the arrays, dense or CSR, read-only, and return the first."""
-    for array in arrays:
-        (array if isinstance(array, np.ndarray) else array.data).flags.writeable = False
-    return arrays[0]
+def frozen(array: Any) -> Any:
+    """Make the array, dense or CSR, read-only, and return it."""
+    (array if isinstance(array, np.ndarray) else array.data).flags.writeable = False
+    return array
 
 
 class _Fitted:
@@ -251,6 +250,10 @@ def is_same(value: Any, other: Any) -> bool:
     return isinstance(equal, (bool, np.bool_)) and bool(equal)
 
 
+#: Attributes made read-only by a fit: predictions also use derived arrays, which an edit of these would not change.
+_CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
+
+
 class _Transaction:
     """The context manager that `KernelMachine._transaction` returns."""
 
@@ -380,6 +383,12 @@ class KernelMachine(Persistent):
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.input_tags.sparse = self._takes_sparse and not tags.input_tags.pairwise
         return tags
+
+    def _freeze(self) -> None:
+        """Make the certified attributes read-only."""
+        for name in _CERTIFIED:
+            if (array := self.__dict__.get(name)) is not None:
+                frozen(array)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._fitted_by in self.__dict__

@@ -40,9 +40,6 @@ from ._validation import are_objects
 
 __all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "seeds_of", "without_round_off"]
 
-#: Attributes made read-only by a fit: predictions also use derived arrays, which an edit of these would not change.
-_CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
-
 #: Coefficients up to this part of the largest are round-off of a projection, and are set to 0.
 MIN_RELATIVE_COEF = 16 * float(np.finfo(float).eps)
 
@@ -116,10 +113,6 @@ class BatchMachine(KernelMachine):
         if self._sparse:
             self.dual_coef_ = as_csr(self.dual_coef_)
         self._freeze()
-
-    def _freeze(self) -> None:
-        """Make the certified attributes read-only."""
-        frozen(*(array for name in _CERTIFIED if (array := self.__dict__.get(name)) is not None))
 
     def keep_training_data(self, keep: bool = True) -> Self:
         """Set whether pickles of this fitted model hold its training data.
