@@ -309,7 +309,7 @@ def solve(
     ('OPTIMAL', -2.0, -3.0)
     """
     begun = time.monotonic()  # before the solver imports its packages
-    if isinstance(solver, Solver) and not options and needs_no_package(type(solver)):
+    if isinstance(solver, Solver) and not options and needs_no_package(type(solver)):  # type: ignore[arg-type]
         engine: Solver[Any, Any] = solver
     else:
         bounded = problem.kind in BOUNDED or problem.kind is Kind.TWO_EQUALITIES

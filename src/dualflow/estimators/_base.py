@@ -356,6 +356,11 @@ class KernelMachine(Persistent):
             cls._defaults = dict(zip(reversed(names), reversed(values), strict=False)) | (init.__kwdefaults__ or {})
         cls._rules = {k: rule for base in reversed(cls.__mro__) for k, rule in vars(base).get("_rules", {}).items()}
 
+    def _set_parameters(self, given: dict[str, Any]) -> None:
+        """Set the parameters; ``given`` is the `locals()` of a constructor that does nothing else."""
+        self.__dict__.update(given)
+        del self.__dict__["self"]
+
     def _take_parameters(self) -> None:
         """Check the parameters, and keep their values for the model of this fit or call."""
         self._check_parameters()

@@ -156,6 +156,11 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     _fitted_by = "classes_"
     _rules = {"C": C_RULE, "loss": OneOf(words=("hinge", "squared_hinge"))}
 
+    C: float
+    loss: str
+    fit_intercept: bool | str
+    probability: bool | str
+
     def __init__(
         self,
         C: float = 1.0,
@@ -187,33 +192,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         cache_size: float = 200,
         probability: bool | str = False,
     ) -> None:
-        self.C = C
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.probability = probability
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SVC:
         """Fit the model.

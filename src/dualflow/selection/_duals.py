@@ -568,7 +568,7 @@ class Duals:
         rise = np.where(beta < high - edge, -gradient, -np.inf).max(axis=1)
         fall = np.where(beta > low + edge, gradient, -np.inf).max(axis=1)
         if self.intercept:
-            violation, bias = rise + fall, Reading.bias_of((-rise, fall))
+            violation, bias = rise + fall, np.asarray(Reading.bias_of((-rise, fall)))
         else:
             violation, bias = np.maximum(rise, fall), np.zeros(len(beta))
         linear = beta @ self.ep

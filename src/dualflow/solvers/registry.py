@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ..catalogue import CatalogueEntry
 from ..core.features import rank_by_kernel, scales_apart
 from ..core.gram import KernelMatrix
 from ..core.problem import Kind
@@ -98,7 +99,8 @@ def _is_low_rank(gram: KernelMatrix, n: int) -> bool:
 @cache
 def needs_no_package(solver: type[Solver[Any, Any]]) -> bool:
     """Whether a solver runs without packages that may be missing."""
-    return not solver.requires and "missing" not in {name for kind in solver.__mro__[:-3] for name in vars(kind)}
+    own, usual = ([kind.missing.__func__, kind.install.__func__] for kind in (solver, CatalogueEntry))  # type: ignore[attr-defined]
+    return not solver.requires and own == usual
 
 
 @cache
