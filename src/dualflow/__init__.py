@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         NuSVC,
         NuSVR,
         OneClassSVM,
+        QuantileSVR,
         generalization_report,
         load,
     )
@@ -128,6 +129,7 @@ __all__ = [
     "ProblemError",
     "Progress",
     "ProjectedKernel",
+    "QuantileSVR",
     "QuantumSolver",
     "Reading",
     "Repair",
@@ -191,6 +193,7 @@ _ROOMS = {
         "NuSVC",
         "NuSVR",
         "OneClassSVM",
+        "QuantileSVR",
         "generalization_report",
         "load",
     ),

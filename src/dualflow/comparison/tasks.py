@@ -15,6 +15,7 @@ from .. import problems as models
 from ..core.certificate import Certifier
 from ..core.gram import Gram
 from ..core.kernel_functions import KernelFunction, as_matrix
+from ..core.named_kernels import named
 from ..core.options import Number
 from ..core.problem import DualProblem
 from ..estimators._validation import exact_labels
@@ -220,6 +221,7 @@ def tasks_from_data(
     pairwise = isinstance(kernel, str) and kernel == "precomputed"
     data = Subsample.split(X, y, X_test, y_test, max_n, random_state, inlier_class, pairwise)
     gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
+    parameters = named(gram.kernel).parameters
     tasks = [make_task(name, data, gram, C, nu, fit_intercept) for name in names]
     return tasks, {
         "problems": list(names),
@@ -231,9 +233,9 @@ def tasks_from_data(
         "nu": nu,
         "fit_intercept": fit_intercept,
         "kernel": kernel if isinstance(kernel, str) else getattr(kernel, "__name__", "callable"),
-        "gamma": gram.gamma if gram.kernel in ("rbf", "poly", "sigmoid") else None,
-        "degree": degree if gram.kernel == "poly" else None,
-        "coef0": coef0 if gram.kernel in ("poly", "sigmoid") else None,
+        "gamma": gram.gamma if "gamma" in parameters else None,
+        "degree": degree if "degree" in parameters else None,
+        "coef0": coef0 if "coef0" in parameters else None,
     }
 
 

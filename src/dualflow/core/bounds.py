@@ -84,8 +84,11 @@ def rounding(
     Qa: NDArray,
     objective: float,
     bound: tuple[float, Interval | None],
+    by_margin: bool = False,
 ) -> float:
     """Return an estimate of the rounding error of a gap f − D, absolute; ``bound`` is D and its multipliers.
+
+    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds.
 
     The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `reach_of` |αⱼ|√Qⱼⱼ; for the
     resulting error of the gap see `_bound.rounding_of`. O(n).
@@ -102,7 +105,7 @@ def rounding(
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper
-    if problem.kind is not Kind.AFFINE and np.isfinite(upper).any():
+    if problem.kind is not Kind.AFFINE and np.isfinite(upper).any() and not by_margin:
         h = Qa - problem.p - level
         return float(rounded(h, e, upper, alpha, root, beside, nu, growth, terms))
     error_bound = EPS * (growth * root * reach_of(size * root) + beside + abs(nu))
@@ -283,10 +286,10 @@ def primal_product(problem: DualProblem, alpha: NDArray, w: NDArray) -> tuple[ND
 
 
 def hard_margin_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, float, Interval | None] | None:
-    """Return the scaling t, bound D and multipliers for u = ∞ and p = 1, or None if α does not separate the classes.
+    """Return the scaling t, bound D and multipliers for p = 1, or None if α does not separate the classes.
 
-    With s = 1/m, m the least margin, sα is primal feasible (each margin is ≥ 1), so −½ s²αᵀQα is a lower bound of f.
-    It is compared with f(tα), the best point on the ray.
+    With s = 1/m, m the least margin, sα is primal feasible (each margin is ≥ 1), so −½ s²αᵀQα is a lower bound of f,
+    for any bounds u. It is compared with f(tα), the best point on the ray.
     """
     live = problem.upper > 0
     if not (problem.p[live] == 1).all():
