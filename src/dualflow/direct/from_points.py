@@ -382,7 +382,7 @@ def suits_points(gram: Gram, n: int, multiclass: bool = False, thresholds: Thres
         Whether it is one of several pairs.
     thresholds : Thresholds
     """
-    if gram.ready is None and (not gram.is_radial or isinstance(gram.X, SparsePoints)):
+    if isinstance(gram.X, SparsePoints) or (gram.ready is None and not gram.is_radial):
         return False
     features = gram.X.shape[1]
     is_narrow = features <= FEW_FEATURES
