@@ -40,7 +40,7 @@ from .kernel_cache import KeptGram
 from .mixed_precision import Screen
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
-from .reading import Interval
+from .reading import Interval, multiplier_of
 from .runtime import clock
 from .runtime.arrays import immutable, packed, unpacked
 from .workspace import Workspace
@@ -518,7 +518,7 @@ class Certifier:
         point, Qa, (lower_bound, interval) = self._bound(alpha, Qa)
         objective, rho = 0.5 * float(point @ Qa) - float(problem.p @ point), Qa - problem.p
         if problem.e is not None and interval is not None:
-            rho -= 0.5 * (interval[0] + interval[1]) * problem.e
+            rho -= multiplier_of(interval) * problem.e
         if (level := level_of(problem, Qa)) is not None:
             rho -= level
         return gaps(objective, lower_bound)[1], rho
@@ -584,7 +584,7 @@ def certificate_of(
         gap, relative_gap = gaps(objective, lower_bound, lost, contradiction(problem.gram))
         if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
             relative_gap = lost = 0.0  # both are 0 to round-off: for example the ball around copies of one point
-    nu = None if interval is None else 0.5 * (interval[0] + interval[1])
+    nu = None if interval is None else multiplier_of(interval)
     radius = problem.reading.radius(problem, quadratic, nu)
     if nu is not None and interval is not None and shift:
         nu, interval = nu + shift, (interval[0] + shift, interval[1] + shift)

@@ -29,6 +29,7 @@ __all__ = [
     "called",
     "called_diagonal",
     "centred_lengths",
+    "centred_variance",
     "check_callable",
     "check_gamma",
     "check_kernel",
@@ -44,6 +45,8 @@ __all__ = [
 ]
 
 
+#: Largest ‖mean‖², in units of the variance, for which rounding of the mean does not spoil the variance.
+MAX_OFFSET_VARIANCES = 1e8
 #: Numbers of a matrix up to which its variance is computed in one piece, with a copy.
 MAX_NUMBERS_COPIED = 1 << 20
 
@@ -101,7 +104,7 @@ def is_finite(matrix: NDArray) -> bool:
 
 def as_points(X: Any, kernel: str | KernelFunction) -> NDArray | SparsePoints:
     """Return X as `as_matrix` does, or sparse points as `held` does; for a callable, sparse points stay sparse."""
-    if not is_sparse(X):
+    if type(X) is np.ndarray or not is_sparse(X):
         return as_matrix(X, "K" if kernel == "precomputed" else "X")
     if kernel == "precomputed":
         raise TypeError("K is sparse; a precomputed kernel must be dense, use K.toarray()")
@@ -144,6 +147,17 @@ def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float |
     if value < 0:
         raise ProblemError(f"gamma={gamma!r} must be ≥ 0")
     return value
+
+
+def centred_variance(points: NDArray, mean: NDArray, squares: NDArray) -> float | None:
+    """Return the variance of all numbers of the points, or None if large means have cost it digits.
+
+    It is the variance of the columns about their means plus that of the means; ``squares`` are ‖x − mean‖².
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        offsets = mean - mean.sum() / mean.size
+        variance = float(squares.sum() / points.size + offsets @ offsets / mean.size)
+        return variance if mean @ mean <= MAX_OFFSET_VARIANCES * variance else None
 
 
 def _variance(X: NDArray) -> float:

@@ -40,9 +40,6 @@ from ._validation import are_objects
 
 __all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "seeds_of", "without_round_off"]
 
-#: Attributes made read-only by a fit: predictions also use derived arrays, which an edit of these would not change.
-_CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
-
 #: Coefficients up to this part of the largest are round-off of a projection, and are set to 0.
 MIN_RELATIVE_COEF = 16 * float(np.finfo(float).eps)
 
@@ -76,11 +73,11 @@ class BatchMachine(KernelMachine):
     _keeps_data: bool = False
 
     def _check_parameters(self, *names: str) -> None:
-        super()._check_parameters(*names)
         if not names:
             check_arguments(self)
         if self.n_jobs is not None:
             thread_count(self.n_jobs)
+        super()._check_parameters(*names)
 
     def _expanded(self, X: Any) -> NDArray:
         with at_most(None if self.n_jobs is None else thread_count(self.n_jobs)):
@@ -93,7 +90,7 @@ class BatchMachine(KernelMachine):
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
         """Set the feature weights of a linear kernel; ``given`` holds the certified ones of each expansion, or None."""
         self._linear = None
-        if self._vectors is None or self._sparse or not self._vectors.is_linear:
+        if self.kernel != "linear" or self._vectors is None or self._sparse or not self._vectors.is_linear:
             return
         if any(w is None for w in given):
             found = self._vectors.combined(self._weights.T)
@@ -116,12 +113,6 @@ class BatchMachine(KernelMachine):
         if self._sparse:
             self.dual_coef_ = as_csr(self.dual_coef_)
         self._freeze()
-
-    def _freeze(self) -> None:
-        """Make the certified attributes read-only."""
-        for name in _CERTIFIED:
-            if (array := self.__dict__.get(name)) is not None:
-                frozen(array)
 
     def keep_training_data(self, keep: bool = True) -> Self:
         """Set whether pickles of this fitted model hold its training data.
@@ -195,7 +186,7 @@ class BatchMachine(KernelMachine):
         """Return the Gram of the training points, or of a precomputed kernel matrix."""
         if self._objects is not None:
             return Gram(X, "precomputed")
-        parameters = self._as_fitted
+        parameters: Any = self.__dict__.get("_parameters_kept", self)
         return Gram(X, parameters.kernel, gamma=parameters.gamma, degree=parameters.degree, coef0=parameters.coef0)
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
@@ -358,7 +349,7 @@ def _warn(message: str) -> None:
 
 
 class Seeds(Sequence[int]):
-    """One seed a solve, made on access.
+    """One seed a solve; all but the first are made on access.
 
     Parameters
     ----------
@@ -369,11 +360,7 @@ class Seeds(Sequence[int]):
     """
 
     def __init__(self, first: int | None, count: int) -> None:
-        self._given, self._count = first, count
-
-    @cached_property
-    def _first(self) -> int:
-        return secrets.randbits(32) if self._given is None else self._given
+        self._first, self._count = secrets.randbits(32) if first is None else first, count
 
     @cached_property
     def _others(self) -> list[int]:
