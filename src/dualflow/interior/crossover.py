@@ -74,18 +74,18 @@ def _sides(problem: DualProblem, state: InteriorState) -> tuple[NDArray, NDArray
     return at_lower, at_upper
 
 
-def at_bounds(form: Form, state: InteriorState, q: NDArray) -> InteriorState:
+def at_bounds(form: Form, state: InteriorState, q: NDArray, rounds: int = MAX_ROUNDS) -> InteriorState:
     """Return the state with variables at the bounds that its multipliers show, and the others solved for.
 
-    Variables whose multipliers then have the wrong sign are freed, and the system is solved again. ``q`` is
-    1/(z/α + y/(u − α)) of the last step.
+    Variables whose multipliers then have the wrong sign are freed, and the system is solved again, in at most that many
+    ``rounds``. ``q`` is 1/(z/α + y/(u − α)) of the last step.
     """
     problem, upper = form.problem, form.problem.upper
     at_lower, at_upper = _sides(problem, state)
     price = float((state.at[2] + state.at[3])[upper > 0].mean())
     best: InteriorState | None = None
     least = np.inf
-    for _ in range(MAX_ROUNDS):
+    for _ in range(rounds):
         state = _solve_free(form, state, at_lower, at_upper, q)
         slopes, alpha = form.slopes(state), state.alpha
         at_lower, at_upper = alpha <= 0.0, alpha >= upper
