@@ -80,8 +80,6 @@ class LowRank:
         The part of Fᵀσα of variables outside of the problem, which are fixed.
     fixed_p : float, default=0
         The part of pᵀα of these variables.
-    tol : float, default=0
-        Relative gap at which it ends, if that is more than the last digits.
     """
 
     def __init__(
@@ -90,10 +88,8 @@ class LowRank:
         features: Features,
         fixed_rows: NDArray | None = None,
         fixed_p: float = 0.0,
-        tol: float = 0.0,
     ) -> None:
         self.problem, self.features, self.fixed_p = problem, features, fixed_p
-        self.end_gap = max(CONVERGED_GAP, tol)
         self.copies = copies_of(problem)
         points = np.ascontiguousarray(features.points if self.copies else features.points[problem.idx])
         self.copies = self.copies or 1
@@ -280,14 +276,14 @@ class LowRank:
         stalled = 0 if fell else state.stalled + 1
         state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled, largest=float(q.max()))
         if (
-            gap <= self.end_gap
+            gap <= CONVERGED_GAP
             or stalled > (MAX_STALLED if gap > NEAR_GAP else MAX_STALLED_NEAR)
             or not np.isfinite(gap)
         ):
             return self.finish(state, q)
         mu = products / self.count
         if self._shows_bounds(state, mu):
-            crossed = self._crossed(state, q, rounds=1)
+            crossed = self._crossed(state, q, quick=True)
             if crossed.gap <= EXACT_GAP:
                 return crossed
             state = replace(state, tried=gap)
@@ -364,13 +360,12 @@ class LowRank:
     def finish(self, state: InteriorState, q: NDArray) -> InteriorState:
         """Return the last state: with variables at the bounds that their multipliers show, if that is as accurate."""
         state = replace(state, values=self.values(state.w), done=True)
-        crossed = self._crossed(state, q)
-        before = self.relative_gap(state)
+        crossed, before = self._crossed(state, q), self.relative_gap(state)
         return crossed if crossed.gap <= max(before, EXACT_GAP) else replace(state, gap=before)
 
-    def _crossed(self, state: InteriorState, q: NDArray, **limit: int) -> InteriorState:
+    def _crossed(self, state: InteriorState, q: NDArray, quick: bool = False) -> InteriorState:
         """Return the last state, with variables at the bounds that their multipliers show."""
-        crossed = at_bounds(self, replace(state, values=self.values(state.w), done=True), q, **limit)
+        crossed = at_bounds(self, replace(state, values=self.values(state.w), done=True), q, quick)
         return replace(crossed, gap=self.relative_gap(crossed), exact=True)
 
 
