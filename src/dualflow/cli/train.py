@@ -38,12 +38,19 @@ def train(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="svc (classes), svr (numbers), svdd or one-class (outliers); by default svc if labels are classes."
+            help="svc or nu-svc (classes), svr or nu-svr (numbers), svdd or one-class (outliers); by default svc if "
+            "labels are classes."
         ),
     ] = None,
-    C: Annotated[float | None, typer.Option("--C", help="For svc and svr, as in scikit-learn; 1 by default.")] = None,
+    C: Annotated[
+        float | None, typer.Option("--C", help="For svc, svr and nu-svr, as in scikit-learn; 1 by default.")
+    ] = None,
     nu: Annotated[
-        str | None, typer.Option(help="For svdd and one-class: the fraction of points that may lie outside.")
+        str | None,
+        typer.Option(
+            help="For svdd and one-class: the fraction of points that may lie outside. For nu-svc and nu-svr: the "
+            "fraction that may lie on the wrong side of the margin or outside of the tube."
+        ),
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="For svr: errors up to this size cost nothing; 0.1 by default.")
@@ -98,7 +105,9 @@ def train(
         seed = Number(at_least=0, whole=True).check("--seed", seed)
         check_output(out, "--out", container.is_model_file, overwrite, data)
         form = shared.form_of(delimiter, header, decimal, missing, thousands)
-        requested = RequestedColumns(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
+        requested = RequestedColumns(
+            label, kind in (None, *training_data.LABELLED), tuple(drop or ()), tuple(text or ())
+        )
         how = training_data.EncodingOptions(one_hot, impute, standardise)
         with progress_bar() as progress:
             progress(0, None, f"reading {data}")
@@ -175,8 +184,9 @@ def _parameters(model: Any) -> dict[str, Any]:
 
 def _print(facts: dict[str, Any]) -> None:
     from ..report.columns import gap_text
+    from .training_data import CLASSIFIERS
 
-    score = "accuracy" if facts["kind"] == "svc" else "R²"
+    score = "accuracy" if facts["kind"] in CLASSIFIERS else "R²"
     gap = facts["relative_gap"]
     certified = "none: the kernel is indefinite" if gap is None else gap_text(gap)
     verdict = f"{'optimal' if facts['optimal'] else 'NOT optimal'} to {facts['tol']:g}"

@@ -15,10 +15,21 @@ from .labels import as_written, labels_of, numbers_of
 from .table import SHOWN_CHARS, SparseTable, Table
 from .training_table import SparseEncoding, TrainingTable
 
-__all__ = ["KINDS", "EncodingOptions", "description_of", "kind_of", "labels_for"]
+__all__ = ["CLASSIFIERS", "KINDS", "LABELLED", "EncodingOptions", "description_of", "kind_of", "labels_for"]
 
 #: Estimators by the values of --kind.
-KINDS = {"svc": "SVC", "svr": "SVR", "svdd": "SVDD", "one-class": "OneClassSVM"}
+KINDS = {
+    "svc": "SVC",
+    "svr": "SVR",
+    "nu-svc": "NuSVC",
+    "nu-svr": "NuSVR",
+    "svdd": "SVDD",
+    "one-class": "OneClassSVM",
+}
+#: The kinds whose labels are classes.
+CLASSIFIERS = ("svc", "nu-svc")
+#: The kinds that have labels.
+LABELLED = (*CLASSIFIERS, "svr", "nu-svr")
 #: With more different whole numbers than this, a label may be a quantity and not a class.
 MAX_CLASS_NUMBERS = 20
 
@@ -69,16 +80,16 @@ def kind_of(table: Table | SparseTable, cells: CellFormat) -> str:
 
 def labels_for(kind: str, table: Table | SparseTable, cells: CellFormat) -> tuple[NDArray | None, tuple[str, ...]]:
     """Return y for a kind of model, and the classes as the file writes them."""
-    if kind == "svr":
-        return numbers_of(table, cells), ()
-    if kind != "svc":
+    if kind not in LABELLED:
         return None, ()
+    if kind not in CLASSIFIERS:
+        return numbers_of(table, cells), ()
     y = labels_of(table)
     classes = np.unique(y)
     if len(classes) < 2:
         raise ProblemError(
-            f"{table.source}: the label has a single class, {str(y[0])[:SHOWN_CHARS]}, and --kind svc needs two; name "
-            "another column with --label, or use --kind svdd for a single class"
+            f"{table.source}: the label has a single class, {str(y[0])[:SHOWN_CHARS]}, and --kind {kind} needs two; "
+            "name another column with --label, or use --kind svdd for a single class"
         )
     if 2 * len(classes) > max(len(y), 2 * MAX_CLASS_NUMBERS):
         raise ProblemError(
