@@ -10,6 +10,7 @@ from dualflow import SVC, Gram, Workspace, problems, solve
 from dualflow.interior.low_rank import LowRank
 from dualflow.interior.reduced import MIN_POINTS, MIN_POINTS_NARROWED, Reduced, can_reduce, can_sample
 from dualflow.solvers.registry import make_solver
+from tests.golden.cases import data
 
 N = MIN_POINTS + 800
 RNG = np.random.default_rng(3)
@@ -88,6 +89,15 @@ def test_without_a_sample_variables_near_their_bounds_are_left_out():
     assert sizes[0] == sizes[-1] == 4000
     assert min(sizes) < 400
     assert solve(problem, "interior-point").certificate.within(1e-12)
+
+
+def test_what_was_left_out_too_early_does_not_start_the_run_again_and_again():
+    """Blobs far apart, where seven of 2000 points support the plane: few variables near their bounds stay there."""
+    points, labels = data("blobs", 3000, 5, 3)
+    two = labels < 2
+    solution = solve(problems.svc(Gram(points[two], "linear"), 2 * labels[two] - 1, 1.0), "interior-point")
+    assert solution.certificate.within(1e-12)
+    assert solution.cost.steps <= 100
 
 
 def test_variables_that_were_left_out_wrongly_join_again():

@@ -49,9 +49,11 @@ LATER_ERROR = 1.5
 #: Times that variables are chosen by their slopes, at most.
 MAX_ROUNDS = 4
 #: Relative gap from which on variables near their bounds are fixed.
-NARROW_GAP = 0.5
+NARROW_GAP = 0.3
 #: Multiplier of such a variable, at least, in units of μ/u.
 NARROW_FACTOR = 30.0
+#: Variables that stay, at least, per column: as many as may be free, and some that may take their places.
+MIN_NARROWED_PER_COLUMN = 4
 #: Variables that stay, as a part of those of the state, up to which the change pays.
 NARROW_SHARE = 0.3
 #: Variables whose bounds change, as a part of all, up to which sums over the others are not made anew.
@@ -125,7 +127,7 @@ class Reduced:
             return self.start_undetermined(after) if after.done or after.gap <= SAMPLE_GAP else after
         if after.done:
             return self.check(after) if len(state.within) else after
-        return self.narrowed(after) if after.gap <= NARROW_GAP else after
+        return self.narrowed(after) if after.gap <= NARROW_GAP and after.rounds < MAX_ROUNDS else after
 
     def part_of(self, state: InteriorState) -> LowRank:
         """Return the iteration over a state's variables, with all others fixed at their bounds."""
@@ -155,9 +157,12 @@ class Reduced:
         """
         problem, (alpha, room, low, high) = self.problem, state.at
         mean = float(alpha @ low + room @ high) / (2.0 * float(alpha.sum() + room.sum()))  # of μ/u
-        most = NARROW_FACTOR * mean
-        total = len(alpha)
-        if total < MIN_POINTS_NARROWED or np.count_nonzero(np.abs(low - high) <= most) > NARROW_SHARE * total:
+        total, least = len(alpha), MIN_NARROWED_PER_COLUMN * self.all_rows.rows.width
+        if total < MIN_POINTS_NARROWED or least > NARROW_SHARE * total:
+            return state
+        size = np.abs(low - high)
+        most = max(NARROW_FACTOR * mean, float(np.partition(size, least)[least]))
+        if np.count_nonzero(size <= most) > NARROW_SHARE * total:
             return state
         known = np.zeros(problem.n, dtype=np.intp)
         known[state.within if len(state.within) else slice(None)] = np.arange(1, total + 1)
@@ -190,10 +195,15 @@ class Reduced:
         wrong = np.where(state.rest > 0, slopes > 0, slopes < 0) & (self.problem.upper > 0)
         wrong[state.within] = False
         if not wrong.any() or state.rounds >= MAX_ROUNDS:
-            return self.all_rows.start(None)
+            return self._start_all()
         # The largest wrong slope is the size of the weights' error, far less than that of the sample.
         error = float(np.abs(slopes[wrong]).max())
-        return self._start_rows(state, slopes, LATER_ERROR * error, error, state.rounds + 1)
+        begun = self._start_rows(state, slopes, LATER_ERROR * error, error, state.rounds + 1)
+        return begun if len(begun.within) else self._start_all()
+
+    def _start_all(self) -> InteriorState:
+        """Return the start of all variables, of which none will be left out any more."""
+        return replace(self.all_rows.start(None), rounds=MAX_ROUNDS)
 
     def _end(self, state: InteriorState) -> tuple[InteriorState, NDArray]:
         """Return the state of all variables from a state of some, and the slopes."""
@@ -212,7 +222,7 @@ class Reduced:
         inside = (np.abs(slopes) <= error) & (problem.upper > 0)
         rest, within = np.where(inside | (slopes > 0), 0.0, problem.upper), np.flatnonzero(inside)
         if not (len(within) <= MAX_SHARE * problem.n and self._fits(within, rest)):
-            return self.all_rows.start_around(state.w, state.nu, mu)
+            return replace(self.all_rows.start_around(state.w, state.nu, mu), rounds=rounds)
         empty = replace(self._over(within, rest, state), rounds=rounds)
         return self._placed(self.part_of(empty).start_around(state.w, state.nu, mu), empty)
 
