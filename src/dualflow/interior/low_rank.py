@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -274,19 +275,24 @@ class LowRank:
         gap = left / max(abs(objective), vanishes, TINY)
         fell = gap < 0.9 * state.best
         stalled = 0 if fell else state.stalled + 1
-        state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled, largest=float(q.max()))
+        known: dict[str, Any] = {
+            "gap": gap,
+            "best": min(gap, state.best),
+            "stalled": stalled,
+            "largest": float(q.max()),
+        }
         if (
             gap <= CONVERGED_GAP
             or stalled > (MAX_STALLED if gap > NEAR_GAP else MAX_STALLED_NEAR)
             or not np.isfinite(gap)
         ):
-            return self.finish(state, q)
+            return self.finish(replace(state, **known), q)
         mu = products / self.count
-        if self._shows_bounds(state, mu):
-            crossed = self._crossed(state, q, quick=True)
+        if self._shows_bounds(state, gap, mu):
+            crossed = self._crossed(replace(state, **known), q, quick=True)
             if crossed.gap <= EXACT_GAP:
                 return crossed
-            state = replace(state, tried=gap)
+            known["tried"] = gap
         system = _System(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
         # Predictor.
         dw, d_nu, d_level = system.solve(missing + by_rho, lacks - [e_rho, sum_rho][:borders])
@@ -314,11 +320,11 @@ class LowRank:
         self.run_parallel(correct)
         k = min(1.0, STEP_TO_BOUND / max(float(inverse_steps.max()), 1e-300))
         if not (np.isfinite(k) and np.isfinite(dw).all() and np.isfinite([d_nu, d_level]).all()) or k < 1e-12:
-            return self.finish(state, q)
+            return self.finish(replace(state, **known), q)
         after = np.empty_like(at)
         self.run_parallel(lambda _, start, stop: rows.advance(start, stop, at, changes, k, after))
         nu, level = state.nu + k * d_nu, state.level + k * d_level
-        return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=nu, level=level)
+        return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=nu, level=level, **known)
 
     def _weigh(
         self, state: InteriorState, at: NDArray, q: NDArray, rho: NDArray
@@ -348,9 +354,9 @@ class LowRank:
         G.flat[:: width + 1] = half.diagonal()
         return G, vectors.sum(axis=0), sums[:, : _passes.SUM_BOUND].sum(axis=0).tolist()
 
-    def _shows_bounds(self, state: InteriorState, mu: float) -> bool:
+    def _shows_bounds(self, state: InteriorState, gap: float, mu: float) -> bool:
         """Whether all but as many variables as may be free are near a bound, each in the unit of the path's μ."""
-        if not state.gap <= min(TRY_GAP, RETRY_SHARE * state.tried) or self.problem.total is not None:
+        if not gap <= min(TRY_GAP, RETRY_SHARE * state.tried) or self.problem.total is not None:
             return False
         alpha, room, low, high = state.at
         upper = self.problem.upper

@@ -57,7 +57,7 @@ MIN_NARROWED_PER_COLUMN = 4
 #: Variables that stay, as a part of those of the state, up to which the change pays.
 NARROW_SHARE = 0.3
 #: Variables whose bounds change, as a part of all, up to which sums over the others are not made anew.
-MAX_CHANGED_SHARE = 0.25
+MAX_CHANGED_SHARE = 0.05
 #: Values of a state that has none.
 _NOTHING = np.empty((4, 0)), np.empty(0), np.empty(0), 0.0
 
@@ -249,5 +249,11 @@ class Reduced:
     @staticmethod
     def _placed(state: InteriorState, over: InteriorState) -> InteriorState:
         """Return a state over the variables of another one."""
-        place = {"within": over.within, "rest": over.rest, "share": over.share, "fixed_rows": over.fixed_rows}
-        return replace(state, rounds=over.rounds, **place)
+        return replace(
+            state,
+            within=over.within,
+            rest=over.rest,
+            share=over.share,
+            fixed_rows=over.fixed_rows,
+            rounds=over.rounds,
+        )
