@@ -199,7 +199,16 @@ class Reduced:
         # The largest wrong slope is the size of the weights' error, far less than that of the sample.
         error = float(np.abs(slopes[wrong]).max())
         begun = self._start_rows(state, slopes, LATER_ERROR * error, error, state.rounds + 1)
-        return begun if len(begun.within) else self._start_all()
+        if len(begun.within):
+            return begun
+        # The largest one is an outlier: only the wrong ones join.
+        joined = wrong.copy()
+        joined[state.within] = True
+        rest, within = np.where(joined, 0.0, state.rest), np.flatnonzero(joined)
+        if len(within) > MAX_SHARE * self.problem.n or not self._fits(within, rest):
+            return self._start_all()
+        typical = float(np.median(np.abs(slopes[wrong])))
+        return self._start_at(within, rest, state, typical, state.rounds + 1)
 
     def _start_all(self) -> InteriorState:
         """Return the start of all variables, of which none will be left out any more."""
@@ -223,6 +232,10 @@ class Reduced:
         rest, within = np.where(inside | (slopes > 0), 0.0, problem.upper), np.flatnonzero(inside)
         if not (len(within) <= MAX_SHARE * problem.n and self._fits(within, rest)):
             return replace(self.all_rows.start_around(state.w, state.nu, mu), rounds=rounds)
+        return self._start_at(within, rest, state, mu, rounds)
+
+    def _start_at(self, within: NDArray, rest: NDArray, state: InteriorState, mu: float, rounds: int) -> InteriorState:
+        """Return the point of the central path at μu for the weights of a state, over the variables ``within``."""
         empty = replace(self._over(within, rest, state), rounds=rounds)
         return self._placed(self.part_of(empty).start_around(state.w, state.nu, mu), empty)
 
