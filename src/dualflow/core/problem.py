@@ -399,15 +399,15 @@ class DualProblem:
         plus, minus = np.flatnonzero(self.e > 0), np.flatnonzero(self.e < 0)
         return [(plus, 0.5 * (self.total + self.d)), (minus, 0.5 * (self.total - self.d))]
 
-    @property
-    def psd(self) -> psd.SpectrumEvidence:
-        """Evidence that Q is positive semidefinite, computed at each call, for up to `psd.CHECK_UP_TO` points."""
-        if self.gram.is_psd_by_kernel:
-            return psd.SpectrumEvidence("by kernel")
-        if self.gram.n > psd.MAX_POINTS_CHECKED:
-            return psd.SpectrumEvidence("unknown")
-        # Signs, repeated points, an offset and a ridge keep a matrix positive semidefinite, and K is smaller than Q.
-        found = psd.examine(self.gram.full())
+    def screened(self) -> psd.SpectrumEvidence:
+        """Return `psd`, or for `MIN_POINTS_SCREENED` points and more what `psd.screen` finds in O(n²), if it does."""
+        if self.gram.is_psd_by_kernel or not psd.MIN_POINTS_SCREENED <= self.gram.n <= psd.MAX_POINTS_CHECKED:
+            return self.psd
+        found = psd.screen(self.gram.full())
+        return self.psd if found is None else self._evidence_of(found)
+
+    def _evidence_of(self, found: psd.SpectrumEvidence) -> psd.SpectrumEvidence:
+        """Return the evidence on Q, from that on K."""
         if found.smallest_eigenvalue is None:
             return found
         # Signs change no eigenvalue, m copies of each point multiply them by m, and a ridge adds to them.
@@ -417,6 +417,16 @@ class DualProblem:
         if self.offset == 0.0 and times.min() == times.max() and ridge == self.ridge.min() and 2 * ridge < -smallest:
             return psd.SpectrumEvidence("indefinite", smallest + ridge)
         return psd.examine(self.dense())
+
+    @property
+    def psd(self) -> psd.SpectrumEvidence:
+        """Evidence that Q is positive semidefinite, computed at each call, for up to `MAX_POINTS_CHECKED` points."""
+        if self.gram.is_psd_by_kernel:
+            return psd.SpectrumEvidence("by kernel")
+        if self.gram.n > psd.MAX_POINTS_CHECKED:
+            return psd.SpectrumEvidence("unknown")
+        # Signs, repeated points, an offset and a ridge keep a matrix positive semidefinite, and K is smaller than Q.
+        return self._evidence_of(psd.examine(self.gram.full()))
 
     # --- parts of Q, and products --------------------------------------------------------------
 

@@ -168,10 +168,15 @@ def solve(
         check_writable(path)
         direct = not path.exists()
 
-    def begin(hand_over: bool) -> Run:
+    # If no certificate is visible before the solution is returned, the spectrum of a large Q is examined when the
+    # solution's certificate is read: the factorisation takes ten times as long as a fit with few support vectors.
+    presumes = callback is None and not trajectory and path is None and not (engine.needs_psd or engine.stochastic)
+    presumes = presumes and problem.kind is not Kind.AFFINE and not problem.is_hard_margin
+
+    def begin(hand_over: bool, presumes: bool = False) -> Run:
         """Return a run that has not started."""
         aimed = engine.aim(tol, hand_over=hand_over)
-        certifier = Certifier(problem)
+        certifier = Certifier(problem, presumes)
         posed, start = certifier.problem, _warm_start(problem, warm)
         solvers_own = isolated_copy(posed)
         aimed.check(solvers_own, certifier.psd.copied())
@@ -210,7 +215,7 @@ def solve(
         if solution is not None:
             return solution
     with blas_for(problem.n, shared=problem.gram.is_radial), limit_kernel_wait(time_limit):
-        run = begin(hand_over=bool(refine))
+        run = begin(bool(refine), presumes)
         try:
             run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
             found = conclude(run, refine, problem)

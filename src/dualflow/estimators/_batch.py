@@ -33,7 +33,7 @@ from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
 from ..solvers.registry import make_solver
-from ._base import KernelMachine, as_csr, frozen
+from ._base import KernelMachine, as_csr, fitted, frozen
 from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, solve_one, thread_count
 from ._validation import are_objects
@@ -213,11 +213,36 @@ class BatchMachine(KernelMachine):
 
     def _check_solution(self, solution: Solution) -> None:
         """Raise `FitError` for a solution that must not become a model."""
-        if solution.status is Status.BROKEN:
+        if solution.ended is Status.BROKEN:
             name = solution.provenance["solver"]
-            raise FitError(f"solver={name!r}: {solution.status.text} No model is made of it.", solution)
+            raise FitError(f"solver={name!r}: {solution.ended.text} No model is made of it.", solution)
         if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
+
+    def _set_status(self, solutions: list[Solution]) -> None:
+        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined."""
+        self.__dict__.pop("fit_status_", None)
+        if all(s.provisional.psd.kind != "presumed" for s in solutions):
+            self.fit_status_ = int(any(s.status is not Status.OPTIMAL for s in solutions))
+
+    @fitted
+    def fit_status_(self) -> int:
+        """0 if all solves reached ``tol``, else 1."""
+        return int(any(solution.status is not Status.OPTIMAL for solution in self.solutions_))
+
+    @fitted
+    def certificates_(self) -> list[Certificate]:
+        """The certificate of each solve: how far from the optimum its solution is.
+
+        The spectrum of a large precomputed or callable kernel is examined at first access, with the warning of `fit`
+        if it is found to be indefinite.
+        """
+        solutions = self.solutions_
+        late = [s for s in solutions if s.provisional.psd.kind == "presumed"]
+        found = [s.certificate for s in solutions]
+        if any(s.certificate.gap is None for s in late):
+            self._warn_unless_optimal(late, len(solutions))
+        return found
 
     def _warn_unless_optimal(self, solutions: list[Solution], count: int) -> None:
         """Warn of solves that missed ``tol`` or have no certificate, and of circuits without influence.
@@ -225,9 +250,12 @@ class BatchMachine(KernelMachine):
         Each kind of shortfall gives one warning, with the worst solve's gap; ``count`` is the number of all solves.
         """
         of_all = f" of {count} solves" if count > 1 else ""
-        withheld = [s for s in solutions if s.certificate.gap is None]
+        missed = [s for s in solutions if s.provisional_status is not Status.OPTIMAL]
+        for solution in missed:
+            _ = solution.certificate  # examined: a warning says what is certain
+        withheld = [s for s in solutions if s.provisional.gap is None]
         at_max_iter = [s for s in solutions if _reached(s, self.max_iter)]
-        above_tol = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
+        above_tol = [s for s in missed if s.provisional.gap is not None]
         if at_max_iter:
             worst = max(at_max_iter, key=_gap)
             _warn(
@@ -238,11 +266,11 @@ class BatchMachine(KernelMachine):
             above_tol = [s for s in above_tol if not _reached(s, self.max_iter)]
         # Solves that stopped at the step limit already have their raw certificate; others would compute it here.
         stopped = [s for s in solutions if s.raw_ended is Status.STEP_LIMIT]
-        mended = [s for s in stopped if s.status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
+        mended = [s for s in stopped if s.provisional_status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
         if withheld:
             first = withheld[0]
             _warn(
-                f"kernel: the problem's matrix is {first.certificate.psd}. The state the solver reached is used "
+                f"kernel: the problem's matrix is {first.provisional.psd}. The state the solver reached is used "
                 f"as it is, its certificate is withheld{f' ({len(withheld)}{of_all})' if of_all else ''}. "
                 f"{first.status.text} A positive semidefinite kernel has a certified optimum."
             )
@@ -322,7 +350,7 @@ def _relative(certificate: Certificate) -> float:
 
 def _gap(solution: Solution) -> float:
     """Return a solution's certified relative gap; ∞ if its certificate is withheld."""
-    return _relative(solution.certificate)
+    return _relative(solution.provisional)
 
 
 def _warn(message: str) -> None:

@@ -155,7 +155,10 @@ def read_pairs(
         The same coefficients in LIBSVM's layout.
     """
     weights, biases, done = [], [], 0
-    results = [direct_result_of(pair) for pair in found]
+    # The direct result behind a `Solution` has the points of y = −1 first: the order of the joint model only for two
+    # classes. Among more, y = −1 is the second class of a pair.
+    of_two = len(pairs) == 1
+    results = [direct_result_of(pair) if of_two or isinstance(pair, PairResult) else None for pair in found]
     batches = [id(pair if result is None else result.batch) for pair, result in zip(found, results, strict=True)]
     for _, group in groupby(range(len(found)), key=batches.__getitem__):
         members = list(group)
@@ -367,7 +370,7 @@ class SavedPairs(BatchMachine):
         self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = counts, bias, pair_coef, dual_coef
         moved = gram.is_translatable and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
         own = self._keep_support(gram, support, moved)
-        given = [None if run is None else feature_weights(run.problem, run.certificate) for run in runs]
+        given = [None if run is None else feature_weights(run.problem, run.provisional) for run in runs]
         if self._present is not None:
             # Move each solved pair's weights to its column among all pairs; a model of two classes has the other sign.
             sign, solved = -1.0 if len(self._present) == 2 else 1.0, given
@@ -381,7 +384,7 @@ class SavedPairs(BatchMachine):
         elif own is not None:
             self._constants = np.array([own.gram.constant(weights) for weights in self._pair_coef.T])
         self.n_iter_ = steps
-        self.fit_status_ = int(any(run is not None and run.status is not Status.OPTIMAL for run in runs))
+        self._set_status([run for run in runs if run is not None])
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)

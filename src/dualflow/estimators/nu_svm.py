@@ -227,7 +227,7 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         return self.solutions_
 
     def _check_solution(self, solution: Solution) -> None:
-        problem, certificate = solution.problem, solution.certificate
+        problem, certificate = solution.problem, solution.provisional
         if 0.5 * certificate.quadratic <= vanishing(problem, certificate.alpha, certificate.quadratic):
             raise FitError(
                 f"nu={self.nu!r}: the margin rho is 0, so that no plane is better than another: with this kernel more "
@@ -397,7 +397,7 @@ class NuSVR(ValueMachine):
     @fitted
     def epsilon_(self) -> float:
         """Half the width of the tube, in units of y."""
-        return max(0.0, -(self.solutions_[0].certificate.level or 0.0))
+        return max(0.0, -(self.solutions_[0].provisional.level or 0.0))
 
     # --- files ---------------------------------------------------------------------------------
 

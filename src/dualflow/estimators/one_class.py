@@ -13,7 +13,6 @@ from .. import problems
 from ..core.decision import feature_weights
 from ..core.gram import Gram
 from ..core.problem import DualProblem
-from ..core.solution import Status
 from ..driver.solve import AUTO, Progress
 from ..solvers import Solver
 from ._base import immutable, set_by_fit, unavailable
@@ -210,7 +209,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         (support,) = coefficients.nonzero()
         self._keep_support(gram, rows[support])
         self.dual_coef_, self.n_support_ = coefficients[None, support], np.array([len(support)])
-        w = feature_weights(solution.problem, solution.certificate)
+        w = feature_weights(solution.problem, solution.provisional)
         self._keep_linear([None if w is None else total * w])
         self._total = total
         # The slack for round-off makes points on the plane count as inside.
@@ -219,7 +218,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         threshold = self._threshold()
         self.intercept_ = np.array([total * (solution.bias if threshold is None else -threshold) + slack])
         self.n_iter_ = iterations_of(solution)
-        self.fit_status_ = int(solution.status is not Status.OPTIMAL)
+        self._set_status([solution])
 
     @immutable
     def offset_(self) -> NDArray:

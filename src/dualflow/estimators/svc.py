@@ -302,9 +302,9 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         return found
 
     def _check_solution(self, solution: Solution) -> None:
-        if solution.status is Status.NOT_SEPARABLE:
+        if solution.ended is Status.NOT_SEPARABLE:
             raise FitError(
-                f"C={self.C!r}: {solution.status.text} Give a finite C, or a kernel that separates the classes; "
+                f"C={self.C!r}: {solution.ended.text} Give a finite C, or a kernel that separates the classes; "
                 "the witness is in this error's solution.witness",
                 solution,
             )

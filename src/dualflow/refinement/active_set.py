@@ -287,8 +287,11 @@ class ActiveSet:
         self.certifier, self.problem = certifier, certifier.workspace
         self.max_solves, self.deadline, self.tol = max_solves, deadline, tol
         self.alpha, self.h = alpha.copy(), gradient.copy()
-        self.diag_max = float(self.problem.diag().max()) or 1.0
-        self.kernel_max = float((self.problem.diag() - self.problem.ridge).max())
+        which = slice(None) if self.problem.idx is None else self.problem.idx
+        self.kernel_max = float((self.problem.scale * (self.problem.gram.diag()[which] + self.problem.offset)).max())
+        # Large ridges, of points with tiny weights, cost a factor no digits of the other variables. A shift of their
+        # size would: it may be as large as the small ridges.
+        self.diag_max = self.kernel_max + float(self.problem.ridge.min()) or 1.0
         self.p_max = float(np.abs(self.problem.p).max())
         self.free = np.flatnonzero((alpha > self.problem.lower) & (alpha < self.problem.upper))
         self.h[self.free] = self.problem.product(alpha, self.free) - self.problem.p[self.free]
