@@ -152,7 +152,7 @@ def _difference(machine: Any, known: Any, table: Any, X: Any) -> str | None:
             own = np.where(problem.sigma > 0, *machine._sides(k))
             if (codes[part] != own).any():
                 return f"{table.place(int(part[np.argmax(codes[part] != own)]))} has another label"
-        elif problem.model == "svr" and table.labels:
+        elif problem.model in ("svr", "nu_svr") and table.labels:
             half = len(problem.p) // 2
             targets = 0.5 * (problem.p[:half] - problem.p[half:])
             given = np.array([np.nan if (v := known.cells.number(c)) is None else v for c in table.labels])[part]

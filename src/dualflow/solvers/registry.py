@@ -33,7 +33,7 @@ DEFAULT_SOLVER = "working-set"
 #: (benchmarks/classical/linear.py).
 MIN_N_LOW_RANK = 1000
 #: Squared rank per point, up to which it is.
-MAX_RANK_SQUARED_PER_POINT = 10
+MAX_RANK_SQUARED_PER_POINT = 20
 #: Ratio of the columns' scales beyond which no α in float64 determines the weights to a gap of 1e-6.
 MAX_SCALE_RATIO = 1e4
 #: Points per column from which `interior-point` computes weights directly.
