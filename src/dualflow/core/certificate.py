@@ -123,8 +123,8 @@ REMEASURE_RATIO = 1.5
 TIME_MARGIN = 1.25
 #: Certified relative gap up to which no bound from weights of the features is tried: it costs as much as all the rest.
 MIN_GAP_PRIMAL = 1e-12
-#: Certified relative gap up to which the bound of a hard margin is not tried.
-MIN_GAP_MARGIN = 1e-9
+#: Relative rounding error of a gap from which the bound of a hard margin is tried: no α has a small gap then.
+MIN_ROUNDING_MARGIN = 1e-4
 #: The problems with finite bounds for which the bound of a hard margin holds.
 _CAN_SEPARATE = (Kind.BOX, Kind.BOX_EQUALITY)
 #: Relative gap beyond which objective and bound are shown beside it: it is at most 2 if they differ in sign.
@@ -498,7 +498,7 @@ class Certifier:
         separates the classes and is below its bounds, a slightly larger w has no slack at all, and its bound no C.
         """
         problem, (certificate, point, Qa) = self.problem, made
-        if problem.kind not in _CAN_SEPARATE or certificate.gap is None or certificate.within(MIN_GAP_MARGIN):
+        if problem.kind not in _CAN_SEPARATE or (certificate.relative_rounding or 0.0) < MIN_ROUNDING_MARGIN:
             return made
         found = hard_margin_bound(problem, point, Qa)
         if found is None:
