@@ -348,8 +348,10 @@ def check_callable(kernel: KernelFunction, points: Any) -> None:
     """
     n, part = points.shape[0] if hasattr(points, "shape") else len(points), slice(None, None, 2)
     K, tol = _with_resolution(_call(kernel, points, points), (n, n))
-    again, first = kernel_values(_call(kernel, points[part], points), (len(K[part]), n)), K[part]
-    excess = np.abs(again - first) - tol * _size(K)[part]
+    first = K[part, part]
+    # Square, as in a fit: scikit-learn calls no kernel with fewer points on the left than on the right while it fits.
+    again = kernel_values(_call(kernel, points[part], points[part]), first.shape)
+    excess = np.abs(again - first) - tol * _size(K)[part, part]
     if (excess > 0).any():
         worst = np.unravel_index(int(excess.argmax()), excess.shape)
         raise ProblemError(
