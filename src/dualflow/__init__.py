@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         OneClassSVM,
         generalization_report,
         load,
+        verify_removal,
     )
     from .planning.estimate import Estimate, estimate
     from .planning.resources import ResourceTable, resources
@@ -166,6 +167,7 @@ __all__ = [
     "resources",
     "solve",
     "train_kernel",
+    "verify_removal",
 ]
 
 #: Modules of the names that are loaded on first use, because they or their dependencies take time to import.
@@ -193,6 +195,7 @@ _ROOMS = {
         "OneClassSVM",
         "generalization_report",
         "load",
+        "verify_removal",
     ),
     "core.runtime.memory": ("release_memory",),
     "displays": ("ComparisonDisplay", "EcosystemDisplay", "SupportDisplay", "TrajectoryDisplay"),

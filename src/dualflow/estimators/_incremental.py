@@ -78,7 +78,9 @@ class IncrementalMachine(StreamMachine):
         if names is not None:
             check_new_names(names, len(X), None if first else self._names)
             ids = None
-        new = new_ids(ids, len(X), 0 if first else self.next_id_, None if first or ids is None else self._numbers())
+        new = new_ids(
+            ids, len(X), 0 if first else self.next_id_, None if first or ids is None else self._remembered_ids()
+        )
         if not again:
             self._refuse_changes()
             self._take_parameters()
@@ -103,20 +105,23 @@ class IncrementalMachine(StreamMachine):
                 for stream in self._streams:
                     self._drop_beyond_reserve(stream)
         with uninterrupted():
+            self._removal = None
             self.next_id_ = max(0 if first else self.next_id_, int(new.max(initial=-1)) + 1)
             if not again and first:
                 self._names = None if names is None else PointNames()
             if self._names is not None and names is not None:
                 self._names.add(names, new)
                 if params.reserve is not None:
-                    self._names.keep(self._numbers())
+                    self._names.keep(self._remembered_ids())
 
-    def _numbers(self) -> NDArray:
+    def _remembered_ids(self) -> NDArray:
         """Return the numbers of the remembered points, ascending."""
         return np.unique(np.concatenate([stream.ids for stream in self._streams]))
 
+    def _parts(self) -> list[tuple[NDArray, NDArray, NDArray]]:
+        return [(stream.gram.X.copy(), stream.targets, np.ones(stream.n)) for stream in self._streams]
+
     def _public_ids(self, numbers: NDArray) -> NDArray:
-        """Return the ids of points as the caller gave them."""
         return numbers if self._names is None else self._names.names(numbers)
 
     def _bring_to_optimum(self, stream: Stream, *gone: NDArray) -> None:
@@ -167,7 +172,7 @@ class IncrementalMachine(StreamMachine):
 
     # --- forgetting ----------------------------------------------------------------------------
 
-    def forget(self, ids: ArrayLike, purge: bool = False) -> Self:
+    def forget(self, ids: ArrayLike, purge: bool = False, record: bool = False) -> Self:
         """Unlearn points exactly: the model becomes the optimum over the remaining points (CP Algorithm 2).
 
         Parameters
@@ -179,6 +184,8 @@ class IncrementalMachine(StreamMachine):
             no trace even in round-off (of coefficients, of the width ``gamma="scale"``, of the order of support
             vectors). The state is then a function of the remaining points, their targets and ids, `next_id_` and
             `classes_` alone.
+        record : bool, default=False
+            Whether to keep what `certificate_of_removal` needs: a digest and a certificate of the model as it was.
 
         Returns
         -------
@@ -194,11 +201,12 @@ class IncrementalMachine(StreamMachine):
             forgotten = as_ids(ids)
         else:
             forgotten = self._names.numbers(as_names(ids, numbers_too=True) or [])
-        unknown = np.setdiff1d(forgotten, self._numbers())
+        unknown = np.setdiff1d(forgotten, self._remembered_ids())
         if self._as_fitted.reserve is not None:  # ids of points that the reserve has dropped are valid
             unknown = unknown[(unknown < 0) | (unknown >= self.next_id_)]
         if len(unknown):
             raise ProblemError(f"ids: {unknown[:5].tolist()} are not remembered; see ids_")
+        removal = self._before_removal(ids, purge, record)
         if purge:
             with self._transaction():
                 known, X, targets = self._collect()
@@ -210,6 +218,7 @@ class IncrementalMachine(StreamMachine):
                     self._streams = [self._new_stream(stream.model, X[:1]) for stream in self._streams]
                 self.next_id_ = counter
                 self._forget_names()
+                self._removal = removal
             return self
         places = [np.flatnonzero(np.isin(stream.ids, forgotten)) for stream in self._streams]
         with self._transaction():
@@ -220,19 +229,20 @@ class IncrementalMachine(StreamMachine):
                 for stream, gone in zip(self._streams, places, strict=True):
                     stream.keep(np.setdiff1d(np.arange(stream.n), gone))
                 self._forget_names()
+                self._removal = removal
         return self
 
     def _forget_names(self) -> None:
         """Remove the names of points that are not remembered any more."""
         if self._names is not None:
-            self._names.keep(self._numbers())
+            self._names.keep(self._remembered_ids())
 
     # --- fitted attributes ---------------------------------------------------------------------
 
     @fitted
     def ids_(self) -> NDArray:
         """Ids of the remembered points, shape (n,): ascending numbers, or names in the order of arrival."""
-        return self._public_ids(self._numbers())
+        return self._public_ids(self._remembered_ids())
 
     @fitted
     def drift_(self) -> float:
@@ -341,7 +351,7 @@ class IncrementalMachine(StreamMachine):
         if self._kernel_center is not None:
             arrays["kernel_center"] = np.array(self._kernel_center)
         if self._names is not None:
-            arrays["names"] = self._names.names(self._numbers())
+            arrays["names"] = self._names.names(self._remembered_ids())
         return arrays, {"next_id": self.next_id_, "gamma": self._gamma, "streams": streams}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
@@ -366,7 +376,7 @@ class IncrementalMachine(StreamMachine):
             self._streams.append(stream)
         self._names = None
         if "names" in arrays:
-            names, numbers = as_names(arrays["names"].tolist()), self._numbers()
+            names, numbers = as_names(arrays["names"].tolist()), self._remembered_ids()
             if (
                 arrays["names"].dtype.kind != "O"
                 or len(arrays["names"]) != len(numbers)

@@ -328,7 +328,7 @@ class EcoSVC(PairClassifier, BatchUpdates):
             self._learn(X, y, classes, sample_weight, is_fit=False)
         return self
 
-    def forget(self, ids: ArrayLike) -> Self:
+    def forget(self, ids: ArrayLike, record: bool = False) -> Self:
         """Remove points: the model becomes the optimum over the other points that it remembers.
 
         A point that the stream has dropped already has no weight and is not stored. It may still have decided which
@@ -338,6 +338,8 @@ class EcoSVC(PairClassifier, BatchUpdates):
         ----------
         ids : array of int, or int
             Numbers of the points in the stream, from 0 over all calls (`survivors_`, `reserve_`).
+        record : bool, default=False
+            Whether to keep what `certificate_of_removal` needs: a digest and a certificate of the model as it was.
 
         Returns
         -------
@@ -359,8 +361,10 @@ class EcoSVC(PairClassifier, BatchUpdates):
         unknown = forgotten[(forgotten < 0) | (forgotten >= self.n_seen_)]
         if len(unknown):
             raise ProblemError(f"ids: {unknown[:5].tolist()} are no numbers of points learned, which are below n_seen_")
+        removal = self._before_removal(ids, False, record)
         with self._transaction():
             self._check_parameters()
+            self._removal = removal
             self._communities = [self._without(c, forgotten) for c in self._communities]
             self._read()
         return self
@@ -435,8 +439,15 @@ class EcoSVC(PairClassifier, BatchUpdates):
             communities.append(
                 self._learn_block(self._communities[k], points[rows], sign, self.C * weight[rows], ids[rows])
             )
-        self._communities, self.n_seen_ = communities, self.n_seen_ + len(points)
+        self._communities, self.n_seen_, self._removal = communities, self.n_seen_ + len(points), None
         self._read()
+
+    def _remembered_ids(self) -> NDArray:
+        return np.unique(np.concatenate([c.ids for c in self._communities]))
+
+    def _parts(self) -> list[tuple[NDArray, NDArray, NDArray]]:
+        C = self._as_fitted.C
+        return [(c.X, c.sign, c.cap / C if np.isfinite(C) else np.ones(len(c.X))) for c in self._communities]
 
     def _set_classes(self, classes: ArrayLike | None, name: str) -> None:
         """Set the classes in the first call, and check them in later ones; ``name`` is the argument in errors."""

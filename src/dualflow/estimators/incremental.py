@@ -420,6 +420,9 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         quadratic, squared = self._ball()
         return sphere(squared, self._streams[0].gram.diag(), quadratic)[1]
 
+    def _values_of_part(self, X: NDArray, k: int) -> NDArray:
+        return self.decision_function(X)
+
     def _self_kernel(self, X: NDArray) -> NDArray:
         with np.errstate(over="ignore"):
             return self._streams[0].gram.self_kernel(X)
