@@ -337,3 +337,23 @@ def test_checkpoints_of_sparse_problems_are_resumed(tmp_path):
     dualflow.solve(problem, "smo", max_steps=2, checkpoint=path)
     whole = dualflow.solve(problem, "smo", checkpoint=path)
     assert whole.certificate.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("model", ["SVC", "SVR", "SVDD", "OneClassSVM"])
+@pytest.mark.parametrize("columns", ["words", "a column that all points store"])
+def test_a_linear_kernel_predicts_by_the_weights_of_the_features(model, columns, monkeypatch):
+    X = WORDS
+    if columns != "words":
+        X = scipy.sparse.hstack([X, np.full((X.shape[0], 1), 300.0)], format="csr")
+    kind = getattr(dualflow, model)
+    y = {"SVC": [labels(WORDS, 3)], "SVR": [np.asarray(WORDS.sum(axis=1)).ravel()]}.get(model, [])
+    one = kind(kernel="linear").fit(X, *y)
+    ask = "predict" if model == "SVR" else "decision_function"
+    values = getattr(one, ask)(X)
+    gram = one._support_gram
+    by_kernel = gram.expand(X, np.arange(len(one.support_)), one._weights)
+    np.testing.assert_allclose(one._expansion(X), by_kernel, rtol=0, atol=1e-9 * (1.0 + np.abs(by_kernel).max()))
+    monkeypatch.setattr(type(gram), "expand", None)  # no kernel value is computed
+    for new in (X, X.tocsc(), X.tocoo(), X.toarray()):
+        np.testing.assert_allclose(getattr(one, ask)(new), values, rtol=1e-12, atol=1e-12)
+    assert getattr(one, ask)(X[:1]).shape == values[:1].shape

@@ -147,6 +147,7 @@ class Support:
 
     def __init__(self, gram: Gram, rows: NDArray, moved: bool = False) -> None:
         self._gram, self._rows, self._moved = gram, rows, moved
+        self._sparse_weights: dict[str, scipy.sparse.csr_array] = {}
 
     @cached_property
     def gram(self) -> KeptGram:
@@ -177,13 +178,24 @@ class Support:
             done += len(points)
         return found
 
+    def sparse_weights(self, weights: NDArray) -> scipy.sparse.csr_array:
+        """Return ``weights.T @ (support vectors − center)`` for sparse points: (n_SV, r) becomes (n_features, r).
+
+        It is computed once: the weights of a fitted model do not change.
+        """
+        if "found" not in self._sparse_weights:
+            points = self.gram.X if self.gram.center is None else self.gram.X - self.gram.center
+            rows = points.tocsr() if isinstance(points, SparsePoints) else scipy.sparse.csr_array(points)
+            self._sparse_weights["found"] = (scipy.sparse.csr_array(weights.T) @ rows).T.tocsr()
+        return self._sparse_weights["found"]
+
     @property
     def is_linear(self) -> bool:
         """Whether the kernel is linear."""
         return self.gram.is_linear if "gram" in self.__dict__ else self._gram.is_linear
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"gram": self.gram}  # the support vectors alone
+        return {"gram": self.gram, "_sparse_weights": {}}  # the support vectors alone
 
 
 def nearest(values: NDArray, k: int) -> NDArray:

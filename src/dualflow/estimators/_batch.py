@@ -14,6 +14,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state
@@ -28,7 +29,7 @@ from ..core.runtime.arrays import in_parts
 from ..core.runtime.threads import at_most, cached_property
 from ..core.solution import LeftOut, Solution, Status
 from ..core.solver import BOUNDED
-from ..core.sparse_points import is_sparse
+from ..core.sparse_points import SparsePoints, is_sparse
 from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
@@ -102,7 +103,15 @@ class BatchMachine(KernelMachine):
 
     def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
         if self._linear is None:
-            return super()._expansion(X, beside)
+            vectors = self._vectors
+            if not self._sparse or vectors is None or vectors.gram.kernel != "linear":
+                return super()._expansion(X, beside)
+            self._check_parameters("predict_dtype")
+            with np.errstate(over="ignore", invalid="ignore"):
+                if vectors.gram.center is not None and vectors.gram.center.any():
+                    X = (SparsePoints.of(scipy.sparse.csr_array(X)) - vectors.gram.center).tocsr()
+                found = X @ vectors.sparse_weights(self._weights)
+                return found.toarray() if is_sparse(found) else found
         self._check_parameters("predict_dtype")
         center, W = self._vectors.center, self._linear.T
         with np.errstate(over="ignore", invalid="ignore"):
