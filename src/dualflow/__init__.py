@@ -17,6 +17,7 @@ from .core.gram import Gram
 from .core.problem import DualProblem, Kind
 from .core.psd import Repair, repair
 from .core.reading import Reading
+from .core.runtime.imports import call_after_import
 from .core.solution import Cost, DirectResult, Solution, Status, Trajectory
 from .core.workspace import Workspace
 from .driver.checkpoint import Checkpoint
@@ -226,3 +227,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+# skl2onnx converts a model of another package only if that has registered its converters.
+call_after_import("skl2onnx", "dualflow.interchange.onnx_export:register_onnx")

@@ -6,7 +6,6 @@ The checks raise a `ProblemError` that names the argument, what was found, and t
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from ..exceptions import ProblemError, did_you_mean
 from ._points import all_finite, asymmetry, mean_and_squares, square_points
 from .runtime.arrays import in_parts
 from .runtime.clock import awaited, check_time
+from .runtime.warn import warn_user
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
 __all__ = [
@@ -170,7 +170,7 @@ def check_precomputed(K: NDArray) -> NDArray:
             "pass (K + K.T)/2 if that is intended"
         )
     if found > 1e-8 * scale:
-        warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=5)
+        warn_user(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used")
     mean = np.empty_like(K)
     asymmetry(K, mean)
     return mean

@@ -7,7 +7,6 @@ what pickles hold, and predicts by feature weights where the kernel is linear.
 from __future__ import annotations
 
 import secrets
-import warnings
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from numbers import Integral
@@ -27,6 +26,7 @@ from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..core.runtime.arrays import in_parts
 from ..core.runtime.threads import at_most, cached_property
+from ..core.runtime.warn import warn_user
 from ..core.solution import LeftOut, Solution, Status
 from ..core.solver import BOUNDED
 from ..core.sparse_points import SparsePoints, is_sparse
@@ -266,12 +266,11 @@ class BatchMachine(KernelMachine):
         unused = [s for s in solutions if s.refined and s.ran_circuits and not s.shows_circuits]
         if unused:
             worst = max(unused, key=lambda s: s.raw_excess)
-            warnings.warn(
+            warn_user(
                 f"{f'{len(unused)}{of_all} owe' if of_all else 'The model owes'} nothing to circuits: "
                 f"{worst.raw_summary()}. The refinement finds the optimum from any start; refine=False shows the "
                 "circuits' own answer.",
                 UnusedCircuitsWarning,
-                stacklevel=4,
             )
         if mended and self.max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
@@ -335,7 +334,7 @@ def _gap(solution: Solution) -> float:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    warn_user(message, ConvergenceWarning)
 
 
 class Seeds(Sequence[int]):

@@ -126,7 +126,7 @@ class IncrementalMachine(StreamMachine):
 
     def _bring_to_optimum(self, stream: Stream, *gone: NDArray) -> None:
         """Bring a stream to its optimum if round-off has moved it away; warn if the gap stays above `TOL`."""
-        warn_of_gap(restore_optimum(stream, optimum, *gone), TOL, stacklevel=5)
+        warn_of_gap(restore_optimum(stream, optimum, *gone), TOL)
 
     def _new_stream(self, model: Growing, some: NDArray) -> Stream:
         """Return an empty stream; ``some`` points fix the number of features."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
+from ..core.runtime.warn import warn_user
 from ..core.solution import Cost, Solution, Status
 from ..driver.solve import DEFAULT_SOLVER, solve
 from ..exceptions import ProblemError
@@ -39,21 +39,19 @@ def optimum(problem: DualProblem, alpha: NDArray) -> Certificate:
     return best
 
 
-def warn_of_gap(gap: float | None, tol: float, stacklevel: int) -> None:
+def warn_of_gap(gap: float | None, tol: float) -> None:
     """Warn with `ConvergenceWarning` if a state's relative gap exceeds ``tol`` or is unknown (None)."""
     if gap is None:
-        warnings.warn(
+        warn_user(
             "kernel: it is not positive semidefinite on these points; the state reached is used as it is, and "
             "certificates are withheld",
             ConvergenceWarning,
-            stacklevel=stacklevel,
         )
     elif not gap <= tol:
-        warnings.warn(
+        warn_user(
             f"The optimum over the points that are remembered was reached to relative gap {gap:.3g} only, not "
             f"{tol:.3g}: kernel values have too few digits. Scale the features, or lower C",
             ConvergenceWarning,
-            stacklevel=stacklevel,
         )
 
 
