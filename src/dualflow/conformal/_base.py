@@ -259,13 +259,19 @@ class Conformal(MetaEstimatorMixin, Persistent):
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         inner = {k.removeprefix("estimator."): array for k, array in arrays.items() if k.startswith("estimator.")}
         model, folds = model_of(facts["estimator"], inner, False), facts["n_folds"]
-        if not isinstance(model, self._kind) or not (folds is None or (type(folds) is int and folds > 1)):
+        if type(model) is not self._kind or not (folds is None or (type(folds) is int and folds > 1)):
             raise ValueError("its estimator or its number of folds is of another kind")
         found = [
             _verified({name: arrays[f"models.{k}.{name}"] for name in _STORED}, solution.problem, folds)
             for k, solution in enumerate(model.solutions_)
         ]
-        self._keep_scores(model, found, folds, arrays.get("targets"))
+        targets = None
+        if "targets" in arrays:
+            p = model.solutions_[0].problem.p  # of the tube: y − ε, then −y − ε
+            n = len(p) // 2
+            targets = stored(arrays, "targets", "f", (n,))
+            agree("targets", targets, 0.5 * (p[:n] - p[n:]), 1e3 * _EPS * float(np.abs(p).max()))
+        self._keep_scores(model, found, folds, targets)
 
 
 #: The arrays of `Models` in a file.
@@ -326,7 +332,8 @@ class ModelReporter:
     def __init__(self, name: str, verbose: bool) -> None:
         self.name, self.verbose = name, bool(verbose)
         self.begun = self.printed = time.monotonic()
-        self.console = self.live = None
+        self.console: Any = None
+        self.live: Any = None
 
     def __enter__(self) -> ModelReporter:
         if self.verbose:

@@ -105,7 +105,7 @@ class IncrementalMachine(StreamMachine):
                 for stream in self._streams:
                     self._drop_beyond_reserve(stream)
         with uninterrupted():
-            self._removal = None
+            self._keep_removal(None)
             self.next_id_ = max(0 if first else self.next_id_, int(new.max(initial=-1)) + 1)
             if not again and first:
                 self._names = None if names is None else PointNames()
@@ -218,7 +218,7 @@ class IncrementalMachine(StreamMachine):
                     self._streams = [self._new_stream(stream.model, X[:1]) for stream in self._streams]
                 self.next_id_ = counter
                 self._forget_names()
-                self._removal = removal
+                self._keep_removal(removal)
             return self
         places = [np.flatnonzero(np.isin(stream.ids, forgotten)) for stream in self._streams]
         with self._transaction():
@@ -229,7 +229,7 @@ class IncrementalMachine(StreamMachine):
                 for stream, gone in zip(self._streams, places, strict=True):
                     stream.keep(np.setdiff1d(np.arange(stream.n), gone))
                 self._forget_names()
-                self._removal = removal
+                self._keep_removal(removal)
         return self
 
     def _forget_names(self) -> None:

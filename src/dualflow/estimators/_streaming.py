@@ -109,6 +109,12 @@ class StreamMachine(KernelMachine):
         encode(listed, "ids")  # an id that JSON cannot hold is an error before anything is removed
         return state_of(self), listed, purge
 
+    def _keep_removal(self, removal: tuple[dict[str, Any], list[Any], bool] | None) -> None:
+        """Set what `certificate_of_removal` needs, or remove it where the model has changed since."""
+        self.__dict__.pop("_removal", None)
+        if removal is not None:
+            self._removal = removal
+
     def certificate_of_removal(self) -> dict[str, Any]:
         """Return a record of the last removal, by ``forget(ids, record=True)``, for your files.
 

@@ -364,7 +364,7 @@ class EcoSVC(PairClassifier, BatchUpdates):
         removal = self._before_removal(ids, False, record)
         with self._transaction():
             self._check_parameters()
-            self._removal = removal
+            self._keep_removal(removal)
             self._communities = [self._without(c, forgotten) for c in self._communities]
             self._read()
         return self
@@ -439,7 +439,8 @@ class EcoSVC(PairClassifier, BatchUpdates):
             communities.append(
                 self._learn_block(self._communities[k], points[rows], sign, self.C * weight[rows], ids[rows])
             )
-        self._communities, self.n_seen_, self._removal = communities, self.n_seen_ + len(points), None
+        self._communities, self.n_seen_ = communities, self.n_seen_ + len(points)
+        self._keep_removal(None)
         self._read()
 
     def _remembered_ids(self) -> NDArray:

@@ -58,9 +58,9 @@ def _names_of(columns: Any, names: NDArray) -> list[str]:
         return [columns]
     if isinstance(columns, slice):
         places = {name: k for k, name in enumerate(names.tolist())}
-        start, stop = (places.get(end, end) for end in (columns.start, columns.stop))
-        if isinstance(columns.stop, str):  # as in pandas, the last name is in a slice of names
-            stop += 1
+        start, stop = places.get(columns.start, columns.start), columns.stop
+        if isinstance(stop, str):  # as in pandas, the last name is in a slice of names
+            stop = places[stop] + 1
         columns = slice(start, stop, columns.step)
     elif not _are_places(columns):
         return list(columns)

@@ -33,7 +33,7 @@ class _Finder:
             def execute_and_call(module: Any) -> None:
                 execute(module)
                 if self in sys.meta_path:
-                    sys.meta_path.remove(self)  # type: ignore[arg-type]
+                    sys.meta_path.remove(self)
                     _call(self.target, self.package)
 
             loader.exec_module = execute_and_call
@@ -45,7 +45,7 @@ def call_after_import(package: str, target: str) -> None:
     if package in sys.modules:
         _call(target, package)
     elif not any(isinstance(finder, _Finder) and finder.target == target for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder(package, target))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder(package, target))
 
 
 def _call(target: str, package: str) -> None:
