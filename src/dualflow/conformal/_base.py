@@ -259,7 +259,8 @@ class Conformal(MetaEstimatorMixin, Persistent):
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         inner = {k.removeprefix("estimator."): array for k, array in arrays.items() if k.startswith("estimator.")}
         model, folds = model_of(facts["estimator"], inner, False), facts["n_folds"]
-        if type(model) is not self._kind or not (folds is None or (type(folds) is int and folds > 1)):
+        is_ours: bool = type(model) is self._kind
+        if not is_ours or not (folds is None or (type(folds) is int and folds > 1)):
             raise ValueError("its estimator or its number of folds is of another kind")
         found = [
             _verified({name: arrays[f"models.{k}.{name}"] for name in _STORED}, solution.problem, folds)
