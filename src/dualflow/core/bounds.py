@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from ._bound import best_of, capped_sum, maximisers, reach_of, rounded
 from .gram import KernelMatrix
+from .named_kernels import named
 from .problem import DualProblem, Kind
 from .reading import Interval
 from .workspace import MAX_N_FACTOR, Workspace
@@ -98,9 +99,7 @@ def growth_of(gram: KernelMatrix) -> float:
         exponent = 2.0 * exponent if gram.is_radial else math.sqrt(exponent)
         # If the exponent has no correct digit, the kernel is 0 between points that are not copies.
         return GROWTH + (exponent if exponent * EPS < 1.0 else 0.0)
-    if gram.kernel == "poly":
-        return GROWTH * (1.0 + gram.degree)
-    return LINEAR_GROWTH if gram.kernel == "linear" else GROWTH
+    return LINEAR_GROWTH if gram.kernel == "linear" else GROWTH * named(gram.kernel).powers(gram.degree)
 
 
 def rounding(
@@ -109,8 +108,11 @@ def rounding(
     Qa: NDArray,
     objective: float,
     bound: tuple[float, Interval | None],
+    by_margin: bool = False,
 ) -> float:
     """Return an estimate of the rounding error of a gap f − D, absolute; ``bound`` is D and its multipliers.
+
+    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds.
 
     The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `reach_of` |αⱼ|√Qⱼⱼ; for the
     resulting error of the gap see `_bound.rounding_of`. O(n).
@@ -127,7 +129,7 @@ def rounding(
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper
-    if problem.kind is not Kind.AFFINE and np.isfinite(upper).any():
+    if problem.kind is not Kind.AFFINE and np.isfinite(upper).any() and not by_margin:
         h = Qa - problem.p - level
         return float(rounded(h, e, upper, alpha, root, beside, nu, growth, terms))
     error_bound = EPS * (growth * root * reach_of(size * root) + beside + abs(nu))
@@ -308,10 +310,10 @@ def primal_product(problem: DualProblem, alpha: NDArray, w: NDArray) -> tuple[ND
 
 
 def hard_margin_bound(problem: DualProblem, alpha: NDArray, Qa: NDArray) -> tuple[float, float, Interval | None] | None:
-    """Return the scaling t, bound D and multipliers for u = ∞ and p = 1, or None if α does not separate the classes.
+    """Return the scaling t, bound D and multipliers for p = 1, or None if α does not separate the classes.
 
-    With s = 1/m, m the least margin, sα is primal feasible (each margin is ≥ 1), so −½ s²αᵀQα is a lower bound of f.
-    It is compared with f(tα), the best point on the ray.
+    With s = 1/m, m the least margin, sα is primal feasible (each margin is ≥ 1), so −½ s²αᵀQα is a lower bound of f,
+    for any bounds u. It is compared with f(tα), the best point on the ray.
     """
     live = problem.upper > 0
     if not (problem.p[live] == 1).all():

@@ -123,6 +123,10 @@ REMEASURE_RATIO = 1.5
 TIME_MARGIN = 1.25
 #: Certified relative gap up to which no bound from weights of the features is tried: it costs as much as all the rest.
 MIN_GAP_PRIMAL = 1e-12
+#: Certified relative gap up to which the bound of a hard margin is not tried.
+MIN_GAP_MARGIN = 1e-9
+#: The problems with finite bounds for which the bound of a hard margin holds.
+_CAN_SEPARATE = (Kind.BOX, Kind.BOX_EQUALITY)
 #: Relative gap beyond which objective and bound are shown beside it: it is at most 2 if they differ in sign.
 MIN_GAP_SIDES = 0.1
 
@@ -458,7 +462,27 @@ class Certifier:
         point, Qa, bound = self._bound(projection, Qa)
         level, shift = level_of(self.problem, Qa), self.shift(point)
         made = certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, shift, level=level)
-        return made, point, Qa
+        return self._by_margin(given, projection, (made, point, Qa))
+
+    def _by_margin(
+        self, given: NDArray, projection: NDArray, made: tuple[Certificate, NDArray, NDArray]
+    ) -> tuple[Certificate, NDArray, NDArray]:
+        """Return what was made, or the certificate of a hard margin if its gap plus rounding is smaller.
+
+        Where C times the kernel's values is beyond float64, the round-off of a margin, times C, is far above f. If α
+        separates the classes and is below its bounds, a slightly larger w has no slack at all, and its bound no C.
+        """
+        problem, (certificate, point, Qa) = self.problem, made
+        if problem.kind not in _CAN_SEPARATE or certificate.gap is None or certificate.within(MIN_GAP_MARGIN):
+            return made
+        found = hard_margin_bound(problem, point, Qa)
+        if found is None:
+            return made
+        scaling, lower_bound, interval = found  # of the best point on the ray; α itself stays what it is
+        bound = lower_bound, None if interval is None else (interval[0] / scaling, interval[1] / scaling)
+        lost = rounding(problem, point, Qa, certificate.objective, bound, by_margin=True)
+        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, self.shift(point), lost)
+        return (other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
         """Return the relative gap and ρ = Qα − p − νe of a feasible α, from a product of any origin, also a rough one.

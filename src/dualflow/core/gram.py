@@ -29,10 +29,10 @@ from .kernel_functions import (
     is_finite,
     largest,
     mean_of,
-    of_products,
     read_again,
     squared_lengths,
 )
+from .named_kernels import named, values_of_products
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, filled, immutable, immutable_rows, in_parts
 from .runtime.clock import check_time
@@ -129,9 +129,7 @@ class KernelMatrix:
     @property
     def is_psd_by_kernel(self) -> bool:
         """Whether K is positive semidefinite for any data (Mercer), so that no eigenvalues are needed to know it."""
-        if self.kernel in ("linear", "rbf"):
-            return True
-        return self.kernel == "poly" and float(self.degree).is_integer() and self.coef0 >= 0
+        return named(self.kernel).is_psd(self.degree, self.coef0)
 
     @property
     def is_translatable(self) -> bool:
@@ -139,7 +137,7 @@ class KernelMatrix:
 
         Sums of kernel values with weights that sum to 0 then change by a constant, and distances do not change.
         """
-        return self.kernel == "linear" or (self.kernel == "poly" and self.degree == 1 and self.coef0 >= 0)
+        return named(self.kernel).is_translatable(self.degree, self.coef0)
 
     def constant(self, weights: NDArray, total: float = 0.0) -> float:
         """Return by how much the centre lowers Σⱼ weightsⱼ k(z, xⱼ) for any z, if the n weights sum to 0.
@@ -448,7 +446,7 @@ class KernelMatrix:
 
     def _apply(self, inner: NDArray) -> NDArray:
         """Return the kernel values of inner products (not for "rbf")."""
-        return of_products(inner, str(self.kernel), self.gamma, self.coef0, self.degree)
+        return values_of_products(self, inner)
 
 
 #: Largest ‖mean‖², in units of the variance, for which rounding of the mean does not spoil the variance.
@@ -530,7 +528,7 @@ class Gram(KernelMatrix, Value):
             kernel=kernel,
             degree=check_number(degree, "degree", lower=0.0),
             coef0=check_number(coef0, "coef0"),
-            gamma=check_gamma(gamma, points, variance) if kernel in ("poly", "rbf", "sigmoid") else 1.0,
+            gamma=check_gamma(gamma, points, variance) if "gamma" in named(kernel).parameters else 1.0,
             center=None if mean is None else immutable(mean),
         )
         if center is not None and self.is_translatable:
@@ -643,7 +641,7 @@ def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tu
         squares = immutable(squares)  # both are the same numbers, stored once
         return squares, squares
     with np.errstate(over="ignore"):
-        diag = of_products(squares.copy(), str(kernel), matrix.gamma, matrix.coef0, matrix.degree)
+        diag = values_of_products(matrix, squares.copy())
     if not np.isfinite(diag).all():
         raise ProblemError(f"X: the values of kernel={kernel!r} overflow float64; scale the features")
     if kernel == "poly" and not float(matrix.degree).is_integer():
@@ -663,4 +661,4 @@ def _check_bases(matrix: KernelMatrix, X: NDArray | SparsePoints, longest: float
         return
     height = max(1, BLOCK_ENTRIES // len(X))
     for start in range(0, len(X), height):
-        of_products(products(X[start : start + height], X), "poly", matrix.gamma, matrix.coef0, matrix.degree)
+        values_of_products(matrix, products(X[start : start + height], X))

@@ -15,13 +15,13 @@ from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError, did_you_mean
 from ._points import all_finite, asymmetry, mean_and_squares, square_points
+from .named_kernels import KERNELS
 from .runtime.arrays import in_parts
 from .runtime.clock import awaited, check_time
 from .runtime.warn import warn_user
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
 __all__ = [
-    "KERNELS",
     "KernelFunction",
     "as_matrix",
     "as_points",
@@ -38,13 +38,10 @@ __all__ = [
     "kernel_values",
     "largest",
     "mean_of",
-    "of_products",
     "read_again",
     "squared_lengths",
 ]
 
-
-KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
 #: Numbers of a matrix up to which its variance is computed in one piece, with a copy.
 MAX_NUMBERS_COPIED = 1 << 20
@@ -54,10 +51,10 @@ KernelFunction = Callable[[NDArray, NDArray], ArrayLike]
 
 def check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
     """Return the kernel if it is a known name or a callable, else raise a `ProblemError`."""
-    if callable(kernel) or kernel in KERNELS:
+    if callable(kernel) or (isinstance(kernel, str) and kernel in KERNELS):
         return kernel
     raise ProblemError(
-        f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{did_you_mean(kernel, KERNELS)}"
+        f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{did_you_mean(kernel, tuple(KERNELS))}"
     )
 
 
@@ -176,8 +173,6 @@ def check_precomputed(K: NDArray) -> NDArray:
     return mean
 
 
-#: Degree up to which integer powers are computed by products: numpy's pow is 20 times slower.
-MAX_DEGREE_PRODUCTS = 64
 #: Numbers of sparse points that are made dense at a time, to compute differences.
 MAX_NUMBERS_DENSE = 1 << 22
 #: Points of a block in which a callable is called for its diagonal.
@@ -222,41 +217,6 @@ def squared_lengths(X: NDArray | SparsePoints, center: NDArray | None) -> NDArra
         np.ascontiguousarray(X, dtype=float), np.zeros(X.shape[1]) if center is None else center
     )
     return squares
-
-
-def of_products(inner: NDArray, kernel: str, gamma: float, coef0: float, degree: float) -> NDArray:
-    """Return the values of kernel "linear", "sigmoid" or "poly", given inner products."""
-    if kernel == "linear":
-        return inner
-    inner = inner * inner.dtype.type(gamma)
-    inner += inner.dtype.type(coef0)
-    if kernel == "sigmoid":
-        return np.tanh(inner, out=inner)
-    if degree in range(1, MAX_DEGREE_PRODUCTS + 1):
-        return _integer_power(inner, int(degree))
-    if not float(degree).is_integer():
-        inner = _non_negative(inner, degree)
-    return inner**degree
-
-
-def _integer_power(base: NDArray, degree: int) -> NDArray:
-    """Return base**degree, by repeated squaring."""
-    if degree == 1:
-        return base
-    root = _integer_power(base, degree // 2)
-    square = root * root
-    return square * base if degree % 2 else square
-
-
-def _non_negative(base: NDArray, degree: float) -> NDArray:
-    """Return the base of a non-integer power, with round-off below 0 set to 0; a `ProblemError` if it is negative."""
-    least = float(base.min(initial=0.0))
-    if least < -64 * float(np.finfo(base.dtype).eps) * float(np.abs(base).max(initial=0.0)):
-        raise ProblemError(
-            f"degree={degree!r}: γ⟨x,z⟩ + coef0 is {least:.3g} for two points, which has no such power; give a whole "
-            "number, raise coef0, or shift the features above 0"
-        )
-    return np.maximum(base, 0.0)
 
 
 def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma: float) -> NDArray:

@@ -12,6 +12,7 @@ from .lda import LDA
 from .least_squares import LSSVC, LSSVR
 from .nu_svm import NuSVC, NuSVR
 from .one_class import OneClassSVM
+from .quantile_svr import QuantileSVR
 from .svc import SVC
 from .svdd import SVDD
 from .svr import SVR
@@ -34,6 +35,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "QuantileSVR",
     "generalization_report",
     "load",
     "verify_removal",

@@ -58,6 +58,8 @@ __all__ = [
 LINE_INTERVAL_S = 1.0
 #: Seconds between two updates of the line on a terminal: fast enough to look continuous.
 LIVE_INTERVAL_S = 0.1
+#: Relative gap from which on four decimals are printed.
+MIN_GAP_DECIMALS = 0.1
 #: Weight, relative to the largest, from which on a variable counts as a survivor in the printed line.
 MIN_SURVIVOR_WEIGHT = 1e-8
 
@@ -130,11 +132,16 @@ class ProgressReporter:
 
     def _line(self, where: str, gap: float | None, survivors: int | None) -> str:
         """Return a line of output: where the fit is, its gap, its survivors and the seconds since its start."""
-        known = "no certified gap" if gap is None or gap == np.inf else f"certified relative gap {gap:.1e}"
+        known = "no certified gap" if gap is None or gap == np.inf else f"certified relative gap {_gap_text(gap)}"
         parts = [f"{self.name}: {where}", known]
         if survivors is not None:
             parts.append(f"{survivors} survivors")
         return ", ".join([*parts, f"{time.monotonic() - self.begun:.1f} s"])
+
+
+def _gap_text(gap: float) -> str:
+    """Return a gap with two digits, or with four decimals if it is large: a gap near 1 falls slowly at first."""
+    return f"{gap:.4f}" if gap >= MIN_GAP_DECIMALS else f"{gap:.1e}"
 
 
 #: Arguments of scikit-learn's SVMs without an effect here: name -> (default, what happens instead).

@@ -28,6 +28,7 @@ from ..cascade.tasks import Survey, survey
 from ..core.certificate import Certificate
 from ..core.kernel_cache import KeptGram
 from ..core.kernel_functions import check_gamma, check_number
+from ..core.named_kernels import named
 from ..core.options import Number, OneOf
 from ..core.runtime.warn import warn_user
 from ..core.solution import Status
@@ -217,7 +218,7 @@ class DataSummary:
         gamma = _gamma(model, mean, spread, int(sizes.sum()))
         check_number(model.degree, "degree", lower=0.0)
         check_number(model.coef0, "coef0")
-        translatable = model.kernel == "linear" or (model.kernel == "poly" and model.degree == 1)
+        translatable = named(model.kernel).is_translatable(model.degree, model.coef0)
         moves = translatable and model.fit_intercept is True and model.loss == "hinge"
         if model.kernel == "poly" and not (float(model.degree).is_integer() and model.coef0 >= 0):
             raise ProblemError(
