@@ -3,7 +3,7 @@
 The base class checks data and parameters, keeps the parameters that a fitted model is read with, restores the model
 where a call fails, and evaluates kernel expansions at new points. The helpers are descriptors for fitted attributes
 (`fitted`, `immutable`, `read_lazily`, `unavailable`), `Support` (the support vectors and their kernel), conversion to
-scipy's CSR, ids of points in a stream, and a context that defers Ctrl-C.
+scipy's CSR, and a context that defers Ctrl-C.
 """
 
 from __future__ import annotations
@@ -42,13 +42,11 @@ __all__ = [
     "KernelMachine",
     "Support",
     "as_csr",
-    "as_ids",
     "fitted",
     "frozen",
     "immutable",
     "is_same",
     "nearest",
-    "new_ids",
     "read_lazily",
     "set_by_fit",
     "unavailable",
@@ -150,6 +148,7 @@ class Support:
 
     def __init__(self, gram: Gram, rows: NDArray, moved: bool = False) -> None:
         self._gram, self._rows, self._moved = gram, rows, moved
+        self._sparse_weights: dict[str, scipy.sparse.csr_array] = {}
 
     @cached_property
     def gram(self) -> KeptGram:
@@ -180,40 +179,24 @@ class Support:
             done += len(points)
         return found
 
+    def sparse_weights(self, weights: NDArray) -> scipy.sparse.csr_array:
+        """Return ``weights.T @ (support vectors − center)`` for sparse points: (n_SV, r) becomes (n_features, r).
+
+        It is computed once: the weights of a fitted model do not change.
+        """
+        if "found" not in self._sparse_weights:
+            points = self.gram.X if self.gram.center is None else self.gram.X - self.gram.center
+            rows = points.tocsr() if isinstance(points, SparsePoints) else scipy.sparse.csr_array(points)
+            self._sparse_weights["found"] = (scipy.sparse.csr_array(weights.T) @ rows).T.tocsr()
+        return self._sparse_weights["found"]
+
     @property
     def is_linear(self) -> bool:
         """Whether the kernel is linear."""
         return self.gram.is_linear if "gram" in self.__dict__ else self._gram.is_linear
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"gram": self.gram}  # the support vectors alone
-
-
-def as_ids(ids: ArrayLike) -> NDArray:
-    """Return ids as whole numbers, shape (n,); `ProblemError` for anything else, and for an id that occurs twice."""
-    numbers = np.atleast_1d(np.asarray(ids))
-    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-        raise ProblemError(
-            f"ids must be whole numbers, one a point; found shape {numbers.shape}, dtype {numbers.dtype}"
-        )
-    numbers = numbers.astype(np.int64)
-    if len(numbers) > 1 and len(np.unique(numbers)) != len(numbers):
-        raise ProblemError("ids holds an id twice; every point has its own")
-    return numbers
-
-
-def new_ids(ids: ArrayLike | None, n: int, next_id: int, known: NDArray | None) -> NDArray:
-    """Return the ids of n new points: ``ids``, none of which may be ``known``, or the next n from ``next_id`` on."""
-    if ids is None:
-        return next_id + np.arange(n, dtype=np.int64)
-    numbers = as_ids(ids)
-    if len(numbers) != n:
-        raise ProblemError(f"ids has {len(numbers)} entries for {n} points")
-    if (numbers < 0).any():
-        raise ProblemError(f"ids must be ≥ 0, found {numbers.min()}")
-    if known is not None and (repeated := np.intersect1d(numbers, known)).size:
-        raise ProblemError(f"ids: {repeated[:5].tolist()} are remembered already; forget them first, or give others")
-    return numbers
+        return {"gram": self.gram, "_sparse_weights": {}}  # the support vectors alone
 
 
 def nearest(values: NDArray, k: int) -> NDArray:

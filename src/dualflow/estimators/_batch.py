@@ -7,13 +7,13 @@ what pickles hold, and predicts by feature weights where the kernel is linear.
 from __future__ import annotations
 
 import secrets
-import warnings
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state
@@ -26,9 +26,10 @@ from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..core.runtime.arrays import in_parts
 from ..core.runtime.threads import at_most, cached_property
+from ..core.runtime.warn import warn_user
 from ..core.solution import LeftOut, Solution, Status
 from ..core.solver import BOUNDED
-from ..core.sparse_points import is_sparse
+from ..core.sparse_points import SparsePoints, is_sparse
 from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
@@ -99,7 +100,15 @@ class BatchMachine(KernelMachine):
 
     def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
         if self._linear is None:
-            return super()._expansion(X, beside)
+            vectors = self._vectors
+            if not self._sparse or vectors is None or vectors.gram.kernel != "linear":
+                return super()._expansion(X, beside)
+            self._check_parameters("predict_dtype")
+            with np.errstate(over="ignore", invalid="ignore"):
+                if vectors.gram.center is not None and vectors.gram.center.any():
+                    X = (SparsePoints.of(scipy.sparse.csr_array(X)) - vectors.gram.center).tocsr()
+                found = X @ vectors.sparse_weights(self._weights)
+                return found.toarray() if is_sparse(found) else found
         self._check_parameters("predict_dtype")
         center, W = self._vectors.center, self._linear.T
         with np.errstate(over="ignore", invalid="ignore"):
@@ -276,12 +285,11 @@ class BatchMachine(KernelMachine):
         unused = [s for s in solutions if s.refined and s.ran_circuits and not s.shows_circuits]
         if unused:
             worst = max(unused, key=lambda s: s.raw_excess)
-            warnings.warn(
+            warn_user(
                 f"{f'{len(unused)}{of_all} owe' if of_all else 'The model owes'} nothing to circuits: "
                 f"{worst.raw_summary()}. The refinement finds the optimum from any start; refine=False shows the "
                 "circuits' own answer.",
                 UnusedCircuitsWarning,
-                stacklevel=4,
             )
         if mended and self.max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
@@ -345,7 +353,7 @@ def _gap(solution: Solution) -> float:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    warn_user(message, ConvergenceWarning)
 
 
 class Seeds(Sequence[int]):

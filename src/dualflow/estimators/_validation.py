@@ -107,7 +107,8 @@ def classes_with_weight(counts: NDArray, classes: NDArray) -> NDArray:
         absent = label_text(classes[int(np.argmin(counts))])
         raise ProblemError(
             f"sample_weight, class_weight: no point of class {absent} has a positive weight, and at least two classes "
-            "need one (Invalid input - all samples with positive weights belong to the same class)"
+            "need one (Invalid input - all samples with positive weights belong to the same class; for NuSVC: "
+            "specified nu is infeasible)"
         )
     return present
 
@@ -223,7 +224,7 @@ def checked_data(
                 model.__dict__.pop("feature_names_in_", None)
             return plain, *matching
     if is_sparse(X):
-        _reject_sparse(model)
+        _reject_sparse(model, first)
         check_indices(X, "X")
     else:
         _reject_unfit(X)
@@ -308,13 +309,22 @@ def _is_precomputed(model: Any) -> bool:
     return isinstance(kernel := model._as_fitted.kernel, str) and kernel == "precomputed"
 
 
-def _reject_sparse(model: Any) -> None:
-    """Raise TypeError for sparse X if it is a kernel matrix or the model does not accept it."""
+def _reject_sparse(model: Any, first: bool) -> None:
+    """Raise TypeError for sparse X if it is a kernel matrix or the model does not accept it.
+
+    As in scikit-learn, a fitted model of dense points raises `ProblemError` for sparse new ones, unless its kernel is a
+    callable.
+    """
     if _is_precomputed(model):
         raise TypeError("Sparse precomputed kernels are not supported, and X is sparse; use X.toarray()")
     if not model._takes_sparse:
         raise TypeError(
             f"X is sparse; {type(model).__name__} needs dense data, use X.toarray(), or SVC, SVDD or SVR, which take "
+            "sparse data"
+        )
+    if not first and not model._sparse and not callable(model._as_fitted.kernel):
+        raise ProblemError(
+            f"X: cannot use sparse input in {type(model).__name__!r} trained on dense data; use X.toarray(), or fit on "
             "sparse data"
         )
 

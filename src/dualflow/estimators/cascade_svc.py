@@ -7,7 +7,6 @@ weights, kernel width), and `joint_support` joins the support vectors of the pai
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from ..core.kernel_cache import KeptGram
 from ..core.kernel_functions import check_gamma, check_number
 from ..core.named_kernels import named
 from ..core.options import Number, OneOf
+from ..core.runtime.warn import warn_user
 from ..core.solution import Status
 from ..driver.checkpoint import Checkpoint
 from ..driver.solve import ON_INTERRUPT, time_limited
@@ -134,9 +134,7 @@ def warn_unless_optimal(found: list[CascadePairResult]) -> None:
         worst = max(above_tol, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
         of_all = f" ({len(above_tol)} of {len(found)} pairs of classes; the worst)" if len(found) > 1 else ""
         gap = f"{worst.certificate.relative_gap:.3g}{of_all}"
-        warnings.warn(
-            f"{worst.status.text} Certified relative gap over all parts {gap}.", ConvergenceWarning, stacklevel=3
-        )
+        warn_user(f"{worst.status.text} Certified relative gap over all parts {gap}.", ConvergenceWarning)
 
 
 def numbered(parts: list[Part], sizes: NDArray, part: NDArray, row: NDArray) -> NDArray:

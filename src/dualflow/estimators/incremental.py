@@ -6,6 +6,7 @@ They follow the path of the optimum while a point is added or removed (Cauwenber
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -59,7 +60,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     ids_ : array of shape (n,)
         Ids of the remembered points.
     next_id_ : int
-        The id that the next point gets by default.
+        The id that the next point gets by default; with names, the number of points learned.
     support_ : array of shape (n_SV,)
         Ids of the support vectors, by class and then ascending; `support_ids_` is another name for it.
     support_vectors_, n_support_, dual_coef_, intercept_, coef_
@@ -162,8 +163,9 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             Labels of the points.
         classes : array of shape (n_classes,), optional
             All labels that the stream will have. Required in the first call, unless its y holds them all.
-        ids : integer array of shape (k,), optional
-            Ids by which `forget` names the points; by default `next_id_`, `next_id_` + 1, …
+        ids : array or list of length k, optional
+            Ids by which `forget` names the points: whole numbers ≥ 0, by default `next_id_`, `next_id_` + 1, …; or
+            names, which are hashable values such as text. The first call chooses one of these two kinds.
 
         Returns
         -------
@@ -286,7 +288,8 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             There are more than two classes, or the method is unknown.
         """
         OneOf(words=("exact", "first_segment")).check("method", method)
-        return leave_one_out_margins(self._only_stream("leave_one_out"), method)
+        found = leave_one_out_margins(self._only_stream("leave_one_out"), method)
+        return replace(found, ids=self._public_ids(found.ids))
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = super()._pack()
@@ -411,6 +414,9 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         self._check_has_points("offset_")
         quadratic, squared = self._ball()
         return sphere(squared, self._streams[0].gram.diag(), quadratic)[1]
+
+    def _values_of_part(self, X: NDArray, k: int) -> NDArray:
+        return self.decision_function(X)
 
     def _self_kernel(self, X: NDArray) -> NDArray:
         with np.errstate(over="ignore"):
