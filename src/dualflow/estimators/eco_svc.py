@@ -323,7 +323,9 @@ class EcoSVC(PairClassifier, BatchUpdates):
         """Remove points: the model becomes the optimum over the other points that it remembers.
 
         A point that the stream has dropped already has no weight and is not stored. It may still have decided which
-        other points were dropped; only with ``reserve=np.inf`` is the model that of a stream without them.
+        other points were dropped; only with ``reserve=np.inf`` is the model that of a stream without them. ``tol``,
+        ``reequilibrate``, ``reserve`` and ``n_init`` that have changed since the last call count, those of the model do
+        not.
 
         Parameters
         ----------
