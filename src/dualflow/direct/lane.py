@@ -11,9 +11,10 @@ from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind, constant
 from ..core.solution import MAX_GAP_UNREFINED
 from .pairs import solve_pair
-from .results import CertifiedResult, DirectPair, DirectSimplex
+from .results import CertifiedResult, DirectPair, DirectSimplex, DirectWhole
 from .simplex import simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
+from .whole import solve_whole, suits_whole
 
 __all__ = ["is_pair", "solve_directly"]
 
@@ -41,8 +42,8 @@ def solve_directly(
     Parameters
     ----------
     problem : DualProblem
-        The hinge's dual with an intercept, or a problem on the simplex, with a kernel that is positive semidefinite for
-        any points. Others return None.
+        The hinge's dual with an intercept, a problem on the simplex, or any convex problem of few variables, with a
+        kernel that is positive semidefinite for any points. Others return None.
     tol : float
         Certified relative gap to reach.
     refine : bool
@@ -58,8 +59,11 @@ def solve_directly(
         order = np.concatenate(groups)
         pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
         return None if pair is None else DirectPair(pair, order)
+    begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
+    if suits_whole(problem, thresholds):
+        whole = solve_whole(problem, gap_tol, tol, thresholds)
+        return None if whole is None else DirectWhole(whole, time.monotonic() - begun)
     if not suits_simplex_points(problem, thresholds):
         return None
-    begun = time.monotonic()
-    found = simplex_from_points(problem, min(MAX_GAP_UNREFINED, tol) if refine else tol, thresholds)
+    found = simplex_from_points(problem, gap_tol, thresholds)
     return None if found is None else DirectSimplex(found, time.monotonic() - begun)

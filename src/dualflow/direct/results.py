@@ -21,8 +21,9 @@ from ..core.solution import DirectResult, Status
 from ..refinement.refine import support_set
 from .pair_points import EMPTY
 from .simplex import SimplexResult
+from .whole import WholeResult
 
-__all__ = ["Batch", "CertificateRow", "CertifiedResult", "DirectPair", "DirectSimplex", "PairResult", "joined_weights"]
+__all__ = ["Batch", "CertificateRow", "CertifiedResult", "DirectPair", "DirectSimplex", "DirectWhole", "PairResult", "joined_weights"]
 
 #: The reason that an error for a negative gap gives.
 NEGATIVE_GAP_REASON = "X changed while the pair was solved"
@@ -297,3 +298,29 @@ class DirectSimplex(CertifiedResult):
 
     def support(self, problem: DualProblem) -> NDArray:
         return self.found.support
+
+
+class DirectWhole(CertifiedResult):
+    """Result of a problem of few variables, over its whole kernel matrix.
+
+    Parameters
+    ----------
+    found : WholeResult
+    seconds : float
+        Seconds spent in total.
+    """
+
+    def __init__(self, found: WholeResult, seconds: float) -> None:
+        self.__dict__.update(
+            alpha=immutable(found.alpha),
+            certificate=found.certificate,
+            kernel_columns=found.entries / len(found.alpha),
+            seconds=seconds - found.certify_s,
+            certify_s=found.certify_s,
+            found=found,
+        )
+
+    found: WholeResult
+
+    def support(self, problem: DualProblem) -> NDArray:
+        return self.found.support()

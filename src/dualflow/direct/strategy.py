@@ -117,6 +117,11 @@ class Thresholds:
     #: Error bounds from its sign's change, beyond which a point's product stays in float32: the multiplier may move.
     safe_errors: float = 2.0
 
+    # --- other problems, over the whole matrix of their points ------------------------------------
+
+    #: Variables: of more, a run takes less time.
+    max_whole_variables: int = 640
+
     # --- a problem on the simplex, from its points ------------------------------------------------
 
     #: Points of it: of more, a run is as fast.
