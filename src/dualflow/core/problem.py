@@ -22,7 +22,7 @@ from .runtime.arrays import immutable
 from .runtime.clock import check_time
 from .runtime.memory import check_memory
 
-__all__ = ["DualProblem", "Kind", "constant", "dense_matrix", "kind_of", "project_onto"]
+__all__ = ["DualProblem", "Kind", "constant", "dense_matrix", "kind_of", "paired", "project_onto"]
 
 
 class Kind(Enum):
@@ -157,9 +157,23 @@ def constant(n: int, value: float) -> NDArray:
     return _cached_constant(n, value) if n <= MAX_ENTRIES_CACHED else immutable(np.full(n, value))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=16)
 def _cached_constant(n: int, value: float) -> NDArray:
     return immutable(np.full(n, value))
+
+
+def paired(n: int) -> tuple[NDArray, NDArray]:
+    """Return signs and points of two variables for each of n points, (1, −1) and (0 … n−1) twice, as `immutable`."""
+    return _cached_pairs(n) if n <= MAX_ENTRIES_CACHED else _made_pairs(n)
+
+
+def _made_pairs(n: int) -> tuple[NDArray, NDArray]:
+    signs, order = np.ones(2 * n), np.arange(n)
+    signs[n:] = -1.0
+    return immutable(signs), immutable(np.concatenate([order, order]), np.intp)
+
+
+_cached_pairs = functools.lru_cache(maxsize=8)(_made_pairs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,10 +60,10 @@ def solve_directly(
         pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
         return None if pair is None else DirectPair(pair, order)
     begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
-    if suits_whole(problem, thresholds):
-        whole = solve_whole(problem, gap_tol, tol, thresholds)
-        return None if whole is None else DirectWhole(whole, time.monotonic() - begun)
-    if not suits_simplex_points(problem, thresholds):
+    if suits_simplex_points(problem, thresholds):
+        found = simplex_from_points(problem, gap_tol, thresholds)
+        return None if found is None else DirectSimplex(found, time.monotonic() - begun)
+    if not suits_whole(problem, thresholds):
         return None
-    found = simplex_from_points(problem, gap_tol, thresholds)
-    return None if found is None else DirectSimplex(found, time.monotonic() - begun)
+    whole = solve_whole(problem, gap_tol, tol, thresholds)
+    return None if whole is None else DirectWhole(whole, time.monotonic() - begun)

@@ -121,6 +121,8 @@ class Thresholds:
 
     #: Variables: of more, a run takes less time.
     max_whole_variables: int = 640
+    #: Free variables that take a Newton step together after the pair loop: 5 ms.
+    max_free_polished: int = 400
 
     # --- a problem on the simplex, from its points ------------------------------------------------
 

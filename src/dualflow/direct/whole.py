@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..core.bounds import dual_bound
 from ..core.certificate import Certificate, certificate_of
 from ..core.gram import Gram
-from ..core.problem import DualProblem, Kind
+from ..core.problem import DualProblem, Kind, paired
 from ..core.psd import SpectrumEvidence
 from ..core.runtime import clock
 from ..core.runtime.memory import arena_array
@@ -31,6 +31,10 @@ __all__ = ["WholeResult", "solve_whole", "suits_whole"]
 
 #: The feasible sets that the pair loop takes.
 _KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
+#: Newton steps over the free variables after the pair loop: round-off is all that is left.
+MAX_POLISH = 2
+#: Free variables up to which the step is the shortest one, by singular values: 2 ms. Beyond, a singular matrix fails.
+MAX_BY_SINGULAR_VALUES = 64
 
 
 class WholeResult(NamedTuple):
@@ -72,8 +76,7 @@ def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
         return True
     if n != 2 * points or problem.ridge.any() or not np.array_equal(problem.e, problem.sigma):
         return False
-    order = np.arange(points)
-    return np.array_equal(idx[:points], order) and np.array_equal(idx[points:], order)
+    return np.array_equal(idx, paired(points)[1])
 
 
 def solve_whole(
@@ -97,28 +100,30 @@ def solve_whole(
     K = _kernel_matrix(gram)
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
-    alpha = _minimise(problem, K)
-    clock.check_time()
-    begun = time.monotonic()
-    point = problem.project(alpha)
-    Qa = problem.product(point) if gram.kernel == "linear" else _product(problem, K, point)
-    bound = dual_bound(problem, point, Qa)
-    shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
-    psd = SpectrumEvidence("by kernel")
-    certificate = certificate_of(problem, psd, alpha, point, point, Qa, bound, shift)
-    if not (certificate.reaches(gap_tol) and certificate.within(tol)):
-        return None
-    rho = Qa - problem.p
-    if problem.e is not None and certificate.multiplier is not None:
-        rho -= (certificate.multiplier - shift) * problem.e
-    return WholeResult(alpha, certificate, problem, rho, float(gram.n) ** 2, time.monotonic() - begun)
+    alpha, psd = _minimise(problem, K), SpectrumEvidence("by kernel")
+    for attempt in range(MAX_POLISH + 1):
+        clock.check_time()
+        begun = time.monotonic()
+        point = problem.project(alpha)
+        Qa = problem.product(point) if gram.kernel == "linear" else _product(problem, K, point)
+        bound = dual_bound(problem, point, Qa)
+        shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
+        certificate = certificate_of(problem, psd, alpha, point, point, Qa, bound, shift)
+        nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
+        rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
+        if certificate.reaches(gap_tol):
+            seconds, entries = time.monotonic() - begun, float(gram.n) ** 2
+            return WholeResult(alpha, certificate, problem, rho, entries, seconds) if certificate.within(tol) else None
+        if attempt == MAX_POLISH or (step := _newton_step(problem, K, point, rho, thresholds)) is None:
+            return None
+        alpha = point + step
+    return None
 
 
 def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
     if not gram.is_radial:
-        every = np.arange(gram.n)
-        return gram.block(every, every)
+        return gram.full()
     points = gram.radial_points(float)
     return points.kernel(points, arena_array((gram.n, gram.n), float))
 
@@ -126,7 +131,8 @@ def _kernel_matrix(gram: Gram) -> NDArray:
 def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
     """Return Qα from the kernel matrix of the points."""
     weights, points = problem.sigma * alpha, len(K)
-    sums = K @ weights if problem.idx is None else np.tile(K @ (weights[:points] + weights[points:]), 2)
+    sums = K @ (weights if problem.idx is None else weights[:points] + weights[points:])
+    sums = sums if problem.idx is None else np.concatenate([sums, sums])
     if problem.offset:
         sums += problem.offset * float(weights.sum())
     product: NDArray = problem.scale * problem.sigma * sums + problem.ridge * alpha
@@ -135,12 +141,13 @@ def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
 
 def _minimise(problem: DualProblem, K: NDArray) -> NDArray:
     """Return the minimiser of f by pair updates and Newton steps, shape (n,)."""
-    scaled = ScaledVariables(problem, seed(problem, np.zeros(problem.n)), problem.diag())
+    start = np.zeros(problem.n)
+    scaled = ScaledVariables(problem, seed(problem, start) if problem.d else start, problem.diag())
     slots = np.arange(problem.n) if problem.idx is None else problem.idx.astype(np.int64)
     M = K + problem.offset if problem.offset else K
     M = M * (problem.scale * scaled.unit / scaled.slope)
     if problem.idx is not None:
-        M = np.tile(M, 2)  # the two variables of a point have the same row
+        M = np.concatenate([M, M], axis=1)  # the two variables of a point have the same row
     elif (scaled.sign < 0).any():
         M *= scaled.sign[:, None]
         M *= scaled.sign
@@ -157,3 +164,32 @@ def _minimise(problem: DualProblem, K: NDArray) -> NDArray:
         if moved == 0 or (violation <= KKT_TOL_ROUND_OFF and moved < MAX_UPDATES_EXACT):
             break
     return scaled.alpha
+
+
+def _newton_step(
+    problem: DualProblem, K: NDArray, alpha: NDArray, rho: NDArray, thresholds: Thresholds
+) -> NDArray | None:
+    """Return the shortest Newton step over the free variables, 0 for others; None if these are too many or none.
+
+    The matrix of the free variables may be singular: of few features, say, or of repeated points.
+    """
+    (free,) = ((alpha > problem.lower) & (alpha < problem.effective_upper)).nonzero()
+    m = len(free)
+    if not 0 < m <= thresholds.max_free_polished:
+        return None
+    points, sigma, has_equality = free if problem.idx is None else problem.idx[free], problem.sigma[free], problem.e is not None
+    A = np.zeros((m + has_equality, m + has_equality))
+    A[:m, :m] = problem.scale * sigma[:, None] * (K[np.ix_(points, points)] + problem.offset) * sigma
+    A[np.arange(m), np.arange(m)] += problem.ridge[free]
+    largest = float(A.diagonal().max()) or 1.0
+    if problem.e is not None:
+        A[m, :m] = A[:m, m] = largest * problem.e[free]
+    right = np.zeros(len(A))
+    right[:m] = -rho[free]
+    step = np.zeros(problem.n)
+    try:
+        found = np.linalg.lstsq(A, right, rcond=None)[0] if m <= MAX_BY_SINGULAR_VALUES else np.linalg.solve(A, right)
+    except np.linalg.LinAlgError:
+        return None
+    step[free] = found[:m]
+    return step if np.isfinite(step).all() else None
