@@ -14,7 +14,7 @@ from .pairs import solve_pair
 from .results import CertifiedResult, DirectPair, DirectSimplex, DirectWhole
 from .simplex import simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
-from .whole import solve_whole, suits_whole
+from .whole import is_wide, solve_whole, suits_whole
 
 __all__ = ["is_pair", "solve_directly"]
 
@@ -53,12 +53,13 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and gram.is_psd_by_kernel):
         return None
-    if is_pair(problem):
+    if is_pair(problem) and not (problem.n > thresholds.max_pair_dense and is_wide(problem, thresholds)):
         negative = problem.sigma < 0
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
         pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
-        return None if pair is None else DirectPair(pair, order)
+        if pair is not None:
+            return DirectPair(pair, order)
     begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
     if suits_simplex_points(problem, thresholds):
         found = simplex_from_points(problem, gap_tol, thresholds)

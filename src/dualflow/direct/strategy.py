@@ -120,7 +120,16 @@ class Thresholds:
     # --- other problems, over the whole matrix of their points ------------------------------------
 
     #: Variables: of more, a run takes less time.
-    max_whole_variables: int = 640
+    max_whole_variables: int = 1280
+    #: The same for points of many features: products take most of the time, and a run makes them up to three times. The
+    #: matrix takes 128 MB.
+    max_whole_variables_wide: int = 4096
+    #: Features from which `max_whole_variables_wide` holds.
+    min_features_whole_wide: int = 128
+    #: SMO updates for each variable, up to `max_whole_variables`.
+    max_whole_updates: int = 20
+    #: SMO updates for each variable, of more.
+    max_whole_updates_wide: int = 8
     #: Free variables that take a Newton step together after the pair loop: 5 ms.
     max_free_polished: int = 400
 

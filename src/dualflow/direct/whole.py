@@ -21,13 +21,13 @@ from ..core.runtime import clock
 from ..core.runtime.memory import arena_array
 from ..refinement.refine import supporting
 from ..working_set._pairs import solve_pairs
-from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT, UPDATES_PER_VARIABLE
+from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
 from ..working_set.seeding import seed
 from ..working_set.units import ScaledVariables
 from .pair_blocks import relative_spread
 from .strategy import USUAL, Thresholds
 
-__all__ = ["WholeResult", "solve_whole", "suits_whole"]
+__all__ = ["WholeResult", "is_wide", "solve_whole", "suits_whole"]
 
 #: The feasible sets that the pair loop takes.
 _KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
@@ -67,10 +67,17 @@ class WholeResult(NamedTuple):
         return supporting(self.problem, self.certificate.alpha, self.rho)
 
 
+def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
+    """Whether products of the points' many features take most of the time of a solve."""
+    return bool(problem.gram.X.shape[1] >= thresholds.min_features_whole_wide)
+
+
 def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether a problem has few variables, either one for each point, or two as in a regression with a tube."""
     n, points, idx = problem.n, problem.gram.n, problem.idx
-    if n > thresholds.max_whole_variables or problem.kind not in _KINDS:
+    wide = is_wide(problem, thresholds)
+    max_variables = thresholds.max_whole_variables_wide if wide else thresholds.max_whole_variables
+    if n > max_variables or problem.kind not in _KINDS:
         return False
     if idx is None:
         return True
@@ -100,7 +107,10 @@ def solve_whole(
     K = _kernel_matrix(gram)
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
-    alpha, psd = _minimise(problem, K), SpectrumEvidence("by kernel")
+    found, psd = _minimise(problem, K, thresholds), SpectrumEvidence("by kernel")
+    if found is None:
+        return None
+    alpha = found
     for attempt in range(MAX_POLISH + 1):
         clock.check_time()
         begun = time.monotonic()
@@ -139,8 +149,10 @@ def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
     return product
 
 
-def _minimise(problem: DualProblem, K: NDArray) -> NDArray:
-    """Return the minimiser of f by pair updates and Newton steps, shape (n,)."""
+def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArray | None:
+    """Return the minimiser of f by pair updates and Newton steps, shape (n,); None if it takes too many updates."""
+    is_large = problem.n > thresholds.max_whole_variables
+    limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
     start = np.zeros(problem.n)
     scaled = ScaledVariables(problem, seed(problem, start) if problem.d else start, problem.diag())
     slots = np.arange(problem.n) if problem.idx is None else problem.idx.astype(np.int64)
@@ -156,11 +168,12 @@ def _minimise(problem: DualProblem, K: NDArray) -> NDArray:
     diag = M.diagonal()[slots]
     for _ in range(MAX_RESTARTS):
         G = (M @ scaled.beta)[slots] - scaled.ep
-        limit = UPDATES_PER_VARIABLE * problem.n
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
         moved, violation, _ = solve_pairs(
             M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, KKT_TOL_ROUND_OFF, limit
         )
+        if moved == limit:
+            return None
         if moved == 0 or (violation <= KKT_TOL_ROUND_OFF and moved < MAX_UPDATES_EXACT):
             break
     return scaled.alpha
