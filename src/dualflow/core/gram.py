@@ -36,7 +36,7 @@ from .kernel_functions import (
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, filled, immutable, immutable_rows, in_parts
 from .runtime.clock import check_time
-from .runtime.memory import check_block, check_memory, submatrix
+from .runtime.memory import arena_array, check_block, check_memory, submatrix
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
 
@@ -432,7 +432,10 @@ class KernelMatrix:
     def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
         """Return the kernel values between centred points, from their inner products (not for "rbf")."""
         work = self._work(dtype)
-        return self._apply(products(A.astype(work, copy=False), B.astype(work, copy=False))).astype(dtype, copy=False)
+        points = A.astype(work, copy=False)
+        others = points if A is B else B.astype(work, copy=False)
+        inner = None if isinstance(points, SparsePoints) else arena_array((len(points), len(others)), work)
+        return self._apply(products(points, others, inner)).astype(dtype, copy=False)
 
     def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
         """Return new points scaled for the radial kernel, and a mask of those of Z that they are.
@@ -450,7 +453,7 @@ class KernelMatrix:
         return dtype if dtype is float or self.is_safe_in_single else float
 
     def _apply(self, inner: NDArray) -> NDArray:
-        """Return the kernel values of inner products (not for "rbf")."""
+        """Return the kernel values of inner products (not for "rbf"), which are overwritten."""
         return of_products(inner, str(self.kernel), self.gamma, self.coef0, self.degree)
 
 

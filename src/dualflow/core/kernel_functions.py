@@ -178,6 +178,8 @@ def check_precomputed(K: NDArray) -> NDArray:
 
 #: Degree up to which integer powers are computed by products: numpy's pow is 20 times slower.
 MAX_DEGREE_PRODUCTS = 64
+#: Entries of a part whose powers are computed at a time: its copies stay in the cache, and need no new memory.
+PART_ENTRIES = 1 << 13
 #: Numbers of sparse points that are made dense at a time, to compute differences.
 MAX_NUMBERS_DENSE = 1 << 22
 #: Points of a block in which a callable is called for its diagonal.
@@ -225,15 +227,23 @@ def squared_lengths(X: NDArray | SparsePoints, center: NDArray | None) -> NDArra
 
 
 def of_products(inner: NDArray, kernel: str, gamma: float, coef0: float, degree: float) -> NDArray:
-    """Return the values of kernel "linear", "sigmoid" or "poly", given inner products."""
+    """Return the values of kernel "linear", "sigmoid" or "poly", given inner products, which are overwritten."""
     if kernel == "linear":
         return inner
-    inner = inner * inner.dtype.type(gamma)
+    if kernel == "poly" and degree in range(1, MAX_DEGREE_PRODUCTS + 1):
+        inner = np.ascontiguousarray(inner)
+        flat = inner.reshape(-1)
+        for start in range(0, flat.size, PART_ENTRIES):
+            part = flat[start : start + PART_ENTRIES]
+            part *= inner.dtype.type(gamma)
+            part += inner.dtype.type(coef0)
+            if degree > 1:
+                part[:] = _integer_power(part, int(degree))
+        return inner
+    inner *= inner.dtype.type(gamma)
     inner += inner.dtype.type(coef0)
     if kernel == "sigmoid":
         return np.tanh(inner, out=inner)
-    if degree in range(1, MAX_DEGREE_PRODUCTS + 1):
-        return _integer_power(inner, int(degree))
     if not float(degree).is_integer():
         inner = _non_negative(inner, degree)
     return inner**degree

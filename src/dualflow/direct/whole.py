@@ -10,6 +10,7 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from ..core.bounds import dual_bound
@@ -33,6 +34,8 @@ __all__ = ["WholeResult", "is_wide", "solve_whole", "suits_whole"]
 _KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
 #: Newton steps over the free variables after the pair loop: round-off is all that is left.
 MAX_POLISH = 2
+#: Relative gap up to which a result is accepted that round-off keeps above the tolerance.
+MAX_GAP_ROUNDED = 1e-9
 #: Free variables up to which the step is the shortest one, by singular values: 2 ms. Beyond, a singular matrix fails.
 MAX_BY_SINGULAR_VALUES = 64
 
@@ -107,33 +110,47 @@ def solve_whole(
     K = _kernel_matrix(gram)
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
-    found, psd = _minimise(problem, K, thresholds), SpectrumEvidence("by kernel")
-    if found is None:
-        return None
-    alpha = found
+    found, psd, best = _minimise(problem, K, thresholds), SpectrumEvidence("by kernel"), None
     for attempt in range(MAX_POLISH + 1):
+        if found is None:
+            break
         clock.check_time()
         begun = time.monotonic()
-        point = problem.project(alpha)
+        point = problem.project(found)
         Qa = problem.product(point) if gram.kernel == "linear" else _product(problem, K, point)
         bound = dual_bound(problem, point, Qa)
-        shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
-        certificate = certificate_of(problem, psd, alpha, point, point, Qa, bound, shift)
+        shift = 0.0
+        if gram.center is not None:
+            shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
+        certificate = certificate_of(problem, psd, found, point, point, Qa, bound, shift)
         nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
         rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
-        if certificate.reaches(gap_tol):
-            seconds, entries = time.monotonic() - begun, float(gram.n) ** 2
-            return WholeResult(alpha, certificate, problem, rho, entries, seconds) if certificate.within(tol) else None
-        if attempt == MAX_POLISH or (step := _newton_step(problem, K, point, rho, thresholds)) is None:
-            return None
-        alpha = point + step
-    return None
+        if best is None or _gap(certificate) < _gap(best.certificate):
+            seconds = time.monotonic() - begun
+            best = WholeResult(found, certificate, problem, rho, float(gram.n) ** 2, seconds)
+        if _suffices(certificate, gap_tol, tol) or attempt == MAX_POLISH:
+            break
+        step = _newton_step(problem, K, point, rho, thresholds)
+        found = None if step is None else point + step
+    return best if best is not None and _suffices(best.certificate, gap_tol, tol) else None
+
+
+def _gap(certificate: Certificate) -> float:
+    """Return the relative gap."""
+    return np.inf if certificate.relative_gap is None else certificate.relative_gap
+
+
+def _suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
+    """Whether a gap meets its tolerances; ``gap_tol`` may be missed by round-off, which other methods have too."""
+    is_rounded = _gap(certificate) <= min(MAX_GAP_ROUNDED, certificate.relative_rounding or 0.0)
+    return certificate.within(tol) and (is_rounded or certificate.reaches(gap_tol))
 
 
 def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
     if not gram.is_radial:
-        return gram.full()
+        every = np.arange(gram.n)
+        return gram.block(every, every)
     points = gram.radial_points(float)
     return points.kernel(points, arena_array((gram.n, gram.n), float))
 
@@ -156,14 +173,21 @@ def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArr
     start = np.zeros(problem.n)
     scaled = ScaledVariables(problem, seed(problem, start) if problem.d else start, problem.diag())
     slots = np.arange(problem.n) if problem.idx is None else problem.idx.astype(np.int64)
-    M = K + problem.offset if problem.offset else K
-    M = M * (problem.scale * scaled.unit / scaled.slope)
-    if problem.idx is not None:
-        M = np.concatenate([M, M], axis=1)  # the two variables of a point have the same row
-    elif (scaled.sign < 0).any():
-        M *= scaled.sign[:, None]
-        M *= scaled.sign
+    factor = problem.scale * scaled.unit / scaled.slope
+    M = K
+    if factor != 1.0 or problem.offset or problem.idx is not None or (scaled.sign < 0).any():
+        copies = 1 if problem.idx is None else 2  # the two variables of a point have the same row
+        M = arena_array((len(K), copies * len(K)), float)
+        part = M[:, : len(K)]
+        np.add(K, problem.offset, out=part)
+        part *= factor
+        if copies == 2:
+            M[:, len(K) :] = part
+        elif (scaled.sign < 0).any():
+            part *= scaled.sign[:, None]
+            part *= scaled.sign
     if problem.ridge.any():
+        M = M.copy() if M is K else M
         M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
     diag = M.diagonal()[slots]
     for _ in range(MAX_RESTARTS):
@@ -187,22 +211,41 @@ def _newton_step(
     The matrix of the free variables may be singular: of few features, say, or of repeated points.
     """
     (free,) = ((alpha > problem.lower) & (alpha < problem.effective_upper)).nonzero()
-    m = len(free)
+    m, step = len(free), np.zeros(problem.n)
     if not 0 < m <= thresholds.max_free_polished:
         return None
-    points, sigma, has_equality = free if problem.idx is None else problem.idx[free], problem.sigma[free], problem.e is not None
-    A = np.zeros((m + has_equality, m + has_equality))
-    A[:m, :m] = problem.scale * sigma[:, None] * (K[np.ix_(points, points)] + problem.offset) * sigma
+    points, sigma = free if problem.idx is None else problem.idx[free], problem.sigma[free]
+    A = K[np.ix_(points, points)]
+    if problem.offset:
+        A += problem.offset
+    A *= (problem.scale * sigma)[:, None]
+    A *= sigma
     A[np.arange(m), np.arange(m)] += problem.ridge[free]
-    largest = float(A.diagonal().max()) or 1.0
-    if problem.e is not None:
-        A[m, :m] = A[:m, m] = largest * problem.e[free]
-    right = np.zeros(len(A))
-    right[:m] = -rho[free]
-    step = np.zeros(problem.n)
+    e = None if problem.e is None else problem.e[free]
     try:
-        found = np.linalg.lstsq(A, right, rcond=None)[0] if m <= MAX_BY_SINGULAR_VALUES else np.linalg.solve(A, right)
+        step[free] = _shortest(A, -rho[free], e) if m <= MAX_BY_SINGULAR_VALUES else _by_factor(A, -rho[free], e)
     except np.linalg.LinAlgError:
         return None
-    step[free] = found[:m]
     return step if np.isfinite(step).all() else None
+
+
+def _shortest(A: NDArray, right: NDArray, e: NDArray | None) -> NDArray:
+    """Return the shortest s with As − μe = right, eᵀs = 0, by singular values."""
+    m = len(A)
+    if e is None:
+        found: NDArray = np.linalg.lstsq(A, right, rcond=None)[0]
+        return found
+    bordered, largest = np.zeros((m + 1, m + 1)), float(A.diagonal().max()) or 1.0
+    bordered[:m, :m] = A
+    bordered[m, :m] = bordered[:m, m] = largest * e
+    shortest: NDArray = np.linalg.lstsq(bordered, np.append(right, 0.0), rcond=None)[0][:m]
+    return shortest
+
+
+def _by_factor(A: NDArray, right: NDArray, e: NDArray | None) -> NDArray:
+    """Return the s of `_shortest` for a positive definite A, which is overwritten; else raise `LinAlgError`."""
+    factor = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    solved = scipy.linalg.cho_solve(factor, np.column_stack([right, right if e is None else e]), check_finite=False)
+    if e is None:
+        return np.asarray(solved[:, 0])
+    return np.asarray(solved[:, 0] - solved[:, 1] * (float(e @ solved[:, 0]) / float(e @ solved[:, 1])))
