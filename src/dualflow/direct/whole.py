@@ -34,6 +34,8 @@ __all__ = ["WholeResult", "is_wide", "solve_whole", "suits_whole"]
 _KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
 #: Newton steps over the free variables after the pair loop: round-off is all that is left.
 MAX_POLISH = 2
+#: Points up to which the matrix is one product, which BLAS makes in half the time; of more it is made by strips.
+MAX_POINTS_ONE_PRODUCT = 1024
 #: Relative gap up to which a result is accepted that round-off keeps above the tolerance.
 MAX_GAP_ROUNDED = 1e-9
 #: Free variables up to which the step is the shortest one, by singular values: 2 ms. Beyond, a singular matrix fails.
@@ -78,7 +80,8 @@ def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
 def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether a problem has few variables, either one for each point, or two as in a regression with a tube."""
     n, points, idx = problem.n, problem.gram.n, problem.idx
-    wide = is_wide(problem, thresholds)
+    # On a simplex few rows are needed, which a run makes in less time than a large matrix.
+    wide = is_wide(problem, thresholds) and problem.kind in (Kind.BOX, Kind.BOX_EQUALITY)
     max_variables = thresholds.max_whole_variables_wide if wide else thresholds.max_whole_variables
     if n > max_variables or problem.kind not in _KINDS:
         return False
@@ -148,6 +151,8 @@ def _suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
 
 def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
+    if gram.n > MAX_POINTS_ONE_PRODUCT and not gram.has_few_features:
+        return gram.full(arena_array)
     if not gram.is_radial:
         every = np.arange(gram.n)
         return gram.block(every, every)

@@ -82,7 +82,8 @@ def auto_solver_name(gram: KernelMatrix, n: int) -> str:
     """Return the name of the solver that "auto" means for a problem of n variables with finite bounds."""
     if _is_low_rank(gram) and n >= MIN_N_LOW_RANK:
         return "interior-point"
-    apart = gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n and scales_apart(gram.X) > MAX_SCALE_RATIO
+    tall = gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n
+    apart = tall and scales_apart(gram.X, MAX_SCALE_RATIO) > MAX_SCALE_RATIO
     return "interior-point" if apart else DEFAULT_SOLVER
 
 
