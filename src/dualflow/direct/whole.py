@@ -32,8 +32,10 @@ __all__ = ["WholeResult", "is_wide", "solve_whole", "suits_whole"]
 
 #: The feasible sets that the pair loop takes.
 _KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
-#: Newton steps over the free variables after the pair loop: round-off is all that is left.
-MAX_POLISH = 2
+#: Newton steps over the free variables after the pair loop.
+MAX_POLISH = 3
+#: KKT violation up to which Newton steps finish what the pair loop leaves: the free variables are known then.
+MAX_VIOLATION_POLISHED = 1e-4
 #: Points up to which the matrix is one product, which BLAS makes in half the time; of more it is made by strips.
 MAX_POINTS_ONE_PRODUCT = 1024
 #: Relative gap up to which a result is accepted that round-off keeps above the tolerance.
@@ -73,8 +75,8 @@ class WholeResult(NamedTuple):
 
 
 def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
-    """Whether products of the points' many features take most of the time of a solve."""
-    return bool(problem.gram.X.shape[1] >= thresholds.min_features_whole_wide)
+    """Whether kernel values take most of the time of a solve: of many features, or of a polynomial kernel."""
+    return problem.gram.kernel == "poly" or bool(problem.gram.X.shape[1] >= thresholds.min_features_whole_wide)
 
 
 def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
@@ -202,7 +204,7 @@ def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArr
             M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, KKT_TOL_ROUND_OFF, limit
         )
         if moved == limit:
-            return None
+            return scaled.alpha if violation <= MAX_VIOLATION_POLISHED else None
         if moved == 0 or (violation <= KKT_TOL_ROUND_OFF and moved < MAX_UPDATES_EXACT):
             break
     return scaled.alpha
