@@ -34,6 +34,17 @@ def _is_constant(vector: NDArray, value: float) -> bool:
     return vector is constant(len(vector), value) or bool((vector == value).all())
 
 
+def _is_whole_first(problem: DualProblem, gram: Gram, thresholds: Thresholds) -> bool:
+    """Whether a pair is solved over its whole matrix without a trial of `solve_pair`.
+
+    Its rows are expensive, and `solve_pair` would make them one by one, or not take them at all.
+    """
+    if problem.n <= thresholds.max_pair_dense or not is_wide(problem, thresholds):
+        return False
+    in_blocks = gram.is_radial and problem.n * gram.X.shape[1] >= thresholds.max_pair_numbers_wide
+    return not (in_blocks and float(problem.upper.max()) <= thresholds.max_bound_expensive)
+
+
 def solve_directly(
     problem: DualProblem, tol: float, refine: bool, thresholds: Thresholds = USUAL
 ) -> CertifiedResult | None:
@@ -53,7 +64,7 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and gram.is_psd_by_kernel):
         return None
-    if is_pair(problem) and not (problem.n > thresholds.max_pair_dense and is_wide(problem, thresholds)):
+    if is_pair(problem) and not _is_whole_first(problem, gram, thresholds):
         negative = problem.sigma < 0
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)

@@ -23,7 +23,16 @@ from .pair_points import EMPTY
 from .simplex import SimplexResult
 from .whole import WholeResult
 
-__all__ = ["Batch", "CertificateRow", "CertifiedResult", "DirectPair", "DirectSimplex", "DirectWhole", "PairResult", "joined_weights"]
+__all__ = [
+    "Batch",
+    "CertificateRow",
+    "CertifiedResult",
+    "DirectPair",
+    "DirectSimplex",
+    "DirectWhole",
+    "PairResult",
+    "joined_weights",
+]
 
 #: The reason that an error for a negative gap gives.
 NEGATIVE_GAP_REASON = "X changed while the pair was solved"

@@ -130,8 +130,8 @@ class Thresholds:
     max_whole_updates: int = 20
     #: SMO updates for each variable, of more.
     max_whole_updates_wide: int = 8
-    #: Free variables that take a Newton step together after the pair loop: a tenth of a second.
-    max_free_polished: int = 1500
+    #: Free variables that take a Newton step together after the pair loop: a second.
+    max_free_polished: int = 4096
 
     # --- a problem on the simplex, from its points ------------------------------------------------
 

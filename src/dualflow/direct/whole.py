@@ -38,6 +38,10 @@ MAX_POLISH = 3
 MAX_VIOLATION_POLISHED = 1e-4
 #: Points up to which the matrix is one product, which BLAS makes in half the time; of more it is made by strips.
 MAX_POINTS_ONE_PRODUCT = 1024
+#: Strips of rows, of each of which the part above the diagonal is made.
+STRIPS = 8
+#: Rows that are transposed at a time.
+TILE = 64
 #: Relative gap up to which a result is accepted that round-off keeps above the tolerance.
 MAX_GAP_ROUNDED = 1e-9
 #: Free variables up to which the step is the shortest one, by singular values: 2 ms. Beyond, a singular matrix fails.
@@ -94,9 +98,7 @@ def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     return np.array_equal(idx, paired(points)[1])
 
 
-def solve_whole(
-    problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL
-) -> WholeResult | None:
+def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL) -> WholeResult | None:
     """Solve and certify a problem for which `suits_whole` is true; None if a tolerance is not reached.
 
     Parameters
@@ -110,7 +112,7 @@ def solve_whole(
     thresholds : Thresholds
     """
     problem = problem.centred()
-    gram, n = problem.gram, problem.n
+    gram = problem.gram
     assert isinstance(gram, Gram)
     K = _kernel_matrix(gram)
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
@@ -153,13 +155,24 @@ def _suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
 
 def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
-    if gram.n > MAX_POINTS_ONE_PRODUCT and not gram.has_few_features:
-        return gram.full(arena_array)
+    n = gram.n
     if not gram.is_radial:
-        every = np.arange(gram.n)
-        return gram.block(every, every)
-    points = gram.radial_points(float)
-    return points.kernel(points, arena_array((gram.n, gram.n), float))
+        every = np.arange(n)
+        return gram.block(every, every) if n <= MAX_POINTS_ONE_PRODUCT else gram.full(arena_array)
+    points, K = gram.radial_points(float), arena_array((n, n), float)
+    if n <= MAX_POINTS_ONE_PRODUCT or gram.has_few_features:
+        return points.kernel(points, K)
+    height = -(-n // STRIPS)
+    for start in range(0, n, height):
+        clock.check_time()
+        rows, rest = slice(start, min(start + height, n)), slice(min(start + height, n), n)
+        own = points.take(rows)
+        K[rows, rows] = own.kernel(own)
+        if rest.start < n:
+            K[rows, rest] = own.kernel(points.take(rest), arena_array((len(own), n - rest.start), float))
+        for left in range(rest.start, n, TILE):  # a few rows, read with a stride, stay in the cache
+            K[left : left + TILE, rows] = K[rows, left : left + TILE].T
+    return K
 
 
 def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
