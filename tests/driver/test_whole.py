@@ -119,3 +119,15 @@ def test_sparse_points_and_large_matrices_give_the_optimum(n):
     assert certify(problem, found.certificate.alpha).relative_gap <= 1e-9
     dense = solve_whole(problems.svr(Gram(X.toarray()), z, 10.0), 1e-10, 1e-6)
     assert found.certificate.objective == pytest.approx(dense.certificate.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize(("nu", "suits"), [(0.05, False), (0.6, True)])
+def test_a_sample_says_whether_a_large_matrix_pays(nu, suits):
+    gram = Gram(points(1400, 150), gamma=1e-3)
+    assert suits_whole(problems.one_class(gram, nu)) is suits
+
+
+def test_a_sample_of_a_tube_has_both_variables_of_each_point():
+    X = points(1400, 150)
+    assert suits_whole(problems.svr(Gram(X), targets(X), epsilon=0.01))
+    assert not suits_whole(problems.svr(Gram(X), targets(X), epsilon=10.0))

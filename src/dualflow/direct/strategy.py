@@ -126,6 +126,10 @@ class Thresholds:
     max_whole_variables_wide: int = 4096
     #: Features from which `max_whole_variables_wide` holds.
     min_features_whole_wide: int = 128
+    #: Points of a sample that says, of more variables than `max_whole_variables`, whether many are support vectors.
+    sample_points_whole: int = 256
+    #: Support vectors of the sample, as a part of it, from which the whole matrix is made.
+    min_support_share_whole: float = 0.5
     #: SMO updates for each variable, up to `max_whole_variables`.
     max_whole_updates: int = 20
     #: SMO updates for each variable, of more.

@@ -19,6 +19,7 @@ from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind, paired
 from ..core.psd import SpectrumEvidence
 from ..core.runtime import clock
+from ..core.runtime.arrays import immutable
 from ..core.runtime.memory import arena_array
 from ..refinement.refine import supporting
 from ..working_set._pairs import solve_pairs
@@ -85,17 +86,53 @@ def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
 
 def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether a problem has few variables, either one for each point, or two as in a regression with a tube."""
-    n, points, idx = problem.n, problem.gram.n, problem.idx
-    # On a simplex few rows are needed, which a run makes in less time than a large matrix.
-    wide = is_wide(problem, thresholds) and problem.kind in (Kind.BOX, Kind.BOX_EQUALITY)
-    max_variables = thresholds.max_whole_variables_wide if wide else thresholds.max_whole_variables
-    if n > max_variables or problem.kind not in _KINDS:
+    n = problem.n
+    max_variables = thresholds.max_whole_variables
+    if is_wide(problem, thresholds):
+        max_variables = thresholds.max_whole_variables_wide
+    if n > max_variables or problem.kind not in _KINDS or not _has_own_rows(problem):
         return False
+    return n <= thresholds.max_whole_variables or _expects_many(problem, thresholds)
+
+
+def _has_own_rows(problem: DualProblem) -> bool:
+    """Whether each point has one variable, or two as in a regression with a tube."""
+    n, points, idx = problem.n, problem.gram.n, problem.idx
     if idx is None:
         return True
     if n != 2 * points or problem.ridge.any() or not np.array_equal(problem.e, problem.sigma):
         return False
     return np.array_equal(idx, paired(points)[1])
+
+
+def _expects_many(problem: DualProblem, thresholds: Thresholds) -> bool:
+    """Whether many points of a sample are support vectors, so that most rows of the kernel matrix are needed."""
+    points, count = problem.gram.n, thresholds.sample_points_whole
+    gram, J = problem.gram, np.arange(count) * points // count
+    assert isinstance(gram, Gram)
+    variables = J if problem.idx is None else np.concatenate([J, points + J])
+    wider = points / count if problem.d else 1.0  # fewer variables share the same d
+    parts = {name: immutable(getattr(problem, name)[variables]) for name in ("p", "sigma", "ridge")}
+    part = gram.subset(J)
+    sample = DualProblem.of_parts(
+        part,
+        len(variables),
+        **parts,
+        upper=immutable(problem.upper[variables] * wider),
+        e=None if problem.e is None else immutable(problem.e[variables]),
+        d=problem.d,
+        scale=problem.scale,
+        offset=problem.offset,
+        idx=None if problem.idx is None else paired(count)[1],
+        reading=problem.reading,
+        kind=problem.kind,
+    )
+    found = _minimise(sample, _kernel_matrix(part), thresholds)
+    if found is None:
+        return True
+    nonzero = found > 0.0
+    support = nonzero if problem.idx is None else nonzero[:count] | nonzero[count:]
+    return float(np.count_nonzero(support)) >= thresholds.min_support_share_whole * count
 
 
 def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL) -> WholeResult | None:
