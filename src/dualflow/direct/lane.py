@@ -64,7 +64,10 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and gram.is_psd_by_kernel):
         return None
-    if is_pair(problem) and not _is_whole_first(problem, gram, thresholds):
+    pairs, suits = is_pair(problem), None
+    if pairs and _is_whole_first(problem, gram, thresholds):
+        suits = suits_whole(problem, thresholds)
+    if pairs and not suits:
         negative = problem.sigma < 0
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
@@ -75,7 +78,7 @@ def solve_directly(
     if suits_simplex_points(problem, thresholds):
         found = simplex_from_points(problem, gap_tol, thresholds)
         return None if found is None else DirectSimplex(found, time.monotonic() - begun)
-    if not suits_whole(problem, thresholds):
-        return None
-    whole = solve_whole(problem, gap_tol, tol, thresholds)
+    if suits is None:
+        suits = suits_whole(problem, thresholds)
+    whole = solve_whole(problem, gap_tol, tol, thresholds) if suits else None
     return None if whole is None else DirectWhole(whole, time.monotonic() - begun)

@@ -305,4 +305,6 @@ def _by_factor(A: NDArray, right: NDArray, e: NDArray | None) -> NDArray:
     solved = scipy.linalg.cho_solve(factor, np.column_stack([right, right if e is None else e]), check_finite=False)
     if e is None:
         return np.asarray(solved[:, 0])
-    return np.asarray(solved[:, 0] - solved[:, 1] * (float(e @ solved[:, 0]) / float(e @ solved[:, 1])))
+    if not (curvature := float(e @ solved[:, 1])) > 0.0:
+        raise np.linalg.LinAlgError("the matrix is singular to round-off")
+    return np.asarray(solved[:, 0] - solved[:, 1] * (float(e @ solved[:, 0]) / curvature))
