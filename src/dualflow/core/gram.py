@@ -422,12 +422,14 @@ class KernelMatrix:
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
         work = self._work(dtype)
+        # BLAS makes a square in half the time. Runs of an indefinite kernel depend on its last bits: they stay.
+        is_square = rows is J and self.is_psd_by_kernel
         if self.is_radial:
             radial = self.radial_points(work, rows)
-            others = radial if rows is J else self.radial_points(work, J)  # BLAS makes a square in half the time
+            others = radial if is_square else self.radial_points(work, J)
             return radial.kernel(others).astype(dtype, copy=False)
         points = self._points(rows, work)
-        return self._of_products(points, points if rows is J else self._points(J, work), dtype)
+        return self._of_products(points, points if is_square else self._points(J, work), dtype)
 
     def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
         """Return the kernel values between centred points, from their inner products (not for "rbf")."""

@@ -226,13 +226,14 @@ def checked_data(
     if is_sparse(X):
         _reject_sparse(model)
         check_indices(X, "X")
-        matching = [array for array in labels if array is not None and len(array) == X.shape[0]]
-        has_features = first or (X.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
-        if _is_plain_csr(X, least) and has_features and len(matching) == len(y):
+        rows: Any = X
+        matching = [array for array in labels if array is not None and len(array) == rows.shape[0]]
+        has_features = first or (rows.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
+        if _is_plain_csr(rows, least) and has_features and len(matching) == len(y):
             if first:
-                model.n_features_in_ = X.shape[1]
+                model.n_features_in_ = rows.shape[1]
                 model.__dict__.pop("feature_names_in_", None)
-            return X, *matching
+            return rows, *matching
     else:
         _reject_unfit(X)
     for array in y:
