@@ -102,7 +102,7 @@ def _has_own_rows(problem: DualProblem) -> bool:
         return True
     if n != 2 * points or problem.ridge.any() or not np.array_equal(problem.e, problem.sigma):
         return False
-    return np.array_equal(idx, paired(points)[1])
+    return bool((idx == paired(points)[1]).all())
 
 
 def _expects_many(problem: DualProblem, thresholds: Thresholds) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import Kind
-from ..core.workspace import Workspace
+from ..core.problem import DualProblem, Kind
 
 __all__ = ["ScaledVariables"]
 
@@ -19,7 +18,7 @@ class ScaledVariables:
 
     Parameters
     ----------
-    problem : Workspace
+    problem : DualProblem
     alpha : array of shape (n,)
     diag : array of shape (n,)
         Diagonal of Q.
@@ -36,7 +35,7 @@ class ScaledVariables:
         e times the sign of the variable in Q.
     """
 
-    def __init__(self, problem: Workspace, alpha: NDArray, diag: NDArray) -> None:
+    def __init__(self, problem: DualProblem, alpha: NDArray, diag: NDArray) -> None:
         self.problem = problem
         e = np.ones(problem.n) if problem.e is None else problem.e
         self.e, self.sign = e, e * problem.sigma
