@@ -90,7 +90,7 @@ def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     max_variables = thresholds.max_whole_variables
     if is_wide(problem, thresholds):
         max_variables = thresholds.max_whole_variables_wide
-    if n > max_variables or problem.kind not in _KINDS or not _has_own_rows(problem):
+    if n > max_variables or problem.kind not in _KINDS or problem.is_hard_margin or not _has_own_rows(problem):
         return False
     return n <= thresholds.max_whole_variables or _expects_many(problem, thresholds)
 
@@ -100,7 +100,7 @@ def _has_own_rows(problem: DualProblem) -> bool:
     n, points, idx = problem.n, problem.gram.n, problem.idx
     if idx is None:
         return True
-    if n != 2 * points or problem.ridge.any() or not np.array_equal(problem.e, problem.sigma):
+    if n != 2 * points or problem.ridge.any() or problem.e is None or not np.array_equal(problem.e, problem.sigma):
         return False
     return bool((idx == paired(points)[1]).all())
 
@@ -161,7 +161,9 @@ def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Th
         clock.check_time()
         begun = time.monotonic()
         point = problem.project(found)
-        Qa = problem.product(point) if gram.kernel == "linear" else _product(problem, K, point)
+        # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
+        anew = gram.kernel == "linear" or problem.ridge.any()
+        Qa = problem.product(point) if anew else _product(problem, K, point)
         bound = dual_bound(problem, point, Qa)
         shift = 0.0
         if gram.center is not None:
@@ -228,7 +230,8 @@ def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArr
     is_large = problem.n > thresholds.max_whole_variables
     limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
     start = np.zeros(problem.n)
-    scaled = ScaledVariables(problem, seed(problem, start) if problem.d else start, problem.diag())
+    begun = seed(problem, start) if problem.d else start
+    scaled = ScaledVariables(problem, begun, problem.diag())  # type: ignore[arg-type]  # it reads no cache
     slots = np.arange(problem.n) if problem.idx is None else problem.idx.astype(np.int64)
     factor = problem.scale * scaled.unit / scaled.slope
     M = K

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.problem import DualProblem, Kind
+from ..core.problem import Kind
+from ..core.workspace import Workspace
 
 __all__ = ["ScaledVariables"]
 
@@ -18,7 +19,7 @@ class ScaledVariables:
 
     Parameters
     ----------
-    problem : DualProblem
+    problem : Workspace
     alpha : array of shape (n,)
     diag : array of shape (n,)
         Diagonal of Q.
@@ -35,7 +36,7 @@ class ScaledVariables:
         e times the sign of the variable in Q.
     """
 
-    def __init__(self, problem: DualProblem, alpha: NDArray, diag: NDArray) -> None:
+    def __init__(self, problem: Workspace, alpha: NDArray, diag: NDArray) -> None:
         self.problem = problem
         e = np.ones(problem.n) if problem.e is None else problem.e
         self.e, self.sign = e, e * problem.sigma
