@@ -131,3 +131,15 @@ def test_a_sample_of_a_tube_has_both_variables_of_each_point():
     X = points(1400, 150)
     assert suits_whole(problems.svr(Gram(X), targets(X), epsilon=0.01))
     assert not suits_whole(problems.svr(Gram(X), targets(X), epsilon=10.0))
+
+
+def test_margins_that_round_off_leaves_below_1_are_stretched(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 12, size=(230, 98)).astype(float)
+    y = np.where(rng.standard_normal(230) > 0, 1.0, -1.0)
+    problem = problems.svc(Gram(X, "poly"), y, 1e4)
+    found = solve_whole(problem, 1e-10, 1e-6)
+    assert certify(problem, found.certificate.alpha).relative_gap <= 1e-10
+    monkeypatch.setattr("dualflow.direct.whole._stretched", lambda best: None)
+    unstretched = solve_whole(problem, 1e-10, 1e-6)
+    assert unstretched is None or unstretched.certificate.relative_gap > 1e-10

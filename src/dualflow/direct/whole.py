@@ -43,6 +43,8 @@ MAX_POINTS_ONE_PRODUCT = 1024
 STRIPS = 8
 #: Rows that are transposed at a time.
 TILE = 64
+#: Difference of a margin and 1 up to which it counts as round-off.
+MAX_MARGIN_SHORTFALL = 1e-9
 #: Relative gap up to which a result is accepted that round-off keeps above the tolerance.
 MAX_GAP_ROUNDED = 1e-9
 #: Free variables up to which the step is the shortest one, by singular values: 2 ms. Beyond, a singular matrix fails.
@@ -155,9 +157,8 @@ def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Th
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
     found, psd, best = _minimise(problem, K, thresholds), SpectrumEvidence("by kernel"), None
-    for attempt in range(MAX_POLISH + 1):
-        if found is None:
-            break
+    polished, is_last = 0, False
+    while found is not None:
         clock.check_time()
         begun = time.monotonic()
         point = problem.project(found)
@@ -171,14 +172,30 @@ def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Th
         certificate = certificate_of(problem, psd, found, point, point, Qa, bound, shift)
         nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
         rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
+        helped = best is None or _gap(certificate) < 0.5 * _gap(best.certificate)
         if best is None or _gap(certificate) < _gap(best.certificate):
             seconds = time.monotonic() - begun
             best = WholeResult(found, certificate, problem, rho, float(gram.n) ** 2, seconds)
-        if _suffices(certificate, gap_tol, tol) or attempt == MAX_POLISH:
+        if certificate.reaches(gap_tol) or is_last:
             break
-        step = _newton_step(problem, K, point, rho, thresholds)
-        found = None if step is None else point + step
+        step = _newton_step(problem, K, point, rho, thresholds) if helped and polished < MAX_POLISH else None
+        polished, is_last = polished + 1, step is None
+        found = _stretched(best) if step is None else point + step
     return best if best is not None and _suffices(best.certificate, gap_tol, tol) else None
+
+
+def _stretched(best: WholeResult) -> NDArray | None:
+    """Return α times a number next to 1 that takes all margins past 1, or None if that is not what the gap is made of.
+
+    A margin that round-off leaves at 1 − 1e-16 adds C · 1e-16 to the gap. If no variable is at its bound, a stretch
+    adds a term of second order only.
+    """
+    problem, certificate = best.problem, best.certificate
+    alpha, price, largest = certificate.alpha, float(problem.p.max()), float(problem.upper.max())
+    if problem.d != 0 or not 0 < price == float(problem.p.min()) or (alpha >= problem.upper).any():
+        return None
+    short = ((certificate.rounding or 0.0) / largest - float(best.rho.min())) / price
+    return alpha * (1.0 + 2.0 * short) if 0 < short < MAX_MARGIN_SHORTFALL else None
 
 
 def _gap(certificate: Certificate) -> float:
