@@ -41,7 +41,13 @@ if TYPE_CHECKING:
     from .comparison import Comparison, compare
     from .conformal import ConformalSVC, ConformalSVR
     from .core.runtime.memory import release_memory
-    from .displays import ComparisonDisplay, EcosystemDisplay, SupportDisplay, TrajectoryDisplay
+    from .displays import (
+        ComparisonDisplay,
+        EcosystemDisplay,
+        RegularizationPathDisplay,
+        SupportDisplay,
+        TrajectoryDisplay,
+    )
     from .estimators import (
         LDA,
         LSSVC,
@@ -59,6 +65,7 @@ if TYPE_CHECKING:
         NuSVC,
         NuSVR,
         OneClassSVM,
+        QuantileSVR,
         generalization_report,
         load,
     )
@@ -74,7 +81,7 @@ if TYPE_CHECKING:
     from .quantum.kernels.training import KernelTraining, train_kernel
     from .quantum.runs.final_circuit import final_circuit
     from .quantum.solvers.base import QuantumSolver
-    from .selection import SVCSearchCV, SVRSearchCV
+    from .selection import RegularizationPath, SVCSearchCV, SVRSearchCV, regularization_path
     from .tradeoff import FrontStatus, ParetoFront, ParetoPoint, pareto_front
 
 __version__ = importlib.metadata.version("dualflow")
@@ -128,8 +135,11 @@ __all__ = [
     "ProblemError",
     "Progress",
     "ProjectedKernel",
+    "QuantileSVR",
     "QuantumSolver",
     "Reading",
+    "RegularizationPath",
+    "RegularizationPathDisplay",
     "Repair",
     "ResourceTable",
     "Reuploading",
@@ -161,6 +171,7 @@ __all__ = [
     "pareto_front",
     "problems",
     "quantum_kernel",
+    "regularization_path",
     "release_memory",
     "repair",
     "resources",
@@ -191,11 +202,18 @@ _ROOMS = {
         "NuSVC",
         "NuSVR",
         "OneClassSVM",
+        "QuantileSVR",
         "generalization_report",
         "load",
     ),
     "core.runtime.memory": ("release_memory",),
-    "displays": ("ComparisonDisplay", "EcosystemDisplay", "SupportDisplay", "TrajectoryDisplay"),
+    "displays": (
+        "ComparisonDisplay",
+        "EcosystemDisplay",
+        "RegularizationPathDisplay",
+        "SupportDisplay",
+        "TrajectoryDisplay",
+    ),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
     "quantum.devices.spread": ("SpreadDevice",),
     "quantum.kernels.alignment": ("kernel_alignment",),
@@ -205,7 +223,7 @@ _ROOMS = {
     "quantum.kernels.reuploading": ("Reuploading",),
     "quantum.kernels.training": ("KernelTraining", "train_kernel"),
     "quantum.runs.final_circuit": ("final_circuit",),
-    "selection": ("SVCSearchCV", "SVRSearchCV"),
+    "selection": ("RegularizationPath", "SVCSearchCV", "SVRSearchCV", "regularization_path"),
     "quantum.solvers.base": ("QuantumSolver",),
     "tradeoff": ("FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"),
 }

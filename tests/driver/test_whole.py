@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from dualflow import Gram, certify, problems, solve
-from dualflow.direct.lane import solve_directly
+from dualflow.direct.pairs import solve_directly
 from dualflow.direct.strategy import USUAL
 from dualflow.direct.whole import solve_whole, suits_whole
 

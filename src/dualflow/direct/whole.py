@@ -114,11 +114,10 @@ def _expects_many(problem: DualProblem, thresholds: Thresholds) -> bool:
     assert isinstance(gram, Gram)
     variables = J if problem.idx is None else np.concatenate([J, points + J])
     wider = points / count if problem.d else 1.0  # fewer variables share the same d
-    parts = {name: immutable(getattr(problem, name)[variables]) for name in ("p", "sigma", "ridge")}
+    parts = {name: immutable(getattr(problem, name)[variables]) for name in ("p", "lower", "sigma", "ridge")}
     part = gram.subset(J)
     sample = DualProblem.of_parts(
         part,
-        len(variables),
         **parts,
         upper=immutable(problem.upper[variables] * wider),
         e=None if problem.e is None else immutable(problem.e[variables]),
@@ -157,7 +156,7 @@ def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Th
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
     found, psd, best = _minimise(problem, K, thresholds), SpectrumEvidence("by kernel"), None
-    polished, is_last = 0, False
+    polished, is_stretched, last = 0, False, np.inf
     while found is not None:
         clock.check_time()
         begun = time.monotonic()
@@ -172,15 +171,18 @@ def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Th
         certificate = certificate_of(problem, psd, found, point, point, Qa, bound, shift)
         nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
         rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
-        helped = best is None or _gap(certificate) < 0.5 * _gap(best.certificate)
-        if best is None or _gap(certificate) < _gap(best.certificate):
-            seconds = time.monotonic() - begun
-            best = WholeResult(found, certificate, problem, rho, float(gram.n) ** 2, seconds)
-        if certificate.reaches(gap_tol) or is_last:
+        this = WholeResult(found, certificate, problem, rho, float(gram.n) ** 2, time.monotonic() - begun)
+        best = this if best is None or _gap(certificate) < _gap(best.certificate) else best
+        if certificate.reaches(gap_tol):
             break
-        step = _newton_step(problem, K, point, rho, thresholds) if helped and polished < MAX_POLISH else None
-        polished, is_last = polished + 1, step is None
-        found = _stretched(best) if step is None else point + step
+        found = None if is_stretched else _stretched(this)
+        is_stretched = found is not None
+        if found is None:
+            if polished == MAX_POLISH or not _gap(best.certificate) < 0.5 * last:
+                break
+            polished, last = polished + 1, _gap(best.certificate)
+            step = _newton_step(problem, K, point, rho, thresholds)
+            found = None if step is None else point + step
     return best if best is not None and _suffices(best.certificate, gap_tol, tol) else None
 
 

@@ -11,6 +11,7 @@ from .lda import LDA
 from .least_squares import LSSVC, LSSVR
 from .nu_svm import NuSVC, NuSVR
 from .one_class import OneClassSVM
+from .quantile_svr import QuantileSVR
 from .svc import SVC
 from .svdd import SVDD
 from .svr import SVR
@@ -33,6 +34,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "QuantileSVR",
     "generalization_report",
     "load",
 ]

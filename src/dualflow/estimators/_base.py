@@ -9,6 +9,7 @@ scipy's CSR, ids of points in a stream, and a context that defers Ctrl-C.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import signal
 import threading
 import time
@@ -255,6 +256,10 @@ def is_same(value: Any, other: Any) -> bool:
     return isinstance(equal, (bool, np.bool_)) and bool(equal)
 
 
+#: Attributes made read-only by a fit: predictions also use derived arrays, which an edit of these would not change.
+_CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
+
+
 class _Transaction:
     """The context manager that `KernelMachine._transaction` returns."""
 
@@ -267,12 +272,14 @@ class _Transaction:
         if limit is not None:
             check_time_limit(limit)
             self.model._due = time.monotonic() + limit
-        self.kernels = limit_kernel_wait(limit)
-        self.kernels.__enter__()
+        self.kernels = None if limit is None else limit_kernel_wait(limit)
+        if self.kernels is not None:
+            self.kernels.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
         try:
-            self.kernels.__exit__(kind, error, trace)
+            if self.kernels is not None:
+                self.kernels.__exit__(kind, error, trace)
         finally:
             self._leave(kind)
 
@@ -326,6 +333,8 @@ class KernelMachine(Persistent):
     #: Rules of the parameters; each class adds those of its own parameters. `Gram` checks the kernel's parameters, the
     #: driver the limits of a run.
     _rules: ClassVar[dict[str, Rule]] = {"predict_dtype": OneOf(words=("float64", "float32"))}
+    #: The defaults of the parameters, by name.
+    _defaults: ClassVar[dict[str, Any]] = {}
     #: The parameters whose values at the fit a fitted model keeps using.
     _kept: ClassVar[tuple[str, ...]] = ("kernel", "gamma", "degree", "coef0")
     #: The attribute whose presence makes a model a fitted one.
@@ -348,7 +357,15 @@ class KernelMachine(Persistent):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        if inspect.isfunction(init := cls.__init__):
+            names, values = init.__code__.co_varnames[: init.__code__.co_argcount], init.__defaults__ or ()
+            cls._defaults = dict(zip(reversed(names), reversed(values), strict=False)) | (init.__kwdefaults__ or {})
         cls._rules = {k: rule for base in reversed(cls.__mro__) for k, rule in vars(base).get("_rules", {}).items()}
+
+    def _set_parameters(self, given: dict[str, Any]) -> None:
+        """Set the parameters; ``given`` is the `locals()` of a constructor that does nothing else."""
+        self.__dict__.update(given)
+        del self.__dict__["self"]
 
     def _take_parameters(self) -> None:
         """Check the parameters, and keep their values for the model of this fit or call."""
@@ -377,6 +394,12 @@ class KernelMachine(Persistent):
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.input_tags.sparse = self._takes_sparse and not tags.input_tags.pairwise
         return tags
+
+    def _freeze(self) -> None:
+        """Make the certified attributes read-only."""
+        for name in _CERTIFIED:
+            if (array := self.__dict__.get(name)) is not None:
+                frozen(array)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._fitted_by in self.__dict__
@@ -433,9 +456,10 @@ class KernelMachine(Persistent):
     # --- changes -------------------------------------------------------------------------------
 
     def _check_parameters(self, *names: str) -> None:
-        """Check the named parameters, or all, against their rules."""
+        """Check the named parameters, or all, against their rules; defaults meet them."""
         for name in names or self._rules:
-            self._rules[name].check(name, getattr(self, name))
+            if (value := getattr(self, name)) is not self._defaults.get(name, self):
+                self._rules[name].check(name, value)
 
     def _undo(self) -> Callable[[], None]:
         """Return a function that restores the state which a call changes in place."""

@@ -270,6 +270,7 @@ CLASSES = {
     "SVDD": "dualflow.estimators.svdd:SVDD",
     "OneClassSVM": "dualflow.estimators.one_class:OneClassSVM",
     "SVR": "dualflow.estimators.svr:SVR",
+    "QuantileSVR": "dualflow.estimators.quantile_svr:QuantileSVR",
     "NuSVC": "dualflow.estimators.nu_svm:NuSVC",
     "NuSVR": "dualflow.estimators.nu_svm:NuSVR",
     "LDA": "dualflow.estimators.lda:LDA",

@@ -18,8 +18,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from ..core._points import small_numbers, two_labels
-from ..core.kernel_functions import is_finite
+from ..core._points import all_finite, small_numbers, two_labels
 from ..core.runtime.arrays import filled
 from ..core.sparse_points import check_indices, is_sparse
 from ..exceptions import ProblemError
@@ -157,7 +156,7 @@ def class_weights(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:
             )
         class_weight = {label: weight for label, weight in class_weight.items() if label not in unknown}
     if class_weight is None:
-        return filled(len(classes), 1.0)
+        return np.ones(len(classes))
     weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=float)
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ProblemError(f"class_weight must be finite and ≥ 0, found {weight.tolist()}")
@@ -263,7 +262,7 @@ def checked_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
 def nonnegative_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     """Return the sample weights: finite, not all of them 0, and 0 for those below 0, as in LIBSVM."""
     if sample_weight is None:
-        return filled(X.shape[0], 1.0)
+        return np.ones(X.shape[0])
     given = np.asarray(sample_weight)
     if given.dtype.kind in "biuf" and (given <= 0).all():  # false if there is a NaN, which is refused below
         raise ProblemError(
@@ -305,12 +304,12 @@ def _plain(array: Any, ndim: int, words: bool = False) -> NDArray | None:
     """
     if type(array) is not np.ndarray or array.ndim != ndim or not array.size:
         return None
-    kind = array.dtype.kind
+    array, kind = np.ascontiguousarray(array), array.dtype.kind
     if kind == "f":
-        is_plain = array.dtype == np.float64 and is_finite(array if ndim == 2 else np.ascontiguousarray(array))
+        is_plain = array.dtype == np.float64 and all_finite(array)
     else:
         is_plain = ndim == 1 and (kind in "iu" or (words and kind in "UO" and are_words(array)))
-    return np.ascontiguousarray(array) if is_plain else None
+    return array if is_plain else None
 
 
 def _is_plain_csr(X: Any, least: int) -> bool:

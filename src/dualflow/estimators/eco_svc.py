@@ -247,6 +247,9 @@ class EcoSVC(PairClassifier, BatchUpdates):
     support_, support_vectors_, n_support_, dual_coef_, intercept_ = map(read_lazily, PUBLIC_ATTRIBUTES)
     _pair_coef, _support_gram, _constants = map(read_lazily, LAZY_ATTRIBUTES[5:])
 
+    C: float
+    fit_intercept: bool
+
     def __init__(
         self,
         C: float = 1.0,
@@ -264,19 +267,7 @@ class EcoSVC(PairClassifier, BatchUpdates):
         break_ties: bool = False,
         predict_dtype: str = "float64",
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.reequilibrate = reequilibrate
-        self.n_init = n_init
-        self.reserve = reserve
-        self.tol = tol
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.predict_dtype = predict_dtype
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget all points and learn X as a stream, in its order; arguments and errors are those of `partial_fit`."""

@@ -101,6 +101,8 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     _rules = {"C": FINITE_C_RULE}
     _kept = (*IncrementalMachine._kept, "C")
 
+    C: float
+
     def __init__(
         self,
         C: float = 1.0,
@@ -113,14 +115,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         decision_function_shape: str = "ovr",
         predict_dtype: str = "float64",
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.reserve = reserve
-        self.decision_function_shape = decision_function_shape
-        self.predict_dtype = predict_dtype
+        self._set_parameters(locals())
 
     def _model(self) -> Growing:
         return GrowingHinge(self._as_fitted.C)
@@ -462,6 +457,9 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
 
     _kept = (*IncrementalMachine._kept, "C", "epsilon")
 
+    C: float
+    epsilon: float
+
     def __init__(
         self,
         C: float = 1.0,
@@ -474,14 +472,7 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
         reserve: float | None = None,
         predict_dtype: str = "float64",
     ) -> None:
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.reserve = reserve
-        self.predict_dtype = predict_dtype
+        self._set_parameters(locals())
 
     def _model(self) -> Growing:
         return GrowingTube(self._as_fitted.C, self._as_fitted.epsilon)

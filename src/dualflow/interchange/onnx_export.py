@@ -32,6 +32,7 @@ from ..estimators import (
     NuSVC,
     NuSVR,
     OneClassSVM,
+    QuantileSVR,
 )
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
 from ..persistence.files import replacing
@@ -235,7 +236,7 @@ def _totals(graph: Graph, both: str, classes: int) -> str:
 
 _KINDS = (
     SVC, SVR, NuSVC, NuSVR, SVDD, OneClassSVM, LSSVC, LSSVR, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVR,
-    IncrementalSVDD,
+    IncrementalSVDD, QuantileSVR,
 )  # fmt: skip
 #: Options that skl2onnx sets for all classifiers. They have no effect on ours, which have no probabilities.
 _OPTIONS = {"zipmap": [True, False, "columns"], "raw_scores": [True, False]}
