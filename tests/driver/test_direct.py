@@ -384,9 +384,9 @@ def test_pairs_with_expensive_rows_and_low_bounds_are_solved_from_their_matrix(s
     )
     y = np.where(X[:, :20].sum(axis=1) + 0.1 * points.standard_normal(700) > 0, 1, -1)
     gram = Gram(scipy.sparse.csr_array(X) if sparse else X, gamma=1.0 / X.var() / 1600)
-    for C in (10.0, 100.0):
+    for C, gap in ((10.0, 1e-10), (100.0, 1e-9)):
         found = solve(problems.svc(gram, y, C=C), "working-set", refine=True)
         assert found.provenance["strategy"] == "direct"
         wanted = solve(problems.svc(gram, y, C=C), "interior-point", refine=True).certificate.objective
         assert abs(found.certificate.objective - wanted) <= 1e-9 * abs(wanted)
-        assert certify(found.problem, found.alpha).relative_gap <= 1e-9
+        assert certify(found.problem, found.alpha).relative_gap <= gap
