@@ -113,6 +113,8 @@ class Device(CatalogueEntry):
     #: Whether the seed of a batch alone fixes its counts, in any copy of the device. A device that holds a random
     #: generator is not seeded: its copies in several processes would draw the same numbers.
     seeded: bool = False
+    #: How counts are drawn, for the provenance; None if the device does not say.
+    drawing: str | None = None
     #: Whether `run_rows` on the parts of a batch returns the same bits as on the full batch.
     divisible: bool = False
     _made_of: dict[str, str] | None = None

@@ -12,7 +12,10 @@ from ..circuits.shifts import Shifts
 from .base import Capabilities
 from .local import LocalDevice
 
-__all__ = ["EmulatorDevice", "sampled"]
+__all__ = ["DRAWN_FROM_EXACT", "EmulatorDevice", "sampled"]
+
+#: How `sampled` draws counts, for the provenance.
+DRAWN_FROM_EXACT = "multinomial from exact probabilities, numpy's PCG64"
 
 
 class EmulatorDevice(LocalDevice):
@@ -28,6 +31,7 @@ class EmulatorDevice(LocalDevice):
     emulated: ClassVar[bool] = True
     requires: ClassVar[tuple[str, ...]] = ("qiskit",)
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
+    drawing: str | None = DRAWN_FROM_EXACT
 
     def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
         """Return distributions of shape (k, 2^q) for values of shape (k, P)."""

@@ -355,6 +355,8 @@ class Laboratory:
         found: dict[str, Any] = {"device": self.device.name}
         with contextlib.suppress(clock.OutOfTime), clock.within(self._grace_end()):
             found["device"] = self.device.identity
+        if account.shots and (drawing := self.device.drawing) is not None:
+            found["shots_drawn"] = drawing
         if self.journal is not None:
             found["circuits_from_journal"] = account.replayed
         if self.resources_error is not None:
