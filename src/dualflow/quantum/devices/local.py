@@ -46,6 +46,7 @@ class LocalDevice(Device):
     def __init__(self) -> None:
         self._compiled: dict[ParametricCircuit, Any] = {}
         self._jobs: OrderedDict[str, LocalJob] = OrderedDict()
+        self._kept_bytes = 0  # of the distributions of all kept jobs
 
     def _run(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
@@ -75,14 +76,13 @@ class LocalDevice(Device):
         readout = Readout(probabilities, counts, shots, "little", job_id)
         request = Request(circuit.n_qubits, np.shape(values)[:-1], shots)
         job = LocalJob(job_id, tag, check_readout(readout, self.name, request))
+        if (known := self._jobs.pop(job_id, None)) is not None:
+            self._kept_bytes -= known.readout.probabilities.nbytes
         self._jobs[job_id] = job
-        self._jobs.move_to_end(job_id)
-        while len(self._jobs) > MAX_KEPT_JOBS or (len(self._jobs) > 1 and self._bytes() > MAX_KEPT_BYTES):
-            self._jobs.popitem(last=False)
+        self._kept_bytes += job.readout.probabilities.nbytes
+        while len(self._jobs) > MAX_KEPT_JOBS or (len(self._jobs) > 1 and self._kept_bytes > MAX_KEPT_BYTES):
+            self._kept_bytes -= self._jobs.popitem(last=False)[1].readout.probabilities.nbytes
         return job
-
-    def _bytes(self) -> int:
-        return sum(job.readout.probabilities.nbytes for job in self._jobs.values())
 
     def fetch(self, job_id: str) -> LocalJob:
         """Return one of the last 256 jobs of this instance."""
@@ -95,4 +95,4 @@ class LocalDevice(Device):
 
     def __getstate__(self) -> dict[str, Any]:
         # Compiled circuits and simulators may not be picklable, and making them again is fast.
-        return {**self.__dict__, "_compiled": {}, "_jobs": OrderedDict()}
+        return {**self.__dict__, "_compiled": {}, "_jobs": OrderedDict(), "_kept_bytes": 0}
