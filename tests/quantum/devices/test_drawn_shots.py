@@ -1,4 +1,4 @@
-"""Shots drawn from exact probabilities have the distribution of the simulator's own shots; users' objects are untouched."""
+"""Shots drawn from exact probabilities follow the simulator's own; objects of the user draw their own."""
 
 import importlib.util
 import subprocess

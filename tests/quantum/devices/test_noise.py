@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from dualflow import DeviceError, ProblemError
-from dualflow.quantum.circuits import HardwareEfficientCircuit, TreeCircuit
+from dualflow.quantum.circuits import HardwareEfficientCircuit, SchrodingerisedCircuit, TreeCircuit
 from dualflow.quantum.devices import Noise, make_device
-from dualflow.quantum.devices.pauli_basis import PauliCircuit
 from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.confusion import apply_tensored, nearest_distribution
+from dualflow.quantum.devices.pauli_basis import PauliCircuit
 
 SHOTS = 200_000
 
@@ -156,7 +156,7 @@ def test_the_nearest_distribution_is_the_euclidean_projection():
 
 @pytest.mark.parametrize(
     "circuit",
-    [TreeCircuit(5), HardwareEfficientCircuit(4, 3), SchrodingerisedCircuit(4, ancillas=2, trotter_steps=1)],
+    [TreeCircuit(5), HardwareEfficientCircuit(4, 3), SchrodingerisedCircuit.examples()[0]],
     ids=lambda circuit: circuit.family,
 )
 def test_the_pauli_basis_equals_aer_s_density_matrix(circuit):

@@ -24,7 +24,7 @@ from .base import Capabilities
 from .confusion import apply_tensored
 from .emulator import DRAWN_FROM_EXACT
 from .identity import backend_parts, noise_digest
-from .local import LocalDevice
+from .local import LocalDevice, Rates
 from .noise import ONE_QUBIT_GATES, TWO_QUBIT_GATES, Noise, readout_confusion
 from .pauli_basis import PauliCircuit
 
@@ -113,11 +113,21 @@ class AerDevice(LocalDevice):
         return self if self.simulator is None else self.simulator
 
     @property
+    def rates(self) -> Rates | None:  # type: ignore[override]
+        if self.simulator is not None or self.method != "statevector" or self.simulator_options:
+            return None
+        if self.noise is None:
+            return Rates(2e-5, 1e-6, 2.3e-9, 4500.0)
+        return Rates(6e-5, 3e-5, 1.5e-9, 4500.0, base=4) if isinstance(self.noise, Noise) else None
+
+    @property
     def drawing(self) -> str:
         if self.simulator is not None:
             return "by the simulator's own run"
         if self.capabilities.noisy:
-            matrix = "the density matrix in the Pauli basis" if isinstance(self.noise, Noise) else "Aer's density matrix"
+            matrix = (
+                "the density matrix in the Pauli basis" if isinstance(self.noise, Noise) else "Aer's density matrix"
+            )
             return f"multinomial from {matrix}, numpy's PCG64; by Aer above {MAX_DENSITY_QUBITS} qubits"
         return DRAWN_FROM_EXACT
 

@@ -282,6 +282,13 @@ class Device(CatalogueEntry):
         """Return the time and cost of a batch of ``circuits`` bindings with ``shots`` each."""
         return Price(0.0, 0.0, formula="it runs on this computer") if not self.remote else Price()
 
+    def simulation(self, circuit: ParametricCircuit, circuits: int) -> tuple[float, float] | None:
+        """Return about how many seconds and bytes this computer needs to simulate bindings of a circuit.
+
+        None if that is not known: the device is remote, another library's, or its cost depends on the angles.
+        """
+        return None
+
     def resources(self, circuit: ParametricCircuit) -> Resources:
         """Return the gate counts of the circuit as this device runs it."""
         return resources.count(circuit.build())

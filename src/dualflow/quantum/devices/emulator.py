@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..circuits import ParametricCircuit
 from ..circuits.shifts import Shifts
 from .base import Capabilities
-from .local import LocalDevice
+from .local import LocalDevice, Rates
 
 __all__ = ["DRAWN_FROM_EXACT", "EmulatorDevice", "sampled"]
 
@@ -32,6 +32,7 @@ class EmulatorDevice(LocalDevice):
     requires: ClassVar[tuple[str, ...]] = ("qiskit",)
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
     drawing: str | None = DRAWN_FROM_EXACT
+    rates: Rates | None = Rates(0.0, 1e-4, 1e-7, 0.0)
 
     def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
         """Return distributions of shape (k, 2^q) for values of shape (k, P)."""

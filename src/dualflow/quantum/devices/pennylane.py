@@ -24,7 +24,7 @@ from .bound_angles import index_and_factor
 from .emulator import DRAWN_FROM_EXACT, sampled
 from .guard import translated
 from .identity import described, vars_digest
-from .local import LocalDevice
+from .local import LocalDevice, Rates
 from .user_generators import generators_of, reseed
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ INSTALL = {
     "lightning.tensor": "pip install pennylane-lightning-tensor, for NVIDIA's graphics processors",
     "lightning.gpu": "pip install pennylane-lightning-gpu, for NVIDIA's graphics processors",
     "lightning.kokkos": "pip install pennylane-lightning-kokkos",
+}
+#: Speed of the simulators that run without tapes.
+RATES = {
+    "lightning.qubit": Rates(1e-5, 1e-6, 4e-10, 1600.0),
+    "default.qubit": Rates(1e-5, 3e-5, 1e-8, 1600.0),
 }
 #: Most amplitudes, or sampled bits, of the circuits of one tape.
 MAX_BATCH_AMPLITUDES = 2**22
@@ -92,7 +97,9 @@ class PennyLaneDevice(LocalDevice):
             self.wires = None if device.wires is None else list(device.wires)
             self.name = f"pennylane:{device.name}"
             widest = self.capabilities.qubits if self.wires is None else len(self.wires)
-            self.capabilities = replace(self.capabilities, qubits=widest, noisy=device.name not in (*IDEAL_SIMULATORS, *TENSOR_NETWORKS))
+            self.capabilities = replace(
+                self.capabilities, qubits=widest, noisy=device.name not in (*IDEAL_SIMULATORS, *TENSOR_NETWORKS)
+            )
             self.seeded = False  # the instance holds a random generator
             return
         self.name = f"pennylane:{device}"
@@ -100,10 +107,15 @@ class PennyLaneDevice(LocalDevice):
             self._make(1, None)
         except Exception as error:  # PennyLane's plugins raise errors of any type
             advice = f"it needs: {INSTALL[device]}; " if device in INSTALL else ""
+            found = " ".join(str(error).split())
             raise DeviceError(
-                f"device {self.name!r} could not be made by PennyLane ({' '.join(str(error).split())}); {advice}'pennylane:lightning.qubit' "
-                "and 'pennylane:default.qubit' are known to work"
+                f"device {self.name!r} could not be made by PennyLane ({found}); {advice}"
+                "'pennylane:lightning.qubit' and 'pennylane:default.qubit' are known to work"
             ) from error
+
+    @property
+    def rates(self) -> Rates | None:  # type: ignore[override]
+        return RATES.get(self.device) if isinstance(self.device, str) else None
 
     @property
     def _draws(self) -> bool:
@@ -139,14 +151,19 @@ class PennyLaneDevice(LocalDevice):
     def _run(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
     ) -> tuple[NDArray, NDArray | None]:
-        if shots is not None and self._draws:
-            return sampled(np.maximum(self._run(circuit, values, None, seed)[0], 0.0), shots, seed)
-        steps, outcomes = self.compiled(circuit), 2**circuit.n_qubits
-        parameters = circuit.gate_parameters(values)
-        direct = DIRECT.get(self.device) if shots is None and isinstance(self.device, str) else None
-        if direct is not None and (found := direct(steps, parameters, outcomes)):
-            return np.concatenate(found), None
-        return self._taped(circuit, values, shots, seed)
+        if shots is not None and not self._draws:
+            return self._taped(circuit, values, shots, seed)
+        probabilities = self._probabilities(circuit, values)
+        return (probabilities, None) if shots is None else sampled(np.maximum(probabilities, 0.0), shots, seed)
+
+    def _probabilities(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
+        """Return the exact distributions of a batch, shape (k, 2^q)."""
+        direct = DIRECT.get(self.device) if isinstance(self.device, str) else None
+        if direct is not None:
+            found = direct(self.compiled(circuit), circuit.gate_parameters(values), 2**circuit.n_qubits)
+            if found:
+                return np.concatenate(found)
+        return self._taped(circuit, values, None, 0)[0]
 
     def _taped(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int

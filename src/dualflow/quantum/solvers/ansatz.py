@@ -141,7 +141,7 @@ class TreeAnsatz(Ansatz):
         return smooth, self.circuit.tangents(pad(smooth, self.circuit.n_qubits))[: self.n][:, self.free]
 
     def angle_change(self, mu: NDArray, change: NDArray) -> NDArray:
-        # θ = 2 arctan √(m_r/m_l) for the masses m_l, m_r of a node's children: dθ = (m_l dm_r − m_r dm_l)/(m √(m_l m_r)).
+        # θ = 2 arctan √(r/l) for the masses l, r of a node's children: dθ = (l dr − r dl)/((l + r) √(l r)).
         masses = node_masses(pad(mu, self.circuit.n_qubits))
         changes = node_masses(pad(change, self.circuit.n_qubits))
         left, right = masses[1::2], masses[2::2]

@@ -56,6 +56,8 @@ class SimplexFlow(AngleFlow[SimplexState]):
     """The simplex flow in the angles of an ansatz."""
 
     ansatz: Ansatz
+    #: f's gradient at the last distributions, by their bytes, for problems whose gradient takes seconds.
+    last_gradients: dict[bytes, NDArray] = field(default_factory=dict)
 
     # A step that shows less than a quarter of its predicted fall of f was predicted from noise in the tangents.
     pace: ClassVar[Pace] = Pace(steps=40, growth=1.8, longest=100.0, averaging=0.6, part=4, promise=0.25)
@@ -105,11 +107,27 @@ class SimplexFlow(AngleFlow[SimplexState]):
 
     def trial(self, state: SimplexState, share: float) -> tuple[SimplexState, float]:
         problem, ansatz, shots = self.workspace, self.ansatz, state.shots_behind or None
-        step, fall = semi_implicit_step(problem, ansatz, state.distributions, state.h, shots)
+        if problem.n > MAX_DENSE_STEP:
+            pi, F = self._gradient(state.distributions)
+            step, fall = coupled_step(problem, ansatz, state.distributions, F - pi @ F, state.h)
+        else:
+            step, fall = semi_implicit_step(problem, ansatz, state.distributions, state.h, shots)
         theta = ansatz.move(state.theta, self.clipped(share * step), self.exact)
         return replace(state, theta=theta, steps=state.steps + 1), fall
 
+    def _gradient(self, distributions: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the measured π and ∇f at d·π; those of the last two distributions are kept."""
+        pi, key, problem = self.ansatz.measured_normalised(distributions), distributions.tobytes(), self.workspace
+        if key not in self.last_gradients:
+            while len(self.last_gradients) > 1:
+                self.last_gradients.pop(next(iter(self.last_gradients)))
+            self.last_gradients[key] = problem.gradient(problem.d * pi)
+        return pi, self.last_gradients[key]
+
     def objective(self, state: SimplexState) -> float:
+        if (problem := self.workspace).n > MAX_DENSE_STEP:
+            pi, F = self._gradient(state.distributions)
+            return 0.5 * problem.d * float(pi @ (F - problem.p))
         return self.workspace.objective(self.workspace.d * self.ansatz.measured_normalised(state.distributions))
 
     def variance(self, state: SimplexState) -> float:
@@ -146,8 +164,6 @@ def semi_implicit_step(
         ½ δᵀb in units of f.
     """
     E = _centred(problem, ansatz, distributions)
-    if problem.n > MAX_DENSE_STEP:
-        return coupled_step(problem, ansatz, distributions, E, h)
     mu, dP = ansatz.tangents(distributions, shots)
     with np.errstate(over="ignore"):  # an outcome of a device may be exactly 0; its tangents are 0 too
         weights = (1.0 / h + 0.5 * np.maximum(E, 0.0)) / (mu + (1.0 / shots if shots else ansatz.least_mass))
