@@ -2,10 +2,11 @@
 
 SVDD of moons (RBF, gamma="scale"), n = 16, 64, 256, 10 000 shots a circuit. The circuits of a run are recorded, and
 handed at once to the simulator's own call: `AerSimulator.run` with ``parameter_binds`` and measurements, or one
-PennyLane tape with broadcast angles and ``pennylane.sample``, a tape for every MAX_BITS sampled bits. Both are warm: circuits are
-compiled. Processor time, since machines of a benchmark are busy; the median of RUNS runs. Shown beside: the same call for
-the exact distributions with draws by numpy, which no run can undercut; the parts of a run (compile, bind, simulate,
-sample, read, rest); and a circuit's time on Aer at 4 to 8 qubits.
+PennyLane tape with broadcast angles and ``pennylane.sample``, a tape for every MAX_BITS sampled bits. Both are warm:
+circuits are compiled. Processor time, since machines of a benchmark are busy; the median of RUNS runs. Shown beside:
+the same call for the exact distributions with draws by numpy, which no run can undercut; the parts of a run (compile,
+bind and simulate, sample, read, rest); and a circuit's time on Aer at 4 to 8 qubits. The circuits of a step follow from
+what the last one measured: a run makes a call for each step, and only the simulator's call has all of them together.
 
 - whole run ≤ 3 × the simulator's own call, for each solver and device at n = 16, 64, 256
 - a circuit with 10 000 shots on Aer ≤ 3 ms at ≤ 8 qubits
