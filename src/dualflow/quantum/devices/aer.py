@@ -113,7 +113,7 @@ class AerDevice(LocalDevice):
         return self if self.simulator is None else self.simulator
 
     @property
-    def rates(self) -> Rates | None:  # type: ignore[override]
+    def rates(self) -> Rates | None:
         if self.simulator is not None or self.method != "statevector" or self.simulator_options:
             return None
         if self.noise is None:

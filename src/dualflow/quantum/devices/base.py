@@ -113,8 +113,6 @@ class Device(CatalogueEntry):
     #: Whether the seed of a batch alone fixes its counts, in any copy of the device. A device that holds a random
     #: generator is not seeded: its copies in several processes would draw the same numbers.
     seeded: bool = False
-    #: How counts are drawn, for the provenance; None if the device does not say.
-    drawing: str | None = None
     #: Whether `run_rows` on the parts of a batch returns the same bits as on the full batch.
     divisible: bool = False
     _made_of: dict[str, str] | None = None
@@ -141,6 +139,11 @@ class Device(CatalogueEntry):
         """The name and the `configuration`: "backend:aer_simulator (target 0c8a…, noise 7b21…)"."""
         parts = ", ".join(f"{part} {text}" for part, text in self.configuration.items())
         return f"{self.name} ({parts})" if parts else self.name
+
+    @property
+    def drawing(self) -> str | None:
+        """How counts are drawn, for the provenance; None if the device does not say."""
+        return None
 
     @property
     def shared(self) -> Any:

@@ -31,8 +31,14 @@ class EmulatorDevice(LocalDevice):
     emulated: ClassVar[bool] = True
     requires: ClassVar[tuple[str, ...]] = ("qiskit",)
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
-    drawing: str | None = DRAWN_FROM_EXACT
-    rates: Rates | None = Rates(0.0, 1e-4, 1e-7, 0.0)
+
+    @property
+    def rates(self) -> Rates | None:
+        return Rates(0.0, 1e-4, 1e-7, 0.0)
+
+    @property
+    def drawing(self) -> str | None:
+        return DRAWN_FROM_EXACT
 
     def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
         """Return distributions of shape (k, 2^q) for values of shape (k, P)."""

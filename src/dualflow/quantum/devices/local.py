@@ -65,8 +65,6 @@ class LocalDevice(Device):
     """Base class of simulators and controls. Subclasses implement `_run` and, if they compile circuits, `_compile`."""
 
     seeded: bool = True
-    #: Speed of the simulator; None if it is not known.
-    rates: Rates | None = None
 
     def __init__(self) -> None:
         self._compiled: dict[ParametricCircuit, Any] = {}
@@ -108,6 +106,11 @@ class LocalDevice(Device):
         while len(self._jobs) > MAX_KEPT_JOBS or (len(self._jobs) > 1 and self._kept_bytes > MAX_KEPT_BYTES):
             self._kept_bytes -= self._jobs.popitem(last=False)[1].readout.probabilities.nbytes
         return job
+
+    @property
+    def rates(self) -> Rates | None:
+        """Speed of the simulator; None if it is not known."""
+        return None
 
     def simulation(self, circuit: ParametricCircuit, circuits: int) -> tuple[float, float] | None:
         if (rates := self.rates) is None:

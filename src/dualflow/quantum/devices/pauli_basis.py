@@ -141,7 +141,11 @@ def _terms(
     # Every row of R has an entry, even if noise makes it 0.
     any_entry = np.abs(parts).sum(axis=0) > 0
     any_entry[~any_entry.any(axis=1), 0] = True
-    return tuple((int(i), int(j), *(float(part[i, j]) for part in parts)) for i, j in np.argwhere(any_entry))
+    constant, cosine, sine = parts
+    return tuple(
+        (int(i), int(j), float(constant[i, j]), float(cosine[i, j]), float(sine[i, j]))
+        for i, j in np.argwhere(any_entry)
+    )
 
 
 @cache

@@ -114,7 +114,7 @@ class PennyLaneDevice(LocalDevice):
             ) from error
 
     @property
-    def rates(self) -> Rates | None:  # type: ignore[override]
+    def rates(self) -> Rates | None:
         return RATES.get(self.device) if isinstance(self.device, str) else None
 
     @property
