@@ -227,8 +227,16 @@ def whole(table: Rows, claims: Claims, solver: str, name: str, n: int, runs: int
         **parts,
         rest_s=watched - sum(recorder.seconds.values()),
     )
-    claims.say("run with shots", "times the simulator's own call", case, ours / raw, "<=", MOST_TIMES)
-    claims.say("run with shots", "times one exact call and draws", case, ours / least, "<=", MOST_TIMES, kind="stretch")
+    claims.say(f"run with shots, {name}", "times the simulator's own call", case, ours / raw, "<=", MOST_TIMES)
+    claims.say(
+        f"run with shots, {name}",
+        "times one exact call and draws",
+        case,
+        ours / least,
+        "<=",
+        MOST_TIMES,
+        kind="stretch",
+    )
     if (solver, name, n) == ("hamiltonian-dilation", "aer", 64):
         claims.say("hamiltonian-dilation, n = 64, Aer", "processor time", case, ours, "<=", MOST_DILATION_S, "s")
 
