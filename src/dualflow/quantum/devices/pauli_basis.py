@@ -8,7 +8,7 @@ superoperators in the basis of matrix entries, as in Aer, need 16 × 16 numbers 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,9 @@ __all__ = ["PauliCircuit"]
 
 #: Numbers of the states that are simulated together.
 MAX_BATCH_NUMBERS = 2**21
+#: Most qubits of a circuit whose fixed gates are applied by one index array for the whole state: up to 16 384 numbers
+#: that is faster than 16 slices.
+MAX_INDEXED_QUBITS = 7
 #: Entries of a transfer matrix below this are 0.
 MIN_ENTRY = 1e-15
 #: The Pauli matrices I, X, Y, Z.
@@ -39,6 +42,19 @@ class _Gate:
     terms: tuple[tuple[int, int, float, float, float], ...]
     #: θ: a number, or the index of a parameter and a factor.
     angle: float | tuple[int, float]
+
+    def permutation(self, q: int) -> tuple[NDArray, NDArray] | None:
+        """Return i and f with R r = f · r[i] for the whole state, if R is fixed and has one entry a row."""
+        if q > MAX_INDEXED_QUBITS or isinstance(self.angle, tuple) or len(self.terms) != 4 ** len(self.qubits):
+            return None
+        if len({i for i, *_ in self.terms}) != len(self.terms):
+            return None
+        index, factor = np.empty((1, 4**q)), np.empty((1, 4**q))
+        ones = replace(self, terms=tuple((i, j, 1.0, 0.0, 0.0) for i, j, *_ in self.terms))
+        nothing = np.empty((1, 0))
+        _apply(ones, nothing, np.arange(4.0**q)[None], index, q)
+        _apply(self, nothing, np.ones((1, 4**q)), factor, q)
+        return index[0].astype(np.intp), factor[0]
 
 
 class PauliCircuit:
@@ -60,7 +76,8 @@ class PauliCircuit:
     def __init__(self, circuit: QuantumCircuit, depolarizing: float) -> None:
         self.n_qubits = circuit.num_qubits
         index = {parameter: k for k, parameter in enumerate(circuit.parameters)}
-        self._gates = []
+        self._gates: list[_Gate | tuple[NDArray, NDArray]] = []
+        indexed: dict[_Gate, tuple[NDArray, NDArray] | None] = {}
         for instruction in circuit.data:
             gate, qubits = instruction.operation, tuple(circuit.find_bit(qubit).index for qubit in instruction.qubits)
             if gate.name == "barrier":
@@ -73,7 +90,10 @@ class PauliCircuit:
                 terms = _terms_of_rotation(gate.base_class, len(qubits), depolarizing)
             else:
                 terms = _terms(_transfer(gate.to_matrix()), depolarizing)
-            self._gates.append(_Gate(qubits, terms, angle))
+            made = _Gate(qubits, terms, angle)
+            if made not in indexed:
+                indexed[made] = made.permutation(self.n_qubits)
+            self._gates.append(indexed[made] or made)
 
     def probabilities(self, values: NDArray) -> NDArray:
         """Return the distributions, shape (k, 2^q), at the circuit's own parameters, shape (k, P)."""
@@ -88,7 +108,11 @@ class PauliCircuit:
             state = np.concatenate([state, np.zeros((rows, 2 * state.shape[1])), state], axis=1)
         spare = np.empty_like(state)
         for gate in self._gates:
-            _apply(gate, values, state, spare, q)
+            if isinstance(gate, _Gate):
+                _apply(gate, values, state, spare, q)
+            else:
+                np.take(state, gate[0], axis=1, out=spare, mode="clip")  # "raise" would copy
+                spare *= gate[1]
             state, spare = spare, state
         for k in range(q):  # keep I and Z of qubit k; bits of qubits below k are already halved
             state = state.reshape(rows, -1, 4, 2**k)[:, :, ::3].reshape(rows, -1)
