@@ -17,6 +17,7 @@ from .core.gram import Gram
 from .core.problem import DualProblem, Kind
 from .core.psd import Repair, repair
 from .core.reading import Reading
+from .core.runtime.imports import call_after_import
 from .core.solution import Cost, DirectResult, Solution, Status, Trajectory
 from .core.workspace import Workspace
 from .driver.checkpoint import Checkpoint
@@ -41,7 +42,13 @@ if TYPE_CHECKING:
     from .comparison import Comparison, compare
     from .conformal import ConformalSVC, ConformalSVR
     from .core.runtime.memory import release_memory
-    from .displays import ComparisonDisplay, EcosystemDisplay, SupportDisplay, TrajectoryDisplay
+    from .displays import (
+        ComparisonDisplay,
+        EcosystemDisplay,
+        RegularizationPathDisplay,
+        SupportDisplay,
+        TrajectoryDisplay,
+    )
     from .estimators import (
         LDA,
         LSSVC,
@@ -59,8 +66,10 @@ if TYPE_CHECKING:
         NuSVC,
         NuSVR,
         OneClassSVM,
+        QuantileSVR,
         generalization_report,
         load,
+        verify_removal,
     )
     from .planning.estimate import Estimate, estimate
     from .planning.resources import ResourceTable, resources
@@ -74,7 +83,7 @@ if TYPE_CHECKING:
     from .quantum.kernels.training import KernelTraining, train_kernel
     from .quantum.runs.final_circuit import final_circuit
     from .quantum.solvers.base import QuantumSolver
-    from .selection import SVCSearchCV, SVRSearchCV
+    from .selection import RegularizationPath, SVCSearchCV, SVRSearchCV, regularization_path
     from .tradeoff import FrontStatus, ParetoFront, ParetoPoint, pareto_front
 
 __version__ = importlib.metadata.version("dualflow")
@@ -128,8 +137,11 @@ __all__ = [
     "ProblemError",
     "Progress",
     "ProjectedKernel",
+    "QuantileSVR",
     "QuantumSolver",
     "Reading",
+    "RegularizationPath",
+    "RegularizationPathDisplay",
     "Repair",
     "ResourceTable",
     "Reuploading",
@@ -161,11 +173,13 @@ __all__ = [
     "pareto_front",
     "problems",
     "quantum_kernel",
+    "regularization_path",
     "release_memory",
     "repair",
     "resources",
     "solve",
     "train_kernel",
+    "verify_removal",
 ]
 
 #: Modules of the names that are loaded on first use, because they or their dependencies take time to import.
@@ -191,11 +205,19 @@ _ROOMS = {
         "NuSVC",
         "NuSVR",
         "OneClassSVM",
+        "QuantileSVR",
         "generalization_report",
         "load",
+        "verify_removal",
     ),
     "core.runtime.memory": ("release_memory",),
-    "displays": ("ComparisonDisplay", "EcosystemDisplay", "SupportDisplay", "TrajectoryDisplay"),
+    "displays": (
+        "ComparisonDisplay",
+        "EcosystemDisplay",
+        "RegularizationPathDisplay",
+        "SupportDisplay",
+        "TrajectoryDisplay",
+    ),
     "quantum.devices": ("Device", "DeviceInfo", "Noise", "list_devices"),
     "quantum.devices.spread": ("SpreadDevice",),
     "quantum.kernels.alignment": ("kernel_alignment",),
@@ -205,7 +227,7 @@ _ROOMS = {
     "quantum.kernels.reuploading": ("Reuploading",),
     "quantum.kernels.training": ("KernelTraining", "train_kernel"),
     "quantum.runs.final_circuit": ("final_circuit",),
-    "selection": ("SVCSearchCV", "SVRSearchCV"),
+    "selection": ("RegularizationPath", "SVCSearchCV", "SVRSearchCV", "regularization_path"),
     "quantum.solvers.base": ("QuantumSolver",),
     "tradeoff": ("FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"),
 }
@@ -223,3 +245,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+# skl2onnx converts a model of another package only if that has registered its converters.
+call_after_import("skl2onnx", "dualflow.interchange.onnx_export:register_onnx")

@@ -304,7 +304,7 @@ def test_a_dry_run_says_what_would_be_sent_and_runs_nothing(folder, monkeypatch)
 
 def test_a_dry_run_has_a_row_for_what_cannot_run(folder):
     found = comparison.dry_run(
-        *tiny(), problems="hinge", solvers=["variational-flow", "hamiltonian-dilation"], shots=100
+        *tiny(), problems="hinge", solvers=["variational-flow", "hamiltonian-dilation"], shots=100, time_limit=60.0
     )
     first, *others = found.rows
     assert first.estimate is None

@@ -686,9 +686,15 @@ def test_the_html_is_whole_and_leans_on_nothing(comparison, tmp_path):
     assert "http" not in text
     assert page.seen.count("svg") == 3
     assert page.seen.count("table") == 6
-    assert page.seen.count("tr") == 6 + len(comparison.rows) + sum(
+    outside = [row for row in comparison.rows if row.status == "DOES NOT APPLY"]
+    assert page.seen.count("tr") == 6 + len(comparison.rows) - len(outside) + sum(
         r.device is not None and r.ran for r in comparison.rows
     )
+    assert page.seen.count("details") == 6 + sum(
+        any(row.status == "DOES NOT APPLY" for row in part.rows) for part in comparison.sections
+    )
+    for row in outside:
+        assert " ".join(f"{row.solver}: {row.reason}".split()) in " ".join(" ".join(page.text).split())
     shown = " ".join(page.text)
     for words in ("No quantum advantage is claimed", "dualflow", "control: null", "does not apply", "shot floor"):
         assert words in shown
@@ -735,12 +741,23 @@ def test_the_tables_fit_120_columns_and_show_all(comparison):
         if row.ran:
             assert RESULTS[0].cell(row) in flat
             assert RESULTS[-1].cell(row) in text
-        else:
+        elif row.status != "DOES NOT APPLY":
             assert " ".join(row.reason.split()) in flat
+    # What does not apply is one line a section; the reasons are in the report.
+    lines = [line for line in text.splitlines() if line.startswith("  does not apply: ")]
+    outside = [[row.solver for row in part.rows if row.status == "DOES NOT APPLY"] for part in comparison.sections]
+    assert len(lines) == sum(map(bool, outside))
+    assert all(", ".join(dict.fromkeys(names)) in flat for names in outside)
     # In each section rows point to the reason below its table; those that a limit cuts off may share it.
     notes = [line.split() for line in text.splitlines() if line.split()[:1] == ["[1]"]]
-    assert sum(len(words) > 1 for words in notes) == 3  # below a status that is cut off, the number stands alone
-    assert text.count("[1]") >= 6
+    noted = [
+        any(row.status != "DOES NOT APPLY" and (row.reason or row.note) for row in part.rows)
+        for part in comparison.sections
+    ]
+    assert sum(noted) >= 2
+    # Below a status that is cut off, the number stands alone.
+    assert sum(len(words) > 1 for words in notes) == sum(noted)
+    assert text.count("[1]") >= 2 * sum(noted)
     assert text.count("steps") == 3
     assert text.count("angles") == 3
     assert str(comparison) == text

@@ -19,6 +19,7 @@ import pytest
 
 from dualflow.report import Comparison, Row, Section
 from dualflow.report.html import chart, render
+from dualflow.report.scores import ClassCounts, ModelScore
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None
@@ -33,6 +34,18 @@ def row(solver: str, role: str, device: str | None, number: int, **more) -> Row:
     figures |= {"raw_gap": 10.0 ** -(number % 9), "wall_time_s": 0.002 * (1 + number % 5), "accuracy": 0.9}
     return Row(
         "hinge", solver, role, device, status="TIME_LIMIT", shot_floor=2e-3 if device else None, **figures | more
+    )
+
+
+def models() -> tuple[ModelScore, ...]:
+    """Scores of models, with class names as long as they come, and one that was not fitted."""
+    classes = ["no", "a class of somebody with a long name"]
+    truth = np.repeat([0, 1], [900_000, 100_000])
+    counts = [ClassCounts.of(truth, predicted, classes) for predicted in (np.zeros_like(truth), truth)]
+    return (
+        ModelScore("majority (no)", counts=counts[0]),
+        ModelScore("dualflow SVC", "balanced", counts[1], 0.1, 1e-9),
+        ModelScore("scikit-learn SVC", "balanced", reason="not fitted: it takes about a day"),
     )
 
 
@@ -63,6 +76,7 @@ def page() -> str:
         (made, replace(made, title="the same again")),
         {"tol": 1e-6, "a setting with a long name": "x" * 90},
         {"dualflow": "0"},
+        models=models(),
     )
     return render(found)
 
@@ -111,9 +125,25 @@ def test_what_is_wide_scrolls_by_itself_and_can_be_reached_by_keys(page):
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
     body = page.split("<body>")[1]
     inside = re.findall(r'<div class="scroll" tabindex="0" role="region" aria-label="[^"]+">\s*<(table|svg)', body)
-    assert len(inside) == len(re.findall(r"<(?:table|svg)\b", body)) == 6
+    assert len(inside) == len(re.findall(r"<(?:table|svg)\b", body)) == 8
     labels = re.findall(r'role="region" aria-label="([^"]+)"', body)
-    assert {label.split(",")[0] for label in labels} == {"Results", "Chart", "Quantum resources"}
+    assert {label.split(",")[0] for label in labels} == {"Scores", "Confusion", "Results", "Chart", "Quantum resources"}
+
+
+def test_the_verdict_comes_first_and_every_header_has_its_scope(page):
+    body = page.split("<body>")[1]
+    assert '<html lang="en">' in page
+    assert body.index("<h1>") < body.index('class="verdict">Use dualflow SVC') < body.index("<table")
+    heads = re.findall(r"<th\b[^>]*>", body)
+    assert len(heads) > 50
+    assert all('scope="col"' in head or 'scope="row"' in head for head in heads)
+    assert body.count("<caption>") == body.count("<table")
+    pictures = re.findall(r"<svg\b[^>]*>", body)
+    assert all('role="img"' in picture and "aria-labelledby=" in picture for picture in pictures)
+    levels = [int(level) for level in re.findall(r"<h([1-6])\b", body)]
+    assert levels[0] == 1
+    assert max(np.diff(levels)) <= 1
+    assert "not fitted: it takes about a day" in body
 
 
 def test_names_of_levels_and_lines_to_names_lie_on_nothing():
@@ -200,8 +230,9 @@ class Browser:
 LOOK = """
 (() => {
   const width = innerWidth, all = [...document.querySelectorAll("main *")], brief = e => e.outerHTML.slice(0, 80);
-  const table = document.querySelector("table"), heads = [...table.tHead.rows[0].cells];
-  const at = heads.findIndex(head => head.textContent.trim() === "time");
+  const place = table => [...table.tHead.rows[0].cells].findIndex(head => head.textContent.trim() === "time");
+  const table = [...document.querySelectorAll("table")].find(table => place(table) >= 0);
+  const heads = [...table.tHead.rows[0].cells], at = place(table);
   heads[at].querySelector("button").click();
   return {
     width, scrollWidth: document.documentElement.scrollWidth,

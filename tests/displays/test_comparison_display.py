@@ -102,6 +102,16 @@ def test_it_fits_into_a_subfigure(comparison):
     assert display.texts_[0]
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (1, 3)])
+@pytest.mark.parametrize("kind", [list, tuple, np.asarray])
+def test_three_axes_in_any_order_and_container_hold_three_problems(comparison, shape, kind):
+    three = SimpleNamespace(sections=(*comparison.sections, comparison.sections[0]))
+    grid = Figure(layout="constrained", figsize=(12, 9)).subplots(*shape)
+    display = ComparisonDisplay.from_comparison(three, ax=kind(grid))
+    assert [ax is own for ax, own in zip(display.axes_, grid, strict=True)] == [True] * 3
+    assert all(display.scatters_)
+
+
 def test_repairs_are_left_out_and_gaps_may_be_missing(comparison):
     section = comparison.sections[0]
     repair = replace(section.rows[0], role="repair", repair="clip")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.datasets import make_blobs, make_classification, make_moons
+from sklearn.exceptions import ConvergenceWarning
 
 from dualflow import (
     SMO,
@@ -97,16 +98,74 @@ def test_every_door_to_a_description_gives_the_same_bits(estimator):
     np.testing.assert_array_equal(solution.alpha, expected.solution_.alpha)
 
 
-def test_doors_to_several_classes_give_the_same_bits():
-    X, y = make_blobs(300, 3, centers=4, cluster_std=4.0, random_state=0)
-    expected = SVC().fit(X, y)
-    seen = []
-    for options in ({"solver": WorkingSet()}, {"callback": seen.append}, {"max_steps": 9}):
-        assert_same(read(SVC(**options).fit(X, y)), read(expected))
-    assert len(seen) == 6
-    for progress, solution in zip(seen, expected.solutions_, strict=True):
-        np.testing.assert_array_equal(progress.alpha, solution.raw_alpha)
-        assert solution.provenance["strategy"] == "batch"
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "one that is called"])
+@pytest.mark.parametrize("classes", [3, 5, 10])
+def test_doors_to_several_classes_give_the_same_bits(classes, kernel):
+    X, y = make_blobs(300, 3, centers=classes, cluster_std=4.0, random_state=0)
+    given = {"kernel": kernel if " " not in kernel else lambda A, B: np.exp(-0.1 * abs(A[:, None] - B).sum(axis=2))}
+    expected, seen = SVC(**given).fit(X, y), []
+    doors = [
+        {"solver": "working-set"},
+        {"solver": WorkingSet()},
+        {"callback": seen.append},
+        {"max_steps": 9999},
+        {"time_limit": 1000.0},
+        {"on_interrupt": "keep"},
+        {"n_jobs": 2},
+    ]
+    for options in doors:
+        assert_same(read(SVC(**given, **options).fit(X, y)), read(expected))
+    strategies = {solution.provenance["strategy"] for solution in expected.solutions_}
+    if " " not in kernel:
+        assert strategies == {"batch"}
+        assert len(seen) == classes * (classes - 1) // 2
+        for progress, solution in zip(seen, expected.solutions_, strict=True):
+            np.testing.assert_array_equal(progress.alpha, solution.raw_alpha)
+            assert progress.certificate.gap == solution.certificate.gap
+
+
+def test_doors_give_the_same_bits_where_some_pairs_need_a_run():
+    X, y = make_classification(
+        600,
+        40,
+        n_informative=20,
+        n_redundant=0,
+        n_classes=3,
+        n_clusters_per_class=1,
+        weights=[0.5, 0.4, 0.1],
+        flip_y=0.1,
+        random_state=0,
+    )
+    given = {"kernel": "linear", "C": 1000.0}
+    expected = SVC(**given).fit(X, y)
+    assert [solution.provenance["strategy"] for solution in expected.solutions_] == ["blocks", "batch", "batch"]
+    for options in ({"solver": "working-set"}, {"solver": WorkingSet()}, {"callback": lambda progress: False}):
+        assert_same(read(SVC(**given, **options).fit(X, y)), read(expected))
+
+
+def test_what_a_callback_raises_carries_the_solution_of_its_pair():
+    X, y = make_blobs(100, 3, centers=4, cluster_std=4.0, random_state=0)
+    solutions, calls = SVC().fit(X, y).solutions_, []
+
+    def fail(progress):
+        calls.append(progress)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    for options in ({}, {"time_limit": 1000.0}):
+        calls.clear()
+        with pytest.raises(KeyboardInterrupt) as found:
+            SVC(callback=fail, **options).fit(X, y)
+        assert len(calls) == 3
+        np.testing.assert_array_equal(found.value.solution.alpha, solutions[2].alpha)
+        assert found.value.solution.ended is Status.INTERRUPTED
+    calls.clear()
+    with pytest.warns(ConvergenceWarning):
+        kept = SVC(callback=fail, on_interrupt="keep").fit(X, y).solutions_
+    ended = [solution.ended for solution in kept]
+    assert ended[:3] == [Status.OPTIMAL, Status.OPTIMAL, Status.INTERRUPTED]
+    assert set(ended[3:]) <= {Status.OPTIMAL, Status.INTERRUPTED}  # some need a single step
+    np.testing.assert_array_equal(kept[2].alpha, solutions[2].alpha)
 
 
 @pytest.mark.parametrize("n", [50, 200, 1000, 3000])
@@ -159,8 +218,28 @@ def test_a_default_fit_passes_through_solve():
         ("dualflow.driver.solve", "solve"),
         ("dualflow.solvers.working_set", "solve_directly"),
         ("dualflow.problems.classification", "hinge"),
-        ("dualflow.direct.lane", "solve_directly"),
+        ("dualflow.direct.pairs", "solve_directly"),
     } <= seen
+
+
+def test_a_default_fit_moves_between_few_files():
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    y, calls, before = (X[:, 0] > 0).astype(int), [], sys.getprofile()
+    SVC().fit(X, y)
+
+    def look(frame, event, argument):
+        if event == "call" and "dualflow" in (name := frame.f_code.co_filename) and name != __file__:
+            calls.append(name)
+
+    sys.setprofile(look)
+    try:
+        SVC().fit(X, y)
+    finally:
+        sys.setprofile(before)
+    moves = [name for name, last in zip(calls, ["", *calls], strict=False) if name != last]
+    files = set(moves)
+    assert len(files) <= 20
+    assert len(moves) - len(files) <= 25  # to files that were left before
 
 
 def test_a_callback_sees_the_direct_result_once():

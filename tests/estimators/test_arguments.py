@@ -10,7 +10,9 @@ from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from dualflow import SVC, SVDD, SVR, Gram, OneClassSVM, ProblemError, Status, SVCSearchCV, load, problems, solve
+from dualflow.driver import run
 from dualflow.estimators import _solving
+from dualflow.solvers.gradient_flow import GradientFlow
 
 X, Y = make_moons(120, noise=0.3, random_state=0)
 IRIS = load_iris(return_X_y=True)
@@ -166,6 +168,20 @@ def test_verbose_prints_gap_survivors_and_time(monkeypatch, capsys, n_jobs):
             r"^SVC: solve [123] of 3, step \d+, certified relative gap \S+, \d+ survivors, \d+\.\d s$", line
         )
     assert last.startswith("SVC: 3 of 3 solved, certified relative gap ")
+
+
+def test_the_gap_that_verbose_prints_moves_between_the_certificates_of_the_solver(monkeypatch, capsys):
+    """Else a long fit prints the gap of its start, line by line."""
+    monkeypatch.setattr(_solving, "LINE_INTERVAL_S", 0.0)
+    monkeypatch.setattr(run, "MIN_CERTIFICATE_AGE_S", 0.0)
+    monkeypatch.setattr(run, "MAX_CERTIFICATE_AGE", 0.0)
+    monkeypatch.setattr(GradientFlow, "certify_every", 200)
+    model = SVC(solver="gradient-flow", verbose=True, max_steps=7).fit(X, Y)
+    gaps = re.findall(r"gap (\S+), \d+ survivors", capsys.readouterr().out)
+    assert len(gaps) == 7
+    assert len(set(gaps[:6])) == 6
+    quiet = clone(model).set_params(verbose=False).fit(X, Y)
+    np.testing.assert_array_equal(quiet.dual_coef_, model.dual_coef_)
 
 
 def test_verbose_on_a_terminal_keeps_one_line(monkeypatch, capsys):

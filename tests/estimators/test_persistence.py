@@ -43,6 +43,7 @@ from dualflow import (
     NuSVR,
     OneClassSVM,
     ProblemError,
+    QuantileSVR,
     Solver,
 )
 from dualflow.core.certificate import Certificate
@@ -93,6 +94,10 @@ LIVES = {
         (NuSVC(nu=0.9, kernel="linear", random_state=1, class_weight="balanced"), fits(BLOBS, BLOB_LABELS)),
         (NuSVC(nu=0.4, kernel="precomputed", random_state=1), fits(K, Y, np.arange(60) % 3)),
         (NuSVC(random_state=1), fits(scipy.sparse.coo_array(X), Y)),
+    ],
+    "QuantileSVR": [
+        (QuantileSVR(random_state=1, warm_start=True), fits(X, X[:, 0])),
+        (QuantileSVR([0.2, 0.6], C=10.0, kernel="linear", random_state=1), fits(X, X[:, 0] ** 2, np.arange(60) % 3)),
     ],
     "NuSVR": [
         (NuSVR(random_state=1, warm_start=True), fits(X, X[:, 0])),
@@ -273,7 +278,7 @@ def test_the_comparison_sees_a_last_bit():
 
 
 def test_every_class_that_can_be_saved_is_tested():
-    assert set(LIVES) == set(CLASSES)
+    assert set(LIVES) | {"ConformalSVC", "ConformalSVR"} == set(CLASSES)  # these two in tests/conformal
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

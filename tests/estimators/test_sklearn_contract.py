@@ -7,7 +7,21 @@ from sklearn import svm
 from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CHECKS
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dualflow import LDA, LSSVC, LSSVR, SVC, SVDD, SVR, CascadeSVC, EcoSVC, EcoSVDD, NuSVC, NuSVR, OneClassSVM
+from dualflow import (
+    LDA,
+    LSSVC,
+    LSSVR,
+    SVC,
+    SVDD,
+    SVR,
+    CascadeSVC,
+    EcoSVC,
+    EcoSVDD,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    QuantileSVR,
+)
 
 GAMMA_SCALE = (
     "gamma='scale' is 1/(n_features · X.var()) whatever the weights, as in scikit-learn's own SVC: repeating rows "
@@ -23,6 +37,7 @@ EXPECTED = {
     OneClassSVM: REPEATED,
     NuSVC: SHARES,
     NuSVR: REPEATED,
+    QuantileSVR: REPEATED,
     LSSVC: REPEATED,
     LSSVR: REPEATED,
     CascadeSVC: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
@@ -37,6 +52,7 @@ DEFAULT_GAMMA_SLOW = [
     OneClassSVM(),
     NuSVC(),
     NuSVR(),
+    QuantileSVR(),
     CascadeSVC(),
     EcoSVC(),
     EcoSVDD(),
@@ -48,6 +64,7 @@ FIXED_GAMMA = [
     SVR(gamma=0.3),
     NuSVC(gamma=0.3),
     NuSVR(gamma=0.3),
+    QuantileSVR(gamma=0.3),
     LSSVC(gamma=0.3),
     LSSVR(gamma=0.3),
     LDA(),
@@ -85,6 +102,7 @@ def test_contract_of_default_gamma(estimator, check):
         (SVR, svm.SVR),
         (NuSVC, svm.NuSVC),
         (NuSVR, svm.NuSVR),
+        (QuantileSVR, svm.SVR),
         (LSSVC, svm.SVC),
         (LSSVR, svm.SVR),
         (CascadeSVC, svm.SVC),

@@ -271,6 +271,18 @@ _WORDS += ["--report", "--csv", "--no-report", "--overwrite", "--seed", "--tol",
 _WORDS += ["data.csv", "other.csv", ".", "pipe", "link", "loop", "/dev/zero", "/dev/full", "nowhere/x", "", "-", "--"]
 _WORDS += ["kind", "a", "1", "0", "-1", "nan", "inf", "1e400", "up,down", "smo", "hinge", "svdd", "rbf", "scale", "²"]
 _WORDS += [
+    "--class-weight",
+    "--positive",
+    "--scoring",
+    "--search",
+    "--proba",
+    "--all",
+    "--cv",
+    "balanced",
+    "up=2,down=1",
+]
+_WORDS += ["f1", "roc_auc", "recall"]
+_WORDS += [
     "compare",
     "train",
     "predict",

@@ -22,8 +22,13 @@ __all__ = [
     "CellCounts",
     "CellFormat",
     "ColumnBuilder",
+    "UnusableColumnError",
+    "different_texts",
     "is_gap",
     "number",
+    "raise_unusable",
+    "row_number_note",
+    "unusable",
 ]
 
 #: Maximum number of different texts in a feature column; a column with more holds names of rows, not categories.
@@ -51,6 +56,10 @@ THOUSANDS = {",": ",", ".": ".", "'": "'’", "space": " \u00a0\u2007\u2009\u202
 _EMPTY: dict[str, int] = {}
 #: Different cells of a column that a message shows.
 _MAX_EXAMPLES = 3
+#: In a table of more rows, a text column whose texts are all different is refused.
+MAX_ROWS_ALL_DIFFERENT = 20
+# Names of columns that hold identifiers, at the end of the name.
+_IDENTIFIER = re.compile(r"((^|[\W_])(id|nr|uuid|key|index)|[a-z](Id|ID|Nr))$|^(Id|ID|Nr|NR)$")
 #: A cell of more characters is text; the patterns below are not tried.
 _MAX_NUMBER_CHARS = 400
 
@@ -190,6 +199,87 @@ def _meaning_of_short(cell: str) -> str:
     return "figure" if _FIGURE.fullmatch(bare) or _ENDLESS.fullmatch(bare) else "text"
 
 
+class UnusableColumnError(ProblemError):
+    """A column that no feature can be made of; ``column`` is its name, ``what`` a few words on its cells."""
+
+    def __init__(self, message: str, column: str = "", what: str = "") -> None:
+        super().__init__(message)
+        self.column, self.what = column, what
+
+
+def raise_unusable(faults: list[UnusableColumnError], source: str) -> None:
+    """Raise one error for all columns that no feature can be made of, if there are any."""
+    if not faults:
+        return
+    if len(faults) == 1:
+        raise faults[0]
+    names = [fault.column[:SHOWN_CHARS] for fault in faults]
+    shown = ", ".join(f"{name} ({fault.what})" for name, fault in zip(names, faults, strict=True))
+    drop = " ".join(f"--drop {quoted(name)}" for name in names)
+    raise ProblemError(
+        f"{source}: {len(faults)} columns are not features: {shown}. Leave them out with {drop}; or write a date as a "
+        "number, and read categories with --text"
+    )
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as a shell takes it."""
+    return f'"{name}"' if re.search(r"[^\w.-]", name) else name
+
+
+def different_texts(name: str, column: TextColumn, source: str) -> UnusableColumnError | None:
+    """Return the fault of a text column in which each row has another text, which holds names of rows; else None."""
+    known = column.codes[column.codes >= 0]
+    if len(known) <= MAX_ROWS_ALL_DIFFERENT or len(np.unique(known)) < len(known):
+        return None
+    shown = name[:SHOWN_CHARS]
+    return UnusableColumnError(
+        f"{source}, {shown}: each row has a different text, from which a model learns nothing; leave the column out "
+        f"with --drop {shown}",
+        name,
+        "each row has a different text",
+    )
+
+
+def unusable(columns: list[ColumnBuilder], gathered: list[object], source: str) -> list[UnusableColumnError]:
+    """Return the faults of the columns of a training table; names of rows count only beside another fault.
+
+    Alone they are found later, when it is known which rows are used.
+    """
+    faults = {k: column.fault for k, column in enumerate(columns) if column.fault is not None}
+    if faults:
+        for k, (column, values) in enumerate(zip(columns, gathered, strict=True)):
+            if k not in faults and isinstance(values, TextColumn):
+                fault = different_texts(column.name, values, source)
+                faults |= {} if fault is None else {k: fault}
+    return [faults[k] for k in sorted(faults)]
+
+
+def row_number_note(names: list[str], columns: list[object]) -> list[str]:
+    """Return a sentence on all number columns that look like numbers of rows or of customers, if there are any."""
+    found = [
+        name[:SHOWN_CHARS]
+        for name, column in zip(names, columns, strict=True)
+        if isinstance(column, np.ndarray) and _numbers_rows(name, column)
+    ]
+    if not found:
+        return []
+    one = len(found) == 1
+    drop = " ".join(f"--drop {quoted(name)}" for name in found)
+    return [
+        f"Column{'' if one else 's'} {', '.join(found)} look{'s' if one else ''} like the number of a row or a person, "
+        f"from which a model learns nothing for new rows; {drop} leaves {'it' if one else 'them'} out."
+    ]
+
+
+def _numbers_rows(name: str, values: np.ndarray) -> bool:
+    """Whether whole numbers, all different, have the name of an identifier, or count the rows from 0 or 1."""
+    if len(values) <= MAX_ROWS_ALL_DIFFERENT or not np.array_equal(values, np.rint(values)):
+        return False  # NaN is no whole number
+    counts_rows = values[0] in (0.0, 1.0) and bool((np.diff(values) == 1.0).all())
+    return counts_rows or (_IDENTIFIER.search(name) is not None and len(np.unique(values)) == len(values))
+
+
 class CellCounts:
     """Counts of the kinds of cells in a column, and the first cells that are not plain numbers."""
 
@@ -257,11 +347,13 @@ class CellCounts:
         shown, figures = name[:SHOWN_CHARS], self.numbers + self.figures
         if self.date is not None and self.dates >= figures + self.texts:
             cell, line = self.date
-            raise ProblemError(
+            raise UnusableColumnError(
                 f"{source}, {unit} {line}, {shown}: {shortened(cell)} is a date or a time, and models need numbers. "
                 "Convert it to numbers (days since a date, or the month), leave the column out with --drop "
                 f"{shown}, or "
-                f"read it as categories with --text {shown}"
+                f"read it as categories with --text {shown}",
+                name,
+                f"dates or times, such as {shortened(cell)}",
             )
         if not (figures or self.dates or self.texts):
             return "number"  # it has only gaps
@@ -295,17 +387,18 @@ class ColumnBuilder:
         Maximum number of different texts; None if there is no limit.
     """
 
-    __slots__ = ("codes", "gaps", "max_texts", "name", "values", "words")
+    __slots__ = ("codes", "fault", "gaps", "max_texts", "name", "values", "words")
 
     def __init__(self, kind: str, name: str, max_texts: int | None) -> None:
         self.name, self.max_texts = name, max_texts
         self.values = array("d") if kind == "number" else None
         self.gaps = _EMPTY
+        self.fault: UnusableColumnError | None = None
         if self.values is None:
             self.codes, self.words = array("i"), dict[str, int]()
 
     def add(self, cell: str, place: str, cells: CellFormat) -> None:
-        """Add a stripped cell; ``place`` says where it is, for messages."""
+        """Add a stripped cell; ``place`` says where it is, for messages. More texts than allowed set ``fault``."""
         if self.values is not None:
             value = cells.value(cell)
             if value is None and is_gap(cell):
@@ -319,15 +412,16 @@ class ColumnBuilder:
                     f"{f'; {fix}' if fix else ''}"
                 )
             self.values.append(value)
-        elif cells.is_missing(cell):
+        elif cells.is_missing(cell) or (self.fault is not None and len(self.words) > MAX_COLUMN_TEXTS):
             self.codes.append(-1)
         else:
             self.codes.append(self.words.setdefault(cell, len(self.words)))
             if self.max_texts is not None and len(self.words) > self.max_texts:
-                raise ProblemError(
+                self.fault = self.fault or UnusableColumnError(
                     f"{place}, {self.name[:SHOWN_CHARS]}: {shortened(cell)} is the {len(self.words)}th different "
-                    "text of this "
-                    f"column; leave the column out with --drop {self.name[:SHOWN_CHARS]}"
+                    f"text of this column; leave the column out with --drop {self.name[:SHOWN_CHARS]}",
+                    self.name,
+                    f"more than {self.max_texts} different texts",
                 )
 
     @property

@@ -27,7 +27,14 @@ def check(
         float | None,
         typer.Option(help="Relative gap up to which a model is optimal; by default the model's own, or 1e-6."),
     ] = None,
+    removal: Annotated[
+        Path | None,
+        typer.Option(
+            help="A certificate of removal (JSON): verify it, and that the model is the one after the removal."
+        ),
+    ] = None,
     label: Label = None,
+    positive: shared.Positive = None,
     delimiter: shared.Delimiter = None,
     header: shared.Header = None,
     missing: shared.Missing = None,
@@ -40,30 +47,47 @@ def check(
 ) -> None:
     """Compute a saved model's certificate again, from its file.
 
-    The file holds the training points and α; the certificate that it states is not used. Exit code 1: the model is not
-    optimal, or was not trained on DATA.
+    The file holds the training points and α; the certificate that it states is not used. With a labelled DATA, the
+    scores and the confusion matrix of its rows are printed. Exit code 1: the model is not optimal, or was not trained
+    on DATA.
     """
     with clear_errors():
+        import numpy as np
+
         from ..core.options import Number
+        from ..exceptions import ProblemError
         from ..report.columns import gap_text
+        from .scores import counts_of, score_lines
         from .training_table import read_model
+
+        if positive is not None and data is None:
+            raise ProblemError("--positive needs DATA, whose rows are scored; give the table, or leave it out")
 
         if tol is not None:
             tol = Number(above=0).check("--tol", tol)
         with print_warnings():
             machine, known = read_model(model)
+            machine = getattr(machine, "estimator_", machine)  # of a conformal model
             certificates = list(machine.certificates_)
         limit = tol if tol is not None else float(getattr(machine, "tol", None) or 1e-6)
         gaps = [certificate.relative_gap for certificate in certificates]
         met = [gap is not None and gap <= limit for gap in gaps]
         optimal = bool(met) and all(met)
         worst = max((float("inf") if gap is None else gap for gap in gaps), default=float("inf"))
-        same = None
+        verified = None
+        if removal is not None:
+            from ..estimators import verify_removal
+
+            verified = list(verify_removal(removal, machine))
+        same = counts = None
         if data is not None:
             table, X, known = encoded(
                 known, data, label, delimiter, header, missing, decimal, thousands, format, keep_empty=False
             )
             same = _difference(machine, known, table, X)
+            if known.written and table.labels:
+                use = np.ones(len(table), dtype=bool)
+                counts = counts_of(machine, known, table.labels, machine.predict(X), use, positive)
         facts = {
             "model": str(model),
             "class": type(machine).__name__,
@@ -77,18 +101,31 @@ def check(
             "optimal": optimal,
             "circuits": list(machine.raw_summaries_) or None,
             "data": None if data is None else same is None,
+            "removal": verified,
+            "scores": None if counts is None else counts.plain(),
         }
         if json:
             say_json(facts)
         else:
-            rows = [(name.replace("_", " "), value) for name, value in facts.items() if value is not None]
+            rows = [
+                (name.replace("_", " "), value)
+                for name, value in facts.items()
+                if value is not None and name != "scores"
+            ]
             shown = dict(rows) | {"relative gap": "none" if worst == float("inf") else gap_text(worst)}
             if facts["circuits"]:
                 shown["circuits"] = "\n".join(facts["circuits"])
+            shown.pop("removal", None)
             shown |= {"tol": f"{limit:g}", "optimal": "yes" if optimal else "NO"}
             if data is not None:
                 shown["data"] = "its training points" if same is None else f"NOT its training points: {same}"
             print_table(("", ""), list(shown.items()))
+            for sentence in verified or ():
+                say(f"Removal: {sentence}.")
+            if counts is not None:
+                title = "training rows (new rows score lower)" if same is None else "rows of the table"
+                for line in score_lines(counts, title, getattr(machine, "class_weight", None) is not None):
+                    say(line)
         if not optimal:
             say(
                 f"{model}: {len(met) - sum(met)} of {len(met)} problems are not certified to a gap of {limit:g}",
@@ -131,7 +168,7 @@ def _difference(machine: Any, known: Any, table: Any, X: Any) -> str | None:
             own = np.where(problem.sigma > 0, *machine._sides(k))
             if (codes[part] != own).any():
                 return f"{table.place(int(part[np.argmax(codes[part] != own)]))} has another label"
-        elif problem.model == "svr" and table.labels:
+        elif problem.model in ("svr", "nu_svr") and table.labels:
             half = len(problem.p) // 2
             targets = 0.5 * (problem.p[:half] - problem.p[half:])
             given = np.array([np.nan if (v := known.cells.number(c)) is None else v for c in table.labels])[part]

@@ -1,7 +1,8 @@
-"""`dualflow compare`: compare all solvers on scikit-learn's digits, or on two classes of a table."""
+"""`dualflow compare`: models and solvers on two classes of a table, or all solvers on scikit-learn's digits."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +40,17 @@ RANKING_NOTE = (
     "advantage is claimed."
 )
 
+#: Training rows of a table that are drawn at most by default: scikit-learn's SVC takes seconds for them.
+MAX_TABLE_ROWS = 10_000
+#: Training rows for solvers that run circuits: six qubits hold them.
+CIRCUIT_ROWS = 64
+#: Rows from which on a fifth is held out.
+MIN_SPLIT_ROWS = 10
+#: Seconds for a row of a table, and of the digits.
+TABLE_LIMIT_S = 4.0
+DIGITS_LIMIT_S = 2.0
+#: Seconds after which no row of a table begins.
+TABLE_TOTAL_LIMIT_S = 45.0
 #: Columns of the table of a dry run.
 DRY_RUN_COLUMNS = ("problem", "solver", "device", "circuits", "shots", "qubits", "depth", "2q gates", "QPU", "cost")
 
@@ -62,14 +74,46 @@ def compare(
     digits: Annotated[
         str, typer.Option(help="The two digits to compare if there is no DATA; svdd is trained on the first.")
     ] = "1,4",
-    problems: Annotated[
-        str,
-        typer.Option(help="Problems, comma separated: hinge, squared_hinge, svdd, least_squares, discriminant."),
-    ] = "hinge,squared_hinge,svdd",
-    solvers: Annotated[
-        str | None, typer.Option(help="Solver names, comma separated (see dualflow solvers); all by default.")
+    quantum: Annotated[
+        bool,
+        typer.Option("--quantum", help="Add the solvers that run circuits, with their controls, on 64 of the rows."),
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Add the problems squared_hinge (L2-SVM) and svdd, beside hinge.")
+    ] = False,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(
+            help='Factors of C for the points of a class: "balanced", or "LABEL=WEIGHT,…"; by default none and, where '
+            "classes are unequal, balanced are compared."
+        ),
     ] = None,
-    max_n: Annotated[int, typer.Option(help="Number of points that are drawn, both classes together.")] = 64,
+    positive: shared.Positive = None,
+    scoring: Annotated[
+        str,
+        typer.Option(help="Score that chooses the model: balanced_accuracy, accuracy, recall, precision or f1."),
+    ] = "balanced_accuracy",
+    problems: Annotated[
+        str | None,
+        typer.Option(
+            help="Problems, comma separated: hinge, squared_hinge, svdd, least_squares, discriminant. By default hinge "
+            "for DATA, the first three without."
+        ),
+    ] = None,
+    solvers: Annotated[
+        str | None,
+        typer.Option(
+            help="Solver names, comma separated (see dualflow solvers). By default all that run no circuits for DATA, "
+            "all without."
+        ),
+    ] = None,
+    max_n: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of training rows that are drawn, both classes together; by default 64 for circuits and "
+            "without DATA, else four fifths of the rows, up to 10000."
+        ),
+    ] = None,
     C: Annotated[float, typer.Option("--C", help="As in scikit-learn; inf is the hard margin.")] = 1.0,
     nu: Annotated[
         float | None,
@@ -89,11 +133,17 @@ def compare(
     studies: Annotated[bool, typer.Option("--studies", help='Include solvers of maturity "study".')] = False,
     seed: Annotated[int, typer.Option(help="Random seed of the drawn points and of every solver.")] = 0,
     time_limit: Annotated[
-        float, typer.Option(help="Seconds for each row; a row that reaches it shows its result so far.")
-    ] = 2.0,
+        float | None,
+        typer.Option(
+            help="Seconds for each row; a row that reaches it shows its result so far. 4 for DATA by default, else 2."
+        ),
+    ] = None,
     total_time_limit: Annotated[
         float | None,
-        typer.Option(help="Seconds for the whole comparison; rows that have not begun by then are not run."),
+        typer.Option(
+            help="Seconds for the whole comparison; rows that have not begun by then are not run. 45 by default for "
+            "DATA without circuits."
+        ),
     ] = None,
     tol: Annotated[float, typer.Option(help="Relative gap at which a solver stops.")] = 1e-6,
     report: Annotated[Path, typer.Option(help="The HTML report to write.")] = Path("dualflow-report.html"),
@@ -116,14 +166,15 @@ def compare(
     format: shared.Format = None,
     json: shared.Json = False,
 ) -> None:
-    """Compare all solvers on the same points.
+    """Compare models and solvers on a table: which to use, by score and time.
 
-    The tables show raw gap, refined gap, accuracy, time and the cost of circuits.
+    With DATA, the SVC of scikit-learn and of dualflow are fitted to four fifths of the rows, scored on the others, and
+    timed; then every solver solves the same problem. Without DATA, all solvers, those with circuits included, solve
+    three problems of two digits.
 
     After Ctrl-C, or when the time is up, the report shows the rows that have run.
     """
     with clear_errors():
-        from ..comparison import compare as run
         from ..comparison import dry_run
         from ..report.comparison import is_comparison_csv, is_comparison_html
         from .reading import read_new
@@ -139,16 +190,7 @@ def compare(
             check_output(report, "--report", is_comparison_html, overwrite, data)
             if csv is not None and csv.resolve() == report.resolve():
                 raise ProblemError(f"--csv and --report are the same file, {csv}; give two names")
-        if data is None:
-            if label or classes:
-                raise ProblemError("--label and --classes need DATA; for the bundled digits use --digits")
-            X, y, first = _two_digits(digits)
-        else:
-            form = shared.form_of(delimiter, header, decimal, missing, thousands)
-            requested = RequestedColumns(label, True, tuple(drop or ()), tuple(text or ()))
-            how = EncodingOptions(one_hot, impute, standardise)
-            X, y, first = _two_classes(read_new(data, requested, form, format), _split_names(classes), how)
-        arguments = (X, y, _split_names(problems) or (), _split_names(solvers), max_n)
+        requested_problems = _split_names(problems)
         options: dict[str, Any] = {
             "C": C,
             "nu": nu,
@@ -160,29 +202,40 @@ def compare(
             "shots": shots,
             "devices": _split_names(devices),
             "studies": studies,
-            "inlier_class": first,
-            "time_limit": time_limit,
             "random_state": seed,
             "tol": tol,
         }
+        found: Rows
+        if data is None:
+            if label or classes:
+                raise ProblemError("--label and --classes need DATA; for the bundled digits use --digits")
+            if positive or class_weight or scoring != "balanced_accuracy":
+                raise ProblemError(
+                    "--class-weight, --positive and --scoring need DATA; the digits have classes of one size"
+                )
+            found = _two_digits(digits)
+        else:
+            form = shared.form_of(delimiter, header, decimal, missing, thousands)
+            requested = RequestedColumns(label, True, tuple(drop or ()), tuple(text or ()))
+            how = EncodingOptions(one_hot, impute, standardise)
+            table = read_new(data, requested, form, format)
+            found = _two_classes(table, _split_names(classes), how, max_n, seed)
+        options["inlier_class"] = found.first
+        if requested_problems is None:
+            requested_problems = ["hinge", "squared_hinge", "svdd"] if every or dry or data is None else ["hinge"]
+        circuits = quantum or (devices is not None and solvers is None)
+        plan = Plan(requested_problems, _split_names(solvers), max_n, time_limit, total_time_limit, circuits)
         if dry:
+            X, y = found.X, found.y
+            arguments = (X, y, plan.problems, plan.solvers, plan.circuit_n)
             with progress_bar() as progress:
-                forecast = dry_run(*arguments, **options, progress=progress)
+                forecast = dry_run(*arguments, time_limit=time_limit or DIGITS_LIMIT_S, **options, progress=progress)
             _print_forecast(forecast, json)
             return
+        if data is not None:
+            options |= _class_options(found, class_weight, positive, scoring, options)
         with progress_bar() as progress:
-            try:
-                comparison = run(
-                    *arguments,
-                    **options,
-                    total_time_limit=total_time_limit,
-                    progress=progress,
-                    announce=partial(say, err=True),
-                )
-            except KeyboardInterrupt as interrupt:
-                if not hasattr(interrupt, "comparison"):
-                    raise
-                comparison = interrupt.comparison
+            comparison = _run(plan, found, options, progress)
         if json:
             say_json(_plain(comparison))
         else:
@@ -196,8 +249,152 @@ def compare(
         if comparison.interrupted:
             say("Interrupted." if no_report else "Interrupted; the report shows the rows that have run.", err=True)
             raise typer.Exit(EXIT_INTERRUPTED)
-        if not json:
+        if not json and not comparison.models:
             say(RANKING_NOTE)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of two classes, for training and held out, and their source.
+
+    Attributes
+    ----------
+    X, y : arrays of shape (n, m) and (n,)
+    first : label or None
+        The first of the two labels that the user named.
+    X_test, y_test : arrays of shape (k, m) and (k,), or None
+        None leaves it to `compare` to hold out what it does not draw.
+    rows : int or None
+        Rows of the table, of which these are drawn; None for the digits.
+    source : str
+    """
+
+    X: Any
+    y: NDArray
+    first: Any
+    X_test: Any = None
+    y_test: Any = None
+    rows: int | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which problems and solvers are compared, on how many rows, and for how long."""
+
+    problems: list[str]
+    solvers: list[str] | None
+    max_n: int | None
+    time_limit: float | None
+    total_time_limit: float | None
+    quantum: bool
+
+    @property
+    def circuit_n(self) -> int:
+        """Training rows of the sections with circuits."""
+        return CIRCUIT_ROWS if self.max_n is None else self.max_n
+
+    def split(self) -> tuple[list[str] | None, list[str] | None]:
+        """Return the solvers without and with circuits; None is all of them, an empty list none."""
+        if self.solvers is None:
+            return None, (None if self.quantum else [])
+        from ..solvers.registry import list_solvers
+
+        circuits = {info.name for info in list_solvers() if info.quantum}
+        named = [name for name in self.solvers if name in circuits]
+        plain = [name for name in self.solvers if name not in circuits]
+        return plain, (None if self.quantum and not named else named)
+
+
+def _run(plan: Plan, found: Rows, options: dict[str, Any], progress: Any) -> Comparison:
+    """Return the comparison; after Ctrl-C, that of the rows so far."""
+    from ..comparison import compare as run
+
+    common = {**options, "progress": progress, "announce": partial(say, err=True)}
+    limit_s = DIGITS_LIMIT_S if plan.time_limit is None else plan.time_limit
+    if found.rows is None:
+        return _caught(
+            run, found.X, found.y, plan.problems, plan.solvers, plan.circuit_n,
+            time_limit=limit_s, total_time_limit=plan.total_time_limit, **common,
+        )  # fmt: skip
+    plain, circuits = plan.split()
+    held_out = {} if found.X_test is None else {"X_test": found.X_test, "y_test": found.y_test}
+    parts: list[Comparison] = []
+    drawn = len(found.y) + (0 if found.y_test is None else len(found.y_test))
+    if plain != []:
+        both = circuits != []
+        total_s = TABLE_TOTAL_LIMIT_S if plan.total_time_limit is None and not both else plan.total_time_limit
+        one = _caught(
+            run, found.X, found.y, plan.problems, plain, max(len(found.y), 2),
+            time_limit=TABLE_LIMIT_S if plan.time_limit is None else plan.time_limit,
+            total_time_limit=total_s, circuits=False, **held_out, **common,
+        )  # fmt: skip
+        if drawn < found.rows:
+            text = f"{len(found.y)} of {found.rows} rows, drawn at random"
+            one = replace(one, sections=tuple(replace(s, title=f"{s.title}, {text}") for s in one.sections))
+        parts.append(replace(one, settings={"table": f"{found.source}, {found.rows} rows", **one.settings}))
+    if circuits != [] and not (parts and parts[0].interrupted):
+        for name in ("models", "positive", "scoring"):
+            common.pop(name, None)
+        weights = parts[0].settings.get("class weights") if parts else None
+        common["class_weight"] = weights if common.get("class_weight") == "auto" else common.get("class_weight")
+        problems = list(dict.fromkeys([*plan.problems, *(("squared_hinge",) if plan.problems == ["hinge"] else ())]))
+        one = _caught(
+            run, found.X, found.y, problems, circuits or _circuits_and_yardsticks(options["studies"]),
+            plan.circuit_n, time_limit=limit_s, total_time_limit=plan.total_time_limit, **held_out, **common,
+        )  # fmt: skip
+        text = f"circuits on {min(plan.circuit_n, len(found.y))} of {found.rows} rows"
+        one = replace(one, sections=tuple(replace(s, title=f"{s.title}, {text}") for s in one.sections))
+        parts.append(one)
+    first, *others = parts
+    for other in others:
+        changed = {f"circuits: {k}": v for k, v in other.settings.items() if first.settings.get(k) != v}
+        first = replace(
+            first,
+            sections=(*first.sections, *other.sections),
+            settings=first.settings | changed,
+            interrupted=other.interrupted,
+        )
+    return first
+
+
+def _circuits_and_yardsticks(studies: bool) -> list[str]:
+    """Return the solvers that run circuits, and two others to compare them with."""
+    from ..solvers.registry import list_solvers
+
+    known = [info for info in list_solvers() if info.quantum and (studies or info.maturity != "study")]
+    return ["working-set", "cvxopt", *(info.name for info in known)]
+
+
+def _caught(run: Any, *arguments: Any, **options: Any) -> Comparison:
+    """Run a comparison, and return that of the rows so far after Ctrl-C."""
+    try:
+        return run(*arguments, **options)
+    except KeyboardInterrupt as interrupt:
+        if not hasattr(interrupt, "comparison"):
+            raise
+        return interrupt.comparison
+
+
+def _class_options(
+    found: Rows, class_weight: str | None, positive: str | None, scoring: str, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments of `compare` on classes and models."""
+    import math
+
+    import numpy as np
+
+    from ..comparison.models import MODEL_KERNELS
+    from .labels import class_weights_of, label_named
+
+    classes = np.unique(found.y).tolist()
+    written = tuple(map(str, classes))
+    weights = None if class_weight is None else class_weights_of(class_weight, classes, written, found.source)
+    named = None if positive is None else label_named(positive, "--positive", classes, written, found.source)
+    fits = options["fit_intercept"] is True and math.isfinite(options["C"])
+    models = fits and options["kernel"] in MODEL_KERNELS and found.X_test is not None
+    auto = "auto" if models and class_weight is None else weights
+    return {"class_weight": auto, "models": models, "positive": named, "scoring": scoring}
 
 
 def _print_forecast(forecast: DryRun, json: bool) -> None:
@@ -220,6 +417,7 @@ def _plain(comparison: Comparison) -> dict[str, Any]:
     rows = [{f.name: getattr(row, f.name) for f in fields(row) if f.name != "solution"} for row in comparison.rows]
     return {
         "verdict": overall(comparison),
+        "models": [score.plain() for score in comparison.models],
         "interrupted": comparison.interrupted,
         "settings": comparison.settings,
         "versions": comparison.versions,
@@ -231,7 +429,7 @@ def _split_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _two_digits(digits: str) -> tuple[NDArray, NDArray, Any]:
+def _two_digits(digits: str) -> Rows:
     from sklearn.datasets import load_digits
 
     wanted = _split_names(digits) or []
@@ -239,28 +437,56 @@ def _two_digits(digits: str) -> tuple[NDArray, NDArray, Any]:
         raise ProblemError(f'--digits "{digits}" must be two different digits, such as "1,4"')
     X, y = load_digits(return_X_y=True)
     keep, first = _rows_of_two(y, wanted, "digits")
-    return X[keep], y[keep], first
+    return Rows(X[keep], y[keep], first)
 
 
 def _two_classes(
-    table: Table | SparseTable, wanted: list[str] | None, how: EncodingOptions
-) -> tuple[Any, NDArray, Any]:
-    """Return points and labels of two classes of a table, and the first of the two labels."""
+    table: Table | SparseTable, wanted: list[str] | None, how: EncodingOptions, max_n: int | None, seed: int
+) -> Rows:
+    """Return the rows of two classes of a table, a fifth of them held out; the encoding is that of the others."""
     import numpy as np
 
-    from .encoding import checked_width
+    from ..comparison.tasks import stratified
+    from ..core.options import Number
+    from .encoding import check_texts, checked_width
     from .labels import labels_of
+    from .table import Table
 
     y = labels_of(table)
     keep, first = _rows_of_two(y, wanted, table.source)
-    table = table.take(np.flatnonzero(keep))
-    X = how.encoded(table)[1]
-    for note in getattr(table, "notes", ()):
+    source, labels = table.source, y[keep]
+    if len(classes := np.unique(labels)) < 2:
+        how.encoded(table)  # a fault of the cells comes first: it may be why there is one class
+        raise ProblemError(f"{source}: the label has a single class, {classes[0]}; a comparison needs two")
+    most = MAX_TABLE_ROWS if max_n is None else Number(at_least=2, whole=True).check("max_n", max_n)
+    n = int(np.sum(keep))
+    rng = np.random.default_rng(Number(at_least=0, whole=True).check("--seed", seed))
+    chosen = np.flatnonzero(keep)
+    if isinstance(table, Table):
+        check_texts(table)
+    held_out = n // 5 if n >= MIN_SPLIT_ROWS else 0
+    training = min(n - held_out, most)
+    second = labels == classes[1]
+    train = stratified(second, training, rng)
+    rest = np.setdiff1d(np.arange(n), train)
+    parts = [train]
+    if held_out:
+        size = min(len(rest), max(held_out, MIN_SPLIT_ROWS) if n <= MAX_TABLE_ROWS else MAX_TABLE_ROWS // 4)
+        parts.append(rest[stratified(second[rest], max(size, 2), rng)])
+    part = table.take(chosen[train])
+    encoding = how.encoding(part)
+    for note in dict.fromkeys([*getattr(table, "notes", ()), *getattr(part, "notes", ())]):
         say(note, err=True)
-    if not isinstance(X, np.ndarray):
-        checked_width(*X.shape)
-        X = X.toarray()
-    return X, y[keep], first
+    points = []
+    for rows in parts:
+        X = encoding.transform(table.take(chosen[rows]))[0]
+        if not isinstance(X, np.ndarray):
+            checked_width(*X.shape)
+            X = X.toarray()
+        points.append(X)
+    if len(parts) == 1:
+        return Rows(points[0], labels[train], first, rows=n, source=source)
+    return Rows(points[0], labels[train], first, points[1], labels[parts[1]], n, source)
 
 
 def _rows_of_two(y: NDArray, wanted: list[str] | None, source: str) -> tuple[NDArray, Any]:

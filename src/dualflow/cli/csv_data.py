@@ -14,7 +14,17 @@ from typing import BinaryIO
 import numpy as np
 
 from ..exceptions import ProblemError
-from .cells import MAX_COLUMN_TEXTS, CellCounts, CellFormat, ColumnBuilder, is_gap
+from .cells import (
+    MAX_COLUMN_TEXTS,
+    CellCounts,
+    CellFormat,
+    ColumnBuilder,
+    UnusableColumnError,
+    is_gap,
+    raise_unusable,
+    row_number_note,
+    unusable,
+)
 from .sources import Source
 from .table import ColumnChooser, RequestedColumns, Table, index_positions
 
@@ -92,15 +102,21 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
         notes.append(f"Blank lines between the rows are ignored: {len(blanks)}, the first is line {blanks[0]}.")
     chosen = chooser.chosen(names, header, blank, index_positions(cells) if header else set(), source.name)
     notes += chosen.notes
-    kinds = [
-        kind or tallies[place].kind(name, source.name, form.cells, notes)
-        for place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True)
-    ]
+    kinds: list[str] = []
+    dates: dict[str, UnusableColumnError] = {}
+    for column_place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True):
+        try:
+            kinds.append(kind or tallies[column_place].kind(name, source.name, form.cells, notes))
+        except UnusableColumnError as fault:  # the other columns are read, so that one error names all of them
+            kinds.append("text")
+            dates[name] = fault
     new = isinstance(chooser, RequestedColumns)
     columns = [
         ColumnBuilder(kind, name, MAX_COLUMN_TEXTS if new else None)
         for kind, name in zip(kinds, chosen.names, strict=True)
     ]
+    for column in columns:
+        column.fault = dates.get(column.name)
     labels: list[str] | None = None if chosen.label is None else []
     seen: dict[str, str] = {}  # equal labels share one string object
     numbers = []
@@ -119,6 +135,9 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
     if not numbers:
         raise ProblemError(f"{source.name} has only a header; rows of data are needed")
     gathered = [column.column() for column in columns]
+    if new:
+        raise_unusable(unusable(columns, gathered, source.name), source.name)
+        notes += row_number_note(chosen.names, gathered)
     where = np.array(numbers, dtype=np.int64)
     notes += [note for column in columns for note in column.notes]
     return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=notes)

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from ..core.runtime.memory import memory_bytes
 from ..exceptions import ProblemError
+from .cells import different_texts, raise_unusable
 from .table import SHOWN_CHARS, Table, TextColumn, shortened
 
 __all__ = ["Column", "Encoding", "check_texts", "checked_width", "fit_encoding"]
 
-#: In a table of more rows, a text column whose texts are all different is refused.
-MAX_ROWS_ALL_DIFFERENT = 20
 #: Numbers of a table that are copied at a time (16 MB).
 _MAX_PART_VALUES = 1 << 21
 
@@ -137,15 +136,10 @@ def fit_encoding(table: Table, *, one_hot: bool = True, impute: bool = True, sta
 
 
 def check_texts(table: Table) -> None:
-    """Raise ProblemError if each row has another text in a column: such a column holds names of rows."""
-    for name, given in zip(table.chosen.names, table.columns, strict=True):
-        known = given.codes[given.codes >= 0] if isinstance(given, TextColumn) else ()
-        if len(known) > MAX_ROWS_ALL_DIFFERENT and len(np.unique(known)) == len(known):
-            raise ProblemError(
-                f"{table.source}, {name[:SHOWN_CHARS]}: each row has a different text, from which a model learns "
-                "nothing; "
-                f"leave the column out with --drop {name[:SHOWN_CHARS]}"
-            )
+    """Raise one ProblemError for all columns in which each row has another text: they hold names of rows."""
+    texts = [(name, c) for name, c in zip(table.chosen.names, table.columns, strict=True) if isinstance(c, TextColumn)]
+    faults = [different_texts(name, column, table.source) for name, column in texts]
+    raise_unusable([fault for fault in faults if fault is not None], table.source)
 
 
 def _number_columns(table: Table, given: list[Any], impute: bool, standardise: bool) -> list[Column]:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import ProblemError
+from ..exceptions import ProblemError, did_you_mean
 from .cells import CellFormat, number
 from .table import SHOWN_CHARS, SparseTable, Table, shortened
 
-__all__ = ["as_written", "known_codes", "labels_of", "numbers_of"]
+__all__ = ["as_written", "class_weights_of", "known_codes", "label_named", "labels_of", "numbers_of"]
 
 
 def labels_of(table: Table | SparseTable) -> NDArray:
@@ -82,6 +82,46 @@ def known_codes(cells: list[str], classes: NDArray, written: list[str]) -> NDArr
         return -1 if number(cell) is None else known.get(Decimal(cell), -1)
 
     return np.array([code(cell) for cell in cells], dtype=np.intp)
+
+
+def label_named(text: str, option: str, classes: list[Any], written: tuple[str, ...], source: str) -> Any:
+    """Return the label that the user names, as the file writes it or as it was read; ProblemError if there is none."""
+    named = {str(label): label for label in classes} | dict(zip(written, classes, strict=True))
+    if text not in named:
+        known = list(written)
+        shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+        raise ProblemError(
+            f"{option}: {source} has no class {shortened(text)}; it has {shown}{did_you_mean(text, known)}"
+        )
+    return named[text]
+
+
+def class_weights_of(text: str, classes: list[Any], written: tuple[str, ...], source: str) -> Any:
+    """Return the value of --class-weight: "balanced", or a dict by label of texts such as "yes=5,no=1".
+
+    Raises
+    ------
+    ProblemError
+        A part is not LABEL=WEIGHT, names no class or one twice, or has a weight that is not a positive number.
+    """
+    if text == "balanced":
+        return text
+    weights: dict[Any, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, sign, figure = part.rpartition("=")
+        weight = number(figure.strip()) if sign else None
+        if weight is None or not weight > 0:
+            raise ProblemError(
+                f'--class-weight {shortened(part)} must be "balanced", or LABEL=WEIGHT with a weight above 0, such as '
+                f'"{written[-1][:SHOWN_CHARS]}=5"'
+            )
+        label = label_named(name.strip(), "--class-weight", classes, written, source)
+        if label in weights:
+            raise ProblemError(f"--class-weight names the class {shortened(name.strip())} twice")
+        weights[label] = weight
+    if not weights:
+        raise ProblemError('--class-weight is empty; give "balanced", or LABEL=WEIGHT')
+    return weights
 
 
 def _cells(table: Table | SparseTable) -> tuple[list[str], str]:

@@ -14,6 +14,7 @@ from .output import Json
 from .table import MISSING_TEXTS
 
 __all__ = [
+    "ClassWeight",
     "Data",
     "Decimal",
     "Delimiter",
@@ -24,6 +25,7 @@ __all__ = [
     "Json",
     "Missing",
     "OneHot",
+    "Positive",
     "Standardise",
     "Text",
     "Thousands",
@@ -73,6 +75,16 @@ Impute = Annotated[
     typer.Option(
         "--impute/--no-impute", help="Replace a missing cell by the column's median, or its most frequent text."
     ),
+]
+ClassWeight = Annotated[
+    str | None,
+    typer.Option(
+        help='Factors of C for the points of a class: "balanced" (as much weight for each class), or "LABEL=WEIGHT,…".'
+    ),
+]
+Positive = Annotated[
+    str | None,
+    typer.Option(metavar="LABEL", help="The class whose recall and precision are given; the rarest by default."),
 ]
 Standardise = Annotated[
     bool | None,

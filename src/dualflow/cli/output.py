@@ -37,7 +37,7 @@ __all__ = [
     "say_json",
 ]
 
-#: Width, in characters, of tables that are not printed to a terminal.
+#: Width, in characters, of tables that are not printed to a terminal, unless the variable COLUMNS gives another.
 TABLE_WIDTH_CHARS = 120
 #: Exit code after Ctrl-C: 128 + SIGINT, as in a shell.
 EXIT_INTERRUPTED = 130
@@ -172,7 +172,13 @@ def console() -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # handled by `clear_errors`; rich would exit with another code
 
-    return Quiet(width=None if sys.stdout.isatty() else TABLE_WIDTH_CHARS, highlight=False)
+    return Quiet(width=None if sys.stdout.isatty() else piped_width(), highlight=False)
+
+
+def piped_width() -> int:
+    """Return the width of output that is not a terminal: the variable COLUMNS if it is a number above 0, or 120."""
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isascii() and given.isdigit() and int(given[:5]) > 0 else TABLE_WIDTH_CHARS
 
 
 def print_table(headers: Any, rows: Any, json: bool = False) -> None:

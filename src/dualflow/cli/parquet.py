@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import ProblemError, SolverUnavailable
-from .cells import MAX_COLUMN_TEXTS, CellCounts, CellFormat, ColumnBuilder
+from .cells import (
+    MAX_COLUMN_TEXTS,
+    CellCounts,
+    CellFormat,
+    ColumnBuilder,
+    UnusableColumnError,
+    raise_unusable,
+    row_number_note,
+    unusable,
+)
 from .sources import MAX_BYTES, Source
 from .table import SHOWN_CHARS, ColumnChooser, RequestedColumns, Table, TextColumn, index_positions
 
@@ -51,12 +60,17 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
         if about.num_rows < 0 or needed > 4 * MAX_BYTES:
             raise ProblemError(f"{source.name} has {about.num_rows} rows of {len(names)} columns, too many to read")
         chosen = chooser.chosen(names, True, set(), index_positions(names, _declared_index(schema)), source.name)
-        kinds = [
-            kind or _kind(schema.field(place).type, source.name, name)
-            for place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True)
-        ]
-        max_texts = MAX_COLUMN_TEXTS if isinstance(chooser, RequestedColumns) else None
-        columns = [ColumnBuilder(kind, name, max_texts) for kind, name in zip(kinds, chosen.names, strict=True)]
+        new = isinstance(chooser, RequestedColumns)
+        columns = []
+        for place, name, known in zip(chosen.places, chosen.names, chosen.kinds, strict=True):
+            fault = None
+            try:
+                kind = known or _kind(schema.field(place).type, source.name, name)
+            except UnusableColumnError as error:  # the other columns are read, so that one error names all of them
+                kind, fault = "text", error
+            columns.append(ColumnBuilder(kind, name, MAX_COLUMN_TEXTS if new else None))
+            columns[-1].fault = fault
+        dates = {column.name for column in columns if column.fault is not None}
         labels: list[str] | None = None if chosen.label is None else []
         rows = 0
         for batch in file.iter_batches(_BATCH, use_threads=False):
@@ -64,7 +78,10 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
                 raise ProblemError(f"{source.name} is damaged: its rows or columns are not those that it states")
             places = [f"{source.name}, row {rows - batch.num_rows + k + 1}" for k in range(batch.num_rows)]
             for column, k in zip(columns, chosen.places, strict=True):
-                _add(column, batch.column(k), places, form, source.name)
+                if column.name in dates:
+                    column.codes.extend([-1] * batch.num_rows)
+                else:
+                    _add(column, batch.column(k), places, form, source.name)
             if labels is not None and chosen.label is not None:
                 _check_simple(batch.column(chosen.label).type, source.name, names[chosen.label])
                 labels += [
@@ -75,9 +92,15 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
     gathered = [column.column() for column in columns]
     where = np.arange(1, rows + 1, dtype=np.int64)
     notes = [*chosen.notes, *(note for column in columns for note in column.notes)]
-    for name, kind, made in zip(chosen.names, chosen.kinds, gathered, strict=True):
-        if kind is None and isinstance(made, TextColumn):
-            _check_texts(name, made, form, source.name, notes)
+    for column, given, made in zip(columns, chosen.kinds, gathered, strict=True):
+        if given is None and isinstance(made, TextColumn) and column.fault is None:
+            try:
+                _check_texts(column.name, made, form, source.name, notes)
+            except UnusableColumnError as error:
+                column.fault = error
+    raise_unusable(unusable(columns, gathered, source.name), source.name)
+    if new:
+        notes += row_number_note(chosen.names, gathered)
     return Table(source.name, True, len(names), chosen, gathered, labels, where, "row", notes)
 
 
@@ -130,10 +153,12 @@ def _check_simple(kind: Any, source: str, name: str) -> None:
     inner = kind.value_type if types.is_dictionary(kind) else kind
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_string, types.is_null)
     if types.is_temporal(inner):
-        raise ProblemError(
+        raise UnusableColumnError(
             f"{source}, {name[:SHOWN_CHARS]}: {kind} is a date or a time, and models need numbers. Convert it to "
             "numbers "
-            f"(days since a date, or the month), or leave the column out with --drop {name[:SHOWN_CHARS]}"
+            f"(days since a date, or the month), or leave the column out with --drop {name[:SHOWN_CHARS]}",
+            name,
+            f"{kind}",
         )
     if not any(test(inner) for test in (*tests, types.is_large_string)):
         raise ProblemError(

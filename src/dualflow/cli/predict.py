@@ -15,6 +15,8 @@ from .output import OVERWRITE_HELP, check_output, clear_errors, print_warnings, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..report.scores import ClassCounts
+
 __all__ = ["Model", "TrainedThousands", "encoded", "predict"]
 
 Model = Annotated[
@@ -41,7 +43,11 @@ def predict(
     decision: Annotated[
         bool, typer.Option("--decision", help="Also write the decision values: the further from 0, the clearer.")
     ] = False,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Also write the probability of each class; train with --proba.")
+    ] = False,
     label: Label = None,
+    positive: shared.Positive = None,
     delimiter: shared.Delimiter = None,
     header: shared.Header = None,
     missing: shared.Missing = None,
@@ -57,10 +63,11 @@ def predict(
 
     Each row gets one line, which is empty for a row without any feature.
 
-    If the table has labels, the accuracy (or R²) is printed, too.
+    If the table has labels, the scores are printed, too: of classes with the confusion matrix, of numbers R².
     """
     with clear_errors():
         from ..exceptions import ProblemError
+        from .scores import score_lines
         from .training_table import read_model
 
         if out is not None:
@@ -68,19 +75,26 @@ def predict(
             if out.exists() and out.samefile(model):
                 raise ProblemError(f"--out {out} is the model file and would be lost; give another name")
         machine, known = read_model(model)
+        if proba and not known.calibration:
+            raise ProblemError(
+                f"--proba: {model} has no calibrated probabilities; train it with dualflow train --proba"
+            )
         table, X, known = encoded(known, data, label, delimiter, header, missing, decimal, thousands, format)
         with print_warnings():
             empty = _empty(table)
-            predictions, score = _predictions(machine, known, table, X, empty)
+            predictions, score, counts = _predictions(machine, known, table, X, empty, positive)
             values = _decisions(machine, known, X, empty) if decision else {}
+            chances = _probabilities(machine, known, X, empty) if proba else {}
         facts = {"model": str(model), "rows": len(table), **score}
+        if counts is not None:
+            facts["scores"] = counts.plain()
         if circuits := list(getattr(machine, "raw_summaries_", ())):
             facts["circuits"] = circuits
         if out is not None:
             from ..persistence.files import replacing_text
 
             with replacing_text(out) as file:
-                for chunk in _csv_chunks(predictions, values):
+                for chunk in _csv_chunks(predictions, values | chances):
                     file.write(chunk)
             facts["out"] = str(out)
         if json:
@@ -88,16 +102,21 @@ def predict(
                 facts["predictions"] = predictions
                 if decision:
                     facts["decision"] = values
+                if proba:
+                    facts["probability"] = chances
             say_json(facts)
             return
         for line in circuits:
             say(f"{model}: {line}", err=True)
         if out is None:
-            for chunk in _csv_chunks(predictions, values):
+            for chunk in _csv_chunks(predictions, values | chances):
                 typer.echo(chunk, nl=False)
         if score:
             name, value = next(iter(score.items()))
             say(f"{name} {value:.4g} on {score['labelled']} rows with a label", err=out is None)
+        if counts is not None:
+            for line in score_lines(counts, "rows with a label", getattr(machine, "class_weight", None) is not None):
+                say(line, err=out is None)
         if out is not None:
             say(f"{len(table)} predictions: {out}")
 
@@ -164,37 +183,39 @@ def _empty(table: Any) -> NDArray:
     return empty
 
 
-def _predictions(machine: Any, known: Any, table: Any, X: Any, empty: NDArray) -> tuple[list[Any], dict[str, Any]]:
-    """Return the predictions, labels as the training file wrote them, and their score if the table has labels.
+def _predictions(
+    machine: Any, known: Any, table: Any, X: Any, empty: NDArray, positive: str | None
+) -> tuple[list[Any], dict[str, Any], ClassCounts | None]:
+    """Return the predictions, labels as the training file wrote them, and their scores if the table has labels.
 
     Rows that are ``empty`` get None and do not count.
     """
     import numpy as np
 
-    from .labels import known_codes
+    from ..exceptions import ProblemError
+    from .scores import counts_of
 
     found = machine.predict(X)
     if known.written:
         codes = np.searchsorted(machine.classes_, found)
         predictions = _without_empty([known.written[code] for code in codes.tolist()], empty)
-        if not table.labels:
-            return predictions, {}
-        truth = known_codes(table.labels, machine.classes_, list(known.written))
-        if not (there := (truth >= 0) & ~empty).any():
-            return predictions, {}
-        score: dict[str, Any] = {"accuracy": float(np.mean(codes[there] == truth[there])), "labelled": int(there.sum())}
-        return predictions, score
+        counts = counts_of(machine, known, table.labels, found, ~empty, positive)
+        if counts is None:
+            return predictions, {}, None
+        return predictions, {"accuracy": counts.accuracy, "labelled": counts.n}, counts
+    if positive is not None:
+        raise ProblemError("--positive: the model has no classes; leave it out")
     predictions = _without_empty(found.tolist(), empty)
     if not table.labels or not _is_regressor(machine):
-        return predictions, {}
+        return predictions, {}, None
     truths = [known.cells.number(cell) for cell in table.labels]
     there = np.array([value is not None for value in truths]) & ~empty
     if there.sum() < 2:
-        return predictions, {}
+        return predictions, {}, None
     from sklearn.metrics import r2_score
 
     right = np.array(truths, dtype=float)[there]
-    return predictions, {"R²": float(r2_score(right, found[there])), "labelled": int(there.sum())}
+    return predictions, {"R²": float(r2_score(right, found[there])), "labelled": int(there.sum())}, None
 
 
 def _without_empty(values: list[Any], empty: NDArray) -> list[Any]:
@@ -219,6 +240,14 @@ def _decisions(machine: Any, known: Any, X: Any, empty: NDArray) -> dict[str, li
         return {"decision": _without_empty(values.tolist(), empty)}
     names = known.written if values.shape[1] == len(known.written) else [str(k + 1) for k in range(values.shape[1])]
     return {f"decision {name}": _without_empty(values[:, k].tolist(), empty) for k, name in enumerate(names)}
+
+
+def _probabilities(machine: Any, known: Any, X: Any, empty: NDArray) -> dict[str, list[Any]]:
+    """Return the calibrated probabilities by column name; None for rows that are ``empty``."""
+    from .training import probabilities
+
+    found = probabilities(known.calibration, machine.decision_function(X))
+    return {f"probability {name}": _without_empty(found[:, k].tolist(), empty) for k, name in enumerate(known.written)}
 
 
 def _csv_chunks(predictions: list[Any], values: dict[str, list[Any]]) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,17 +12,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import FitError, ProblemError
+from ..planning.estimate import duration_text
+from ..report.columns import seconds_text
+from ..report.scores import UNEQUAL_SHARE
+from .scores import CLASSIFIERS
 from .table import SparseTable, Table
 from .training_data import KINDS, EncodingOptions
 
-__all__ = ["cross_validation", "cv_splits", "new_model", "searched_model"]
+__all__ = [
+    "calibration_of",
+    "check_scorer",
+    "cross_validation",
+    "cv_splits",
+    "new_model",
+    "probabilities",
+    "searched_model",
+]
 
 #: Parameters that only some kinds have.
-_OWN_PARAMETERS = {"svc": ("C",), "svr": ("C", "epsilon"), "svdd": ("nu",), "one-class": ("nu",)}
+_OWN_PARAMETERS = {
+    "svc": ("C", "class-weight"),
+    "svr": ("C", "epsilon"),
+    "nu-svc": ("nu", "class-weight"),
+    "nu-svr": ("C", "nu"),
+    "svdd": ("nu",),
+    "one-class": ("nu",),
+}
 #: Values of C that a search tries.
 SEARCHED_C = (0.1, 1.0, 10.0, 100.0, 1000.0)
-#: Values of gamma that a search tries, as multiples of that of gamma="scale".
-SEARCHED_GAMMA_FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
+#: Values of gamma that a search tries, as multiples of that of gamma="scale"; the nearest first, because a search that
+#: runs out of time knows the first ones only.
+SEARCHED_GAMMA_FACTORS = (1.0, 0.3, 3.0, 0.1, 10.0)
+#: Seconds from which on a duration is given in minutes.
+MAX_SECONDS_TEXT = 120.0
+#: Seconds for a search by default.
+SEARCH_BUDGET_S = 60.0
+#: Part of the seconds of a search that each of the two trial fits may take.
+TRIAL_SHARE = 0.05
 
 
 def new_model(kind: str, given: dict[str, Any], **common: Any) -> Any:
@@ -29,39 +58,138 @@ def new_model(kind: str, given: dict[str, Any], **common: Any) -> Any:
     own = {name: value for name, value in given.items() if value is not None}
     for name in own:
         if name not in _OWN_PARAMETERS[kind]:
-            kinds = " and ".join(other for other, names in _OWN_PARAMETERS.items() if name in names)
+            *others, last = (other for other, names in _OWN_PARAMETERS.items() if name in names)
+            kinds = f"{', '.join(others)} and {last}" if others else last
             raise ProblemError(f"--{name} is a parameter of {kinds}, not of {kind}; leave it out")
-    return getattr(estimators, KINDS[kind])(**own, **common)
+    named = {name.replace("-", "_"): value for name, value in own.items()}
+    return getattr(estimators, KINDS[kind])(**named, **common)
 
 
 def searched_model(
-    kind: str, model: Any, X: Any, y: NDArray | None, folds: int | None, seed: int, source: str
+    kind: str,
+    model: Any,
+    X: Any,
+    y: NDArray | None,
+    folds: int | None,
+    seed: int,
+    source: str,
+    *,
+    scoring: str,
+    scorer: Any,
+    budget_s: float,
+    announce: Callable[[str], object],
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the best model of a search, fitted to all points, and its score."""
+    """Return the best model of a search, fitted to all points, and its score.
+
+    ``announce`` is called with one sentence on the number of fits and their time before the search.
+    """
     from ..selection import SVCSearchCV, SVRSearchCV
 
     if y is None:
         raise ProblemError(f"--search needs labels, and {kind} has none; give --nu and --gamma yourself")
+    if kind not in ("svc", "svr"):
+        raise ProblemError(f"--search is for svc and svr, not for {kind}; compare values of --nu by --cv")
     grid: dict[str, list[Any]] = {"C": list(SEARCHED_C)}
     if model.kernel != "linear":
         variance = float(X.var() if isinstance(X, np.ndarray) else X.power(2).mean() - X.mean() ** 2)
         scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         grid["gamma"] = [scale * width for width in SEARCHED_GAMMA_FACTORS]
+    unequal = kind == "svc" and np.unique(y, return_counts=True)[1].max() >= UNEQUAL_SHARE * len(y)
+    if unequal and model.class_weight is None:
+        grid["class_weight"] = [None, "balanced"]
+    splitter = _splitter(kind, y, folds, seed, source)
+    count = int(np.prod([len(values) for values in grid.values()]))
+    names = " × ".join(f"{len(values)} {name}" for name, values in grid.items())
+    begun = time.monotonic()
+    expected = _expected_text(model, X, y, count * splitter.get_n_splits(), budget_s)
+    if time.monotonic() - begun < budget_s:  # else the search ends at once, which an error says
+        announce(
+            f"--search: {count} settings ({names}), {splitter.get_n_splits()} folds, by {scoring}; {expected}; it ends "
+            f"after {_time_text(budget_s)} (--search-time)."
+        )
     search = (SVCSearchCV if kind == "svc" else SVRSearchCV)(
-        model, grid, cv=_splitter(kind, y, folds, seed, source), time_limit=model.time_limit
+        model, grid, cv=splitter, scoring=scorer, time_limit=budget_s
     )
+    begun = time.monotonic()
     try:
         search.fit(X, y)
     except FitError as error:  # the time limit was reached
-        reason = str(error).replace("time_limit=", "--time-limit ").replace("raise time_limit", "raise --time-limit")
+        reason = str(error).replace("time_limit=", "--search-time ").replace("raise time_limit", "raise --search-time")
         raise ProblemError(f"--search found no model: {reason}; or give --C and --gamma") from None
     except ProblemError:
         raise
     except ValueError as error:  # all fits failed
         reason = str(error).partition(".")[0].strip()
         raise ProblemError(f"--search found no model: {reason}; give --C and --gamma") from None
-    found = {"score": float(search.best_score_), "candidates": len(search.cv_results_["params"])}
+    means = search.cv_results_["mean_test_score"]
+    if not np.isfinite(search.best_score_):
+        raise ProblemError(f"--search found no model: --scoring {scoring} gives no number for it; name another score")
+    found = {
+        "score": float(search.best_score_),
+        "scoring": scoring,
+        "candidates": len(means),
+        "finished": int(np.isfinite(means).sum()),
+        "best": {name: _plain_value(value) for name, value in search.best_params_.items()},
+        "seconds": time.monotonic() - begun,
+    }
     return search.best_estimator_, found
+
+
+def _plain_value(value: Any) -> Any:
+    return float(value) if isinstance(value, (float, np.floating)) else value
+
+
+def _expected_text(model: Any, X: Any, y: NDArray, fits: int, budget_s: float) -> str:
+    """Return what the fits of a search take, by two fits to all points: with the least and with the largest C."""
+    from sklearn.base import clone
+
+    seconds, cut = [], False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for C in (SEARCHED_C[0], SEARCHED_C[-1]):
+            begun, limit_s = time.monotonic(), TRIAL_SHARE * budget_s
+            with contextlib.suppress(FitError):
+                clone(model).set_params(C=C, time_limit=limit_s).fit(X, y)
+            seconds.append(time.monotonic() - begun)
+            cut = cut or seconds[-1] >= limit_s
+    least, most = min(seconds), max(seconds)
+    total_s = fits * sum(seconds) / len(seconds)
+    more = "more than " if cut else ""
+    return (
+        f"a fit takes {_time_text(least)} to {more}{_time_text(most)}, all together {more or 'at most about '}"
+        f"{_time_text(total_s)}"
+    )
+
+
+def _time_text(seconds: float) -> str:
+    return seconds_text(seconds) if seconds < MAX_SECONDS_TEXT else duration_text(seconds)
+
+
+def calibration_of(model: Any, X: Any, y: NDArray, seed: int, source: str) -> tuple[tuple[float, float], ...]:
+    """Return the parameters (a, b) of Platt's sigmoids, by scikit-learn's `CalibratedClassifierCV`.
+
+    They are fitted to decision values of folds that a model had not seen; of two classes there is one pair.
+    """
+    from sklearn.base import clone
+    from sklearn.calibration import CalibratedClassifierCV
+
+    folds = _splitter("svc", y, None, seed, source)
+    found = CalibratedClassifierCV(clone(model), method="sigmoid", cv=folds, ensemble=False).fit(X, y)
+    (only,) = found.calibrated_classifiers_
+    return tuple((float(sigmoid.a_), float(sigmoid.b_)) for sigmoid in only.calibrators)
+
+
+def probabilities(calibration: tuple[tuple[float, float], ...], decision: NDArray) -> NDArray:
+    """Return the probabilities of the classes, shape (n, k), of decision values of shape (n,) or (n, k)."""
+    from scipy.special import expit
+
+    values = decision.reshape(len(decision), -1)
+    a, b = np.array(calibration).T
+    found = expit(-(a * values + b))
+    if len(calibration) == 1:
+        return np.hstack([1.0 - found, found])
+    total = found.sum(axis=1, keepdims=True)
+    return np.divide(found, total, out=np.full_like(found, 1.0 / found.shape[1]), where=total > 0)
 
 
 def cross_validation(
@@ -72,20 +200,37 @@ def cross_validation(
     how: EncodingOptions,
     splits: list[tuple[NDArray, NDArray]],
     progress: Callable[[int, int, str], object],
-) -> dict[str, Any]:
-    """Return the accuracy (R² for svr) of each fold, on rows that neither the model nor the encoding was fitted to."""
+    *,
+    scoring: str,
+    scorer: Any,
+) -> tuple[dict[str, Any], NDArray]:
+    """Return the score of each fold, on rows that neither the model nor the encoding was fitted to, and predictions.
+
+    The prediction of a row, shape (n,), is that of the fold that did not see it.
+    """
     from sklearn.base import clone
-    from sklearn.metrics import accuracy_score, r2_score
 
     assert y is not None
-    score, found = (accuracy_score if kind == "svc" else r2_score), []
+    found, predicted = [], np.empty_like(y)
     for done, (train, test) in enumerate(splits):
         progress(done, len(splits), "cross-validating")
         part = table.take(train)
         encoding = how.encoding(part)
         fold = clone(model).fit(encoding.transform(part)[0], y[train])
-        found.append(float(score(y[test], fold.predict(encoding.transform(table.take(test))[0]))))
-    return {"folds": len(splits), "mean": float(np.mean(found)), "std": float(np.std(found)), "scores": found}
+        points = encoding.transform(table.take(test))[0]
+        predicted[test] = fold.predict(points)
+        found.append(float(scorer(fold, points, y[test])))
+    about = {"folds": len(splits), "scoring": scoring, "mean": float(np.mean(found)), "std": float(np.std(found))}
+    return about | {"scores": found}, predicted
+
+
+def check_scorer(scorer: Any, scoring: str, model: Any, X: Any, y: NDArray) -> None:
+    """Raise ProblemError if a scorer cannot score a fitted model."""
+    try:
+        scorer(model, X, y)
+    except (ValueError, AttributeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ProblemError(f"--scoring {scoring} cannot score this model ({reason}); name another score") from None
 
 
 def cv_splits(kind: str, y: NDArray | None, folds: int | None, seed: int, source: str) -> list[tuple[NDArray, NDArray]]:
@@ -100,14 +245,14 @@ def cv_splits(kind: str, y: NDArray | None, folds: int | None, seed: int, source
 def _splitter(kind: str, y: NDArray, folds: int | None, seed: int, source: str) -> Any:
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    least = int(np.unique(y, return_counts=True)[1].min()) if kind == "svc" else len(y) // 2
+    least = int(np.unique(y, return_counts=True)[1].min()) if kind in CLASSIFIERS else len(y) // 2
     if least < 2:
         raise ProblemError(
             f"{source}: cross-validation needs at least two rows of each class, and two rows in each fold; add rows, "
-            "or leave --cv and --search out"
+            "or leave --cv, --search and --proba out"
         )
     folds = min(5, least) if folds is None else folds
     if not 2 <= folds <= least:
-        what = f"the smallest class has {least} rows" if kind == "svc" else "each fold needs two rows"
+        what = f"the smallest class has {least} rows" if kind in CLASSIFIERS else "each fold needs two rows"
         raise ProblemError(f"--cv {folds} of {source} must be from 2 to {least}, because {what}")
-    return (StratifiedKFold if kind == "svc" else KFold)(folds, shuffle=True, random_state=seed)
+    return (StratifiedKFold if kind in CLASSIFIERS else KFold)(folds, shuffle=True, random_state=seed)

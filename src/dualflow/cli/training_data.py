@@ -9,16 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
+from ..report.scores import ClassCounts
 from .cells import CellFormat
 from .encoding import Encoding, check_texts, fit_encoding
-from .labels import as_written, labels_of, numbers_of
+from .labels import as_written, class_weights_of, label_named, labels_of, numbers_of
+from .scores import CLASSIFIERS, default_scoring, scorer_of
 from .table import SHOWN_CHARS, SparseTable, Table
 from .training_table import SparseEncoding, TrainingTable
 
-__all__ = ["KINDS", "EncodingOptions", "description_of", "kind_of", "labels_for"]
+__all__ = ["KINDS", "LABELLED", "Classes", "EncodingOptions", "description_of", "kind_of", "labels_for"]
 
 #: Estimators by the values of --kind.
-KINDS = {"svc": "SVC", "svr": "SVR", "svdd": "SVDD", "one-class": "OneClassSVM"}
+KINDS = {
+    "svc": "SVC",
+    "svr": "SVR",
+    "nu-svc": "NuSVC",
+    "nu-svr": "NuSVR",
+    "svdd": "SVDD",
+    "one-class": "OneClassSVM",
+}
+#: The kinds that have labels.
+LABELLED = (*CLASSIFIERS, "svr", "nu-svr")
 #: With more different whole numbers than this, a label may be a quantity and not a class.
 MAX_CLASS_NUMBERS = 20
 
@@ -69,16 +80,16 @@ def kind_of(table: Table | SparseTable, cells: CellFormat) -> str:
 
 def labels_for(kind: str, table: Table | SparseTable, cells: CellFormat) -> tuple[NDArray | None, tuple[str, ...]]:
     """Return y for a kind of model, and the classes as the file writes them."""
-    if kind == "svr":
-        return numbers_of(table, cells), ()
-    if kind != "svc":
+    if kind not in LABELLED:
         return None, ()
+    if kind not in CLASSIFIERS:
+        return numbers_of(table, cells), ()
     y = labels_of(table)
     classes = np.unique(y)
     if len(classes) < 2:
         raise ProblemError(
-            f"{table.source}: the label has a single class, {str(y[0])[:SHOWN_CHARS]}, and --kind svc needs two; name "
-            "another column with --label, or use --kind svdd for a single class"
+            f"{table.source}: the label has a single class, {str(y[0])[:SHOWN_CHARS]}, and --kind {kind} needs two; "
+            "name another column with --label, or use --kind svdd for a single class"
         )
     if 2 * len(classes) > max(len(y), 2 * MAX_CLASS_NUMBERS):
         raise ProblemError(
@@ -88,12 +99,87 @@ def labels_for(kind: str, table: Table | SparseTable, cells: CellFormat) -> tupl
     return y, tuple(as_written(classes, table.labels, y))
 
 
+@dataclass(frozen=True)
+class Classes:
+    """The classes of a training table, and the options on them.
+
+    Attributes
+    ----------
+    y : array of shape (n,) or None
+    classes : array of shape (k,)
+        The labels, sorted; empty unless ``kind`` is svc.
+    written : tuple of str
+    weights : None, "balanced" or dict
+        The value of ``class_weight``.
+    positive : str or None
+        The class that --positive names, as the file writes it.
+    scoring : str
+    scorer : callable or None
+        None without labels.
+    """
+
+    y: NDArray | None
+    classes: NDArray
+    written: tuple[str, ...]
+    weights: Any
+    positive: str | None
+    scoring: str
+    scorer: Any
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        y: NDArray | None,
+        written: tuple[str, ...],
+        source: str,
+        class_weight: str | None,
+        positive: str | None,
+        scoring: str | None,
+        proba: bool,
+    ) -> Classes:
+        """Return the options, checked against the labels; ProblemError names the option that does not fit."""
+        given = {"--class-weight": class_weight, "--positive": positive, "--proba": proba or None}
+        for option, value in given.items():
+            if value is not None and kind not in CLASSIFIERS:
+                raise ProblemError(f"{option} needs classes, and --kind {kind} has none; leave it out")
+        if y is None:
+            if scoring is not None:
+                raise ProblemError(f"--scoring needs labels, and --kind {kind} has none; leave it out")
+            return cls(None, np.empty(0), (), None, None, "", None)
+        name = default_scoring(kind, y) if scoring is None else scoring
+        if kind not in CLASSIFIERS:
+            return cls(y, np.empty(0), (), None, None, name, scorer_of(name, kind, y, None))
+        classes = np.unique(y)
+        known = classes.tolist()
+        weights = None if class_weight is None else class_weights_of(class_weight, known, written, source)
+        codes = np.searchsorted(classes, y)
+        index = ClassCounts.of(codes, codes, written).positive
+        if positive is not None:
+            index = known.index(label_named(positive, "--positive", known, written, source))
+        scorer = scorer_of(name, kind, classes, known[index])
+        return cls(y, classes, written, weights, None if positive is None else written[index], name, scorer)
+
+    def counts(self, predicted: NDArray) -> ClassCounts:
+        """Return the counts of predicted labels."""
+        assert self.y is not None
+        truth, codes = np.searchsorted(self.classes, self.y), np.searchsorted(self.classes, predicted)
+        index = None if self.positive is None else self.written.index(self.positive)
+        return ClassCounts.of(truth, codes, self.written, index)
+
+
 def description_of(
-    table: Table | SparseTable, encoding: Any, written: tuple[str, ...], cells: CellFormat
+    table: Table | SparseTable,
+    encoding: Any,
+    written: tuple[str, ...],
+    cells: CellFormat,
+    positive: str | None = None,
+    calibration: tuple[tuple[float, float], ...] = (),
 ) -> TrainingTable:
     """Return the description of a table that is saved with its model."""
+    more: dict[str, Any] = {"positive": positive, "calibration": calibration}
     if isinstance(table, SparseTable):
-        return TrainingTable(encoding, written=written)
+        return TrainingTable(encoding, written=written, **more)
     assert isinstance(encoding, Encoding)
     chosen = table.chosen
-    return TrainingTable(encoding, table.named, table.width, chosen.label_name, chosen.label, written, cells)
+    return TrainingTable(encoding, table.named, table.width, chosen.label_name, chosen.label, written, cells, **more)

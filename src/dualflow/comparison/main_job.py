@@ -8,22 +8,27 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.gram import Gram
 from ..core.kernel_functions import KernelFunction
 from ..core.options import Number
 from ..core.problem import DualProblem
 from ..core.psd import REPAIRS
 from ..core.runtime.clock import keeping_interrupts
 from ..driver.solve import check_limits, limit_kernel_wait
+from ..exceptions import ProblemError, did_you_mean
 from ..planning.estimate import duration_text
 from ..quantum.devices import check_shots
 from ..report import Comparison
+from ..report.scores import SCORES, ModelScore, best_model
 from ..solvers import Solver
+from .models import AUTO_WEIGHTS, MODEL_KERNELS, score_models
 from .plan import Entry, plan
 from .repairs import check_repairs
 from .rows import ProgressCallback, RowRunner, refusal
-from .tasks import Task, given_settings, given_task, tasks_from_data
+from .tasks import Subsample, Task, given_settings, given_task, tasks_from_data
 
 __all__ = ["announcement", "compare"]
 
@@ -57,6 +62,9 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' if number != 1 else ''}"
 
 
+#: Points up to which solvers that factorise an n × n matrix run beside `models`: with 4000 points a step of qpsolvers'
+#: default takes 20 s, one of cvxopt 5 s, and neither can be stopped within it.
+MAX_DENSE_N = 2000
 TOTAL_TIME_LIMIT = Number(above=0, none=True, note="(in seconds)")
 _PACKAGES = ("dualflow", "numpy", "scipy", "scikit-learn", "cvxopt", "qiskit", "qiskit-aer", "pennylane")
 
@@ -82,12 +90,17 @@ def compare(
     devices: Sequence[str] | None = None,
     controls: bool = True,
     studies: bool = False,
+    circuits: bool = True,
     repairs: Sequence[str] | None = REPAIRS,
     inlier_class: Any = None,
     time_limit: float | None = 2.0,
     total_time_limit: float | None = None,
     random_state: int = 0,
     tol: float = 1e-6,
+    class_weight: Any = None,
+    models: bool = False,
+    positive: Any = None,
+    scoring: str = "balanced_accuracy",
     progress: ProgressCallback | None = None,
     announce: Callable[[str], object] | None = None,
 ) -> Comparison:
@@ -139,6 +152,8 @@ def compare(
         Run the controls too.
     studies : bool
         Include solvers of maturity "study". One named in ``solvers`` always runs.
+    circuits : bool
+        Include solvers that run circuits, unless ``solvers`` names the solvers.
     repairs : sequence of {"clip", "flip", "shift"} or None
         In a section with an indefinite matrix only solvers that need no dual bound run. The section also gets a row for
         each of these repairs: "working-set" solves the problem with the repaired kernel, and new points are repaired
@@ -156,6 +171,18 @@ def compare(
         seed: error bars need comparisons with several seeds.
     tol : float > 0
         Certified relative gap at which a run stops.
+    class_weight : None, "balanced", "auto" or dict by label
+        Factors of C for the points of a class, as in `SVC`. "auto" needs ``models``: it takes those of the model with
+        the best score, "balanced" or none, and tries "balanced" only if one class has at least 60 % of the points.
+    models : bool
+        Also score models on the held-out points: the larger class, scikit-learn's `SVC` and dualflow's, with the class
+        weights of ``class_weight``. `Comparison.models` holds the scores, and the verdict begins with them. It needs a
+        kernel that both packages name, a finite C and an intercept. Solvers that factorise a matrix of n × n, cvxopt
+        among them, then run up to 2000 points only, unless they are named in ``solvers``.
+    positive : label, optional
+        The class whose recall and precision are given; the rarer one by default.
+    scoring : {"balanced_accuracy", "accuracy", "recall", "precision", "f1"}
+        The score by which models are compared.
     progress : callable, optional
         Called as ``progress(rows done, rows in all, text of the next row)``.
     announce : callable, optional
@@ -188,7 +215,7 @@ def compare(
     total_time_limit = TOTAL_TIME_LIMIT.check("total_time_limit", total_time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
     shots = check_shots(shots)
-    entries, mending = plan(solvers, shots, devices, controls, studies), check_repairs(repairs)
+    entries, mending = plan(solvers, shots, devices, controls, studies, circuits), check_repairs(repairs)
     posing: dict[str, Any] = {
         "y": y,
         "problems": problems,
@@ -204,14 +231,48 @@ def compare(
         "coef0": coef0,
         "inlier_class": inlier_class,
     }
+    if class_weight == AUTO_WEIGHTS and not models:
+        raise ProblemError("class_weight='auto' needs models=True, whose scores choose the weights")
+    if scoring not in SCORES:
+        raise ProblemError(f"scoring={scoring!r} is not one of {', '.join(SCORES)}{did_you_mean(str(scoring), SCORES)}")
+    posing |= {"class_weight": class_weight, "models": models, "positive": positive}
+    scores: tuple[ModelScore, ...] = ()
+
+    def weights_of(data: Subsample, gram: Gram) -> Any:
+        nonlocal scores
+        if not models:
+            return class_weight
+        known = isinstance(gram.kernel, str) and gram.kernel in MODEL_KERNELS
+        if not known or not np.isfinite(C) or fit_intercept is not True:
+            raise ProblemError(
+                f"models=True needs kernel {' or '.join(MODEL_KERNELS)}, a finite C and fit_intercept=True, found "
+                f"kernel={gram.kernel!r}, C={C!r}, fit_intercept={fit_intercept!r}"
+            )
+        scores = score_models(
+            data,
+            gram,
+            C=C,
+            class_weight=class_weight,
+            positive=positive,
+            time_limit=time_limit,
+            progress=lambda text: None if progress is None else progress(0, None, text),  # type: ignore[arg-type]
+        )
+        best = best_model(scores, scoring)
+        if class_weight != AUTO_WEIGHTS:
+            return class_weight
+        return None if best is None else best.class_weight
+
     with limit_kernel_wait(time_limit):
         if isinstance(X, DualProblem):
             tasks, settings, mending = [given_task(X, posing, compare)], given_settings(X), ()
         else:
-            tasks, settings = tasks_from_data(X, random_state=random_state, **posing)
+            for name in ("class_weight", "models", "positive"):
+                del posing[name]
+            tasks, settings = tasks_from_data(X, random_state=random_state, weights_of=weights_of, **posing)
         indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
     total = len(entries) * len(tasks) + len(mending) * len(indefinite)
     run = RowRunner(shots, random_state, tol, time_limit, progress, total, mending)
+    run.max_dense_n = MAX_DENSE_N if models and solvers is None else None
     if announce is not None:
         announce(announcement(tasks, entries, len(mending) * len(indefinite), time_limit, total_time_limit))
     if total_time_limit is not None:
@@ -219,13 +280,15 @@ def compare(
     sections = tuple(run.section(task, entries) for task in tasks)
     settings |= {
         "repairs of indefinite kernels": list(mending) if indefinite else None,
-        "shots per circuit": shots,
+        "shots per circuit": shots if any(entry.role not in ("classical", "reference") for entry in entries) else None,
         "tol": float(tol),
         "time_limit": time_limit,
         "total_time_limit": total_time_limit,
         "random_state": random_state,
     }
-    found = Comparison(sections, settings, _versions(), run.interrupt is not None)
+    if models:
+        settings["models compared by"] = scoring
+    found = Comparison(sections, settings, _versions(), run.interrupt is not None, scores, scoring)
     if run.interrupt is not None:
         run.interrupt.comparison = found  # type: ignore[attr-defined]
         raise run.interrupt

@@ -44,14 +44,20 @@ def plan(
     devices: Sequence[str] | None,
     controls: bool,
     studies: bool,
+    circuits: bool = True,
 ) -> list[Entry]:
-    """Return the planned rows in the order in which they run; rows of one solver share a ``group``."""
+    """Return the planned rows in the order in which they run; rows of one solver share a ``group``.
+
+    Without ``circuits`` the default list of solvers lacks those that run circuits.
+    """
     if isinstance(solvers, (str, Solver)):
         solvers = [solvers]
     if isinstance(devices, str):
         devices = [devices]
     if solvers is None:
-        left_out = set() if studies else {info.name for info in list_solvers() if info.maturity == "study"}
+        known = list_solvers()
+        left_out = set() if studies else {info.name for info in known if info.maturity == "study"}
+        left_out |= set() if circuits else {info.name for info in known if info.quantum}
         solvers = [name for name in solver_names() if name not in left_out]
     if not solvers:
         raise ProblemError("solvers is empty; name at least one, or leave it out to compare all")

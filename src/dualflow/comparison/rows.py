@@ -159,6 +159,8 @@ def reason_text(error: BaseException) -> str:
 MAX_QUICK_RUN_S = 0.05
 #: Maximum number of runs of a quick row; the fastest counts.
 MAX_QUICK_RUNS = 3
+#: Solvers that factorise a matrix of n × n in each step.
+DENSE_SOLVERS = (REFERENCE, "qpsolvers", "interior-point")
 #: Minimum time limit of a row, for one that begins just before the end of the whole comparison.
 MIN_ROW_S = 0.01
 #: Maximum time of the step that is run before a solver's first row.
@@ -205,6 +207,7 @@ class RowRunner:
     interrupt: KeyboardInterrupt | None = None
     warmed_up: set[int] = field(default_factory=set)
     ends: float = math.inf
+    max_dense_n: int | None = None  # points up to which dense solvers run; None is no limit
 
     def section(self, task: Task, entries: list[Entry]) -> Section:
         problem, certifier = task.problem, task.certifier
@@ -225,6 +228,8 @@ class RowRunner:
                     role = "quantum" if entry.role in ("control", "emulated") else entry.role
                     row = Row(task.name, entry.name, role, status=refused[0], reason=refused[1])
                     barred.add(entry.group)
+                elif self.is_too_dense(entry, problem):
+                    row = replace(row, status="NOT RUN", reason=self.dense_reason)
                 else:
                     row = self.run(row, entry, task, reference)
                     row = self.with_shot_floors(row, entry, task, reference, floors)
@@ -240,6 +245,16 @@ class RowRunner:
         return Section(
             task.name, task.title, problem.n, problem.kind.value, self.tol, reference, note, ranked(rows, self.tol)
         )
+
+    def is_too_dense(self, entry: Entry, problem: DualProblem) -> bool:
+        """Whether a solver factorises a matrix that is larger than `max_dense_n`."""
+        name = entry.solver if isinstance(entry.solver, str) else ""
+        return self.max_dense_n is not None and problem.n > self.max_dense_n and name in DENSE_SOLVERS
+
+    @property
+    def dense_reason(self) -> str:
+        """Why a dense solver was left out."""
+        return f"left out above {self.max_dense_n} points unless named, because of factorisations of n × n"
 
     @contextmanager
     def until_interrupted(self) -> Iterator[None]:
@@ -266,6 +281,8 @@ class RowRunner:
         """Return the reference of a section, or None with the reason; the section's rows run in both cases."""
         if (late := self.stop_reason) is not None:
             return None, f"no reference: {late}"
+        if self.max_dense_n is not None and problem.n > self.max_dense_n:
+            return None, f"none above {self.max_dense_n} points"
         solution = None
         with self.until_interrupted():
             try:
@@ -395,10 +412,13 @@ def _with_reason(row: Row) -> Row:
 
 def _measured(row: Row, solution: Solution, task: Task, reference: Solution | None) -> Row:
     problem, raw, cost = task.problem, solution.raw_certificate, solution.cost
-    accuracy = agreement = excess = parameter_gap = None
+    accuracy = balanced = agreement = excess = parameter_gap = None
     if len(task.Z):
         inside = decision_values(problem, raw, task.Z) >= 0
-        accuracy = float(np.mean(inside == (task.signs > 0)))
+        right = inside == (task.signs > 0)
+        accuracy = float(np.mean(right))
+        sides = [right[task.signs == sign] for sign in (-1.0, 1.0)]
+        balanced = float(np.mean([side.mean() for side in sides if len(side)]))
     if reference is not None:
         own = support_set(problem, raw.alpha, task.certifier)
         best = reference.certificate.objective
@@ -422,6 +442,7 @@ def _measured(row: Row, solution: Solution, task: Task, reference: Solution | No
         refined_gap=solution.certificate.relative_gap if solution.refined else None,
         infeasibility=raw.infeasibility,
         accuracy=accuracy,
+        balanced_accuracy=balanced,
         support_agreement=agreement,
         wall_time_s=cost.wall_time_s,
         classical_share=cost.classical_share,

@@ -15,13 +15,25 @@ from .. import problems as models
 from ..core.certificate import Certifier
 from ..core.gram import Gram
 from ..core.kernel_functions import KernelFunction, as_matrix
+from ..core.named_kernels import named
 from ..core.options import Number
 from ..core.problem import DualProblem
-from ..estimators._validation import exact_labels
+from ..estimators._validation import class_weights, exact_labels
 from ..estimators.lda import RANK_TOL, Scatter
 from ..exceptions import ProblemError, did_you_mean
 
-__all__ = ["PROBLEMS", "Subsample", "Task", "given_settings", "given_task", "make_task", "tasks_from_data"]
+__all__ = [
+    "PROBLEMS",
+    "Subsample",
+    "Task",
+    "given_settings",
+    "given_task",
+    "make_task",
+    "point_weights",
+    "stratified",
+    "tasks_from_data",
+    "weights_text",
+]
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,7 @@ class Subsample:
         inlier = classes[0] if inlier is None else inlier
         if inlier not in classes:
             raise ProblemError(f"inlier_class={inlier!r} is not a label of y ({classes[0]!r}, {classes[1]!r})")
-        chosen = _stratified(labels == classes[1], max_n, np.random.default_rng(random_state))
+        chosen = stratified(labels == classes[1], max_n, np.random.default_rng(random_state))
         if (X_test is None) != (y_test is None):
             raise ProblemError("X_test and y_test go together; one of them is missing")
         if X_test is not None and y_test is not None:
@@ -98,7 +110,7 @@ class Subsample:
         return f"{len(labels)} ({counts})"
 
 
-def _stratified(second: NDArray, max_n: int, rng: np.random.Generator) -> NDArray:
+def stratified(second: NDArray, max_n: int, rng: np.random.Generator) -> NDArray:
     """Return sorted indices of at most ``max_n`` points, both classes in proportion, at least one point of each."""
     members = [np.flatnonzero(~second), np.flatnonzero(second)]
     if len(second) <= max_n:
@@ -211,8 +223,12 @@ def tasks_from_data(
     coef0: float,
     inlier_class: Any,
     random_state: int,
+    weights_of: Callable[[Subsample, Gram], Any] | None = None,
 ) -> tuple[list[Task], dict[str, Any]]:
-    """Return a task for each problem, all on one subsample, and the settings that the report shows."""
+    """Return a task for each problem, all on one subsample, and the settings that the report shows.
+
+    ``weights_of`` returns the class weights for a subsample and its kernel.
+    """
     names = checked_problems(problems)
     max_n = Number(at_least=2, whole=True).check("max_n", max_n)
     if y is None:
@@ -220,20 +236,23 @@ def tasks_from_data(
     pairwise = isinstance(kernel, str) and kernel == "precomputed"
     data = Subsample.split(X, y, X_test, y_test, max_n, random_state, inlier_class, pairwise)
     gram = Gram(data.X, kernel, gamma=gamma, degree=degree, coef0=coef0)
-    tasks = [make_task(name, data, gram, C, nu, fit_intercept) for name in names]
+    parameters = named(gram.kernel).parameters
+    weights = None if weights_of is None else weights_of(data, gram)
+    tasks = [make_task(name, data, gram, C, nu, fit_intercept, weights) for name in names]
     return tasks, {
         "problems": list(names),
         "training points": data.describe(data.y),
         "held-out points": data.describe(data.y_test),
         "+1 in the two-class sections": data.classes[1],
-        "class described by svdd": data.inlier,
+        "class described by svdd": data.inlier if "svdd" in names else None,
         "C": C,
+        "class weights": weights_text(weights),
         "nu": nu,
         "fit_intercept": fit_intercept,
         "kernel": kernel if isinstance(kernel, str) else getattr(kernel, "__name__", "callable"),
-        "gamma": gram.gamma if gram.kernel in ("rbf", "poly", "sigmoid") else None,
-        "degree": degree if gram.kernel == "poly" else None,
-        "coef0": coef0 if gram.kernel in ("poly", "sigmoid") else None,
+        "gamma": gram.gamma if "gamma" in parameters else None,
+        "degree": degree if "degree" in parameters else None,
+        "coef0": coef0 if "coef0" in parameters else None,
     }
 
 
@@ -258,16 +277,26 @@ def given_settings(problem: DualProblem) -> dict[str, Any]:
 
 
 def make_task(
-    name: str, data: Subsample, gram: Gram, C: float, nu: float | None, fit_intercept: bool | str = True
+    name: str,
+    data: Subsample,
+    gram: Gram,
+    C: float,
+    nu: float | None,
+    fit_intercept: bool | str = True,
+    class_weight: Any = None,
 ) -> Task:
+    """Return the task of one problem; ``class_weight`` multiplies C for the points of a class."""
     if name == "discriminant":
         return _discriminant(data, gram)
     if name != "svdd":
         signs = data.signs(data.y, data.classes[1])
         pose: Any = partial(models.svc, loss=name) if name != "least_squares" else models.least_squares
-        posed = partial(pose, y=signs, C=C, fit_intercept=fit_intercept)
+        posed = partial(
+            pose, y=signs, C=C, fit_intercept=fit_intercept, sample_weight=point_weights(class_weight, data.y)
+        )
+        weighted = f", {weights_text(class_weight)} weights" if class_weight is not None else ""
         bias = "" if fit_intercept is True else ", penalised bias" if fit_intercept else ", without bias"
-        title = f"{PROBLEMS[name]}, C = {C:g}{bias}"
+        title = f"{PROBLEMS[name]}, C = {C:g}{weighted}{bias}"
         return Task.of(name, title, posed, gram, data.X_test, data.signs(data.y_test, data.classes[1]))
     # gamma is that of the whole subsample, so that all sections have the same kernel.
     inside = gram.subset(np.flatnonzero(data.y == data.inlier))
@@ -275,6 +304,21 @@ def make_task(
     title = f"{PROBLEMS[name]}, {ball}, trained on class {data.inlier}"
     svdd = partial(models.svdd, nu=nu)
     return Task.of(name, title, svdd, inside, data.X_test, data.signs(data.y_test, data.inlier))
+
+
+def weights_text(class_weight: Any) -> str | None:
+    """Return class weights as text, None without weights."""
+    if isinstance(class_weight, dict):
+        return ", ".join(f"{label}={weight:g}" for label, weight in class_weight.items())
+    return class_weight
+
+
+def point_weights(class_weight: Any, y: NDArray) -> NDArray | None:
+    """Return the weight of each point, shape (n,); None without class weights."""
+    if class_weight is None:
+        return None
+    classes, codes = np.unique(y, return_inverse=True)
+    return class_weights(class_weight, classes, y)[codes]
 
 
 def _discriminant(data: Subsample, gram: Gram) -> Task:

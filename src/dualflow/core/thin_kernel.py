@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from .kernel_functions import of_products
+from .named_kernels import values_of_products
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
@@ -92,14 +92,14 @@ def _sparse_part(gram: Any, products: scipy.sparse.csr_array) -> scipy.sparse.cs
         products.data *= 2.0 * gram.gamma
         np.expm1(products.data, out=products.data)
     else:
-        values = of_products(products.data, str(gram.kernel), gram.gamma, gram.coef0, gram.degree)
+        values = values_of_products(gram, products.data)
         products.data = values - _value_at_zero(gram)
     return products
 
 
 def _value_at_zero(gram: Any) -> float:
     """Return k₀, the kernel value of points with inner product 0."""
-    return float(of_products(np.zeros(1), str(gram.kernel), gram.gamma, gram.coef0, gram.degree)[0])
+    return float(values_of_products(gram, np.zeros(1))[0])
 
 
 def _constants(gram: Any, rows: NDArray | slice, J: NDArray | slice) -> tuple[float, NDArray, NDArray]:

@@ -102,7 +102,7 @@ class Thresholds:
     #: follow take a quarter of a millisecond.
     min_rows_float32: float = 4_500_000
     #: Variables that float32 cannot tell from free ones, per free variable, above which the search is given up if they
-    #: are also more than `working_set.whole.MAX_NEARLY_FREE`: in an ill-conditioned problem they would join a few at a
+    #: are also more than `working_set.dense.MAX_NEARLY_FREE`: in an ill-conditioned problem they would join a few at a
     #: time.
     max_undetermined_per_free: int = 2
 

@@ -6,7 +6,8 @@ may import a display.
 
 from .comparison import ComparisonDisplay
 from .ecosystem import EcosystemDisplay
+from .regularization import RegularizationPathDisplay
 from .support import SupportDisplay
 from .trajectory import TrajectoryDisplay
 
-__all__ = ["ComparisonDisplay", "EcosystemDisplay", "SupportDisplay", "TrajectoryDisplay"]
+__all__ = ["ComparisonDisplay", "EcosystemDisplay", "RegularizationPathDisplay", "SupportDisplay", "TrajectoryDisplay"]

@@ -112,6 +112,11 @@ def number(value: float | None) -> float:
 SEPARABILITY_CHECK_STEP = 20
 #: Certificates for which time is reserved after a refinement: those of its answer and of its start.
 CERTIFICATES_AFTER_REFINEMENT = 3
+#: Where a callback watches, a certificate is made anew once it is this many times older than it took: a sixth of the
+#: time at most goes into certificates that only report progress.
+MAX_CERTIFICATE_AGE = 5.0
+#: Seconds; a younger certificate is not made anew for a callback. A log has a line a second.
+MIN_CERTIFICATE_AGE_S = 0.5
 #: The generator of solvers that draw no random numbers.
 UNUSED_GENERATOR = np.random.default_rng(0)
 
@@ -144,6 +149,8 @@ class Run:
     steps: int = 0
     certificate: Certificate | None = None  # the latest; None until the first one
     decisive: bool = False  # whether that certificate may end the run
+    certified_at: float = 0.0  # `time.monotonic` after the latest certificate
+    certificate_s: float = 0.0  # wall time of the latest certificate
     shared: bool = False  # whether the solver has a copy of the certifier's kernel matrix
     status: Status = Status.STEP_LIMIT
     witness: NDArray | None = None
@@ -268,7 +275,7 @@ class Run:
                 or self.steps >= max_steps
                 or self.engine.asks_for_certificate(state)
             )
-            if due or self.record:
+            if due or self.record or self.certificate_is_stale():
                 self.certify(decisive=due)
             self.record_step()
             if self.callback_stops():
@@ -333,13 +340,26 @@ class Run:
     def certify(self, decisive: bool = True) -> None:
         """Certify the current state.
 
-        A recorded run must end where an unrecorded one does, so a certificate that is made for the record only is not
-        ``decisive``.
+        A recorded or watched run must end where another one does, so a certificate that is made for the record or for a
+        callback only is not ``decisive``.
         """
         begun = time.monotonic()
         self.certificate = self.certifier.certify(self.alpha(), quick=self.certify_every == 1, primal=self.primal())
         self.decisive = decisive
-        self.certify_time_s += time.monotonic() - begun
+        self.certified_at = time.monotonic()
+        self.certificate_s = self.certified_at - begun
+        self.certify_time_s += self.certificate_s
+
+    def certificate_is_stale(self) -> bool:
+        """Whether a callback would see an old certificate, and a new one takes little of the time since then."""
+        if self.callback is None:
+            return False
+        age_s = time.monotonic() - self.certified_at
+        if age_s < max(MIN_CERTIFICATE_AGE_S, MAX_CERTIFICATE_AGE * self.certificate_s):
+            return False
+        cost_s = self.certifier.seconds(self.alpha())
+        left_s = math.inf if self.deadline is None else self.deadline - time.monotonic()
+        return age_s >= MAX_CERTIFICATE_AGE * cost_s and left_s > CERTIFICATES_AFTER_REFINEMENT * cost_s
 
     def alpha(self) -> NDArray:
         """Return α of the current state, or of the start if the run has not started."""

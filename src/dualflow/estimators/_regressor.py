@@ -1,4 +1,4 @@
-"""`ValueMachine`, the base class of the batch regressors: one solution, read as a function of X, and its file."""
+"""`ValueMachine`, the base class of the batch regressors: solutions, read as functions of X, and their file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from sklearn.base import RegressorMixin
 
 from ..core.decision import feature_weights
 from ..core.gram import Gram
-from ..core.solution import Status
 from ._base import immutable, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
@@ -23,8 +22,8 @@ __all__ = ["ValueMachine", "stored_values"]
 _STORED = {
     "support_": ("i", "support"),
     "n_support_": ("i", "one"),
-    "dual_coef_": ("f", "one", "support"),
-    "intercept_": ("f", "one"),
+    "dual_coef_": ("f", "outputs", "support"),
+    "intercept_": ("f", "outputs"),
 }
 
 
@@ -37,36 +36,40 @@ def stored_values(arrays: Mapping[str, NDArray]) -> NDArray:
 
 
 class ValueMachine(RegressorMixin, BatchMachine):
-    """Base class of the batch regressors."""
+    """Base class of the batch regressors; each of their solutions is one output, a function of X."""
 
     intercept_: NDArray = set_by_fit()
     offset_: ClassVar[Any] = unavailable("intercept_")
     radius_: ClassVar[Any] = unavailable("intercept_")
-    #: The constant that the centre of the support vectors' kernel subtracts from the expansion; predictions add it.
-    _constant: float = 0.0
+    #: The constants that the centre of the support vectors' kernel subtracts from the expansions, which predictions
+    #: add, shape (n_outputs,).
+    _constant: Any = 0.0
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
-        """Set the fitted attributes from the solution, whose points are these rows of the Gram."""
-        (solution,) = self.solutions_
-        coefficients = without_round_off(solution.coefficients)
-        (support,) = coefficients.nonzero()
+        """Set the fitted attributes from the solutions, whose points are these rows of the Gram."""
+        problem = self.solutions_[0].problem
+        coefficients = np.array([without_round_off(solution.coefficients) for solution in self.solutions_])
+        (support,) = np.nonzero(coefficients.any(axis=0))
         # A centre does not change an expansion whose weights sum to 0, except for the digits that it saves.
-        moved = gram.is_translatable and solution.problem.reading.moves(solution.problem)
-        own = self._keep_support(gram, rows[support], moved)
-        self.dual_coef_, self.n_support_ = coefficients[None, support], np.array([len(support)])
-        self._keep_linear([feature_weights(solution.problem, solution.certificate)])
-        self._constant = 0.0
+        own = self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.moves(problem))
+        self.dual_coef_, self.n_support_ = coefficients[:, support], np.array([len(support)])
+        self._keep_linear([feature_weights(one.problem, one.provisional) for one in self.solutions_])
+        self._constant = np.zeros(len(coefficients))
         if own is not None and self._linear is not None:
-            self._constant = float(self._linear[0] @ own.center)
+            self._constant = np.array([float(row @ own.center) for row in self._linear])
         elif own is not None:
-            self._constant = own.gram.constant(self.dual_coef_[0])
-        self.intercept_ = np.array([solution.bias])
-        self.n_iter_ = iterations_of(solution)
-        self.fit_status_ = int(solution.status is not Status.OPTIMAL)
+            self._constant = np.array([own.gram.constant(row) for row in self.dual_coef_])
+        self.intercept_ = np.array([solution.bias for solution in self.solutions_])
+        self.n_iter_ = max(iterations_of(solution) for solution in self.solutions_)
+        self._set_status(self.solutions_)
+
+    def _outputs(self, X: ArrayLike) -> NDArray:
+        """Return the values of all outputs at new points, shape (n_new, n_outputs)."""
+        return self._expanded(X) + (self.intercept_ + self._constant)
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the predicted values of new points, shape (n_new,)."""
-        return self._expanded(X)[:, 0] + (self.intercept_[0] + self._constant)
+        return self._outputs(X)[:, 0]
 
     @immutable
     def coef_(self) -> NDArray:
@@ -83,14 +86,17 @@ class ValueMachine(RegressorMixin, BatchMachine):
         problem = self.solutions_[0].problem
         return arrays | pack_attributes(self, _STORED) | {"p": problem.p}, facts
 
-    def _unpack_values(self, arrays: dict[str, NDArray], facts: dict[str, Any], posed: Pose, per: int) -> None:
-        """Set the fitted state from a file, as `_unpack`, for a dual with ``per`` variables a point."""
-        gram, points = self._unpack_solutions(arrays, facts, posed, 1, per=per)
+    def _unpack_values(
+        self, arrays: dict[str, NDArray], facts: dict[str, Any], posed: Pose, per: int, outputs: int = 1
+    ) -> None:
+        """Set the fitted state from a file, as `_unpack`, for duals with ``per`` variables a point."""
+        gram, points = self._unpack_solutions(arrays, facts, posed, outputs, per=per)
         self._read(gram, np.arange(gram.n))
         self.support_ = points[self.support_]
-        solution, saved = self.solutions_[0], unpacked(_STORED, arrays, one=1)
+        saved = unpacked(_STORED, arrays, one=1, outputs=outputs)
         tol_coef = 1e-9 * float(np.abs(self.dual_coef_).max(initial=0.0))
-        tol_bias = round_off(solution.problem, solution.alpha) + 1e-9 * float(np.abs(self.intercept_[0]))
+        tol_bias = 1e-9 * float(np.abs(self.intercept_).max())
+        tol_bias += max(round_off(solution.problem, solution.alpha) for solution in self.solutions_)
         tolerance = {"support_": 0.0, "n_support_": 0.0, "dual_coef_": tol_coef, "intercept_": tol_bias}
         for name, array in saved.items():
             agree(name, array, getattr(self, name), tolerance[name])

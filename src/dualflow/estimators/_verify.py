@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..core.certificate import Certificate, certify
 from ..core.kernel_functions import mean_of, squared_lengths
+from ..core.named_kernels import named
 from ..core.problem import DualProblem
 from ..core.sparse_points import SparsePoints
 from ..online.bordered import bordered_inverse
@@ -94,7 +95,7 @@ def entry_round_off(problem: DualProblem) -> float:
     gram = problem.gram
     if gram.kernel == "precomputed":
         largest = float(np.abs(gram.X).max())
-    elif gram.kernel in ("rbf", "sigmoid"):
+    elif named(gram.kernel).is_bounded:
         largest = 1.0
     else:
         length = float(gram.squares.max())

@@ -15,12 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.options import Number
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
-from .libsvm_text import MAX_INT, Parts, read, write
+from .libsvm_text import KERNELS, MAX_INT, Parts, read, write
 
 __all__ = ["from_libsvm", "to_libsvm"]
 
-#: Kernels that LIBSVM has, by our names.
-_KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 #: Support vectors with more entries than this (zeros included) stay sparse.
 _MAX_DENSE_ENTRIES = 1 << 22
 
@@ -126,8 +124,10 @@ def _parts(model: Any) -> Parts:
     name, by_share = type(model).__name__, "nu" in model.get_params(deep=False)
     fitted = getattr(model, "_as_fitted", model)
     kernel = getattr(fitted, "kernel", None)
-    if kernel not in _KERNELS or not hasattr(model, "dual_coef_"):
-        raise ProblemError(f"{name} with kernel={kernel!r}: LIBSVM files have only the kernels {', '.join(_KERNELS)}")
+    if not isinstance(kernel, str) or kernel not in KERNELS.values() or not hasattr(model, "dual_coef_"):
+        raise ProblemError(
+            f"{name} with kernel={kernel!r}: LIBSVM files have only the kernels {', '.join(KERNELS.values())}"
+        )
     kept = getattr(model, "_support_gram", None)
     facts: dict[str, Any] = {
         "gamma": float(getattr(model, "_gamma", 0.0) if kept is None else kept.gamma),

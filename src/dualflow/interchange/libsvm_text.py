@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..core.named_kernels import KERNELS as NAMED
 from ..exceptions import ProblemError
 from ..persistence.files import escape_control_characters, open_regular, replacing_text
 
@@ -23,20 +24,18 @@ MAX_BYTES = 1 << 30
 #: Maximum length of a line, in bytes; a line is split in one call.
 MAX_LINE = 1 << 24
 #: Our names of the kernels, by those of LIBSVM.
-KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid", "precomputed": "precomputed"}
+KERNELS = {kernel.libsvm: name for name, kernel in NAMED.items() if kernel.libsvm}
 #: The values of svm_type.
 TYPES = ("c_svc", "nu_svc", "one_class", "epsilon_svr", "nu_svr")
 #: Largest integer: LIBSVM uses int of C.
 MAX_INT = 2**31 - 1
 #: Keywords with one value.
 _SINGLE_KEYWORDS = ("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv")
+#: The order of the parameters of a kernel in a file.
+_PARAMETERS = ("degree", "gamma", "coef0")
 #: Keywords that a kernel needs, by LIBSVM's name of the kernel.
 _KERNEL_KEYWORDS = {
-    "linear": (),
-    "polynomial": ("degree", "gamma", "coef0"),
-    "rbf": ("gamma",),
-    "sigmoid": ("gamma", "coef0"),
-    "precomputed": (),
+    kernel.libsvm: tuple(name for name in _PARAMETERS if name in kernel.parameters) for kernel in NAMED.values()
 }
 #: Keywords with a list of values.
 _LIST_KEYWORDS = ("rho", "label", "probA", "probB", "prob_density_marks", "nr_sv")

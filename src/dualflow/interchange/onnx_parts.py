@@ -174,7 +174,9 @@ def parts_of(model: Any) -> Parts:
     if is_classifier(model):
         facts |= _classifier(model)
     elif is_regressor(model):
-        bias = model._streams[0].bias if hasattr(model, "_streams") else model.intercept_[0] + model._constant
+        if coefficients.shape[1] > 1:
+            raise ProblemError(f"{name} of {coefficients.shape[1]} quantiles: an ONNX graph has one; fit one a model")
+        bias = model._streams[0].bias if hasattr(model, "_streams") else float((model.intercept_ + model._constant)[0])
         facts |= {"task": "regression", "bias": np.array([float(bias)])}
     elif is_outlier_detector(model) and hasattr(model, "_center_square"):
         facts |= {"task": "ball", "bias": np.array([-(model._center_square + float(model.offset_))])}

@@ -360,7 +360,7 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
     reach : float
         Distance that d is to move.
     limit : int
-        Number of breakpoints after which the call returns.
+        Number of breakpoints after which the call returns; −1: before and after each exchange at a breakpoint.
 
     Returns
     -------
@@ -620,13 +620,16 @@ cdef Index _follow(Buffers *R, Index c, double v, bint to_margin, double d_rate,
     cdef Index code, done = 0
     cdef double need, residual
     cdef Step step
-    cdef bint ready = R.counters[READY]  # whether the direction and the rates of the last call still hold
+    cdef bint joins, ready = R.counters[READY]  # whether the direction and the rates of the last call still hold
     R.counters[READY] = False
     while True:
+        if limit < 0 and done > 0:
+            return PAUSED  # before a variable joins the margin, ...
+        joins = R.counters[ENTERING] >= 0
         code = join_margin(R, c, v, &ready)
         if code >= 0:
             return code
-        if done >= limit:
+        if (limit < 0 and joins) or (limit > 0 and done >= limit):  # ... and after it
             return PAUSED
         done += 1
         R.counters[PIVOTS] += 1

@@ -124,6 +124,14 @@ class Engine(Walker):
             self.p += change * p_rate
         self.d = d
 
+    def move_p(self, rate: NDArray, distance: float) -> None:
+        """Follow the optimum while p changes by ``distance`` times ``rate``."""
+        self.figures[TRAVELLED] = 0.0
+        self._leave_near()
+        if not self._run(self, -1, 0.0, False, 0.0, np.ascontiguousarray(rate), distance):
+            raise PathError(PathError.UNBOUNDED)
+        self.p += distance * rate
+
     def _remove_margin_point(self, j: int) -> None:
         """Remove the j-th margin point from the margin; its coefficient and the others' are unchanged."""
         remove_margin_point(self, j)

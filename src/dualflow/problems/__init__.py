@@ -10,7 +10,7 @@ from .affine import DISCRIMINANT, LEAST_SQUARES, LEAST_SQUARES_REGRESSION, discr
 from .classification import HINGE, NU_HINGE, SQUARED_HINGE, GrowingHinge, nu_svc, svc
 from .description import BALL, ONE_CLASS, GrowingBall, one_class, svdd
 from .growing import Growing
-from .regression import NU_REGRESSION, REGRESSION, GrowingTube, nu_svr, svr
+from .regression import NU_REGRESSION, REGRESSION, GrowingTube, nu_svr, quantile_svr, svr
 
 __all__ = [
     "READINGS",
@@ -23,6 +23,7 @@ __all__ = [
     "nu_svc",
     "nu_svr",
     "one_class",
+    "quantile_svr",
     "svc",
     "svdd",
     "svr",

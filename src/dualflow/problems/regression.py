@@ -1,4 +1,4 @@
-"""Regression models with an ε-insensitive tube: ε-SVR and ν-SVR."""
+"""Regression models: ε-SVR and ν-SVR, with an ε-insensitive tube, and quantile regression, with the pinball loss."""
 
 from __future__ import annotations
 
@@ -17,10 +17,21 @@ from .checks import NU_RULE, check_weight
 from .classification import FINITE_C_RULE
 from .growing import Growing, Variables
 
-__all__ = ["EPSILON_RULE", "NU_REGRESSION", "REGRESSION", "GrowingTube", "nu_svr", "svr"]
+__all__ = [
+    "EPSILON_RULE",
+    "NU_REGRESSION",
+    "QUANTILE_RULE",
+    "REGRESSION",
+    "GrowingTube",
+    "nu_svr",
+    "quantile_svr",
+    "svr",
+]
 
 #: Allowed values of ε.
 EPSILON_RULE = Number(at_least=0)
+#: Allowed quantiles.
+QUANTILE_RULE = Number(above=0, below=1)
 
 REGRESSION = Reading("svr")
 NU_REGRESSION = Reading("nu_svr")
@@ -95,6 +106,45 @@ def nu_svr(
     z, weight = _values(z, gram.n, C), check_weight(sample_weight, gram.n)
     upper, total = np.tile(C * weight, 2), C * nu * float(weight.sum())
     return _two_sided(gram, np.concatenate([z, -z]), upper, NU_REGRESSION, total)
+
+
+def quantile_svr(
+    gram: Gram, z: ArrayLike, C: float = 1.0, *, quantile: float = 0.5, sample_weight: ArrayLike | None = None
+) -> DualProblem:
+    """Return the dual of kernel quantile regression (Takeuchi, Le, Sears, Smola 2006).
+
+    The primal is min ½‖w‖² + CΣωᵢρ(zᵢ − f(xᵢ)) with the pinball loss ρ(r) = max(τr, (τ − 1)r): the dual of `svr` with
+    ε = 0, and bounds Cτωᵢ for points above f and C(1 − τ)ωᵢ for points below. With a bias, at most a share τ of the
+    weight is strictly below f, and at most 1 − τ above.
+
+    Parameters
+    ----------
+    gram : Gram
+        n points.
+    z : array of shape (n,)
+        Finite numbers.
+    C : float > 0
+    quantile : float, 0 < τ < 1
+    sample_weight : array of shape (n,), optional
+        ω, all 1 by default; 0 removes a point.
+
+    Raises
+    ------
+    ProblemError
+        z, C, τ or a weight is out of range.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, solve
+    >>> gram = Gram([[0.0], [0.0], [0.0], [0.0], [0.0]], "linear")  # no feature: f is a constant
+    >>> solution = solve(problems.quantile_svr(gram, [1.0, 2.0, 3.0, 4.0, 9.0], quantile=0.7))
+    >>> round(solution.bias, 6)
+    4.0
+    """
+    C, quantile = FINITE_C_RULE.check("C", C), QUANTILE_RULE.check("quantile", quantile)
+    z, weight = _values(z, gram.n, C), C * check_weight(sample_weight, gram.n)
+    upper = np.concatenate([quantile * weight, (1.0 - quantile) * weight])
+    return _two_sided(gram, np.concatenate([z, -z]), upper, REGRESSION, None)
 
 
 def _values(z: ArrayLike, n: int, C: float, epsilon: float = 0.0) -> NDArray:

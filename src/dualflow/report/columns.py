@@ -128,6 +128,13 @@ RESULTS = (
         "accuracy", "held-out points that the raw answer classifies correctly", _of("accuracy"), _percent, "accu-\nracy"
     ),
     Column(
+        "balanced accuracy",
+        "mean of the accuracies on the held-out points of each class: 50 % for a constant answer",
+        _of("balanced_accuracy"),
+        _percent,
+        "bal.\nacc.",
+    ),
+    Column(
         "support",
         "agreement of the raw answer's support set with cvxopt's (Jaccard index, 1 = the same)",
         _of("support_agreement"),
@@ -208,8 +215,12 @@ def status_text(row: Row) -> str:
     return row.status.replace("_", " ").lower()
 
 
-def limits(tol: float) -> tuple[str, ...]:
-    """Return the limitations of a comparison, which the report prints."""
+def limits(tol: float, circuits: bool = True) -> tuple[str, ...]:
+    """Return the limitations of a comparison, which the report prints; ``circuits`` adds those of circuits."""
+    return _limits(tol) + (_CIRCUIT_LIMITS if circuits else ())
+
+
+def _limits(tol: float) -> tuple[str, ...]:
     return (
         "Rows that met the tolerance are ranked by time. The others are ranked by the raw gap, or by the excess if a "
         "row is sampled. Both are those of the solver's own answer, projected onto the feasible set and certified by "
@@ -222,18 +233,23 @@ def limits(tol: float) -> tuple[str, ...]:
         "of the run. The same random_state draws the same shots: error bars need comparisons with several seeds.",
         "A relative gap cannot exceed 2 if the optimum is positive (L2-SVM), so that the gaps of all useless answers "
         "are close to 2; the excess separates them.",
-        "On the emulator no gate is applied: numpy computes each distribution. The cost of circuits is unknown there, "
-        "and emulated rows are ranked among themselves, in brackets.",
         "Times are those of this machine, for problems of this size, with all else that ran on it. The time of a "
         "simulator says nothing about the time of hardware.",
-        "Quantum circuits ran on simulators without noise unless the device's name says otherwise. The kernel "
-        "matrix, the gradient from each read-out, the update of the angles, step control, projection, "
-        "certificate and decision function are all computed classically; the circuit supplies a distribution.",
-        "The controls use the same loop. 'null' returns uniform counts, 'control:random' one random bit string for "
-        "each circuit. Unless a solver needs 5 times fewer circuits than they do, or ends with a 5 times smaller "
-        "excess, there is no evidence that its circuits matter. Each control is run once, so a factor near 5 may be "
-        "chance.",
-        "'classical-sampler' draws from the same distribution without any circuit. If the classical sampler does as "
-        "well as the quantum device, the circuit contributed nothing that a random-number generator could not.",
-        "No quantum advantage is claimed.",
     )
+
+
+#: The limitations of rows that ran circuits.
+_CIRCUIT_LIMITS = (
+    "On the emulator no gate is applied: numpy computes each distribution. The cost of circuits is unknown there, "
+    "and emulated rows are ranked among themselves, in brackets.",
+    "Quantum circuits ran on simulators without noise unless the device's name says otherwise. The kernel "
+    "matrix, the gradient from each read-out, the update of the angles, step control, projection, "
+    "certificate and decision function are all computed classically; the circuit supplies a distribution.",
+    "The controls use the same loop. 'null' returns uniform counts, 'control:random' one random bit string for "
+    "each circuit. Unless a solver needs 5 times fewer circuits than they do, or ends with a 5 times smaller "
+    "excess, there is no evidence that its circuits matter. Each control is run once, so a factor near 5 may be "
+    "chance.",
+    "'classical-sampler' draws from the same distribution without any circuit. If the classical sampler does as "
+    "well as the quantum device, the circuit contributed nothing that a random-number generator could not.",
+    "No quantum advantage is claimed.",
+)

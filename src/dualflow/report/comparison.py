@@ -17,6 +17,8 @@ __all__ = ["Comparison", "is_comparison_csv", "is_comparison_html"]
 
 #: Columns of the CSV file.
 _NAMES = [f.name for f in fields(Row) if f.name != "solution"]
+#: First columns by which a file of this class is recognised.
+FIRST_COLUMNS = 10
 #: The title near the start of a file that `Comparison.to_html` wrote.
 _TITLE = b"<title>dualflow: comparison of solvers</title>"
 
@@ -34,6 +36,11 @@ class Comparison(Results):
         Package name to version.
     interrupted : bool
         Whether Ctrl-C ended it early; rows that had not begun say so.
+    models : tuple of ModelScore
+        Scores on held-out points of the larger class and of the `SVC` of scikit-learn and dualflow; empty unless
+        requested.
+    scoring : str
+        The score by which the models are compared.
 
     Examples
     --------
@@ -83,7 +90,8 @@ class Comparison(Results):
 def is_comparison_csv(path: Path) -> bool:
     """Return whether `Comparison.to_csv` wrote a file, by its first line; an empty file may be replaced, too."""
     start = _start(path)
-    return not start or start.startswith(",".join(_NAMES).encode() + b"\r\n")
+    # Earlier versions lack the last columns.
+    return not start or start.startswith(",".join(_NAMES[:FIRST_COLUMNS]).encode() + b",")
 
 
 def is_comparison_html(path: Path) -> bool:

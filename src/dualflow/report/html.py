@@ -13,10 +13,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..persistence.files import escape_control_characters
-from .columns import QUANTUM, RESULTS, gap_text, limits, status_text
+from .columns import QUANTUM, RESULTS, Column, gap_text, limits, status_text
 from .model import Results, Row, Section
 from .terminal import reference_text
-from .verdict import overall, verdict
+from .verdict import MODEL_HEADERS, model_cells, models_verdict, overall, solvers_verdict, verdict
 
 __all__ = ["Chart", "chart", "render"]
 
@@ -207,16 +207,25 @@ def render(comparison: Results) -> str:
     tol = float(comparison.settings["tol"])
     return environment.get_template("comparison.html.j2").render(
         comparison=comparison,
+        model_rows=[(score, model_cells(score)) for score in comparison.models],
+        model_headers=[header.replace("-\n", "").replace("\n", " ") for header in MODEL_HEADERS],
         charts=[chart(section, tol) for section in comparison.sections],
-        results=RESULTS,
+        results_of=_filled_columns,
         quantum=QUANTUM,
-        limits=limits(tol),
+        limits=limits(tol, any(row.device is not None for row in comparison.rows)),
         settings={name: _setting(value) for name, value in comparison.settings.items() if value is not None},
         status_text=status_text,
         reference_text=reference_text,
         overall=overall,
+        solvers_verdict=solvers_verdict,
+        models_verdict=models_verdict,
         verdict=verdict,
     )
+
+
+def _filled_columns(section: Section) -> list[Column]:
+    """Return the columns of results in which a row has a value."""
+    return [column for column in RESULTS if any(column.value(row) is not None for row in section.rows)] or [*RESULTS]
 
 
 def _plain(value: object) -> object:

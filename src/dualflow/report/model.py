@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.solution import Solution
+from .scores import ModelScore
 
 __all__ = ["ROLES", "Results", "Row", "Section", "ranks_by_excess"]
 
@@ -80,6 +81,8 @@ class Row:
         f of the raw answer's projection, absolute; for a repair, on the original kernel.
     repair : str or None
         How the indefinite kernel of a row of role "repair" was repaired: "clip", "flip" or "shift".
+    balanced_accuracy : float or None
+        Mean of the accuracies on the held-out points of each class.
     solution : Solution or None
         The whole answer.
     """
@@ -115,6 +118,7 @@ class Row:
     fidelity: float | None = None
     raw_objective: float | None = None
     repair: str | None = None
+    balanced_accuracy: float | None = None
     solution: Solution | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -193,6 +197,8 @@ class Results:
     settings: dict[str, Any]
     versions: dict[str, str]
     interrupted: bool = False
+    models: tuple[ModelScore, ...] = ()
+    scoring: str = "balanced_accuracy"
 
     @property
     def rows(self) -> list[Row]:

@@ -6,7 +6,7 @@ If the terminal is narrow, the least important columns are left out; values are 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -19,14 +19,25 @@ from rich.text import Text
 from ..persistence.files import escape_control_characters
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .model import Results, Row, Section
-from .verdict import overall, verdict
+from .verdict import MODEL_HEADERS, model_cells, overall, verdict
 
 __all__ = ["FittedTable", "RowCells", "lines_of", "render", "renderable"]
 
 
 #: Headers of the columns, the most important first; columns that are not listed are left out first.
 COLUMN_PRIORITY = (
-    ("raw gap", "time", "accuracy", "excess", "support", "refined gap", "steps", "infeasibility", "classical"),
+    (
+        "raw gap",
+        "time",
+        "accuracy",
+        "balanced accuracy",
+        "excess",
+        "support",
+        "refined gap",
+        "steps",
+        "infeasibility",
+        "classical",
+    ),
     (
         "evidence",
         "fidelity",
@@ -118,6 +129,8 @@ NAME_CHARS = 18
 DEVICE_CHARS = 17
 #: Maximum width of a status, in characters.
 STATUS_CHARS = 10
+#: Header and justification of the columns that name a row.
+NAME_COLUMNS = (("#", "right"), ("solver", "left"), ("device", "left"))
 _ROLE_STYLE = {"reference": "bold", "control": "dim"}
 _BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "BUDGET_SPENT", "DROWNED")
 
@@ -133,23 +146,64 @@ def renderable(comparison: Results) -> RenderableType:
     """Return the comparison for `rich.print`."""
     several = len(comparison.sections) > 1
     parts: list[RenderableType] = [_text(overall(comparison), "bold"), Text("")]
+    if comparison.models:
+        parts += _models(comparison)
     parts += [part for section in comparison.sections for part in _section(section, several)]
     if comparison.interrupted:
         parts.append(Text("Interrupted (Ctrl-C): only the rows so far are shown.", style="bold red"))
-    parts.append(
-        Text(
-            "Gaps are relative; infeasibility is absolute. # ranks the rows that met the tolerance by time, the others "
-            "by excess if a row is sampled, else by raw gap. Emulated rows are ranked among themselves (in brackets); "
-            "controls are not ranked."
-        )
-    )
+    sampled = any(section.by_excess for section in comparison.sections)
+    note = "Gaps are relative; infeasibility is absolute. # ranks the rows that met the tolerance by time, the others "
+    note += "by excess if a row is sampled, else by raw gap." if sampled else "by raw gap."
+    if any(row.device is not None for row in comparison.rows):
+        note += " Emulated rows are ranked among themselves (in brackets); controls are not ranked."
+    parts.append(Text(note))
     return Group(*parts)
+
+
+def _models(comparison: Results) -> list[RenderableType]:
+    """Return the table of the models' scores, and the rows behind them."""
+    positive = next(score.counts for score in comparison.models if score.counts is not None)
+    about = {name: comparison.settings.get(name) for name in ("rows", "training points", "held-out points")}
+    title = f"Models: {positive.n} held-out rows; recall and precision of {positive.classes[positive.positive]!r}"
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), collapse_padding=True, pad_edge=False, show_edge=False)
+    for number, header in enumerate(MODEL_HEADERS):
+        table.add_column(header, justify="right" if number else "left", overflow="fold", no_wrap=bool(number))
+    remarks = []
+    for score in comparison.models:
+        table.add_row(*map(_text, model_cells(score)))
+        if score.reason is not None:
+            remarks.append(f"{score.title}: {score.reason}")
+    lines = [f"  {name}: {value}" for name, value in about.items() if value is not None]
+    return [
+        _text(title, "bold"),
+        table,
+        *(_text(line, "dim") for line in (*(f"  {remark}" for remark in remarks), *lines)),
+        Text(""),
+    ]
+
+
+#: Statuses of rows without numbers that share one line under the table.
+SHARED_STATUSES = ("DOES NOT APPLY", "NOT RUN")
+
+
+def _shared_lines(rows: Iterable[Row]) -> list[str]:
+    """Return one line for the solvers that do not apply, and one for each reason why others were not run."""
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.status == "DOES NOT APPLY":
+            found.setdefault("does not apply", {})[row.solver] = None
+        else:
+            found.setdefault(row.reason or "not run", {})[row.solver] = None
+    return [f"  {what}: {', '.join(names)}" for what, names in found.items()]
 
 
 def _section(section: Section, several: bool) -> list[RenderableType]:
     notes: list[str] = []
     rows: list[RowCells] = []
-    for row in section.rows:
+    apart = [row for row in section.rows if not row.ran and row.status in SHARED_STATUSES]
+    shown = [row for row in section.rows if row not in apart]
+    columns = [column for column in RESULTS if any(column.value(row) is not None for row in shown)]
+    for row in shown:
         status = status_text(row)
         if remark := row.reason or row.note:
             if remark not in notes:
@@ -158,11 +212,16 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
         colour = "red" if row.status in _BAD else ""
         figures = [
             _text(column.cell(row), "bright_black" if column.header == "accuracy" and not row.met(section.tol) else "")
-            for column in RESULTS
+            for column in columns
         ]
         rows.append(((*_head(row), _text(lines_of(status, STATUS_CHARS), colour)), figures, _ROLE_STYLE.get(row.role)))
     title = f"{section.title}  (n = {section.n}, {section.kind})"
-    parts: list[RenderableType] = [_table(title, rows, RESULTS, ("status", "left"))]
+    names: tuple[tuple[str, str], ...] = (*NAME_COLUMNS, ("status", "left"))
+    if not any(row.variant for row in shown):
+        names = tuple(name for name in names if name[0] != "device")
+        rows = [((head[0], head[1], head[3]), figures, style) for head, figures, style in rows]
+    parts: list[RenderableType] = [FittedTable(_text(title, "bold"), names, tuple(columns), tuple(rows))]
+    parts += [_text(line, style="dim") for line in _shared_lines(apart)]
     parts += [_text(f"  [{number}] {remark}", style="dim") for number, remark in enumerate(notes, 1)]
     parts.append(_text(f"  reference: {reference_text(section)}", style="dim"))
     if several:
@@ -173,7 +232,8 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
             (_head(row), [_text(_narrow(column.cell(row))) for column in QUANTUM], _ROLE_STYLE.get(row.role))
             for row in circuits
         ]
-        parts += [Text(""), _table("quantum resources", quantum, QUANTUM)]
+        resources = _text("quantum resources", "bold")
+        parts += [Text(""), FittedTable(resources, NAME_COLUMNS, tuple(QUANTUM), tuple(quantum))]
     return [*parts, Text("")]
 
 
@@ -189,11 +249,6 @@ def reference_text(section: Section) -> str:
     raw = section.reference.raw_certificate
     gap = "no certified gap" if raw.relative_gap is None else f"relative gap {gap_text(raw.relative_gap)}"
     return f"cvxopt, objective {raw.objective:.8g}, {gap}"
-
-
-def _table(title: str, rows: list[RowCells], columns: Sequence[Column], *more: tuple[str, str]) -> FittedTable:
-    names = (("#", "right"), ("solver", "left"), ("device", "left"), *more)
-    return FittedTable(_text(title, "bold"), names, tuple(columns), tuple(rows))
 
 
 def _narrow(text: str) -> str:

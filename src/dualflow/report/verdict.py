@@ -1,11 +1,14 @@
-"""The verdict of a comparison: one sentence that names the solver to use."""
+"""The verdict of a comparison: one sentence that names the model to use, and one that names the solver."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .columns import gap_text, seconds_text, status_text
 from .model import Results, Row, Section
+from .scores import ModelScore, best_model
 
-__all__ = ["overall", "verdict"]
+__all__ = ["MODEL_HEADERS", "model_cells", "models_verdict", "overall", "verdict"]
 
 #: Solvers whose times are within this factor of the least are named together: such differences are chance.
 TIE_FACTOR = 2.0
@@ -31,8 +34,24 @@ def verdict(section: Section) -> str:
 
 
 def overall(comparison: Results) -> str:
-    """Return the sentence that names the solver with the least total time that met the tolerance on all problems."""
+    """Return the sentence that names the model, if models were scored, and the one that names the solver.
+
+    That is the solver with the least total time that met the tolerance on all problems.
+    """
+    if comparison.models and comparison.sections:
+        n = comparison.settings.get("training rows", comparison.sections[0].n)
+        return f"{models_verdict(comparison.models, comparison.scoring, n)} Solvers: {solvers_verdict(comparison)}"
+    return solvers_verdict(comparison)
+
+
+def solvers_verdict(comparison: Results) -> str:
+    """Return the sentence that names the solver with the least total time that met the tolerance on all problems.
+
+    Beside models it is about the sections of all rows: those with circuits are of a subsample.
+    """
     sections = comparison.sections
+    if comparison.models:
+        sections = tuple(part for part in sections if all(row.device is None for row in part.rows)) or sections
     if len(sections) == 1:
         return verdict(sections[0])
     found = [_times(section) for section in sections]
@@ -66,3 +85,48 @@ def _use(times: dict[str, float], tol: float, what: str, how: str) -> str:
 def _name(row: Row) -> str:
     """Return the solver and its device; the reference is named like any other solver."""
     return row.solver if row.device is None else f"{row.solver} on {row.variant}"
+
+
+#: Headers of the table of models; the same cells are in the terminal and in the report.
+MODEL_HEADERS = ("model", "balanced\naccuracy", "recall", "preci-\nsion", "accu-\nracy", "fit", "gap")
+
+
+def model_cells(score: ModelScore) -> tuple[str, ...]:
+    """Return the cells of a model's row, as `MODEL_HEADERS` names them."""
+    if (counts := score.counts) is None:
+        return (score.title, *["–"] * (len(MODEL_HEADERS) - 1))
+    shares = (counts.balanced_accuracy, counts.recall, counts.precision, counts.accuracy)
+    return (
+        score.title,
+        *("–" if share is None else f"{share:.3f}" for share in shares),
+        "–" if score.fit_time_s is None else seconds_text(score.fit_time_s),
+        "–" if score.relative_gap is None else gap_text(score.relative_gap),
+    )
+
+
+def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
+    """Return the sentence that names the model to use: by the score, then by the time of its fit to ``n`` rows."""
+    best = best_model(scores, scoring)
+    if best is None or best.counts is None or best.fit_time_s is None:
+        return "No verdict on models: none was fitted."
+    counts, name = best.counts, scoring.replace("_", " ")
+    if absent := [name for name, recall in zip(counts.classes, counts.recalls, strict=True) if recall is None]:
+        return f"No verdict on models: none of the {counts.n} held-out rows is of class {absent[0]!r}."
+    always = f"always answering {counts.classes[counts.majority]!r}"
+    of = f" of {counts.classes[counts.positive]!r}" if scoring in ("recall", "precision", "f1") else ""
+    plain = next((one for one in scores if one.fit_time_s is None and one.counts is not None), None)
+    level = -1.0 if plain is None else plain.score(scoring)
+    beats = counts.beats_majority if scoring == "balanced_accuracy" else best.score(scoring) > level
+    if not beats:
+        return (
+            f"By {name}{of} no model is better than {always}: {best.score(scoring):.3f} against {max(level, 0.0):.3f}, "
+            f"on {counts.n} held-out rows."
+        )
+    beside = "" if plain is None else f" ({always}: {max(plain.score(scoring), 0.0):.3f})"
+    same = [s for s in scores if s.class_weight == best.class_weight and s is not best and s.fit_time_s is not None]
+    others = "".join(f"; {one.model}: {one.score(scoring):.3f}, {seconds_text(one.fit_time_s or 0.0)}" for one in same)
+    weights = "" if best.class_weight is None else f" with {best.class_weight} class weights"
+    return (
+        f"Use {best.model}{weights}: {name}{of} {best.score(scoring):.3f} on {counts.n} held-out rows{beside}, fitted "
+        f"to {n} rows in {seconds_text(best.fit_time_s)}{others}."
+    )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..core.gram import Gram
 from ..core.kernel_functions import check_gamma
+from ..core.named_kernels import KERNELS
 from ..driver.solve import AUTO, DEFAULT_SOLVER
 from ..estimators._solving import has_step_limit
 from ..exceptions import ProblemError
@@ -113,13 +114,13 @@ def is_shared(model: Any) -> bool:
         and model.time_limit is None
         and model.callback is None
     )
-    if not plain or not isinstance(model.kernel, str) or model.kernel not in ("linear", "poly", "rbf"):
+    if not plain or not isinstance(model.kernel, str) or model.kernel not in KERNELS:
         return False
     try:
         model._check_parameters()
-        mercer = model.kernel != "poly" or (float(model.degree).is_integer() and 0 <= model.coef0 < np.inf)
         return (
-            mercer
+            KERNELS[model.kernel].is_psd(model.degree, model.coef0)
+            and model.coef0 < np.inf
             and bool(np.isfinite(model.C))
             and getattr(model, "fit_intercept", True) in (True, False, "penalised")
         )
@@ -183,12 +184,14 @@ def _key_without_cost(model: Any) -> tuple[Any, ...]:
 def _settings(model: Any, folds: Classes | Numbers, points: NDArray) -> dict[Setting, list[int]]:
     """Return the kernel settings of a candidate with their folds; gamma="scale" depends on the training points."""
     found: dict[Setting, list[int]] = defaultdict(list)
+    parameters = KERNELS[model.kernel].parameters
     for fold, (train, _) in enumerate(folds.splits):
         if folds.weights(model, train) is None:
             continue
         try:
-            gamma = 1.0 if model.kernel == "linear" else check_gamma(model.gamma, points[train])
-            degree, coef0 = (float(model.degree), float(model.coef0)) if model.kernel == "poly" else (3.0, 0.0)
+            gamma = check_gamma(model.gamma, points[train]) if "gamma" in parameters else 1.0
+            degree = float(model.degree) if "degree" in parameters else 3.0
+            coef0 = float(model.coef0) if "coef0" in parameters else 0.0
         except ProblemError:
             continue
         penalised = getattr(model, "fit_intercept", True) == "penalised"

@@ -20,6 +20,7 @@ from ...core.bounds import dual_bound
 from ...core.gram import Gram
 from ...core.options import Number, option
 from ...core.problem import DualProblem, Kind
+from ...core.reading import multiplier_of
 from ...core.runtime.random import generator
 from ...core.solver import BOUNDED, SOLVERS
 from ...core.workspace import Workspace
@@ -184,8 +185,7 @@ def _multiplier(problem: DualProblem, alpha: NDArray, h: NDArray) -> float:
     upper = problem.upper
     free = alpha * (1.0 - np.divide(alpha, upper, out=np.ones(problem.n), where=upper > 0))
     if not free.sum() > 0:
-        interval = dual_bound(problem, alpha, h + problem.p)[1]
-        return 0.0 if interval is None else 0.5 * (interval[0] + interval[1])
+        return multiplier_of(dual_bound(problem, alpha, h + problem.p)[1])
     return float(free @ (h * problem.e) / free.sum())
 
 

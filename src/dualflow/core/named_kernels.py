@@ -1,0 +1,155 @@
+"""The table of kernels that have a name.
+
+A kernel that is a function of inner products is one entry of `KERNELS`. `Gram`, the bounds on rounding errors,
+searches, comparisons and model files read what they need from it; only ONNX graphs have a line of their own for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import ProblemError
+
+__all__ = ["KERNELS", "NamedKernel", "named", "values_of_products"]
+
+#: Degree up to which integer powers are computed by products: numpy's pow is 20 times slower.
+MAX_DEGREE_PRODUCTS = 64
+#: Round-off of a base that a non-integer power takes as 0, in units of ε times the largest base.
+MAX_ROUND_OFF_BASE = 64
+
+
+def _no(degree: float, coef0: float) -> bool:
+    return False
+
+
+def _yes(degree: float, coef0: float) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class NamedKernel:
+    """A kernel function with a name.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        The parameters that it has, of "gamma", "degree" and "coef0".
+    of_products : callable (products, gamma, coef0, degree) → values, or None
+        Its values from the inner products ⟨x, z⟩ of centred points, in their float type. None if it is another
+        function of the points.
+    is_psd : callable (degree, coef0) → bool
+        Whether its matrix is positive semidefinite for any points (Mercer).
+    is_translatable : callable (degree, coef0) → bool
+        Whether a translation of all points changes it by u(x) + u(z) alone.
+    is_bounded : bool
+        Whether |k(x, z)| ≤ 1 for any points.
+    powers : callable (degree) → float
+        Factor by which it multiplies a relative error of the inner products.
+    libsvm : str
+        Its name in LIBSVM's files.
+    """
+
+    parameters: tuple[str, ...]
+    of_products: Callable[[NDArray, float, float, float], NDArray] | None
+    is_psd: Callable[[float, float], bool]
+    libsvm: str
+    is_translatable: Callable[[float, float], bool] = _no
+    is_bounded: bool = False
+    powers: Callable[[float], float] = lambda degree: 1.0
+
+
+def _linear(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArray:
+    return inner
+
+
+def _scaled(inner: NDArray, gamma: float, coef0: float) -> NDArray:
+    """Return γ·inner + coef0 in the float type of the inner products."""
+    inner = inner * inner.dtype.type(gamma)
+    inner += inner.dtype.type(coef0)
+    return inner
+
+
+def _sigmoid(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArray:
+    inner = _scaled(inner, gamma, coef0)
+    values: NDArray = np.tanh(inner, out=inner)
+    return values
+
+
+def _poly(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArray:
+    base = _scaled(inner, gamma, coef0)
+    if degree in range(1, MAX_DEGREE_PRODUCTS + 1):
+        return _integer_power(base, int(degree))
+    if not float(degree).is_integer():
+        base = _non_negative(base, degree)
+    return base**degree
+
+
+def _integer_power(base: NDArray, degree: int) -> NDArray:
+    """Return base**degree, by repeated squaring."""
+    if degree == 1:
+        return base
+    root = _integer_power(base, degree // 2)
+    square = root * root
+    return square * base if degree % 2 else square
+
+
+def _non_negative(base: NDArray, degree: float) -> NDArray:
+    """Return the base of a non-integer power, with round-off below 0 set to 0; a `ProblemError` if it is negative."""
+    least = float(base.min(initial=0.0))
+    if least < -MAX_ROUND_OFF_BASE * float(np.finfo(base.dtype).eps) * float(np.abs(base).max(initial=0.0)):
+        raise ProblemError(
+            f"degree={degree!r}: γ⟨x,z⟩ + coef0 is {least:.3g} for two points, which has no such power; give a whole "
+            "number, raise coef0, or shift the features above 0"
+        )
+    return np.maximum(base, 0.0)
+
+
+def _is_psd_poly(degree: float, coef0: float) -> bool:
+    return float(degree).is_integer() and coef0 >= 0
+
+
+#: The kernels by name, in the order in which errors list them.
+KERNELS: dict[str, NamedKernel] = {
+    "linear": NamedKernel((), _linear, _yes, "linear", is_translatable=_yes),
+    "poly": NamedKernel(
+        ("gamma", "degree", "coef0"),
+        _poly,
+        _is_psd_poly,
+        "polynomial",
+        is_translatable=lambda degree, coef0: degree == 1 and coef0 >= 0,
+        powers=lambda degree: 1.0 + degree,
+    ),
+    "rbf": NamedKernel(("gamma",), None, _yes, "rbf", is_bounded=True),
+    "sigmoid": NamedKernel(("gamma", "coef0"), _sigmoid, _no, "sigmoid", is_bounded=True),
+    "precomputed": NamedKernel((), None, _no, "precomputed"),
+}
+
+
+class HasKernel(Protocol):
+    """What holds a kernel and its parameters."""
+
+    kernel: Any
+    gamma: float
+    coef0: float
+    degree: float
+
+
+#: What is known of a callable kernel.
+_UNKNOWN = NamedKernel((), None, _no, "")
+
+
+def named(kernel: object) -> NamedKernel:
+    """Return the entry of a kernel; that of a callable has no parameters and no properties."""
+    return KERNELS[kernel] if isinstance(kernel, str) else _UNKNOWN
+
+
+def values_of_products(matrix: HasKernel, inner: NDArray) -> NDArray:
+    """Return the kernel values of inner products, for a kernel that is a function of them."""
+    values = named(matrix.kernel).of_products
+    assert values is not None, f"kernel={matrix.kernel!r} is no function of inner products"
+    return values(inner, matrix.gamma, matrix.coef0, matrix.degree)

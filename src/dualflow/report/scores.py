@@ -1,0 +1,244 @@
+"""Scores of classifiers: counts by class, the scores that follow from them, and what to say about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = [
+    "SCORES",
+    "UNEQUAL_SHARE",
+    "ClassCounts",
+    "ModelScore",
+    "best_model",
+]
+
+#: Share of the largest class from which on classes count as unequal: accuracy alone then rewards a model that ignores
+#: the other classes.
+UNEQUAL_SHARE = 0.6
+#: Scores within this number of standard errors of each other are a tie.
+TIE_ERRORS = 2.0
+#: The scores by which models are compared.
+SCORES = ("balanced_accuracy", "accuracy", "recall", "precision", "f1")
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """How often each class was predicted for the rows of each class.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        Names of the classes.
+    table : array of int, shape (k, k)
+        Entry (i, j) counts the rows of class i for which class j was predicted (the confusion matrix).
+    positive : int
+        Index of the class whose recall and precision are given.
+
+    Examples
+    --------
+    >>> from dualflow.report.scores import ClassCounts
+    >>> counts = ClassCounts.of([0, 0, 0, 1], [0, 0, 1, 1], ["no", "yes"])
+    >>> counts.table.tolist(), counts.recall, counts.precision, counts.accuracy
+    ([[2, 1], [0, 1]], 1.0, 0.5, 0.75)
+    """
+
+    classes: tuple[str, ...]
+    table: np.ndarray
+    positive: int
+
+    @classmethod
+    def of(
+        cls, truth: ArrayLike, predicted: ArrayLike, classes: Sequence[object], positive: int | None = None
+    ) -> ClassCounts:
+        """Count from indices of classes; ``positive`` is the rarest class that occurs in ``truth`` by default."""
+        table = np.zeros((len(classes), len(classes)), dtype=int)
+        np.add.at(table, (np.asarray(truth, dtype=int), np.asarray(predicted, dtype=int)), 1)
+        sizes = table.sum(axis=1)
+        if positive is None:
+            # The last of equally rare classes: of 0 and 1 the 1.
+            positive = len(sizes) - 1 - int(np.argmin(np.where(sizes > 0, sizes, sizes.sum() + 1)[::-1]))
+        return cls(tuple(map(str, classes)), table, positive)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.table.sum())
+
+    @property
+    def majority(self) -> int:
+        """Index of the largest class."""
+        return int(np.argmax(self.table.sum(axis=1)))
+
+    @property
+    def majority_share(self) -> float:
+        """Share of the largest class: the accuracy of a model that always predicts it."""
+        return float(self.table.sum(axis=1).max() / self.n)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the rows that were predicted correctly."""
+        return float(np.trace(self.table) / self.n)
+
+    @property
+    def recalls(self) -> list[float | None]:
+        """For each class the share of its rows that were predicted as such; None for a class without rows."""
+        return [int(self.table[k, k]) / int(size) if (size := self.table[k].sum()) else None for k in range(self.k)]
+
+    @property
+    def precisions(self) -> list[float | None]:
+        """For each class the share of its predictions that were right; None for a class that was never predicted."""
+        return [int(self.table[k, k]) / int(size) if (size := self.table[:, k].sum()) else None for k in range(self.k)]
+
+    @property
+    def k(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """Mean recall of the classes that have rows."""
+        return float(np.mean([recall for recall in self.recalls if recall is not None]))
+
+    @property
+    def recall(self) -> float | None:
+        """Recall of the positive class."""
+        return self.recalls[self.positive]
+
+    @property
+    def precision(self) -> float | None:
+        """Precision of the positive class."""
+        return self.precisions[self.positive]
+
+    @property
+    def f1(self) -> float | None:
+        """Harmonic mean of recall and precision."""
+        recall, precision = self.recall, self.precision
+        if recall is None:
+            return None
+        return 2 * precision * recall / (precision + recall) if precision and recall else 0.0
+
+    @property
+    def chance(self) -> float:
+        """Balanced accuracy of a model that always predicts the same class."""
+        return 1.0 / sum(recall is not None for recall in self.recalls)
+
+    @property
+    def error(self) -> float:
+        """Standard error of `balanced_accuracy`, with a row added for and against each class."""
+        sizes = self.table.sum(axis=1)
+        there = [(int(self.table[k, k]) + 1) / (int(sizes[k]) + 2) for k in range(self.k) if sizes[k]]
+        parts = [p * (1 - p) / int(size) for p, size in zip(there, sizes[sizes > 0], strict=True)]
+        return math.sqrt(sum(parts)) / len(there)
+
+    @property
+    def beats_majority(self) -> bool:
+        """Whether the balanced accuracy is above that of a constant answer by more than chance."""
+        return self.balanced_accuracy - self.chance > TIE_ERRORS * self.error
+
+    def warning(self, weighted: bool) -> str | None:
+        """Return a sentence if the model is no better than the largest class; None if it is.
+
+        ``weighted`` says whether it was trained with class weights.
+        """
+        if len([recall for recall in self.recalls if recall is not None]) < 2:
+            return None
+        always = f"always answering {self.classes[self.majority]!r}"
+        if not self.beats_majority:
+            fix = "" if weighted else " Try --class-weight balanced, other columns, or --search."
+            return (
+                f"This model is NO better than {always}: its balanced accuracy is {self.balanced_accuracy:.3f}, "
+                f"chance is {self.chance:.3f}.{fix}"
+            )
+        if self.accuracy <= self.majority_share and not weighted:
+            return (
+                f"Its accuracy is no better than that of {always} ({self.majority_share:.3f}); its recall of "
+                f"{self.classes[self.positive]!r} is {self.recall or 0.0:.3f}, which --class-weight balanced raises."
+            )
+        return None
+
+    def plain(self) -> dict[str, object]:
+        """Return all scores as plain values."""
+        return {
+            "rows": self.n,
+            "classes": list(self.classes),
+            "positive": self.classes[self.positive],
+            "majority": self.classes[self.majority],
+            "majority_share": self.majority_share,
+            "accuracy": self.accuracy,
+            "balanced_accuracy": self.balanced_accuracy,
+            "recall": self.recall,
+            "precision": self.precision,
+            "f1": self.f1,
+            "recalls": self.recalls,
+            "precisions": self.precisions,
+            "confusion": self.table.tolist(),
+            "better_than_majority": self.beats_majority,
+        }
+
+
+@dataclass(frozen=True)
+class ModelScore:
+    """One model of a comparison on held-out rows: the majority, or an SVC of one package with its class weights.
+
+    Attributes
+    ----------
+    model : str
+    class_weight : str or None
+        The weights as text; None without weights.
+    counts : ClassCounts or None
+        None if it was not fitted.
+    fit_time_s : float or None
+        Least wall time of the fit; None for the majority.
+    relative_gap : float or None
+        Certified relative gap of its dual variables; None for the majority, and where no gap can be certified.
+    reason : str or None
+        Why it was not fitted.
+    """
+
+    model: str
+    class_weight: str | None = None
+    counts: ClassCounts | None = None
+    fit_time_s: float | None = None
+    relative_gap: float | None = None
+    reason: str | None = None
+
+    @property
+    def title(self) -> str:
+        """The model, with its class weights."""
+        return self.model if self.class_weight is None else f"{self.model}, {self.class_weight}"
+
+    def score(self, name: str) -> float:
+        """Return a score of `SCORES`; −1 if there is none."""
+        value = None if self.counts is None else getattr(self.counts, name)
+        return -1.0 if value is None else float(value)
+
+    def plain(self) -> dict[str, object]:
+        """Return it as plain values."""
+        about: dict[str, object] = {
+            "model": self.model,
+            "class_weight": self.class_weight,
+            "fit_time_s": self.fit_time_s,
+            "relative_gap": self.relative_gap,
+            "reason": self.reason,
+        }
+        return about | ({} if self.counts is None else self.counts.plain())
+
+
+def best_model(scores: Sequence[ModelScore], scoring: str) -> ModelScore | None:
+    """Return the model with the best score, of ties the fastest; None if none was fitted."""
+    fitted = [score for score in scores if score.fit_time_s is not None and score.counts is not None]
+    if not fitted:
+        return None
+    best = max(fitted, key=lambda score: score.score(scoring))
+    alike = [one for one in fitted if one.class_weight == best.class_weight and best.counts is not None]
+    near = [one for one in alike if best.score(scoring) - one.score(scoring) <= _error(best)]
+    return min(near, key=lambda score: score.fit_time_s or 0.0)
+
+
+def _error(score: ModelScore) -> float:
+    return 0.0 if score.counts is None else score.counts.error

@@ -1,0 +1,480 @@
+"""A table of unequal classes, as of customers who leave: `compare`, `train`, `predict` and `check` on it."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.metrics import balanced_accuracy_score, confusion_matrix, f1_score, precision_score, recall_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
+
+import dualflow
+from dualflow import compare
+from dualflow.cli.cells import MAX_COLUMN_TEXTS
+from dualflow.cli.output import TABLE_WIDTH_CHARS
+from dualflow.cli.training import probabilities
+from dualflow.cli.training_table import read_model
+from dualflow.exceptions import ProblemError
+from dualflow.persistence import container
+from dualflow.report.scores import ClassCounts, ModelScore, best_model
+from dualflow.report.verdict import models_verdict
+from tests.cli.test_cli import refused, run, table, write
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def churn(path: Path | str, n: int, seed: int = 0) -> Path:
+    """Write customers with text and gaps, a tenth of whom left, as CSV."""
+    rng = np.random.default_rng(seed)
+    tenure, charge, calls = rng.integers(1, 73, n), rng.normal(65, 30, n).clip(18, 120).round(2), rng.poisson(1.5, n)
+    contract = rng.choice(["monthly", "one year", "two years"], n, p=[0.55, 0.21, 0.24])
+    payment = rng.choice(["check", "transfer", "card"], n)
+    risk = -0.05 * tenure + 0.02 * charge + 1.5 * (contract == "monthly") + 0.6 * calls + 0.8 * rng.normal(size=n)
+    left = np.where(risk > np.quantile(risk, 0.9), "yes", "no")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["tenure", "charge", "calls", "contract", "payment", "churn"])
+        gaps = rng.random((n, 5)) < 0.03
+        for cells, gap, label in zip(
+            zip(tenure, charge, calls, contract, payment, strict=True), gaps, left, strict=True
+        ):
+            writer.writerow([*("" if empty else cell for cell, empty in zip(cells, gap, strict=True)), label])
+    return Path(path)
+
+
+def labels_in(path: str, column: str = "churn") -> list[str]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return [row[column] for row in csv.DictReader(file)]
+
+
+# --- scores ----------------------------------------------------------------------------------------
+
+
+def test_scores_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    truth, predicted = rng.integers(0, 3, 200), rng.integers(0, 3, 200)
+    counts = ClassCounts.of(truth, predicted, "abc", 1)
+    assert counts.table.tolist() == confusion_matrix(truth, predicted).tolist()
+    assert counts.accuracy == np.mean(truth == predicted)
+    assert counts.balanced_accuracy == pytest.approx(balanced_accuracy_score(truth, predicted))
+    own = {"labels": [1], "average": "macro"}
+    for name, score in (("recall", recall_score), ("precision", precision_score), ("f1", f1_score)):
+        assert getattr(counts, name) == pytest.approx(score(truth, predicted, **own)), name
+    assert counts.majority_share == np.bincount(truth).max() / 200
+
+
+def test_what_a_constant_answer_scores_is_said_to_be_no_better():
+    truth = np.repeat([0, 1], [90, 10])
+    constant = ClassCounts.of(truth, np.zeros(100, int), ["no", "yes"])
+    assert (constant.positive, constant.recall, constant.precision, constant.f1) == (1, 0.0, None, 0.0)
+    assert not constant.beats_majority
+    assert "NO better than always answering 'no'" in constant.warning(False)
+    guess = ClassCounts.of(truth, np.random.default_rng(0).integers(0, 2, 100), ["no", "yes"])
+    assert not guess.beats_majority  # above one half by chance
+    few = ClassCounts.of(truth, np.where(np.arange(100) >= 96, 1, 0), ["no", "yes"])
+    assert few.beats_majority
+    assert few.warning(False) is None  # 94 % are right, and 90 % belong to the larger class
+    poor = ClassCounts.of(truth, np.where((np.arange(100) < 6) | (np.arange(100) >= 95), 1, 0), ["no", "yes"])
+    assert poor.accuracy < poor.majority_share
+    assert "--class-weight balanced raises" in poor.warning(False)
+    assert poor.warning(True) is None
+
+
+def test_the_rarest_class_that_occurs_is_the_positive_one():
+    assert ClassCounts.of([0, 0, 1], [0, 0, 1], "ab").positive == 1
+    assert ClassCounts.of([0, 1, 1], [0, 0, 1], "ab").positive == 0
+    assert ClassCounts.of([0, 1], [0, 1], "ab").positive == 1
+    assert ClassCounts.of([0, 0, 1], [0, 0, 1], "abc").positive == 1
+
+
+def test_the_verdict_on_models_is_by_score_then_by_time():
+    def counted(right: int) -> ClassCounts:
+        truth = np.repeat([0, 1], [90, 10])
+        return ClassCounts.of(truth, np.where(np.arange(100) >= 100 - right, 1, 0), ["no", "yes"])
+
+    scores = [
+        ModelScore("majority (no)", counts=counted(0)),
+        ModelScore("dualflow SVC", None, counted(3), 0.1, 1e-9),
+        ModelScore("dualflow SVC", "balanced", counted(9), 0.3, 1e-9),
+        ModelScore("scikit-learn SVC", "balanced", counted(9), 0.2, 1e-4),
+    ]
+    best = best_model(scores, "balanced_accuracy")
+    assert (best.model, best.class_weight) == ("scikit-learn SVC", "balanced")
+    text = models_verdict(scores, "balanced_accuracy", 400)
+    assert text.startswith("Use scikit-learn SVC with balanced class weights: balanced accuracy 0.950 on 100 held-out")
+    assert "(always answering 'no': 0.500), fitted to 400 rows in 200 ms; dualflow SVC: 0.950, 300 ms." in text
+    assert "recall of 'yes' 0.900" in models_verdict(scores, "recall", 400)
+    assert models_verdict(scores[:1], "accuracy", 4) == "No verdict on models: none was fitted."
+    alone = ClassCounts.of([0, 0], [0, 0], ["no", "yes"])
+    absent = [ModelScore("dualflow SVC", None, alone, 0.1, 0.0)]
+    assert models_verdict(absent, "accuracy", 4) == (
+        "No verdict on models: none of the 2 held-out rows is of class 'yes'."
+    )
+    none = [scores[0], ModelScore("dualflow SVC", None, counted(0), 0.1, 0.0)]
+    for name in ("accuracy", "balanced_accuracy", "f1"):
+        assert "no model is better than always answering 'no': " in models_verdict(none, name, 4)
+
+
+# --- compare ---------------------------------------------------------------------------------------
+
+
+def test_compare_answers_on_a_page_of_80_columns(folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    churn("churn.csv", 500)
+    result = run("compare", "churn.csv", "--time-limit", "1", "--csv", "rows.csv", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    models = {(row["model"], row["class_weight"]): row for row in found["models"]}
+    assert list(models) == [
+        ("majority (no)", None),
+        ("dualflow SVC", None),
+        ("scikit-learn SVC", None),
+        ("dualflow SVC", "balanced"),
+        ("scikit-learn SVC", "balanced"),
+    ]
+    assert {row["rows"] for row in found["models"]} == {100}  # a fifth is held out
+    for weights in (None, "balanced"):
+        ours, theirs = models["dualflow SVC", weights], models["scikit-learn SVC", weights]
+        assert ours["confusion"] == theirs["confusion"]
+        assert ours["relative_gap"] <= 1e-6
+        assert 1e-9 < theirs["relative_gap"] < 1e-2  # its own tolerance is 1e-3
+    assert models["dualflow SVC", "balanced"]["recall"] > models["dualflow SVC", None]["recall"]
+    assert models["majority (no)", None]["accuracy"] == 0.9
+    assert found["verdict"].startswith(("Use dualflow SVC with balanced", "Use scikit-learn SVC with balanced"))
+    assert found["settings"]["table"] == "churn.csv, 500 rows"
+    assert found["settings"]["training points"].startswith("400 (")
+    assert {row["problem"] for row in found["rows"]} == {"hinge"}
+    assert {row["role"] for row in found["rows"]} == {"classical", "reference"}
+    first = next(row for row in found["rows"] if row["solver"] == "working-set")
+    assert first["balanced_accuracy"] == models["dualflow SVC", "balanced"]["balanced_accuracy"]
+    text = run("compare", "churn.csv", "--time-limit", "1").stdout
+    assert len(text.splitlines()) <= 40
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("does not apply: ") == 1
+    page = (folder / "dualflow-report.html").read_text(encoding="utf-8")
+    assert page.index("Comparison of models and solvers") < page.index('class="verdict">Use ') < page.index("<table")
+    assert page.count("<caption>") == page.count("<table")
+    heads = re.findall(r"<th\b[^>]*>", page)
+    assert heads
+    assert all("scope=" in head for head in heads)
+
+
+def test_a_subsample_is_said_in_the_title(folder):
+    churn("churn.csv", 400)
+    result = run("compare", "churn.csv", "--max-n", "60", "--solvers", "working-set", "--no-report")
+    assert result.exit_code == 0, result.output
+    assert "60 of 400 rows, drawn at random" in " ".join(result.stdout.split())
+    whole = run("compare", "churn.csv", "--solvers", "working-set", "--no-report").stdout
+    assert "drawn at random" not in whole
+    assert "(n = 320, box with equality)" in " ".join(whole.split())
+
+
+def test_options_of_classes_reach_the_comparison(folder):
+    churn("churn.csv", 300)
+    words = ("compare", "churn.csv", "--solvers", "working-set", "--no-report", "--json")
+    found = json.loads(run(*words, "--class-weight", "yes=4,no=1", "--positive", "no").stdout)
+    assert [row["class_weight"] for row in found["models"]] == [None, "yes=4, no=1", "yes=4, no=1"]
+    assert {row["positive"] for row in found["models"]} == {"no"}
+    assert found["settings"]["class weights"] == "yes=4, no=1"
+    by_accuracy = json.loads(run(*words, "--scoring", "accuracy").stdout)
+    assert by_accuracy["settings"]["class weights"] is None  # weights cost accuracy
+    assert by_accuracy["verdict"].startswith(("Use ", "By accuracy no model is better than always answering 'no': 0."))
+    plain = json.loads(run(*words, "--kernel", "linear", "--C", "inf").stdout)  # a hard margin has no SVC to compare
+    assert plain["models"] == []
+
+
+def test_all_and_quantum_add_sections(folder):
+    churn("churn.csv", 120)
+    words = ("--solvers", "working-set,variational-flow", "--max-n", "16", "--no-report", "--shots", "200", "--json")
+    result = run("compare", "churn.csv", "--all", "--devices", "emulator", *words)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert [row["problem"] for row in found["rows"] if row["solver"] == "working-set"] == [
+        "hinge",
+        "squared_hinge",
+        "svdd",
+    ]
+    circuits = [row for row in found["rows"] if row["solver"] == "variational-flow"]
+    assert {row["role"] for row in circuits} == {"quantum", "emulated", "control"}
+    assert {row["problem"] for row in circuits if row["reason"] is None} == {"squared_hinge", "svdd"}
+    assert found["models"]
+    shown = run("compare", "churn.csv", "--devices", "emulator", *words[:-1]).stdout
+    assert "circuits on 16 of 120 rows" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--positive", "maybe"], "--positive: data.csv has no class 'maybe'; it has down, up"),
+        (["--class-weight", "maybe=2"], "--class-weight: data.csv has no class 'maybe'"),
+        (["--class-weight", "up"], 'must be "balanced", or LABEL=WEIGHT with a weight above 0, such as'),
+        (["--class-weight", "up=-1"], "with a weight above 0"),
+        (["--class-weight", "up=1,up=2"], "names the class 'up' twice"),
+        (["--class-weight", ","], "--class-weight is empty"),
+        (["--scoring", "recal"], "did you mean 'recall'"),
+    ],
+)
+def test_bad_options_of_compare_are_one_sentence(folder, words, said):
+    write(folder, table())
+    refused(run("compare", "data.csv", "--solvers", "smo", *words), said)
+    refused(run("compare", *words), "need DATA")
+
+
+def test_compare_refuses_what_contradicts_itself():
+    X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    with pytest.raises(ProblemError, match="class_weight='auto' needs models=True"):
+        compare(X, y, "hinge", ["smo"], class_weight="auto")
+    with pytest.raises(ProblemError, match="models need held-out rows"):
+        compare(X, y, "hinge", ["smo"], models=True)
+    with pytest.raises(ProblemError, match="models=True needs kernel linear or poly or rbf or sigmoid, a finite C"):
+        compare(X, y, "hinge", ["smo"], models=True, C=np.inf, max_n=2)
+    with pytest.raises(ProblemError, match="positive=7 is not a label of y"):
+        compare(X, y, "hinge", ["smo"], models=True, max_n=2, positive=7)
+
+
+def test_weights_and_dense_solvers_in_python(monkeypatch):
+    monkeypatch.setattr("dualflow.comparison.main_job.MAX_DENSE_N", 20)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] > 1.0).astype(int)
+    found = compare(X, y, "hinge", None, 40, models=True, class_weight="balanced", circuits=False, time_limit=1.0)
+    dense = {row.solver: row for row in found.rows if row.status == "NOT RUN"}
+    assert set(dense) == {"cvxopt", "qpsolvers", "interior-point"}
+    assert "left out above 20 points" in dense["cvxopt"].reason
+    assert found.sections[0].reference is None
+    named = compare(X, y, "hinge", ["cvxopt", "working-set"], 40, class_weight={0: 1.0, 1: 5.0}, models=True)
+    row = next(row for row in named.rows if row.solver == "cvxopt")
+    assert row.ran
+    # The weights are those of scikit-learn: the same boxes.
+    problem = named.rows[0].solution.problem
+    assert sorted(set(problem.upper.tolist())) == [1.0, 5.0]
+
+
+def test_scikit_learn_is_left_out_where_it_would_take_too_long(monkeypatch):
+    monkeypatch.setattr("dualflow.comparison.models.TRIAL_ROWS", 10)
+    monkeypatch.setattr("dualflow.comparison.models.GROWTH_POWER", 30.0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    found = compare(X, X[:, 0] > 0, "hinge", ["working-set"], 80, models=True, time_limit=5.0)
+    theirs = next(score for score in found.models if score.model == "scikit-learn SVC")
+    assert theirs.counts is None
+    assert theirs.reason.startswith("not fitted: by a fit to 10 rows, 80 rows take about")
+    assert theirs.reason in " ".join(found.table(200).split())
+    assert best_model(found.models, "accuracy").model == "dualflow SVC"
+
+
+@pytest.mark.parametrize(
+    ("given", "width"), [("100", 100), ("70", 70), ("wide", TABLE_WIDTH_CHARS), ("0", TABLE_WIDTH_CHARS)]
+)
+def test_columns_is_honoured_when_piped(folder, monkeypatch, given, width):
+    monkeypatch.setenv("COLUMNS", given)
+    churn("churn.csv", 120)
+    lines = run("compare", "churn.csv", "--solvers", "working-set", "--no-report").stdout.splitlines()
+    assert width - 12 <= max(map(len, lines)) <= width
+    assert max(map(len, run("solvers").stdout.splitlines())) <= width
+
+
+# --- train, predict, check -------------------------------------------------------------------------
+
+
+def test_train_predict_and_check_show_recall_and_the_confusion_matrix(folder):
+    churn("churn.csv", 400)
+    churn("new.csv", 200, seed=1)
+    words = ("--class-weight", "balanced", "--proba", "--search", "--search-time", "30", "--cv", "3")
+    trained = run("train", "churn.csv", *words)
+    assert trained.exit_code == 0, trained.output
+    assert re.match(
+        r"--search: 25 settings \(5 C × 5 gamma\), 3 folds, by balanced_accuracy; a fit takes .*all together at most "
+        r"about .*; it ends after 30.0 s",
+        trained.stderr,
+    )
+    for text in ("balanced accuracy, 3 folds", "Scores of 400 rows, each by a fold that had not seen it", "→ yes"):
+        assert text in trained.stdout
+    facts = json.loads(run("train", "churn.csv", *words[:3], "--json").stdout)
+    assert facts["probabilities"] is True
+    assert facts["parameters"]["class_weight"] == "balanced"
+    checked = run("check", "model.dualflow", "churn.csv", "--json")
+    assert checked.exit_code == 0, checked.output
+    scores = json.loads(checked.stdout)["scores"]
+    assert scores == facts["scores"]
+    assert scores["positive"] == "yes"
+    assert "recall of 'yes'" in run("check", "model.dualflow", "churn.csv").stdout
+    predicted = run("predict", "model.dualflow", "new.csv", "--proba", "--out", "p.csv")
+    assert predicted.exit_code == 0, predicted.output
+    with open("p.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    found, truth = [row["prediction"] for row in rows], labels_in("new.csv")
+    said = json.loads(run("predict", "model.dualflow", "new.csv", "--json").stdout)["scores"]
+    assert said["confusion"] == confusion_matrix(truth, found).tolist()
+    assert said["recall"] == recall_score(truth, found, pos_label="yes")
+    assert f"recall of 'yes' {said['recall']:.3f}, precision {said['precision']:.3f}" in predicted.stdout
+    chance = np.array([[float(row["probability no"]), float(row["probability yes"])] for row in rows])
+    np.testing.assert_allclose(chance.sum(axis=1), 1.0)
+    assert chance[np.array(truth) == "yes", 1].mean() > 2 * chance[np.array(truth) == "no", 1].mean()
+    assert 0.5 < chance[:, 1].mean() / 0.1 < 2.0  # a tenth leaves, whatever the weights
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_probabilities_are_those_of_scikit_learns_calibration(folder, k):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=120), [0.0, 0.8][: k - 1])
+    lines = "\n".join(f"{a!r},{b!r},{label}" for (a, b), label in zip(X.tolist(), y.tolist(), strict=True))
+    write(folder, f"a,b,kind\n{lines}\n")
+    result = run("train", "data.csv", "--proba", "--no-standardise", "--C", "3", "--gamma", "0.5", "--seed", "4")
+    assert result.exit_code == 0, result.output
+    folds = StratifiedKFold(5, shuffle=True, random_state=4)
+    model = dualflow.SVC(C=3, gamma=0.5)
+    peer = CalibratedClassifierCV(model, method="sigmoid", cv=folds, ensemble=False).fit(X, y)
+    said = json.loads(run("predict", "model.dualflow", "data.csv", "--proba", "--json").stdout)
+    found = np.array(list(said["probability"].values())).T
+    assert list(said["probability"]) == [f"probability {label}" for label in range(k)]
+    np.testing.assert_allclose(found, peer.predict_proba(X), atol=1e-6)
+
+
+def test_probabilities_that_are_all_0_are_equal():
+    np.testing.assert_array_equal(probabilities(((1.0, 1e4), (1.0, 1e4)), np.zeros((2, 2))), np.full((2, 2), 0.5))
+
+
+def test_weights_are_those_of_scikit_learn(folder):
+    churn("churn.csv", 200)
+    result = run("train", "churn.csv", "--class-weight", "yes=7.5, no=1", "--tol", "1e-9", "--json")
+    assert json.loads(result.stdout)["parameters"]["class_weight"] == {"yes": 7.5, "no": 1.0}
+    machine, _ = read_model(folder / "model.dualflow")
+    X = machine.solutions_[0].problem.gram.X
+    peer = SVC(class_weight={"yes": 7.5, "no": 1.0}, gamma=machine.solutions_[0].problem.gram.gamma, tol=1e-9)
+    np.testing.assert_allclose(
+        machine.decision_function(X), peer.fit(X, labels_in("churn.csv")).decision_function(X), atol=1e-5
+    )
+
+
+def test_a_search_tries_weights_for_unequal_classes_and_keeps_to_its_time(folder):
+    churn("churn.csv", 300)
+    result = run("train", "churn.csv", "--search", "--kernel", "linear", "--scoring", "f1", "--json")
+    assert result.exit_code == 0, result.output
+    assert "10 settings (5 C × 2 class_weight), 5 folds, by f1" in result.stderr
+    found = json.loads(result.stdout)["search"]
+    assert (found["scoring"], found["candidates"], found["finished"]) == ("f1", 10, 10)
+    assert set(found["best"]) == {"C", "class_weight"}
+    equal = run("train", write(folder, table(60)), "--search", "--kernel", "linear", "--json")
+    assert json.loads(equal.stdout)["search"]["candidates"] == 5
+    refused(run("train", "churn.csv", "--search", "--search-time", "1e-6"), "--search found no model", "--search-time")
+
+
+def test_no_better_than_the_majority_is_said(folder):
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{x:.3f},{'yes' if k % 10 == 0 else 'no'}\n" for k, x in enumerate(rng.normal(size=200)))
+    write(folder, "a,left\n" + rows)
+    for words in (("train", "data.csv", "--cv", "3"), ("check", "model.dualflow", "data.csv")):
+        result = run(*words)
+        assert "This model is NO better than always answering 'no'" in result.stdout, words
+    assert json.loads(run("train", "data.csv", "--json").stdout)["scores"]["better_than_majority"] is False
+
+
+def test_several_classes_have_recall_and_precision_each(folder):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    names = np.array(["red", "green", "blue"])[np.digitize(X[:, 0], [-0.4, 0.4])]
+    write(folder, "a,b,c\n" + "".join(f"{a:.4f},{b:.4f},{c}\n" for (a, b), c in zip(X, names, strict=True)))
+    text = run("train", "data.csv", "--positive", "green").stdout
+    assert "recall of 'green'" in text
+    assert re.search(r"class\s+→ blue\s+→ green\s+→ red\s+recall\s+precision\n", text)
+    assert "recall of 'green'" in run("predict", "model.dualflow", "data.csv").stderr  # the model keeps it
+    assert "recall of 'red'" in run("predict", "model.dualflow", "data.csv", "--positive", "red").stderr
+    refused(run("train", "data.csv", "--cv", "3", "--scoring", "f1"), "--scoring f1 needs two classes", "f1_macro")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--class-weight", "left=2"], "--class-weight: data.csv has no class 'left'"),
+        (["--positive", "left"], "--positive: data.csv has no class 'left'"),
+        (["--scoring", "f1"], "--scoring is the score of --search and --cv"),
+        (["--cv", "3", "--scoring", "f2"], "--scoring 'f2' is no score of scikit-learn, such as accuracy"),
+        (["--cv", "3", "--scoring", "neg_log_loss"], "--scoring neg_log_loss cannot score this model"),
+        (["--search-time", "3"], "--search-time is the time of --search"),
+        (["--search", "--search-time", "0"], "--search-time=0"),
+        (["--kind", "svdd", "--proba"], "--proba needs classes, and --kind svdd has none"),
+        (["--kind", "svdd", "--class-weight", "balanced"], "--class-weight needs classes"),
+        (["--kind", "svdd", "--cv", "3", "--scoring", "r2"], "--scoring needs labels"),
+        (["--label", "a", "--kind", "svr", "--positive", "1"], "--positive needs classes, and --kind svr has none"),
+    ],
+)
+def test_bad_options_of_train_are_one_sentence(folder, words, said):
+    write(folder, table())
+    refused(run("train", "data.csv", *words), said)
+    assert [path.name for path in folder.iterdir()] == ["data.csv"]
+
+
+def test_a_model_without_probabilities_or_classes_says_so(folder):
+    write(folder, table())
+    run("train", "data.csv")
+    refused(run("predict", "model.dualflow", "data.csv", "--proba"), "no calibrated probabilities", "train --proba")
+    refused(run("predict", "model.dualflow", "data.csv", "--positive", "x"), "--positive: the model has no class 'x'")
+    refused(run("check", "model.dualflow", "--positive", "up"), "--positive needs DATA")
+
+
+def test_a_damaged_calibration_is_refused(folder):
+    write(folder, table(40))
+    run("train", "data.csv", "--proba", "--positive", "down")
+    header, arrays = container.read(folder / "model.dualflow", 1 << 20)
+    del header["members"]
+    kept = header["table"]
+    assert kept["positive"] == "down"
+    for key, value in (
+        ("calibration", [[1.0, 2.0], [1.0, 2.0]]),
+        ("calibration", [[1.0]]),
+        ("calibration", [["x", 2.0]]),
+        ("calibration", {}),
+        ("positive", "left"),
+    ):
+        container.write(folder / "bad", header | {"table": kept | {key: value}}, arrays)
+        refused(run("predict", "bad", "data.csv"), "bad has a damaged table description beside its model")
+
+
+# --- columns that are no features ------------------------------------------------------------------
+
+
+def test_all_columns_of_names_and_dates_are_one_error(folder):
+    n = MAX_COLUMN_TEXTS + 5
+    rows = "".join(f"C{k},{k + 7},2024-01-{k % 28 + 1:02},n{k % 9},{k % 2}\n" for k in range(n))
+    write(folder, "customer,order_id,first order,town,left\n" + rows)
+    words = (
+        "2 columns are not features: customer (more than 1000 different texts)",
+        "first order (dates or times, such",
+    )
+    refused(run("train", "data.csv"), *words, '--drop customer --drop "first order"')
+    refused(run("compare", "data.csv"), *words)
+    short = "".join(f"C{k},{k + 7},2024-01-{k % 28 + 1:02},{k % 2}\n" for k in range(40))
+    write(folder, "customer,order_id,first,left\n" + short, "short.csv")
+    refused(run("train", "short.csv"), "customer (each row has a different text), first (dates or times")
+    result = run("train", "short.csv", "--drop", "customer", "--drop", "first")
+    assert result.exit_code == 0, result.output
+    assert "Column order_id looks like the number of a row or a person" in result.stderr
+    assert "--drop order_id" in result.stderr
+
+
+def test_the_same_of_parquet(folder):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    n = 30
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=k) for k in range(n)]
+    columns = {"who": [f"p{k}" for k in range(n)], "when": days, "also": days, "x": list(range(5, n + 5))}
+    parquet.write_table(pyarrow.table(columns | {"left": [k % 2 for k in range(n)]}), "t.parquet")
+    refused(
+        run("train", "t.parquet"),
+        "3 columns are not features: who (each row has a different text), when (date32[day]), also (date32[day])",
+        "--drop who --drop when --drop also",
+    )
+    assert os.listdir() == ["t.parquet"]
