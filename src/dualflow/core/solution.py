@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -286,16 +286,11 @@ class Solution:
     certified: Certificate | None = field(default_factory=lambda: None, repr=False)
     raw_certified: Certificate | None = field(default=None, repr=False)
 
-    @classmethod
-    def later(cls, made: Any, **known: Any) -> Solution:
-        """Return a solution whose fields, except the ``known`` ones, are computed at first access.
+    #: The direct result behind the solution; None if it has none, or is a copy.
+    direct_result: ClassVar[Any] = None
 
-        Field ``name`` is then ``made.name``; ``made`` is kept in the ``__dict__``. A copy or a pickle holds the fields
-        alone. A fit accesses few of them.
-        """
-        solution = object.__new__(cls)
-        solution.__dict__.update(known, made=made)
-        return solution
+    # A solution of a direct result is made by `driver.solve` with ``made`` in its ``__dict__``: field ``name`` is then
+    # ``made.name``, computed at first access. A copy or a pickle holds the fields alone. A fit accesses few of them.
 
     def __getattr__(self, name: str) -> Any:
         if name not in _FIELDS or "made" not in self.__dict__:
