@@ -38,7 +38,7 @@ from .named_kernels import named, values_of_products
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, constant, immutable, immutable_rows, in_parts
 from .runtime.clock import check_time
-from .runtime.memory import check_block, check_memory, submatrix
+from .runtime.memory import arena_array, check_block, check_memory, submatrix
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
 
@@ -447,14 +447,22 @@ class KernelMatrix:
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
         work = self._work(dtype)
+        # BLAS makes a square in half the time. Runs of an indefinite kernel depend on its last bits: they stay.
+        is_square = rows is J and self.is_psd_by_kernel
         if self.is_radial:
-            return self.radial_points(work, rows).kernel(self.radial_points(work, J)).astype(dtype, copy=False)
-        return self._of_products(self._points(rows, work), self._points(J, work), dtype)
+            radial = self.radial_points(work, rows)
+            others = radial if is_square else self.radial_points(work, J)
+            return radial.kernel(others).astype(dtype, copy=False)
+        points = self._points(rows, work)
+        return self._of_products(points, points if is_square else self._points(J, work), dtype)
 
     def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
         """Return the kernel values between centred points, from their inner products (not for "rbf")."""
         work = self._work(dtype)
-        return self._apply(products(A.astype(work, copy=False), B.astype(work, copy=False))).astype(dtype, copy=False)
+        points = A.astype(work, copy=False)
+        others = points if A is B else B.astype(work, copy=False)
+        inner = None if isinstance(points, SparsePoints) else arena_array((len(points), len(others)), work)
+        return self._apply(products(points, others, inner)).astype(dtype, copy=False)
 
     def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
         """Return new points scaled for the radial kernel, and a mask of those of Z that they are.
@@ -472,7 +480,7 @@ class KernelMatrix:
         return dtype if dtype is float or self.is_safe_in_single else float
 
     def _apply(self, inner: NDArray) -> NDArray:
-        """Return the kernel values of inner products (not for "rbf")."""
+        """Return the kernel values of inner products (not for "rbf"), which are overwritten."""
         return values_of_products(self, inner)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError, did_you_mean
 from ._points import all_finite, asymmetry, mean_and_squares, square_points
@@ -257,6 +256,8 @@ def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma
                 K[rows, J] = from_differences(own, B[J].toarray(), gamma)
         return K
     with np.errstate(over="ignore"):
+        from scipy.spatial.distance import cdist  # its import takes 0.1 s, and few kernels are computed by it
+
         return np.exp(-gamma * cdist(A, B, "sqeuclidean"))
 
 

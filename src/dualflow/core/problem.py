@@ -6,6 +6,7 @@ exact up to round-off (`project_onto`), and the dense Q of a problem (`dense_mat
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, NoReturn
@@ -17,11 +18,11 @@ from ..exceptions import ProblemError
 from . import psd
 from .gram import BLOCK_ENTRIES, Gram
 from .reading import Reading
-from .runtime.arrays import immutable
+from .runtime.arrays import MAX_ENTRIES_CACHED, immutable
 from .runtime.clock import check_time
 from .runtime.memory import check_memory
 
-__all__ = ["DualProblem", "Kind", "dense_matrix", "kind_of", "project_onto"]
+__all__ = ["DualProblem", "Kind", "dense_matrix", "kind_of", "paired", "project_onto"]
 
 
 class Kind(Enum):
@@ -145,6 +146,20 @@ def dense_matrix(problem: Any) -> NDArray:
 
 #: Default parts of a problem, for `DualProblem.of_parts`.
 _DEFAULTS = {"e": None, "d": 0.0, "scale": 1.0, "offset": 0.0, "idx": None}
+
+
+def paired(n: int) -> tuple[NDArray, NDArray]:
+    """Return signs and points of two variables for each of n points, (1, −1) and (0 … n−1) twice, as `immutable`."""
+    return _cached_pairs(n) if n <= MAX_ENTRIES_CACHED else _made_pairs(n)
+
+
+def _made_pairs(n: int) -> tuple[NDArray, NDArray]:
+    signs, order = np.ones(2 * n), np.arange(n)
+    signs[n:] = -1.0
+    return immutable(signs), immutable(np.concatenate([order, order]), np.intp)
+
+
+_cached_pairs = functools.lru_cache(maxsize=8)(_made_pairs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,7 @@ from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_
 from .pair_blocks import BlockList, SharedBlocks, dense_list
 from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
+from .whole import WholeResult, is_wide, solve_whole, suits_whole
 
 __all__ = [
     "Batch",
@@ -46,6 +47,7 @@ __all__ = [
     "CertifiedResult",
     "DirectPair",
     "DirectSimplex",
+    "DirectWhole",
     "PairBatch",
     "PairResult",
     "is_pair",
@@ -337,6 +339,32 @@ class DirectSimplex(CertifiedResult):
         return self.found.support
 
 
+class DirectWhole(CertifiedResult):
+    """Result of a problem of few variables, over its whole kernel matrix.
+
+    Parameters
+    ----------
+    found : WholeResult
+    seconds : float
+        Seconds spent in total.
+    """
+
+    def __init__(self, found: WholeResult, seconds: float) -> None:
+        self.__dict__.update(
+            alpha=immutable(found.alpha),
+            certificate=found.certificate,
+            kernel_columns=found.entries / len(found.alpha),
+            seconds=seconds - found.certify_s,
+            certify_s=found.certify_s,
+            found=found,
+        )
+
+    found: WholeResult
+
+    def support(self, problem: DualProblem) -> NDArray:
+        return self.found.support()
+
+
 #: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
 MAX_CALL_S = 0.05
 
@@ -624,6 +652,18 @@ def _is_constant(vector: NDArray, value: float) -> bool:
     return (n <= MAX_ENTRIES_CACHED and vector is cached_constant(n, value)) or bool((vector == value).all())
 
 
+def _is_whole_first(problem: DualProblem, gram: Gram, thresholds: Thresholds) -> bool:
+    """Whether a pair is solved over its whole matrix without a trial of `solve_pair`.
+
+    Its rows are expensive, and `solve_pair` would make them one by one, or not take them at all.
+    """
+    n = len(problem.p)
+    if n <= thresholds.max_pair_dense or not is_wide(problem, thresholds):
+        return False
+    in_blocks = gram.is_radial and n * gram.X.shape[1] >= thresholds.max_pair_numbers_wide
+    return not (in_blocks and float(problem.upper.max()) <= thresholds.max_bound_expensive)
+
+
 def solve_directly(
     problem: DualProblem, tol: float, refine: bool, thresholds: Thresholds = USUAL
 ) -> CertifiedResult | None:
@@ -632,8 +672,8 @@ def solve_directly(
     Parameters
     ----------
     problem : DualProblem
-        The hinge's dual with an intercept, or a problem on the simplex, with a kernel that is positive semidefinite for
-        any points. Others return None.
+        The hinge's dual with an intercept, a problem on the simplex, or any convex problem of few variables, with a
+        kernel that is positive semidefinite for any points. Others return None.
     tol : float
         Certified relative gap to reach.
     refine : bool
@@ -643,14 +683,21 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
         return None
-    if is_pair(problem):
+    pairs, suits = is_pair(problem), None
+    if pairs and _is_whole_first(problem, gram, thresholds):
+        suits = suits_whole(problem, thresholds)
+    if pairs and not suits:
         negative = problem.sigma < 0
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
         pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
-        return None if pair is None else DirectPair(pair, order)
-    if not suits_simplex_points(problem, thresholds):
-        return None
-    begun = time.monotonic()
-    found = simplex_from_points(problem, min(MAX_GAP_UNREFINED, tol) if refine else tol, thresholds)
-    return None if found is None else DirectSimplex(found, time.monotonic() - begun)
+        if pair is not None:
+            return DirectPair(pair, order)
+    begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
+    if suits_simplex_points(problem, thresholds):
+        found = simplex_from_points(problem, gap_tol, thresholds)
+        return None if found is None else DirectSimplex(found, time.monotonic() - begun)
+    if suits is None:
+        suits = suits_whole(problem, thresholds)
+    whole = solve_whole(problem, gap_tol, tol, thresholds) if suits else None
+    return None if whole is None else DirectWhole(whole, time.monotonic() - begun)

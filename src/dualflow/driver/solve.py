@@ -346,11 +346,6 @@ def solve(
         check_writable(path)
         direct = not path.exists()
 
-    # If no certificate is visible before the solution is returned, the spectrum of a large Q is examined when the
-    # solution's certificate is read: the factorisation takes ten times as long as a fit with few support vectors.
-    presumes = callback is None and not trajectory and path is None and not (engine.needs_psd or engine.stochastic)
-    presumes = presumes and problem.kind is not Kind.AFFINE and not problem.is_hard_margin
-
     def begin(hand_over: bool, presumes: bool = False) -> Run:
         """Return a run that has not started."""
         aimed = engine.aim(tol, hand_over=hand_over)
@@ -393,6 +388,10 @@ def solve(
             return conclude_interrupted(run, problem)
         if solution is not None:
             return solution
+    # If no certificate is visible before the solution is returned, the spectrum of a large Q is examined when the
+    # solution's certificate is read: the factorisation takes ten times as long as a fit with few support vectors.
+    presumes = callback is None and not trajectory and path is None and not (engine.needs_psd or engine.stochastic)
+    presumes = presumes and problem.kind is not Kind.AFFINE and not problem.is_hard_margin
     with blas_for(problem.n, shared=problem.gram.is_radial), limit_kernel_wait(time_limit):
         run = begin(bool(refine), presumes)
         try:

@@ -222,11 +222,15 @@ class BatchMachine(KernelMachine):
         if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
 
-    def _set_status(self, solutions: list[Solution]) -> None:
-        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined."""
+    def _set_status(self, solutions: Sequence[Solution | None]) -> None:
+        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined.
+
+        None stands for a direct result, which is optimal.
+        """
         self.__dict__.pop("fit_status_", None)
-        if all(s.provisional.psd.kind != "presumed" for s in solutions):
-            self.fit_status_ = int(any(s.status is not Status.OPTIMAL for s in solutions))
+        runs = [solution for solution in solutions if solution is not None]
+        if all(run.provisional.psd.kind != "presumed" for run in runs):
+            self.fit_status_ = int(any(run.status is not Status.OPTIMAL for run in runs))
 
     @fitted
     def fit_status_(self) -> int:

@@ -226,6 +226,14 @@ def checked_data(
     if is_sparse(X):
         _reject_sparse(model, first)
         check_indices(X, "X")
+        rows: Any = X
+        matching = [array for array in labels if array is not None and len(array) == rows.shape[0]]
+        has_features = first or (rows.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
+        if _is_plain_csr(rows, least) and has_features and len(matching) == len(y):
+            if first:
+                model.n_features_in_ = rows.shape[1]
+                model.__dict__.pop("feature_names_in_", None)
+            return rows, *matching
     else:
         _reject_unfit(X)
     for array in y:
@@ -303,6 +311,13 @@ def _plain(array: Any, ndim: int, words: bool = False) -> NDArray | None:
     else:
         is_plain = ndim == 1 and (kind in "iu" or (words and kind in "UO" and are_words(array)))
     return array if is_plain else None
+
+
+def _is_plain_csr(X: Any, least: int) -> bool:
+    """Whether a sparse matrix, whose indices are valid, needs no further validation: finite float64 CSR."""
+    if X.format != "csr" or X.ndim != 2 or X.dtype != np.float64 or X.shape[0] < max(least, 1) or X.shape[1] < 1:
+        return False
+    return bool(np.isfinite(X.data).all())
 
 
 def _is_precomputed(model: Any) -> bool:

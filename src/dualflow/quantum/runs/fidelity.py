@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.special
 from numpy.typing import NDArray
 
 from ...core.runtime.warn import warn_user
@@ -169,7 +168,11 @@ class Fidelity:
     @property
     def p_value(self) -> float | None:
         """Probability of a χ² at least as large for a correct device; None if no read-out was sampled."""
-        return float(scipy.special.chdtrc(self.degrees, self.chi_square)) if self.degrees > 0 else None
+        if self.degrees <= 0:
+            return None
+        from scipy.special import chdtrc  # its import takes 0.06 s, which exact runs do not need
+
+        return float(chdtrc(self.degrees, self.chi_square))
 
     @property
     def differs(self) -> bool:
