@@ -357,3 +357,32 @@ def test_a_linear_kernel_predicts_by_the_weights_of_the_features(model, columns,
     for new in (X, X.tocsc(), X.tocoo(), X.toarray()):
         np.testing.assert_allclose(getattr(one, ask)(new), values, rtol=1e-12, atol=1e-12)
     assert getattr(one, ask)(X[:1]).shape == values[:1].shape
+
+
+@pytest.mark.parametrize("model", ["SVC", "classes", "SVR", "OneClassSVM"])
+def test_certified_weights_of_the_features_predict_sparse_points_too(model, tmp_path):
+    """Columns of scales 1e-6 to 1e6: no coefficients in float64 give the weights that are certified."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4)) * 10.0 ** np.array([-6, -3, 3, 6])
+    X[:, 1] += 10.0
+    X *= rng.random(X.shape) < 0.4
+    X[:, 1] = np.where(X[:, 1] == 0, 1e-3, X[:, 1])
+    z = X / X.std(axis=0) @ rng.normal(size=4)
+    y = {"SVC": [z > 0], "classes": [(z > 0).astype(int) + (X[:, 3] > 0)], "SVR": [z]}.get(model, [])
+    kind = getattr(dualflow, "SVC" if model == "classes" else model)
+    X = scipy.sparse.csr_array(X)
+    one = kind(kernel="linear").fit(X, *y)
+    certificates = [solution.certificate for solution in one.solutions_]
+    assert any(each.primal is not None for each in certificates)
+    coef = one.coef_.toarray()
+    for certificate, w in zip(certificates, coef, strict=True):
+        if certificate.primal is not None:
+            np.testing.assert_allclose(w, certificate.primal * (0.5 * 2000 if model == "OneClassSVM" else 1.0))
+    if model != "classes":
+        ask = "predict" if model == "SVR" else "decision_function"
+        by_hand = X @ coef[0] + one.intercept_[0]
+        np.testing.assert_allclose(getattr(one, ask)(X), by_hand, rtol=1e-9, atol=1e-9 * np.abs(by_hand).max())
+    one.save(tmp_path / "model")
+    for other in (load(tmp_path / "model"), pickle.loads(pickle.dumps(one))):
+        np.testing.assert_array_equal(other.predict(X), one.predict(X))
+        np.testing.assert_array_equal(other.coef_.toarray(), coef)

@@ -14,7 +14,6 @@ that is found too (`bounds.level_of`): ρ = h − νe − μ, and D has one more
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,7 +118,7 @@ MAX_N_DENSE = 1024
 MIN_VALUES_TIMED = 1 << 22
 #: The speed is measured again if the number of points with weight has grown by this factor.
 REMEASURE_RATIO = 1.5
-#: Factor on the estimated time, for a machine that is busier when the certificate is made.
+#: Factor on the estimated time, for a machine that is busier when the certificate is made than it has been on average.
 TIME_MARGIN = 1.25
 #: Certified relative gap up to which no bound from weights of the features is tried: it costs as much as all the rest.
 MIN_GAP_PRIMAL = 1e-12
@@ -362,6 +361,12 @@ class Certifier:
         self._Q: NDArray | None = None  # for quick certificates
         self._given = np.empty(0)
         self._timed = 0, 0.0  # points with weight when the speed of a product was measured, seconds per kernel value
+        self._timer = clock.Timer()
+
+    @property
+    def last(self) -> tuple[NDArray, Certificate] | None:
+        """Return the α that was certified last, as given, and its certificate; None if there is none."""
+        return None if self._last is None else (self._given, self._last[0])
 
     @property
     def psd(self) -> SpectrumEvidence:
@@ -391,7 +396,12 @@ class Certifier:
         return rho
 
     def seconds(self, alpha: NDArray) -> float:
-        """Return about how many seconds a certificate of α takes: those of Qα from scratch, from the time of a part."""
+        """Return about how many seconds a certificate of α takes: those of Qα from scratch, from the time of a part.
+
+        The part takes some hundredths of a second, in which the process may have had the processor for itself, or may
+        have waited for it. So its processor time is measured, and multiplied by the machine's load since the certifier
+        was made. A callable kernel may wait for something else, and its wall time counts.
+        """
         problem, gram = self.problem, self.problem.gram
         some = np.flatnonzero(alpha)
         weights = len(some) if problem.idx is None else int(np.count_nonzero(np.bincount(problem.idx[some])))
@@ -402,10 +412,13 @@ class Certifier:
             with clock.without_time_limit():
                 # By the problem, not the workspace, whose caches, and with them last bits, must not depend on a limit.
                 problem.product(alpha, rows[:1])
-                begun = time.monotonic()
+                timer = clock.Timer()
                 problem.product(alpha, rows)
-            self._timed = weights, (time.monotonic() - begun) / gram.product_cost(weights, len(rows))
-        return TIME_MARGIN * gram.product_cost(weights) * self._timed[1]
+                wall, processor = timer.seconds()
+            taken = wall if callable(gram.kernel) else min(wall, processor)  # threads take more than the wall time
+            self._timed = weights, taken / gram.product_cost(weights, len(rows))
+        load = 1.0 if callable(gram.kernel) else self._timer.load()
+        return TIME_MARGIN * load * gram.product_cost(weights) * self._timed[1]
 
     def compute(self, alpha: NDArray) -> NDArray:
         """Return Qα, shape (n,), from `Products`."""

@@ -166,8 +166,10 @@ class Support:
     @cached_property
     def center(self) -> NDArray | None:
         """The centre that `gram` subtracts; for dense points of several features it is computed without `gram`."""
-        if "gram" in self.__dict__ or not self._moved or not self._gram.is_linear or self._gram.X.shape[1] < 2:
-            return self.gram.center if "gram" in self.__dict__ or self._moved else self._gram.center
+        if "gram" in self.__dict__ or not self._moved:
+            return self.gram.center if "gram" in self.__dict__ else self._gram.center
+        if not self._gram.is_linear or isinstance(self._gram.X, SparsePoints) or self._gram.X.shape[1] < 2:
+            return self.gram.center
         total = np.zeros((1, self._gram.X.shape[1]))
         for part in in_parts(self._gram.X, self._rows):  # numpy adds row by row, so parts give the same bits
             total = np.add.reduce(np.concatenate((total, self._gram.X[part])), axis=0, keepdims=True)

@@ -84,17 +84,20 @@ class BatchMachine(KernelMachine):
         with at_most(None if self.n_jobs is None else thread_count(self.n_jobs)):
             return super()._expanded(X)
 
-    #: Feature weights by which a model with a linear kernel over dense points predicts, shape (r, n_features): those
-    #: that were certified, or else those that the support vectors make.
+    #: Feature weights by which a model with a linear kernel predicts, shape (r, n_features): those that were certified,
+    #: or else those that the support vectors make. None for sparse points where none was certified.
     _linear: NDArray | None = None
 
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
         """Set the feature weights of a linear kernel; ``given`` holds the certified ones of each expansion, or None."""
         self._linear = None
-        if self.kernel != "linear" or self._vectors is None or self._sparse or not self._vectors.is_linear:
+        if self.kernel != "linear" or self._vectors is None or not self._vectors.is_linear:
+            return
+        if self._sparse and all(w is None for w in given):
             return
         if any(w is None for w in given):
-            found = self._vectors.combined(self._weights.T)
+            of_points = self._vectors.sparse_weights(self._weights).toarray().T if self._sparse else None
+            found = self._vectors.combined(self._weights.T) if of_points is None else of_points
             given = [found[k] if w is None else w for k, w in enumerate(given)]
         self._linear = frozen(np.array(given, dtype=float))
 

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from ..core.options import OneOf
 from ..core.runtime.arrays import packed, unpacked
 from ..exceptions import ProblemError
-from ._base import KernelMachine, immutable, set_by_fit, unavailable
+from ._base import KernelMachine, as_csr, immutable, set_by_fit, unavailable
 from ._validation import winners
 
 __all__ = ["Joint", "PairClassifier", "PairSupport", "class_pairs", "constants_of", "join_support", "libsvm_layout"]
@@ -206,5 +206,5 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         if self._as_fitted.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
         if (linear := getattr(self, "_linear", None)) is not None:
-            return linear
+            return as_csr(linear) if self._sparse else linear
         return self._of_features(self._pair_coef.T, getattr(self, "_support_gram", None))

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 
 from ..core.decision import feature_weights
 from ..core.gram import Gram
-from ._base import immutable, set_by_fit, unavailable
+from ._base import as_csr, immutable, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
 from ._verify import agree, round_off, stored
@@ -76,8 +76,9 @@ class ValueMachine(RegressorMixin, BatchMachine):
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         if self._as_fitted.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
-        linear = self._linear
-        return self._of_features(self._weights.T, self._support_gram) if linear is None else linear
+        if (linear := self._linear) is not None:
+            return as_csr(linear) if self._sparse else linear
+        return self._of_features(self._weights.T, self._support_gram)
 
     # --- files ---------------------------------------------------------------------------------
 
