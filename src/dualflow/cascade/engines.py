@@ -24,10 +24,13 @@ class Engine(Protocol):
     ----------
     sent, received : int
         Bytes of arrays sent to tasks and received from them; shared data count once for each process.
+    checksums : sequence of str or None
+        The checksum of each part's rows when they were read first; a task with other rows raises `ProblemError`.
     """
 
     sent: int
     received: int
+    checksums: Sequence[str | None]
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
         """Return the results of the task for each part, in the order of the parts."""
@@ -43,9 +46,11 @@ class InProcess:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts, self.sent, self.received = parts, 0, 0
+        self.checksums: Sequence[str | None] = [None] * len(parts)
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
-        return [run_task(function, part, k, own[k], shared) for k, part in enumerate(self.parts)]
+        rows = zip(self.parts, own, self.checksums, strict=True)
+        return [run_task(function, part, k, mine, shared, None, sum_) for k, (part, mine, sum_) in enumerate(rows)]
 
     def close(self) -> None:
         return
@@ -61,6 +66,7 @@ class Joblib:
         import joblib
 
         self.parts, self.sent, self.received = parts, 0, 0
+        self.checksums: Sequence[str | None] = [None] * len(parts)
         self.jobs, self._delayed = joblib.effective_n_jobs(n_jobs), joblib.delayed(run_task)
         self._new_pool = lambda: joblib.Parallel(n_jobs=n_jobs)
         self._parallel = self._new_pool().__enter__()
@@ -70,7 +76,7 @@ class Joblib:
         for attempt in range(RETRIES + 1):
             try:
                 left, parts = clock.seconds_left(), enumerate(self.parts)
-                calls = (self._delayed(function, part, k, own[k], shared, left) for k, part in parts)
+                calls = (self._delayed(function, part, k, own[k], shared, left, self.checksums[k]) for k, part in parts)
                 found = raise_if_late(list(self._parallel(calls)))
             except BrokenProcessPool as error:
                 self.close()
@@ -112,6 +118,7 @@ def _current_client() -> Any:
     except ImportError as error:
         raise SolverUnavailable("engine='dask' needs distributed: pip install 'dualflow[dask]'") from error
     try:
-        return distributed.default_client()
+        # In a task of a worker this is a client of that worker's scheduler.
+        return distributed.get_client()
     except ValueError as error:
         raise ProblemError("engine='dask': there is no client; create one first: distributed.Client(...)") from error

@@ -198,8 +198,9 @@ class DataSummary:
         widths = {len(one.mean) for one in surveys}
         if len(widths) > 1:
             raise ProblemError(f"X: parts have {sorted(widths)} features; all must have the same")
-        names = getattr(model, "feature_names_in_", None)
-        model.n_features_in_ = widths.pop() if names is None else len(names)
+        if names := _common_names(surveys, getattr(model, "feature_names_in_", None)):
+            model.feature_names_in_ = np.asarray(names, dtype=object)
+        model.n_features_in_ = widths.pop()
         filled = [one for one in surveys if one.n]
         if not filled:
             raise ProblemError("X: the parts hold no rows")
@@ -286,6 +287,23 @@ class DataSummary:
             # Rounded to digits that are the same with every BLAS.
             "traces": [(trace.round(6) + 0.0).tolist() for trace in self.traces],
         }
+
+
+def _common_names(surveys: list[Survey], given: NDArray | None) -> list[str] | None:
+    """Return the names of the columns, which must be those of every part that has names; None without names."""
+    known, source = (None if given is None else given.tolist()), "X.columns"
+    for number, one in enumerate(surveys):
+        if one.names is None or (known is not None and len(one.names) != len(known)):
+            continue  # another number of columns is an error of its own
+        if known is None:
+            known, source = list(one.names), f"part {number}"
+        for k, (name, other) in enumerate(zip(one.names, known, strict=True)):
+            if name != other:
+                raise ProblemError(
+                    f"part {number}: column {k} of X is {name!r}, but {other!r} in {source}; give the same columns in "
+                    "the same order in every part"
+                )
+    return known
 
 
 def _moments(surveys: list[Survey]) -> tuple[NDArray, NDArray]:
@@ -522,7 +540,9 @@ class CascadeSVC(PairClassifier):
             engine = engine_of(self.engine, parts, self.n_jobs)
             try:
                 with time_limited(self._time_left(), "a round of each pair of classes was certified", self.time_limit):
-                    summary = DataSummary.of(self, engine.run(survey, [None] * len(parts), None))
+                    surveys: list[Survey] = engine.run(survey, [None] * len(parts), None)
+                    engine.checksums = [one.checksum for one in surveys]
+                    summary = DataSummary.of(self, surveys)
                     keeping = CascadeCheckpoint.of(self.checkpoint, run_key(self, summary.digest(), len(parts), seed))
                     rounds: list[Round] = []
 
