@@ -335,3 +335,23 @@ def test_a_part_that_changes_is_named_and_gets_no_certificate(client, change):
     for engine in (None, client):
         with pytest.raises(ProblemError, match=r"part changed between two reads.*part 1 gives other rows"):
             CascadeSVC(engine=engine).fit(parts)
+
+
+class Elsewhere:
+    """Makes rows in a worker, and raises in the process of the client."""
+
+    def __init__(self):
+        self.client = os.getpid()
+
+    def __call__(self, k):
+        assert os.getpid() != self.client
+        return X[k::3]
+
+
+def test_predictions_read_their_rows_on_the_workers(client):
+    array, make = pytest.importorskip("dask.array"), Elsewhere()
+    model, shape = SVC().fit(X, Y), (200, X.shape[1])
+    rows = array.concatenate([array.from_delayed(dask.delayed(make)(k), shape, float) for k in range(3)])
+    labels = np.concatenate([Y[k::3] for k in range(3)])
+    assert np.array_equal(model.predict(rows).compute(), np.concatenate([model.predict(X[k::3]) for k in range(3)]))
+    assert model.score(rows, array.from_array(labels, chunks=200)) == pytest.approx(model.score(X, Y))

@@ -15,7 +15,7 @@ from ..core.kernel_functions import as_matrix
 from ..core.sparse_points import is_sparse
 from ..exceptions import ProblemError, SolverUnavailable
 
-__all__ = ["Chunk", "Loaded", "Mapped", "Part", "RowGroup", "Rows", "load", "row_groups", "unreadable"]
+__all__ = ["Chunk", "Loaded", "Mapped", "Part", "RowGroup", "Rows", "dense", "load", "row_groups", "unreadable"]
 
 
 #: Bytes that a sparse part may take as a dense one.
@@ -275,17 +275,22 @@ def _points(X: Any, number: int) -> tuple[NDArray, tuple[str, ...] | None]:
     """Return X as a finite float64 matrix, and the names of its columns if all are text."""
     name, columns = f"part {number}: X", getattr(X, "columns", None)
     names = None if columns is None or not all(isinstance(one, str) for one in columns) else tuple(columns)
-    if is_sparse(X):
-        if 8 * X.shape[0] * X.shape[1] > MAX_DENSE_BYTES:
-            raise ProblemError(
-                f"{name} is sparse, and its {X.shape[0]} x {X.shape[1]} numbers do not fit in {MAX_DENSE_BYTES >> 30} "
-                "GB dense, which a part must be here; give smaller parts, reduce the columns (scikit-learn's "
-                "TruncatedSVD), or fit SVC, which keeps sparse X sparse"
-            )
-        X = X.toarray()
-    array = _as_numbers(X, name) if columns is not None else np.asarray(X)
+    array = _as_numbers(X, name) if columns is not None else np.asarray(dense(X, name))
     # A filter may have removed all rows of a part.
     return (np.empty(array.shape) if array.ndim == 2 and len(array) == 0 else as_matrix(array, name)), names
+
+
+def dense(X: Any, name: str) -> Any:
+    """Return sparse X as an array, any other X as it is; raise `ProblemError` if it would be larger than 1 GB."""
+    if not is_sparse(X):
+        return X
+    if 8 * X.shape[0] * X.shape[1] > MAX_DENSE_BYTES:
+        raise ProblemError(
+            f"{name} is sparse, and its {X.shape[0]} x {X.shape[1]} numbers do not fit in {MAX_DENSE_BYTES >> 30} GB "
+            "dense, which a part must be here; give smaller parts, reduce the columns (scikit-learn's TruncatedSVD), "
+            "or fit SVC, which keeps sparse X sparse"
+        )
+    return X.toarray()
 
 
 def _as_numbers(values: Any, name: str) -> NDArray:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..core._points import small_numbers, two_labels
 from ..core.kernel_functions import is_finite
-from ..core.runtime.arrays import filled
+from ..core.runtime.arrays import filled, is_dask
 from ..core.sparse_points import check_indices, is_sparse
 from ..exceptions import ProblemError
 
@@ -223,6 +223,11 @@ def checked_data(
                 model.n_features_in_ = plain.shape[1]
                 model.__dict__.pop("feature_names_in_", None)
             return plain, *matching
+    if is_dask(X):
+        raise ProblemError(
+            f"X is a dask {type(X).__name__.lower()}, and {type(model).__name__} needs all rows in this process: give "
+            "X.compute() if they fit in memory; CascadeSVC fits data in chunks"
+        )
     if is_sparse(X):
         _reject_sparse(model)
         check_indices(X, "X")

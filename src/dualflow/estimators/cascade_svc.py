@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ..cascade.checkpoint import CascadeCheckpoint, run_key
 from ..cascade.engines import engine_of
 from ..cascade.model import Model
-from ..cascade.partitioning import PARTITIONERS, chunks_of, is_dask, is_parts, parts_of
-from ..cascade.parts import Part, Rows
+from ..cascade.partitioning import PARTITIONERS, chunks_of, is_parts, parts_of
+from ..cascade.parts import Part, Rows, dense
 from ..cascade.records import CascadePairResult, Round
 from ..cascade.run import Cascade
 from ..cascade.tasks import Survey, survey
@@ -31,6 +31,7 @@ from ..core.kernel_cache import KeptGram
 from ..core.kernel_functions import check_gamma, check_number
 from ..core.named_kernels import named
 from ..core.options import Number, OneOf
+from ..core.runtime.arrays import is_dask
 from ..core.solution import Status
 from ..driver.checkpoint import Checkpoint
 from ..driver.solve import ON_INTERRUPT, time_limited
@@ -607,6 +608,9 @@ class CascadeSVC(PairClassifier):
             self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
         for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
             frozen(getattr(self, name))
+
+    def _check_new_data(self, X: Any) -> Any:
+        return super()._check_new_data(dense(X, "X"))
 
     def save(self, path: Any) -> None:
         """Raise `ProblemError`: the model cannot be saved, see Notes."""

@@ -22,6 +22,7 @@ __all__ = [
     "immutable_parts",
     "immutable_rows",
     "in_parts",
+    "is_dask",
     "packed",
     "unpacked",
 ]
@@ -39,6 +40,11 @@ def filled(shape: int | tuple[int, ...], value: float) -> NDArray:
     array = np.empty(shape)
     array.fill(value)
     return array
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether X is a dask array or dataframe, without importing dask."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 def immutable(array: ArrayLike, dtype: Any = float) -> NDArray:
