@@ -1,6 +1,5 @@
 """Tests of a cascade on a dask cluster: the same bits when workers die."""
 
-import _thread
 import os
 import signal
 import socket
@@ -245,7 +244,8 @@ def test_the_time_limit_reaches_the_tasks(client):
 
 
 def test_ctrl_c_ends_the_tasks_on_the_workers(client):
-    timer = threading.Timer(2.0, _thread.interrupt_main)
+    main = threading.get_ident()
+    timer = threading.Timer(2.0, lambda: signal.pthread_kill(main, signal.SIGINT))
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -31,6 +31,7 @@ from ..core.kernel_cache import KeptGram
 from ..core.kernel_functions import check_gamma, check_number
 from ..core.named_kernels import named
 from ..core.options import Number, OneOf
+from ..core.runtime import clock
 from ..core.runtime.arrays import is_dask
 from ..core.solution import Status
 from ..driver.checkpoint import Checkpoint
@@ -532,7 +533,7 @@ class CascadeSVC(PairClassifier):
             The rounds of a pair ended above ``tol``.
         """
         started = time.monotonic()
-        with self._transaction():
+        with clock.keeping_interrupts(), self._transaction():
             self._take_parameters()
             if self.n_jobs is not None:
                 thread_count(self.n_jobs)
