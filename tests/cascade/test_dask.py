@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from dualflow import SVC, CascadeSVC, EngineError, FitError, ProblemError, SVCSearchCV
+from dualflow import SVC, CascadeSVC, EngineError, FitError, PartitionedLinearSVC, ProblemError, SVCSearchCV
 from dualflow.core.runtime import clock
 from tests.faults.processes import forks
 
@@ -355,3 +355,36 @@ def test_predictions_read_their_rows_on_the_workers(client):
     labels = np.concatenate([Y[k::3] for k in range(3)])
     assert np.array_equal(model.predict(rows).compute(), np.concatenate([model.predict(X[k::3]) for k in range(3)]))
     assert model.score(rows, array.from_array(labels, chunks=200)) == pytest.approx(model.score(X, Y))
+
+
+# --- the linear model ---------------------------------------------------------------------------
+
+
+def test_the_linear_model_keeps_its_rows_and_multipliers_on_the_workers(client):
+    array = pytest.importorskip("dask.array")
+    chunked = array.from_array(X, chunks=(300, 2)), array.from_array(Y, chunks=300)
+    here = PartitionedLinearSVC(partitions=2, partitioner="given").fit(X, Y)
+    there = PartitionedLinearSVC(engine=client).fit(*chunked)
+    assert np.array_equal(here.coef_, there.coef_)
+    assert here.certificate_.gap == there.certificate_.gap
+    whole = SVC(kernel="linear", tol=1e-11).fit(X, Y).certificate_.objective
+    assert there.certificate_.objective == pytest.approx(whole, rel=1e-9)
+    # A Gram matrix and at most ten vectors a part and step, whatever the number of rows.
+    width = X.shape[1] + 1
+    most = 2 * 8 * (width**2 + 10 * width + 60)
+    assert all(0 < row.received <= most and 0 < row.sent <= most for row in there.rounds_)
+
+
+def test_states_that_die_with_their_worker_are_computed_again(client):
+    parts, died = [Deadly("", 0, k) for k in range(3)], []
+
+    def kill(row):
+        if row.step == 4 and not died:
+            died.append(next(iter(client.run(os.getpid).values())))
+            os.kill(died[0], signal.SIGKILL)
+
+    model = PartitionedLinearSVC(engine=client, callback=kill, tol=1e-4).fit(parts)
+    assert len(died) == 1
+    whole = PartitionedLinearSVC(tol=1e-4).fit(parts)
+    assert np.array_equal(model.coef_, whole.coef_)
+    assert model.certificate_.gap == whole.certificate_.gap

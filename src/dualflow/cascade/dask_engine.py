@@ -8,6 +8,7 @@ package before its first task. A task ends at the time limit of the fit, and whe
 
 from __future__ import annotations
 
+import importlib.metadata
 import time
 import warnings
 from collections.abc import Iterable, Sequence
@@ -77,6 +78,11 @@ def _description(part: Part) -> Part:
     return part
 
 
+def _sent(result: Any) -> Any:
+    """Return what a part sends, of the result of a task of `Dask.advance`."""
+    return result[1] if isinstance(result, tuple) else result
+
+
 class Dask:
     """Runs parts on the workers of a `distributed.Client`.
 
@@ -87,6 +93,7 @@ class Dask:
     def __init__(self, parts: Sequence[Part], client: Any) -> None:
         self.parts, self.client, self.sent, self.received = parts, client, 0, 0
         self.checksums: Sequence[str | None] = [None] * len(parts)
+        self.states: list[Any] = [None] * len(parts)
         self._check_scheduler()
         self._prepared: set[str] = set()
         self._warned: set[str] = set()
@@ -113,9 +120,9 @@ class Dask:
         new = [worker for worker in self.client.nthreads() if worker not in self._prepared]
         if not new:
             return
+        own = importlib.metadata.version("dualflow")
         found = self.client.run(eval, IMPORT_AND_VERSION, workers=new, on_error="return")
         for worker, version in found.items():
-            own = _version()
             if isinstance(version, ImportError):
                 raise EngineError(
                     f"dask: the worker {worker} cannot import dualflow: {version}; install dualflow {own} in the "
@@ -132,11 +139,25 @@ class Dask:
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
         """Return the results of the task for each part, in the order of the parts."""
+        return self._results(function, own, shared, None)
+
+    def advance(self, function: Any, shared: Any) -> list[Any]:
+        """Return what the parts send; the results stay on the workers.
+
+        If a worker dies, dask computes the states that it held again, from the part's first task on.
+        """
+        kept: dict[int, Any] = {}
+        found = self._results(function, self.states, shared, kept)
+        self.states = [kept[k] for k in range(len(self.parts))]
+        return found
+
+    def _results(self, function: Any, own: Sequence[Any], shared: Any, kept: dict[int, Any] | None) -> list[Any]:
+        """Return the results for each part, or, with ``kept``, what they send; ``kept`` receives the futures then."""
         results: dict[int, Any] = {}
         self._check_scheduler()
         for attempt in range(RETRIES + 1):
             missing = [k for k in range(len(self.parts)) if k not in results]
-            error = self._round(function, own, shared, missing, results)
+            error = self._round(function, own, shared, missing, results, kept)
             if error is None:
                 return raise_if_late([results[k] for k in range(len(self.parts))])
             if attempt == RETRIES:
@@ -148,7 +169,13 @@ class Dask:
         raise AssertionError("unreachable")
 
     def _round(
-        self, function: Any, own: Sequence[Any], shared: Any, missing: list[int], results: dict[int, Any]
+        self,
+        function: Any,
+        own: Sequence[Any],
+        shared: Any,
+        missing: list[int],
+        results: dict[int, Any],
+        kept: dict[int, Any] | None,
     ) -> BaseException | None:
         """Submit tasks and store their results; return the error if some results are missing and a retry may help."""
         client, tasks, others = self.client, {}, []
@@ -156,7 +183,7 @@ class Dask:
             scattered = shared
             self._wait_for_workers()
             self._prepare_workers()
-            if nbytes(shared):
+            if kept is None and nbytes(shared):
                 # To one worker, from which the others copy: dask's own broadcast waits without end for a dead worker.
                 (scattered,) = client.scatter([shared], hash=False)
                 others.append(scattered)
@@ -170,6 +197,10 @@ class Dask:
                 job = (function, part, k, own[k], scattered, left, self.checksums[k])
                 task = client.submit(_run_on_worker, *job, pure=False, retries=RETRIES)
                 self.sent += nbytes(own[k])
+                if kept is not None:
+                    # The data of a task that may run again must not be scattered data, which dask cannot compute.
+                    self.sent += nbytes(shared)
+                    kept[k], task = task, client.submit(_sent, task, pure=False, retries=RETRIES)
                 tasks[task] = k
             waiting, busy = set(tasks), time.monotonic()
             while waiting:
@@ -292,13 +323,6 @@ class Dask:
         for future in self._submitted:
             if future is not None:
                 future.release()
-        self._submitted = []
+        self._submitted, self.states = [], []
         if self._left_pool:
             distributed.rejoin()
-
-
-def _version() -> str:
-    """Return the version of the package."""
-    from .. import __version__
-
-    return str(__version__)

@@ -26,14 +26,24 @@ class Engine(Protocol):
         Bytes of arrays sent to tasks and received from them; shared data count once for each process.
     checksums : sequence of str or None
         The checksum of each part's rows when they were read first; a task with other rows raises `ProblemError`.
+    states : list
+        The last results of `advance`, or None; on a cluster they stay on the workers.
     """
 
     sent: int
     received: int
     checksums: Sequence[str | None]
+    states: list[Any]
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
         """Return the results of the task for each part, in the order of the parts."""
+        ...
+
+    def advance(self, function: Any, shared: Any) -> list[Any]:
+        """Call the task with each part's state; it returns a pair, the new state and what it sends.
+
+        Return what the parts send. The next task receives the pair.
+        """
         ...
 
     def close(self) -> None:
@@ -41,12 +51,28 @@ class Engine(Protocol):
         ...
 
 
-class InProcess:
+class LocalStates:
+    """States of parts that are held in this process."""
+
+    states: list[Any]
+
+    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
+        """Return the results of the task for each part."""
+        raise NotImplementedError
+
+    def advance(self, function: Any, shared: Any) -> list[Any]:
+        """Return what the parts send, and keep the results as their states."""
+        self.states = self.run(function, self.states, shared)
+        return [sent for _, sent in self.states]
+
+
+class InProcess(LocalStates):
     """Runs one part after another in this process; no data are sent."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts, self.sent, self.received = parts, 0, 0
         self.checksums: Sequence[str | None] = [None] * len(parts)
+        self.states = [None] * len(parts)
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
         rows = zip(self.parts, own, self.checksums, strict=True)
@@ -56,7 +82,7 @@ class InProcess:
         return
 
 
-class Joblib:
+class Joblib(LocalStates):
     """Runs parts in joblib's processes; ``n_jobs`` and `joblib.parallel_config` set their number and backend.
 
     Parts are sent in every round; joblib sends arrays of more than a megabyte as memory maps.
@@ -67,6 +93,7 @@ class Joblib:
 
         self.parts, self.sent, self.received = parts, 0, 0
         self.checksums: Sequence[str | None] = [None] * len(parts)
+        self.states = [None] * len(parts)
         self.jobs, self._delayed = joblib.effective_n_jobs(n_jobs), joblib.delayed(run_task)
         self._new_pool = lambda: joblib.Parallel(n_jobs=n_jobs)
         self._parallel = self._new_pool().__enter__()
