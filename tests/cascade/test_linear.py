@@ -55,12 +55,15 @@ def test_it_is_the_optimum_of_all_rows(name):
 
 
 def test_it_is_as_good_as_libsvm():
-    model = PartitionedLinearSVC(C=2.0, partitions=3, tol=1e-10).fit(X, Y)
+    model = PartitionedLinearSVC(C=2.0, partitions=3).fit(X, Y)
     theirs = LIBSVM(kernel="linear", C=2.0, tol=1e-10).fit(X, Y)
     margin = np.where(Y == 1, 1.0, -1.0) * theirs.decision_function(X)
     other = 0.5 * np.sum(theirs.coef_**2) + 2.0 * np.sum(np.maximum(0.0, 1.0 - margin))
     assert primal(model) <= other * (1 + 1e-9)
-    assert np.allclose(model.coef_, theirs.coef_, atol=1e-5)
+    # LIBSVM's objective is 1e-6 above the optimum here, whatever its tol, so that its weights have five digits.
+    assert np.allclose(model.coef_, theirs.coef_, atol=1e-4)
+    whole = SVC(kernel="linear", C=2.0, tol=1e-11).fit(X, Y)
+    assert np.allclose(model.coef_, whole.coef_, atol=1e-7)
 
 
 def test_weights_count_rows_and_leave_them_out():
@@ -97,7 +100,7 @@ def test_several_classes():
 
 
 def test_joblib_gives_the_same_bits():
-    options = {"partitions": 3, "random_state": 0}
+    options = {"partitions": 3, "random_state": 0, "tol": 1e-3}
     here = PartitionedLinearSVC(**options).fit(X, Y)
     there = PartitionedLinearSVC(**options, engine="joblib", n_jobs=2).fit(X, Y)
     assert np.array_equal(here.coef_, there.coef_)

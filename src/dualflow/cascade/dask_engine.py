@@ -181,9 +181,9 @@ class Dask:
         client, tasks, others = self.client, {}, []
         try:
             scattered = shared
-            self._wait_for_workers()
             self._prepare_workers()
             if kept is None and nbytes(shared):
+                self._wait_for_workers()
                 # To one worker, from which the others copy: dask's own broadcast waits without end for a dead worker.
                 (scattered,) = client.scatter([shared], hash=False)
                 others.append(scattered)

@@ -82,7 +82,7 @@ def _clusters(X: NDArray, count: int, rng: np.random.Generator) -> NDArray:
     return np.concatenate(parts)
 
 
-def chunks_of(X: Any, y: Any, weight: Any) -> list[Part]:
+def chunks_of(X: Any, y: Any, weight: Any) -> list[Chunk]:
     """Return the chunks of dask arrays, or the partitions of dataframes, as parts; columns are not split."""
     columns = [delayed_chunks(X, "X")]
     for array, name in ((y, "y"), (weight, "sample_weight")):

@@ -57,7 +57,7 @@ class Part(Protocol):
     array([False,  True])
     """
 
-    def load(self) -> tuple[Any, Any] | tuple[Any, Any, Any]:
+    def load(self) -> tuple[Any, ...]:
         """Return X of shape (n, m), y of shape (n,), and weights of shape (n,) if there are any.
 
         X may be a frame, whose columns must have the same names in every part, or sparse, if it fits in memory dense.

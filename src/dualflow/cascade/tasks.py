@@ -205,7 +205,7 @@ def checksum(loaded: Loaded) -> str:
     digest = hashlib.blake2b(repr((loaded.X.shape, loaded.y.dtype.str)).encode(), digest_size=16)
     for array in loaded[:3]:
         if array is not None:
-            given = array.astype(str) if array.dtype.kind == "O" else array
+            given: NDArray = array.astype(str) if array.dtype.kind == "O" else array
             digest.update(np.ascontiguousarray(given).view(np.uint8).data)
     return digest.hexdigest()
 
@@ -228,9 +228,9 @@ def survey(loaded: Loaded, number: int, own: None, shared: None) -> Survey:
     mass, mean = np.bincount(codes, kept, minlength=len(classes)), X.sum(axis=0) / max(1, len(X))
     off = X - mean
     along = (off @ np.cos(np.arange(X.shape[1]))) * np.linspace(1.0, 2.0, len(X))
-    trace, most = (np.bincount(codes, of, minlength=len(classes)) for of in (along, np.abs(along)))
+    signed, most = (np.bincount(codes, of, minlength=len(classes)) for of in (along, np.abs(along)))
     spread = np.square(off, out=off).sum(axis=0)
-    trace = trace / np.maximum(most, 1e-300)
+    trace = signed / np.maximum(most, 1e-300)
     return Survey(len(X), classes, counts, weighty, mean, spread, mass, trace, checksum(loaded), names)
 
 

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..cascade.checkpoint import CascadeCheckpoint, run_key
 from ..cascade.engines import engine_of
+from ..cascade.linear import LinearResult
 from ..cascade.model import Model
 from ..cascade.partitioning import PARTITIONERS, chunks_of, is_parts, parts_of
 from ..cascade.parts import Part, Rows, dense
@@ -90,7 +91,7 @@ def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> li
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(name, str) for name in names):
             model.feature_names_in_ = np.asarray(names, dtype=object)
-        return chunks_of(X, y, sample_weight)
+        return [*chunks_of(X, y, sample_weight)]
     if isinstance(X, np.memmap) and X.ndim == 2 and y is not None:
         labels = _column(y, len(X), "y")
         weight = None if sample_weight is None else _column(sample_weight, len(X), "sample_weight")
@@ -130,7 +131,7 @@ def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePa
     return joint, np.concatenate(points)[joint.first]
 
 
-def warn_unless_optimal(found: list[CascadePairResult]) -> None:
+def warn_unless_optimal(found: Sequence[CascadePairResult | LinearResult]) -> None:
     """Warn of the worst pair of classes that ended above the tolerance, if any did."""
     if above_tol := [ended for ended in found if ended.status is not Status.OPTIMAL]:
         worst = max(above_tol, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,8 +82,8 @@ class PartitionedLinearSVC(PairClassifier):
 
     Notes
     -----
-    The rows are read four times a step: store them where they are fast to read (dask: ``persist``). For a radial kernel
-    put scikit-learn's ``Nystroem`` before it; the certificate is then that of the approximate kernel.
+    The rows are read three times a step: store them where they are fast to read (dask: ``persist``). For a radial
+    kernel put scikit-learn's ``Nystroem`` before it; the certificate is then that of the approximate kernel.
 
     References
     ----------
@@ -111,19 +111,19 @@ class PartitionedLinearSVC(PairClassifier):
     }
 
     # What the sums over the parts need to know of the model.
-    kernel: ClassVar[str] = "linear"
-    loss: ClassVar[str] = "hinge"
-    gamma: ClassVar[float] = 1.0
-    degree: ClassVar[float] = 1.0
-    coef0: ClassVar[float] = 0.0
-    predict_dtype: ClassVar[str] = "float64"
+    kernel: Any = "linear"
+    loss: Any = "hinge"
+    gamma: Any = 1.0
+    degree: Any = 1.0
+    coef0: Any = 0.0
+    predict_dtype: Any = "float64"
 
     __sklearn_clone__, __getstate__ = cloned, state_without_client
     solutions_ = unavailable("certificates_")
-    support_: ClassVar[Any] = unavailable("coef_; the support vectors stay with the parts")
-    support_vectors_: ClassVar[Any] = unavailable("coef_; the support vectors stay with the parts")
-    n_support_: ClassVar[Any] = unavailable("coef_; the support vectors stay with the parts")
-    dual_coef_: ClassVar[Any] = unavailable("coef_; the multipliers stay with the parts")
+    support_: Any = unavailable("coef_; the support vectors stay with the parts")
+    support_vectors_: Any = unavailable("coef_; the support vectors stay with the parts")
+    n_support_: Any = unavailable("coef_; the support vectors stay with the parts")
+    dual_coef_: Any = unavailable("coef_; the multipliers stay with the parts")
     coef_: Any = set_by_fit()
     certificates_: list[Certificate] = set_by_fit()
     statuses_: list[Status] = set_by_fit()
