@@ -102,13 +102,14 @@ def test_a_plane_next_to_the_origin_is_not_the_optimum():
     assert certify(problem, [0.25, 0.25, 0.0, 0.5]).relative_gap > 0.1
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 25, 36, 126])
 def test_points_of_tiny_weights_do_not_hide_how_far_others_are_from_their_optimum(seed):
-    """Their ridges, 1/(2Cw), are a million times as large as all else."""
+    """Their ridges, 1/(2Cw), are a million times as large as all else, and shift no linear system: a shift of their
+    size makes the last steps crawl, and they end at 4e-9 with the last three seeds."""
     rng = np.random.default_rng(seed)
     weight = 10.0 ** rng.uniform(-6, 6, size=600)
     problem = problems.svc(Gram(1e-3 * X[:, :2], "linear"), Y, 1e-3, loss="squared_hinge", sample_weight=weight)
-    assert solve(problem, refine=True).certificate.relative_gap < 1e-9
+    assert solve(problem, refine=True).certificate.relative_gap < 1e-10
 
 
 def test_margins_of_the_squared_hinge_are_short_of_1_by_what_slack_explains_alone():

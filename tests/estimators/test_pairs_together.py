@@ -254,3 +254,19 @@ def test_very_many_classes_of_a_few_points_take_no_run_each(no_runs):
     assert len(model.intercept_) == 60 * 59 / 2
     assert model.fit_status_ == 0
     np.testing.assert_array_equal(model.predict(X), LIBSVM().fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize("name", ["iris", "two"])
+@pytest.mark.parametrize("missed", [0, 1, 2])
+def test_a_pair_that_the_batch_gives_up_may_be_solved_directly_on_its_own(name, missed, monkeypatch, no_runs):
+    """Its direct result has the points of y = −1 first, which are those of the second class among several."""
+    X, y = SETS[name]
+    expected = SVC(C=10.0).fit(X, y)
+    own = PairBatch.__getitem__
+    monkeypatch.setattr(PairBatch, "all_pairs", lambda batch: None)
+    monkeypatch.setattr(PairBatch, "__getitem__", lambda batch, k: None if k == missed else own(batch, k))
+    found = SVC(C=10.0).fit(X, y)
+    found.decision_function_shape = expected.decision_function_shape = "ovo"
+    np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X), atol=1e-6)
+    np.testing.assert_allclose(found.dual_coef_, expected.dual_coef_, atol=1e-6 * np.abs(expected.dual_coef_).max())
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))

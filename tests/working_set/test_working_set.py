@@ -472,3 +472,13 @@ def test_many_free_variables_are_handed_over(n, monkeypatch):
     assert free.sum() > descent.MAX_FREE_FLOAT64_BOX
     assert solution.raw_certificate.relative_gap > 1e-6
     assert solution.certificate.relative_gap <= 1e-10
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_float32_ends_where_its_error_hides_all_progress(seed):
+    """The linear matrix of points far from the origin: ten steps without progress went by before float64 took over."""
+    x = np.cumsum(np.random.default_rng(seed).normal(size=1200)) + 5e5
+    problem = problems.svc(Gram.precomputed(np.outer(x, x)), np.where(x > np.median(x), 1, -1), 0.03)
+    found = solve(problem, "working-set", refine=True)
+    assert found.cost.steps <= 8
+    assert found.certificate.relative_gap < 1e-6

@@ -40,12 +40,12 @@ from .kernel_cache import KeptGram
 from .mixed_precision import Screen
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
-from .reading import Interval
+from .reading import Interval, multiplier_of
 from .runtime import clock
 from .runtime.arrays import immutable, packed, unpacked
 from .workspace import Workspace
 
-__all__ = ["Certificate", "Certifier", "Products", "certificate_of", "certify"]
+__all__ = ["Certificate", "Certifier", "Products", "certificate_of", "certify", "examined"]
 
 
 #: Part of the weights that may have changed for a product to be updated from the last one from scratch.
@@ -123,8 +123,8 @@ REMEASURE_RATIO = 1.5
 TIME_MARGIN = 1.25
 #: Certified relative gap up to which no bound from weights of the features is tried: it costs as much as all the rest.
 MIN_GAP_PRIMAL = 1e-12
-#: Certified relative gap up to which the bound of a hard margin is not tried.
-MIN_GAP_MARGIN = 1e-9
+#: Relative rounding error of a gap from which the bound of a hard margin is tried: no α has a small gap then.
+MIN_ROUNDING_MARGIN = 1e-4
 #: The problems with finite bounds for which the bound of a hard margin holds.
 _CAN_SEPARATE = (Kind.BOX, Kind.BOX_EQUALITY)
 #: Relative gap beyond which objective and bound are shown beside it: it is at most 2 if they differ in sign.
@@ -295,11 +295,34 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
     return Certifier(problem).certify(alpha)
 
 
+def examined(problem: DualProblem, certificate: Certificate, psd: SpectrumEvidence | None = None) -> Certificate:
+    """Return a certificate with evidence that its matrix is positive semidefinite, where that was only presumed.
+
+    If it is not, objective and bias stay, and the gap is withheld. ``psd`` is the evidence, if known.
+    """
+    if certificate.psd.kind != "presumed":
+        return certificate
+    psd = problem.psd if psd is None else psd
+    if psd.is_psd:
+        return replace(certificate, psd=psd)
+    alpha, centred = certificate.alpha, problem.centred()
+    stationarity = kkt_violation(centred, alpha, centred.gradient(alpha))
+    none: dict[str, Any] = dict.fromkeys(("lower_bound", "gap", "relative_gap", "rounding"))
+    return replace(certificate, psd=psd, stationarity=stationarity, primal=None, **none)
+
+
 class Certifier:
     """Makes certificates of one problem, from kernel values and products Qα that it computes itself.
 
     Solvers have no access to its workspace. Products are in float64, except entries whose signs float32 determines
     (`Screen`). The last certificate and product are cached.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    presumes : bool, default=False
+        Whether the spectrum is screened only (`DualProblem.screened`). Certificates of the kind "presumed" go to a
+        `Solution` alone, which makes them `examined`.
 
     Attributes
     ----------
@@ -311,9 +334,11 @@ class Certifier:
     products : Products
     """
 
-    def __init__(self, problem: DualProblem) -> None:
+    def __init__(self, problem: DualProblem, presumes: bool = False) -> None:
         self._begin(problem.centred(), problem)
         self.workspace = Workspace(self.problem, KeptGram(self.problem.gram))
+        if presumes:
+            self.workspace.__dict__["_evidence"] = self.workspace.screened()
         self.products = Products(self.workspace)
 
     @classmethod
@@ -473,7 +498,7 @@ class Certifier:
         separates the classes and is below its bounds, a slightly larger w has no slack at all, and its bound no C.
         """
         problem, (certificate, point, Qa) = self.problem, made
-        if problem.kind not in _CAN_SEPARATE or certificate.gap is None or certificate.within(MIN_GAP_MARGIN):
+        if problem.kind not in _CAN_SEPARATE or (certificate.relative_rounding or 0.0) < MIN_ROUNDING_MARGIN:
             return made
         found = hard_margin_bound(problem, point, Qa)
         if found is None:
@@ -493,7 +518,7 @@ class Certifier:
         point, Qa, (lower_bound, interval) = self._bound(alpha, Qa)
         objective, rho = 0.5 * float(point @ Qa) - float(problem.p @ point), Qa - problem.p
         if problem.e is not None and interval is not None:
-            rho -= 0.5 * (interval[0] + interval[1]) * problem.e
+            rho -= multiplier_of(interval) * problem.e
         if (level := level_of(problem, Qa)) is not None:
             rho -= level
         return gaps(objective, lower_bound)[1], rho
@@ -559,7 +584,7 @@ def certificate_of(
         gap, relative_gap = gaps(objective, lower_bound, lost, contradiction(problem.gram))
         if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
             relative_gap = lost = 0.0  # both are 0 to round-off: for example the ball around copies of one point
-    nu = None if interval is None else 0.5 * (interval[0] + interval[1])
+    nu = None if interval is None else multiplier_of(interval)
     radius = problem.reading.radius(problem, quadratic, nu)
     if nu is not None and interval is not None and shift:
         nu, interval = nu + shift, (interval[0] + shift, interval[1] + shift)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .advice import advice_on
-from .certificate import Certificate, certify
+from .certificate import Certificate, certify, examined
 from .decision import coefficients, decision_values
 from .problem import DualProblem
 from .runtime.arrays import packed, unpacked
@@ -286,16 +286,11 @@ class Solution:
     certified: Certificate | None = field(default_factory=lambda: None, repr=False)
     raw_certified: Certificate | None = field(default=None, repr=False)
 
-    @classmethod
-    def later(cls, made: Any, **known: Any) -> Solution:
-        """Return a solution whose fields, except the ``known`` ones, are computed at first access.
+    #: The direct result behind the solution; None if it has none, or is a copy.
+    direct_result: ClassVar[Any] = None
 
-        Field ``name`` is then ``made.name``; ``made`` is kept in the ``__dict__``. A copy or a pickle holds the fields
-        alone. A fit accesses few of them.
-        """
-        solution = object.__new__(cls)
-        solution.__dict__.update(known, made=made)
-        return solution
+    # A solution of a direct result is made by `driver.solve` with ``made`` in its ``__dict__``: field ``name`` is then
+    # ``made.name``, computed at first access. A copy or a pickle holds the fields alone. A fit accesses few of them.
 
     def __getattr__(self, name: str) -> Any:
         if name not in _FIELDS or "made" not in self.__dict__:
@@ -306,7 +301,7 @@ class Solution:
     def certificate(self) -> Certificate:
         """The certificate of `alpha`."""
         if self.certified is not None:
-            return self.certified
+            return examined(self.problem, self.certified)
         # Of `raw_alpha`, so that it has its distance from the feasible set; its projection is `alpha`.
         return certify(self.problem, self.alpha if self.refined else self.raw_alpha)
 
@@ -315,12 +310,28 @@ class Solution:
         """The certificate of `raw_alpha`."""
         if not self.refined:
             return self.certificate
-        return certify(self.problem, self.raw_alpha) if self.raw_certified is None else self.raw_certified
+        if self.raw_certified is None:
+            return certify(self.problem, self.raw_alpha)
+        return examined(self.problem, self.raw_certified, self.certificate.psd)
+
+    @property
+    def provisional(self) -> Certificate:
+        """The certificate before the spectrum of Q is examined, where a fit left that to `certificate`.
+
+        Its α, bias and radius are those of `certificate`; whether it has a gap may differ.
+        """
+        return self.certificate if self.certified is None else self.__dict__.get("certificate", self.certified)
+
+    @property
+    def provisional_status(self) -> Status:
+        """The `status` by the `provisional` certificate."""
+        return _certified_status(self.ended, self.provisional, self.tol)
 
     def without_problem(self) -> Solution:
         """Return the solution with its certificate, without the training data; access to them is a `ProblemError`."""
         left_out: Any = self.problem if isinstance(self.problem, LeftOut) else LeftOut(self.problem.n)
-        known = self.__dict__.get("raw_certificate", self.raw_certified)
+        known = None if self.raw_certified is None else self.raw_certificate
+        known = self.__dict__.get("raw_certificate", known)
         return replace(self, problem=left_out, certified=self.certificate, raw_certified=known)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -351,16 +362,16 @@ class Solution:
     @property
     def bias(self) -> float:
         """b of the decision function."""
-        return self.certificate.bias
+        return self.provisional.bias
 
     @property
     def coefficients(self) -> NDArray:
         """Weight of each point of the Gram in the decision function of `alpha`, shape (gram.n,)."""
-        return coefficients(self.problem, self.certificate)
+        return coefficients(self.problem, self.provisional)
 
     def decision_values(self, Z: ArrayLike) -> NDArray:
         """Return the decision function of `alpha` at new points Z of shape (k, m): shape (k,)."""
-        return decision_values(self.problem, self.certificate, Z)
+        return decision_values(self.problem, self.provisional, Z)
 
     @property
     def raw_excess(self) -> float:
@@ -492,6 +503,8 @@ def _certified_status(ended: Status, certificate: Certificate, tol: float) -> St
     """Return the status of a result, from how the run ended and its certificate."""
     if ended in (Status.BROKEN, Status.NOT_SEPARABLE):
         return ended
+    if certificate.gap is None and ended in (Status.OPTIMAL, Status.FINISHED):
+        return Status.STATIONARY  # the run presumed a matrix that is positive semidefinite
     if not certificate.reaches(tol):
         return Status.FINISHED if ended is Status.OPTIMAL else ended
     if ended is not Status.OPTIMAL and not certificate.is_near_feasible(tol):

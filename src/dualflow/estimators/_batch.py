@@ -7,13 +7,13 @@ what pickles hold, and predicts by feature weights where the kernel is linear.
 from __future__ import annotations
 
 import secrets
-import warnings
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state
@@ -26,22 +26,20 @@ from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..core.runtime.arrays import in_parts
 from ..core.runtime.threads import at_most, cached_property
+from ..core.runtime.warn import warn_user
 from ..core.solution import LeftOut, Solution, Status
 from ..core.solver import BOUNDED
-from ..core.sparse_points import is_sparse
+from ..core.sparse_points import SparsePoints, is_sparse
 from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
 from ..solvers.registry import make_solver
-from ._base import KernelMachine, as_csr, frozen
+from ._base import KernelMachine, as_csr, fitted, frozen
 from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, solve_one, thread_count
 from ._validation import are_objects
 
 __all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "seeds_of", "without_round_off"]
-
-#: Attributes made read-only by a fit: predictions also use derived arrays, which an edit of these would not change.
-_CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
 
 #: Coefficients up to this part of the largest are round-off of a projection, and are set to 0.
 MIN_RELATIVE_COEF = 16 * float(np.finfo(float).eps)
@@ -76,11 +74,11 @@ class BatchMachine(KernelMachine):
     _keeps_data: bool = False
 
     def _check_parameters(self, *names: str) -> None:
-        super()._check_parameters(*names)
         if not names:
             check_arguments(self)
         if self.n_jobs is not None:
             thread_count(self.n_jobs)
+        super()._check_parameters(*names)
 
     def _expanded(self, X: Any) -> NDArray:
         with at_most(None if self.n_jobs is None else thread_count(self.n_jobs)):
@@ -93,7 +91,7 @@ class BatchMachine(KernelMachine):
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
         """Set the feature weights of a linear kernel; ``given`` holds the certified ones of each expansion, or None."""
         self._linear = None
-        if self._vectors is None or self._sparse or not self._vectors.is_linear:
+        if self.kernel != "linear" or self._vectors is None or self._sparse or not self._vectors.is_linear:
             return
         if any(w is None for w in given):
             found = self._vectors.combined(self._weights.T)
@@ -102,7 +100,15 @@ class BatchMachine(KernelMachine):
 
     def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
         if self._linear is None:
-            return super()._expansion(X, beside)
+            vectors = self._vectors
+            if not self._sparse or vectors is None or vectors.gram.kernel != "linear":
+                return super()._expansion(X, beside)
+            self._check_parameters("predict_dtype")
+            with np.errstate(over="ignore", invalid="ignore"):
+                if vectors.gram.center is not None and vectors.gram.center.any():
+                    X = (SparsePoints.of(scipy.sparse.csr_array(X)) - vectors.gram.center).tocsr()
+                found = X @ vectors.sparse_weights(self._weights)
+                return found.toarray() if is_sparse(found) else found
         self._check_parameters("predict_dtype")
         center, W = self._vectors.center, self._linear.T
         with np.errstate(over="ignore", invalid="ignore"):
@@ -116,12 +122,6 @@ class BatchMachine(KernelMachine):
         if self._sparse:
             self.dual_coef_ = as_csr(self.dual_coef_)
         self._freeze()
-
-    def _freeze(self) -> None:
-        """Make the certified attributes read-only."""
-        for name in _CERTIFIED:
-            if (array := self.__dict__.get(name)) is not None:
-                frozen(array)
 
     def keep_training_data(self, keep: bool = True) -> Self:
         """Set whether pickles of this fitted model hold its training data.
@@ -195,7 +195,7 @@ class BatchMachine(KernelMachine):
         """Return the Gram of the training points, or of a precomputed kernel matrix."""
         if self._objects is not None:
             return Gram(X, "precomputed")
-        parameters = self._as_fitted
+        parameters: Any = self.__dict__.get("_parameters_kept", self)
         return Gram(X, parameters.kernel, gamma=parameters.gamma, degree=parameters.degree, coef0=parameters.coef0)
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
@@ -213,11 +213,40 @@ class BatchMachine(KernelMachine):
 
     def _check_solution(self, solution: Solution) -> None:
         """Raise `FitError` for a solution that must not become a model."""
-        if solution.status is Status.BROKEN:
+        if solution.ended is Status.BROKEN:
             name = solution.provenance["solver"]
-            raise FitError(f"solver={name!r}: {solution.status.text} No model is made of it.", solution)
+            raise FitError(f"solver={name!r}: {solution.ended.text} No model is made of it.", solution)
         if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
+
+    def _set_status(self, solutions: Sequence[Solution | None]) -> None:
+        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined.
+
+        None stands for a direct result, which is optimal.
+        """
+        self.__dict__.pop("fit_status_", None)
+        runs = [solution for solution in solutions if solution is not None]
+        if all(run.provisional.psd.kind != "presumed" for run in runs):
+            self.fit_status_ = int(any(run.status is not Status.OPTIMAL for run in runs))
+
+    @fitted
+    def fit_status_(self) -> int:
+        """0 if all solves reached ``tol``, else 1."""
+        return int(any(solution.status is not Status.OPTIMAL for solution in self.solutions_))
+
+    @fitted
+    def certificates_(self) -> list[Certificate]:
+        """The certificate of each solve: how far from the optimum its solution is.
+
+        The spectrum of a large precomputed or callable kernel is examined at first access, with the warning of `fit`
+        if it is found to be indefinite.
+        """
+        solutions = self.solutions_
+        late = [s for s in solutions if s.provisional.psd.kind == "presumed"]
+        found = [s.certificate for s in solutions]
+        if any(s.certificate.gap is None for s in late):
+            self._warn_unless_optimal(late, len(solutions))
+        return found
 
     def _warn_unless_optimal(self, solutions: list[Solution], count: int) -> None:
         """Warn of solves that missed ``tol`` or have no certificate, and of circuits without influence.
@@ -225,9 +254,12 @@ class BatchMachine(KernelMachine):
         Each kind of shortfall gives one warning, with the worst solve's gap; ``count`` is the number of all solves.
         """
         of_all = f" of {count} solves" if count > 1 else ""
-        withheld = [s for s in solutions if s.certificate.gap is None]
+        missed = [s for s in solutions if s.provisional_status is not Status.OPTIMAL]
+        for solution in missed:
+            _ = solution.certificate  # examined: a warning says what is certain
+        withheld = [s for s in solutions if s.provisional.gap is None]
         at_max_iter = [s for s in solutions if _reached(s, self.max_iter)]
-        above_tol = [s for s in solutions if s.certificate.gap is not None and s.status is not Status.OPTIMAL]
+        above_tol = [s for s in missed if s.provisional.gap is not None]
         if at_max_iter:
             worst = max(at_max_iter, key=_gap)
             _warn(
@@ -238,11 +270,11 @@ class BatchMachine(KernelMachine):
             above_tol = [s for s in above_tol if not _reached(s, self.max_iter)]
         # Solves that stopped at the step limit already have their raw certificate; others would compute it here.
         stopped = [s for s in solutions if s.raw_ended is Status.STEP_LIMIT]
-        mended = [s for s in stopped if s.status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
+        mended = [s for s in stopped if s.provisional_status is Status.OPTIMAL and s.raw_status is Status.STEP_LIMIT]
         if withheld:
             first = withheld[0]
             _warn(
-                f"kernel: the problem's matrix is {first.certificate.psd}. The state the solver reached is used "
+                f"kernel: the problem's matrix is {first.provisional.psd}. The state the solver reached is used "
                 f"as it is, its certificate is withheld{f' ({len(withheld)}{of_all})' if of_all else ''}. "
                 f"{first.status.text} A positive semidefinite kernel has a certified optimum."
             )
@@ -257,12 +289,11 @@ class BatchMachine(KernelMachine):
         unused = [s for s in solutions if s.refined and s.ran_circuits and not s.shows_circuits]
         if unused:
             worst = max(unused, key=lambda s: s.raw_excess)
-            warnings.warn(
+            warn_user(
                 f"{f'{len(unused)}{of_all} owe' if of_all else 'The model owes'} nothing to circuits: "
                 f"{worst.raw_summary()}. The refinement finds the optimum from any start; refine=False shows the "
                 "circuits' own answer.",
                 UnusedCircuitsWarning,
-                stacklevel=4,
             )
         if mended and self.max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
@@ -322,15 +353,15 @@ def _relative(certificate: Certificate) -> float:
 
 def _gap(solution: Solution) -> float:
     """Return a solution's certified relative gap; ∞ if its certificate is withheld."""
-    return _relative(solution.certificate)
+    return _relative(solution.provisional)
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    warn_user(message, ConvergenceWarning)
 
 
 class Seeds(Sequence[int]):
-    """One seed a solve, made on access.
+    """One seed a solve; all but the first are made on access.
 
     Parameters
     ----------
@@ -341,11 +372,7 @@ class Seeds(Sequence[int]):
     """
 
     def __init__(self, first: int | None, count: int) -> None:
-        self._given, self._count = first, count
-
-    @cached_property
-    def _first(self) -> int:
-        return secrets.randbits(32) if self._given is None else self._given
+        self._first, self._count = secrets.randbits(32) if first is None else first, count
 
     @cached_property
     def _others(self) -> list[int]:

@@ -240,7 +240,7 @@ class ShareOfNew(OutlierMixin, KernelMachine):
             np.errstate(over="ignore", invalid="ignore"),
             time_limited(self._time_left(), what, getattr(self, "time_limit", None)),
         ):
-            found = left_out_scores(solution.problem, solution.certificate.alpha)
+            found = left_out_scores(solution.problem, solution.provisional.alpha)
         self._finite(found.values)
         return found
 

@@ -104,7 +104,7 @@ def pack_solutions(solutions: Sequence[Solution], rows: Sequence[NDArray]) -> tu
         if solution.trajectory is not None or solution.witness is not None:
             raise ProblemError("a solution with a trajectory or a witness is not stored; keep its arrays in a file")
         arrays |= {f"solve.{k}.extras.{name}": array for name, array in solution.extras.items()}
-        if (primal := solution.certificate.primal) is not None:
+        if (primal := solution.provisional.primal) is not None:
             arrays[f"solve.{k}.primal"] = primal
         facts.append(
             {

@@ -11,7 +11,6 @@ from sklearn.base import RegressorMixin
 
 from ..core.decision import feature_weights
 from ..core.gram import Gram
-from ..core.solution import Status
 from ._base import immutable, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._chunks import by_chunks, explained_variance, is_dask
@@ -55,7 +54,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
         # A centre does not change an expansion whose weights sum to 0, except for the digits that it saves.
         own = self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.moves(problem))
         self.dual_coef_, self.n_support_ = coefficients[:, support], np.array([len(support)])
-        self._keep_linear([feature_weights(one.problem, one.certificate) for one in self.solutions_])
+        self._keep_linear([feature_weights(one.problem, one.provisional) for one in self.solutions_])
         self._constant = np.zeros(len(coefficients))
         if own is not None and self._linear is not None:
             self._constant = np.array([float(row @ own.center) for row in self._linear])
@@ -63,7 +62,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
             self._constant = np.array([own.gram.constant(row) for row in self.dual_coef_])
         self.intercept_ = np.array([solution.bias for solution in self.solutions_])
         self.n_iter_ = max(iterations_of(solution) for solution in self.solutions_)
-        self.fit_status_ = int(any(solution.status is not Status.OPTIMAL for solution in self.solutions_))
+        self._set_status(self.solutions_)
 
     def _outputs(self, X: ArrayLike) -> NDArray:
         """Return the values of all outputs at new points, shape (n_new, n_outputs)."""

@@ -13,7 +13,6 @@ from .. import problems
 from ..core.decision import feature_weights
 from ..core.gram import Gram
 from ..core.problem import DualProblem
-from ..core.solution import Status
 from ..driver.solve import AUTO, Progress
 from ..solvers import Solver
 from ._base import immutable, set_by_fit, unavailable
@@ -133,28 +132,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         shrinking: bool = True,
         cache_size: float = 200,
     ) -> None:
-        self.contamination = contamination
-        self.kernel = kernel
-        self.nu = nu
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.shrinking = shrinking
-        self.cache_size = cache_size
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> OneClassSVM:
         """Fit the plane.
@@ -211,7 +189,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         (support,) = coefficients.nonzero()
         self._keep_support(gram, rows[support])
         self.dual_coef_, self.n_support_ = coefficients[None, support], np.array([len(support)])
-        w = feature_weights(solution.problem, solution.certificate)
+        w = feature_weights(solution.problem, solution.provisional)
         self._keep_linear([None if w is None else total * w])
         self._total = total
         # The slack for round-off makes points on the plane count as inside.
@@ -220,7 +198,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         threshold = self._threshold()
         self.intercept_ = np.array([total * (solution.bias if threshold is None else -threshold) + slack])
         self.n_iter_ = iterations_of(solution)
-        self.fit_status_ = int(solution.status is not Status.OPTIMAL)
+        self._set_status([solution])
 
     @immutable
     def offset_(self) -> NDArray:

@@ -13,7 +13,6 @@ from .. import problems
 from ..core.decision import feature_weights
 from ..core.gram import Gram
 from ..core.problem import DualProblem
-from ..core.solution import Status
 from ..driver.solve import AUTO, Progress
 from ..exceptions import FitError
 from ..solvers import Solver
@@ -152,28 +151,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         shrinking: bool = True,
         cache_size: float = 200,
     ) -> None:
-        self.nu = nu
-        self.contamination = contamination
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.shrinking = shrinking
-        self.cache_size = cache_size
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> SVDD:
         """Fit the ball.
@@ -235,26 +213,26 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         self.support_ = rows[support]
         self.dual_coef_ = coefficients[None, support]
         self.n_support_ = np.array([len(support)])
-        w = feature_weights(solution.problem, solution.certificate)
+        w = feature_weights(solution.problem, solution.provisional)
         self._keep_linear([w])
         if w is not None:
             self._center_square = float(w @ w)
-        elif own is solution.problem.gram and np.array_equal(coefficients, solution.certificate.alpha):
-            self._center_square = solution.certificate.quadratic / solution.problem.scale
+        elif own is solution.problem.gram and np.array_equal(coefficients, solution.provisional.alpha):
+            self._center_square = solution.provisional.quadratic / solution.problem.scale
         else:
             self._center_square = float(coefficients @ own.matvec(coefficients))
         diag = own.diag()
         if np.isinf(solution.problem.upper).all():
             squared_radius = float(self._squared_distances(gram.X[rows], diag).max())
         else:
-            squared_radius = float(solution.certificate.radius or 0.0) ** 2
+            squared_radius = float(solution.provisional.radius or 0.0) ** 2
         if not np.isfinite(squared_radius):
             raise FitError("the solve ended in a radius that is not finite; scale the features", solution)
         if (threshold := self._threshold()) is not None:
             squared_radius = -threshold
         self.radius_, self.offset_ = sphere(squared_radius, diag, self._center_square)
         self.n_iter_ = iterations_of(solution)
-        self.fit_status_ = int(solution.status is not Status.OPTIMAL)
+        self._set_status([solution])
 
     def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:
         return 2.0 * values - squares - self._self_kernel(points)[:, None]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..core.bounds import inseparability_witness
 from ..core.certificate import Certifier
 from ..core.problem import project_onto
+from ..core.reading import multiplier_of
 from .linear_systems import ConjugateSystem, FreeSystem, suits_conjugate_gradients
 
 __all__ = ["ActiveSet", "advance", "hold_beyond", "newton_step", "pass_bounds"]
@@ -287,8 +288,11 @@ class ActiveSet:
         self.certifier, self.problem = certifier, certifier.workspace
         self.max_solves, self.deadline, self.tol = max_solves, deadline, tol
         self.alpha, self.h = alpha.copy(), gradient.copy()
-        self.diag_max = float(self.problem.diag().max()) or 1.0
-        self.kernel_max = float((self.problem.diag() - self.problem.ridge).max())
+        which = slice(None) if self.problem.idx is None else self.problem.idx
+        self.kernel_max = float((self.problem.scale * (self.problem.gram.diag()[which] + self.problem.offset)).max())
+        # Large ridges, of points with tiny weights, cost a factor no digits of the other variables. A shift of their
+        # size would: it may be as large as the small ridges.
+        self.diag_max = self.kernel_max + float(self.problem.ridge.min()) or 1.0
         self.p_max = float(np.abs(self.problem.p).max())
         self.free = np.flatnonzero((alpha > self.problem.lower) & (alpha < self.problem.upper))
         self.h[self.free] = self.problem.product(alpha, self.free) - self.problem.p[self.free]
@@ -418,7 +422,7 @@ class ActiveSet:
         sides = alpha < problem.upper, alpha > problem.lower
         rises, falls = np.where(problem.e > 0, sides, sides[::-1])
         if rises.any() and falls.any():
-            nu = 0.5 * (float(nu_of_each[rises].min()) + float(nu_of_each[falls].max()))
+            nu = multiplier_of((float(nu_of_each[rises].min()), float(nu_of_each[falls].max())))
         else:
             nu = (self.certifier.certify(alpha).multiplier or 0.0) - self.certifier.shift(alpha)
         return h - nu * problem.e
