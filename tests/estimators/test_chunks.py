@@ -123,7 +123,7 @@ def test_dataframes_keep_the_names_of_their_columns():
 def test_sparse_chunks():
     sparse = pytest.importorskip("scipy.sparse")
     rows = array.from_array(X, chunks=(80, 4)).map_blocks(sparse.csr_array)
-    for model in (SVC().fit(X, WORDS), CascadeSVC().fit(rows, chunked(WORDS))):
+    for model in (SVC().fit(sparse.csr_array(X), WORDS), CascadeSVC().fit(rows, chunked(WORDS))):
         assert np.array_equal(model.predict(rows).compute(scheduler="synchronous"), model.predict(X))
 
 

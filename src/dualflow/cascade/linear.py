@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.bounds import EPS, LINEAR_GROWTH, gaps
+from ..core.bounds import EPS, gaps
 from ..core.certificate import Certificate
+from ..core.gram import LINEAR_GROWTH
 from ..core.psd import SpectrumEvidence
 from ..core.runtime.arrays import immutable
 from ..core.solution import Status

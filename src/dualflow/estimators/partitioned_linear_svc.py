@@ -147,20 +147,7 @@ class PartitionedLinearSVC(PairClassifier):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.engine = engine
-        self.partitions = partitions
-        self.partitioner = partitioner
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.callback = callback
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PartitionedLinearSVC:
         """Fit the model; the parameters are those of `CascadeSVC.fit`.
