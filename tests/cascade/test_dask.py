@@ -208,6 +208,19 @@ class Endless:
         return X, Y
 
 
+class EndlessLater(Endless):
+    """Rows whose second reading takes a minute."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def load(self):
+        if os.path.exists(self.path):
+            return super().load()
+        open(self.path, "x").close()
+        return X, Y
+
+
 def tasks_at_work(client):
     """Return the number of tasks that workers run, or still run after they were cancelled."""
     states = client.run(lambda dask_worker: [task.state for task in dask_worker.state.tasks.values()])
@@ -243,13 +256,14 @@ def test_the_time_limit_reaches_the_tasks(client):
     assert ends_soon(client)
 
 
-def test_ctrl_c_ends_the_tasks_on_the_workers(client):
+@pytest.mark.parametrize("model", [CascadeSVC(), PartitionedLinearSVC()])
+def test_ctrl_c_ends_the_tasks_on_the_workers(client, tmp_path, model):
     main = threading.get_ident()
     timer = threading.Timer(2.0, lambda: signal.pthread_kill(main, signal.SIGINT))
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            CascadeSVC(engine=client).fit([Endless(), Endless()])
+            model.set_params(engine=client).fit([EndlessLater(tmp_path / "0"), EndlessLater(tmp_path / "1")])
     finally:
         timer.cancel()
     assert ends_soon(client)
@@ -375,6 +389,7 @@ def test_the_linear_model_keeps_its_rows_and_multipliers_on_the_workers(client):
     assert all(0 < row.received <= most and 0 < row.sent <= most for row in there.rounds_)
 
 
+@pytest.mark.slow
 def test_states_that_die_with_their_worker_are_computed_again(client):
     parts, died = [Deadly("", 0, k) for k in range(3)], []
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
-import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
@@ -21,6 +20,7 @@ from distributed.threadpoolexecutor import thread_state as pool_state
 from distributed.worker import thread_state
 
 from ..core.runtime import clock
+from ..core.runtime.warn import warn_user
 from ..exceptions import EngineError, ProblemError
 from .parts import Chunk, Part, unreadable
 from .tasks import nbytes, raise_if_late, run_task
@@ -147,7 +147,11 @@ class Dask:
         If a worker dies, dask computes the states that it held again, from the part's first task on.
         """
         kept: dict[int, Any] = {}
-        found = self._results(function, self.states, shared, kept)
+        try:
+            found = self._results(function, self.states, shared, kept)
+        except BaseException:
+            self._release(list(kept.values()))
+            raise
         self.states = [kept[k] for k in range(len(self.parts))]
         return found
 
@@ -279,7 +283,7 @@ class Dask:
         """Say what the fit waits for, once a fit."""
         if what not in self._warned:
             self._warned.add(what)
-            warnings.warn(f"dask: {what}; the fit waits for at most {most:.3g} seconds", stacklevel=2)
+            warn_user(f"dask: {what}; the fit waits for at most {most:.3g} seconds")
 
     def _check_scheduler(self, error: BaseException | None = None) -> None:
         """Raise `EngineError` if the scheduler cannot be reached."""
@@ -320,7 +324,7 @@ class Dask:
 
     def close(self) -> None:
         """Release the parts on the cluster, and return to the worker's pool."""
-        for future in self._submitted:
+        for future in (*self._submitted, *self.states):
             if future is not None:
                 future.release()
         self._submitted, self.states = [], []
