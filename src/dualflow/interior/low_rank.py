@@ -35,7 +35,17 @@ from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, inside
 
-__all__ = ["EXACT_GAP", "LowRank", "copies_of"]
+__all__ = [
+    "EXACT_GAP",
+    "MAX_STALLED",
+    "MAX_STALLED_NEAR",
+    "MIN_ROW_SHARE",
+    "NEAR_GAP",
+    "STEP_TO_BOUND",
+    "LowRank",
+    "System",
+    "copies_of",
+]
 
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows: a few milliseconds.
@@ -225,7 +235,7 @@ class LowRank:
         q, rho = np.empty((2, self.problem.n))
         G, (by_e, by_rho, *_), totals = self._weigh(begun, begun.at, q, rho)
         borders = self.borders
-        system = _System(G, [by_e][:borders], [[totals[_passes.SUM_Q]]], self.problem.scale)
+        system = System(G, [by_e][:borders], [[totals[_passes.SUM_Q]]], self.problem.scale)
         w, nu, _ = system.solve(by_rho, -np.array([totals[_passes.SUM_EQR]])[:borders])
         slopes = self.slopes_at(self.values(w), nu, begun.alpha)
         return self.start_around(w, nu, LEAST_SQUARES_MU * float(np.abs(slopes[self.live]).mean()))
@@ -293,7 +303,7 @@ class LowRank:
             if crossed.gap <= EXACT_GAP:
                 return crossed
             known["tried"] = gap
-        system = _System(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
+        system = System(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
         # Predictor.
         dw, d_nu, d_level = system.solve(missing + by_rho, lacks - [e_rho, sum_rho][:borders])
         changes, change = np.empty((3, problem.n)), np.empty(rows.n)
@@ -411,14 +421,14 @@ class _FreeStep:
         lacks = self.form.equality_residuals(0.0 if problem.e is None else float(problem.e @ alpha), float(alpha.sum()))
         root, sum_q, e_q = np.sqrt(weight)[:, None] * F, float(weight.sum()), float(e @ weight)
         columns = [F.T @ (sigma * weight * e), F.T @ (sigma * weight)][:borders]
-        system = _System(root.T @ root, columns, [[sum_q, e_q], [e_q, sum_q]], s)
+        system = System(root.T @ root, columns, [[sum_q, e_q], [e_q, sum_q]], s)
         missing, border = self._weighted_rows(alpha) - w, [float(e @ (weight * rho)), float(weight @ rho)]
         dw, d_nu, d_level = system.solve(missing + F.T @ (sigma * weight * rho), lacks - border[:borders])
         change = weight * (rho - s * sigma * (F @ dw) + d_nu * e + d_level)
         return change, replace(state, w=w + dw, nu=state.nu + d_nu, level=state.level + d_level)
 
 
-class _System:
+class System:
     """Newton's system for w and the multipliers, with a border column for each multiplier.
 
     It is scaled to a unit diagonal and factorised; each solve is refined once.
