@@ -38,13 +38,14 @@ from .solvers import CATALOGUE, Solver
 from .solvers.registry import SolverInfo, list_solvers
 
 if TYPE_CHECKING:
-    from .comparison import Comparison, compare
+    from .comparison import Comparison, ScalingPoint, ScalingStudy, compare, scaling_study
     from .conformal import ConformalSVC, ConformalSVR
     from .core.runtime.memory import release_memory
     from .displays import (
         ComparisonDisplay,
         EcosystemDisplay,
         RegularizationPathDisplay,
+        ScalingDisplay,
         SupportDisplay,
         TrajectoryDisplay,
     )
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         generalization_report,
         load,
     )
+    from .planning.circuit import circuit
     from .planning.estimate import Estimate, estimate
     from .planning.resources import ResourceTable, resources
     from .quantum.devices import Device, DeviceInfo, Noise, list_devices
@@ -145,6 +147,9 @@ __all__ = [
     "Reuploading",
     "SVCSearchCV",
     "SVRSearchCV",
+    "ScalingDisplay",
+    "ScalingPoint",
+    "ScalingStudy",
     "Solution",
     "Solver",
     "SolverInfo",
@@ -159,6 +164,7 @@ __all__ = [
     "Workspace",
     "__version__",
     "certify",
+    "circuit",
     "compare",
     "concentration",
     "estimate",
@@ -175,15 +181,17 @@ __all__ = [
     "release_memory",
     "repair",
     "resources",
+    "scaling_study",
     "solve",
     "train_kernel",
 ]
 
 #: Modules of the names that are loaded on first use, because they or their dependencies take time to import.
 _ROOMS = {
+    "planning.circuit": ("circuit",),
     "planning.estimate": ("Estimate", "estimate"),
     "planning.resources": ("ResourceTable", "resources"),
-    "comparison": ("Comparison", "compare"),
+    "comparison": ("Comparison", "ScalingPoint", "ScalingStudy", "compare", "scaling_study"),
     "conformal": ("ConformalSVC", "ConformalSVR"),
     "estimators": (
         "LDA",
@@ -211,6 +219,7 @@ _ROOMS = {
         "ComparisonDisplay",
         "EcosystemDisplay",
         "RegularizationPathDisplay",
+        "ScalingDisplay",
         "SupportDisplay",
         "TrajectoryDisplay",
     ),
