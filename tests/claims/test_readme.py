@@ -66,7 +66,7 @@ def test_the_python_of_the_page_on_devices_runs_alone(tmp_path, monkeypatch):
 
 def test_the_python_of_the_page_on_quantum_kernels_runs_alone():
     names = {}
-    run_blocks(DOCS / "how-to" / "quantum-kernels.md", names, 1)
+    run_blocks(DOCS / "how-to" / "quantum-kernels.md", names, 2)
     assert names["found"].alignment[-1] > names["found"].alignment[0]
 
 
