@@ -303,6 +303,7 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         more = {"mitigation": self.mitigation, "padded_size": 2 ** self.circuit(context, state).n_qubits}
+        more |= {} if self.encoding is None else {"encoding": self.encoding}
         return super().provenance(context, state) | more
 
     @property
