@@ -100,7 +100,7 @@ def _what_to_read(solution: Any, raw: Any, excess: float | None, floors: tuple[f
         return f"Read the raw gap: it bounds how far {whose} is from the optimum."
     times = excess / floors[0] if floors[0] > 0 else np.inf
     if times <= MAX_FLOORS:
-        verdict = "as good as its shots allow, and only more shots help"
+        verdict = "as good as its shots allow; more of them, by circuits or by steps, take it farther"
     else:
         verdict = "not limited by its shots, but by steps, ansatz or noise; solution.advice says by which"
     return (
