@@ -14,6 +14,9 @@ if sys.platform != "win32":
     # turns denormals into 0 in the whole process that loads it.
     # There is no -march: the files choose the vector width at load time (core/clones.h).
     FLAGS = ["-O3", "-ffinite-math-only", "-fno-signed-zeros", "-fno-math-errno", "-fno-trapping-math"]
+    # Python's own flags ask for debug symbols, seven tenths of a wheel; they are kept where CFLAGS asks for them.
+    if "-g" not in os.environ.get("CFLAGS", "").split():
+        FLAGS.append("-g0")
     # For x86-64 alone: elsewhere the flag has no effect, and clang rejects it when it compiles for another machine.
     if sys.platform == "linux" and platform.machine() == "x86_64":
         FLAGS.append("-mprefer-vector-width=512")

@@ -1,11 +1,12 @@
 """Check a built site: `python docs/check_links.py site`.
 
-Every link must lead to a page and to a place in it, every title must be unique, and the rules of axe-core that need no
-browser must hold.
+Every link must lead to a page and to a place in it, every title must be unique, the rules of axe-core that need no
+browser must hold, and a search for a user's word must find its page.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections import Counter
@@ -31,9 +32,14 @@ class Page(HTMLParser):
                 self.links.append(value)
 
 
+def pages_of(site: Path) -> list[Path]:
+    """The pages of a site, without the theme's templates."""
+    return [path for path in site.rglob("*.html") if "_static" not in path.parts]
+
+
 def broken(site: Path) -> list[str]:
     """Links within the site without a target, each with its page."""
-    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in pages_of(site)}
     found = []
     for path, page in pages.items():
         for link in page.links:
@@ -53,9 +59,10 @@ FAULTS = {
     r"<aside(?![^>]*aria-label)": "an aside without a name",
     r'role="heading"(?![^>]*aria-level)': "a heading without its level",
     r'<div class="highlight"><pre>': "code that keys cannot reach",
-    r'<div class="table-wrapper': "a table that keys cannot reach",
+    r'<div class="pst-scrollable-table-container">': "a table that keys cannot reach",
     r"<th[^>]*>\s*(?:<p>\s*</p>)?\s*</th>": "a column without a name",
-    r"<summary[^>]*aria-label": "a summary with another name than it shows",
+    r'<summary[^>]*aria-label[^>]*>(?!<span class="toctree-toggle")': "a summary with another name than it shows",
+    r'<summary><span class="toctree-toggle"': "a button without a name",
     r"<img(?![^>]*\balt=)": "a picture without words",
 }
 #: Pages without text of our own.
@@ -64,7 +71,7 @@ WITHOUT_TEXT = {"search.html", "genindex.html"}
 
 def accessibility_faults(site: Path) -> list[str]:
     """Faults of pages for readers with a screen reader or without a mouse, and titles that occur twice."""
-    texts = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    texts = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in pages_of(site)}
     titles = {name: "".join(re.findall(r"<title>(.*?)</title>", text, flags=re.DOTALL)) for name, text in texts.items()}
     several = {title for title, count in Counter(titles.values()).items() if count > 1}
     found = [f"{name}: the title {title!r} is not its own" for name, title in titles.items() if title in several]
@@ -75,10 +82,38 @@ def accessibility_faults(site: Path) -> list[str]:
     return sorted(found)
 
 
+#: Words that users search for, and the page that each must find.
+SEARCHES = {
+    "imbalanced": "how-to/imbalanced",
+    "probability": "how-to/probabilities",
+    "slow": "how-to/speed",
+    "outlier": "how-to/anomalies",
+    "unlearn": "how-to/forget",
+    "million": "how-to/large",
+    "compiler": "install",
+}
+
+
+def unfound_words(site: Path, searches: dict[str, str]) -> list[str]:
+    """Words whose page is not in the index of the search, as its stemmer writes them."""
+    from snowballstemmer import stemmer
+
+    text = (site / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text[text.index("(") + 1 : text.rindex(")")])
+    found = []
+    for word, page in searches.items():
+        [stem] = stemmer("porter").stemWords([word])
+        hits = [index[kind].get(stem, []) for kind in ("terms", "titleterms")]
+        numbers = {number for hit in hits for number in (hit if isinstance(hit, list) else [hit])}
+        if page not in {index["docnames"][number] for number in numbers}:
+            found.append(f"search.html: {word!r} does not find {page}")
+    return found
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     if not (folder / "index.html").exists():
         raise SystemExit(f"{folder} is no built site: it has no index.html")
-    faults = broken(folder) + accessibility_faults(folder)
-    print("\n".join(faults) or f"{folder}: no broken link, no fault of accessibility")
+    faults = broken(folder) + accessibility_faults(folder) + unfound_words(folder, SEARCHES)
+    print("\n".join(faults) or f"{folder}: no broken link, no fault of accessibility, every word is found")
     sys.exit(bool(faults))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx.ext import autosummary
 
 import dualflow
 
@@ -34,11 +35,30 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_nb",
+    "sphinx_copybutton",
 ]
 exclude_patterns = ["_build", "**/.ipynb_checkpoints", "generated/losing_cells.md"]
 templates_path = ["_templates"]
-html_theme = "furo"
-html_title = "dualflow"
+html_theme = "pydata_sphinx_theme"
+html_title = f"dualflow {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "logo": {"text": f"dualflow {version}"},
+    # Install, Tutorials, How-to guides, API, Reference, Explanation; the pages of the project are under "More".
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "show_prev_next": False,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+}
+html_sidebars = {"index": [], "install": [], "changelog": [], "contributing": [], "history": [], "security": []}
+html_show_sourcelink = False
+# The Copy button leaves out prompts and output.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 # Copied sources and dates would make two builds of one tree differ.
 html_copy_source = False
 html_last_updated_fmt = None
@@ -46,6 +66,8 @@ html_last_updated_fmt = None
 # A name in single backticks in a docstring is a link, if there is a page of that name.
 default_role = "py:obj"
 autosummary_generate = True
+# Else the first sentence of a docstring would end at "(Howell eq.".
+autosummary.WELL_KNOWN_ABBREVIATIONS += ("eq.", "eqs.")
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
@@ -95,6 +117,9 @@ PUBLIC = (
     "dualflow.quantum.circuits",
 )
 
+#: The page that shows the pictures of all pages it lists.
+GALLERY = "tutorials/gallery/index"
+
 
 def _links_from(text: str, folder: str, page: str) -> str:
     """`text` of a file in `folder` (of the repository), with its links to files as links from `page` (of the site)."""
@@ -130,6 +155,20 @@ def escape_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines:
         for k in range(0, len(parts), 2):
             parts[k] = re.sub(r"(?<![\w*\\])([A-Za-z]\w*_)(?![\w*])", r"``\1``", parts[k].replace("|", r"\|"))
         lines[at] = "".join(parts)
+
+
+#: Constants that a package re-exports: autodoc does not find the comments in their modules.
+CONSTANTS = {
+    "dualflow.quantum.devices.CATALOGUE": "Names of devices, and the module and class of each.",
+    "dualflow.testing.BROKEN_SOLVERS": "Each broken solver and the name of the check that must reject it.",
+    "dualflow.testing.WRONG_DEVICES": "Name and distortion of each wrong device.",
+}
+
+
+def describe_constant(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Describe a constant; all others of the API have a docstring."""
+    if name in CONSTANTS:
+        lines[:] = [CONSTANTS[name]]
 
 
 def skip_inherited(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
@@ -168,6 +207,22 @@ def write_losing_cells(app: Any) -> None:
         path.write_text(made, encoding="utf-8")
 
 
+def add_thumbnails(app: Any, doctree: Any, docname: str) -> None:
+    """Show the pages of the gallery as pictures with titles: each page's last picture, from its own run."""
+    if docname != GALLERY:
+        return
+    grid = nodes.container(classes=["gallery"])
+    for page in app.env.toctree_includes[docname]:
+        pictures = [image for image in app.env.get_doctree(page).findall(nodes.image) if "uri" in image]
+        title = app.env.titles[page].astext()
+        link = nodes.reference("", "", internal=True, refuri=app.builder.get_relative_uri(docname, page))
+        # The title beside it says what the picture is; an empty text keeps screen readers from saying it twice.
+        link += nodes.image(uri=pictures[-1]["uri"], candidates={"*": pictures[-1]["uri"]}, alt="")
+        link += nodes.inline("", title)
+        grid += nodes.paragraph("", "", link)
+    next(doctree.findall(nodes.section)).append(grid)
+
+
 def add_description(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """Describe a page for search engines by its title and its first paragraph without formulas."""
     if doctree is None or not (title := next(doctree.findall(nodes.title), None)):
@@ -178,22 +233,25 @@ def add_description(app: Any, pagename: str, templatename: str, context: dict[st
     context["metatags"] += f'<meta name="description" content="{escape(short, quote=True)}">'
 
 
+SUBPAGES = '<summary aria-label="Pages of this section">'
+
+
 def mend_accessibility(app: Any, exception: Exception | None) -> None:
-    """Add the labels and tab stops that axe-core requires and furo omits."""
+    """Add what axe-core requires and the theme omits: tab stops of tables and code, names of buttons."""
     if exception is not None or app.builder.name != "html":
         return
     for path in Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         mended = text.replace(
-            'role="heading"><span class="caption-text"', 'role="heading" aria-level="2"><span class="caption-text"'
+            '<div class="pst-scrollable-table-container">', '<div class="pst-scrollable-table-container" tabindex="0">'
         )
-        mended = mended.replace(
-            '<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="All pages">'
-        )
-        mended = mended.replace('<aside class="toc-drawer', '<aside aria-label="On this page" class="toc-drawer')
-        mended = mended.replace(' aria-label="Toggle hidden content"', "")
-        mended = mended.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
         mended = mended.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
+        # Another name than the one that is shown.
+        mended = mended.replace(' aria-label="Toggle hidden content"', "")
+        mended = re.sub(
+            r'(search-button-field[^>]*) title="Search" aria-label="Search"', r'\1 aria-label="Search Ctrl+K"', mended
+        )
+        mended = mended.replace('<summary><span class="toctree-toggle"', f'{SUBPAGES}<span class="toctree-toggle"')
         if mended != text:
             path.write_text(mended, encoding="utf-8")
 
@@ -205,8 +263,10 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", write_losing_cells, priority=400)
     app.connect("source-read", links_of_a_page)
     app.connect("include-read", links_of_an_include)
+    app.connect("autodoc-process-docstring", describe_constant, priority=100)
     app.connect("autodoc-process-docstring", escape_markup, priority=900)  # after numpydoc
     app.connect("autodoc-skip-member", skip_inherited)
     app.connect("env-check-consistency", check_public_names)
+    app.connect("doctree-resolved", add_thumbnails)
     app.connect("html-page-context", add_description)
     app.connect("build-finished", mend_accessibility)

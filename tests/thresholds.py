@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dualflow.direct import lane
+from dualflow.direct import pairs
 from dualflow.direct.strategy import USUAL, Thresholds
 from dualflow.solvers import working_set
 
@@ -22,5 +22,5 @@ def other(**changes: Any) -> Thresholds:
 
 def fits_with(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Let fits by `working-set` be told of these thresholds; its function is handed them as an argument."""
-    told = partial(lane.solve_directly, thresholds=other(**changes))
+    told = partial(pairs.solve_directly, thresholds=other(**changes))
     monkeypatch.setattr(working_set, "solve_directly", told)

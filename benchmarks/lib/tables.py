@@ -95,6 +95,8 @@ def verdict(line: Line) -> list[str]:
         return [f"{line['what']}: {line['measure']}", figure, "shown", "", line["case"]]
     asked = f"{SIGNS[line['sense']]} {found['asked']}{unit}" + ("" if line["kind"] == "must" else f" ({line['kind']})")
     one = {"1": "yes", "0": "no"}[line["good"]] if line["cells"] == "1" else f"{line['good']} of {line['cells']}"
+    if line["note"] == "over 0 cells":  # a mean of nothing is neither 0 nor a failure
+        figure, one = "not measured", ""
     return [f"{line['what']}: {line['measure']}", figure, asked, one, line["case"]]
 
 

@@ -17,6 +17,7 @@ from .core.gram import Gram
 from .core.problem import DualProblem, Kind
 from .core.psd import Repair, repair
 from .core.reading import Reading
+from .core.runtime.imports import call_after_import
 from .core.solution import Cost, DirectResult, Solution, Status, Trajectory
 from .core.workspace import Workspace
 from .driver.checkpoint import Checkpoint
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         QuantileSVR,
         generalization_report,
         load,
+        verify_removal,
     )
     from .planning.circuit import circuit
     from .planning.estimate import Estimate, estimate
@@ -184,6 +186,7 @@ __all__ = [
     "scaling_study",
     "solve",
     "train_kernel",
+    "verify_removal",
 ]
 
 #: Modules of the names that are loaded on first use, because they or their dependencies take time to import.
@@ -213,6 +216,7 @@ _ROOMS = {
         "QuantileSVR",
         "generalization_report",
         "load",
+        "verify_removal",
     ),
     "core.runtime.memory": ("release_memory",),
     "displays": (
@@ -250,3 +254,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+# skl2onnx converts a model of another package only if that has registered its converters.
+call_after_import("skl2onnx", "dualflow.interchange.onnx_export:register_onnx")

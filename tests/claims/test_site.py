@@ -121,7 +121,8 @@ def test_faults_of_accessibility_are_found(tmp_path):
     (tmp_path / "b.html").write_text(
         head.format("a").split("<meta")[0]
         + '<aside class="x"></aside><p role="heading"></p><img src="x"><summary aria-label="x">y</summary>'
-        '<div class="highlight"><pre></pre></div><div class="table-wrapper x"><th class="head"><p></p></th></div>'
+        '<div class="highlight"><pre></pre></div>'
+        '<div class="pst-scrollable-table-container"><th class="head"><p></p></th></div>'
     )
     found = faults(tmp_path)
     assert len(found) == 10
@@ -129,3 +130,13 @@ def test_faults_of_accessibility_are_found(tmp_path):
     assert {line.split(": ")[0] for line in found[1:]} == {"b.html"}
     (tmp_path / "search.html").write_text("<title>Search</title>")
     assert faults(tmp_path) == found
+
+
+def test_words_that_the_search_does_not_find_are_reported(tmp_path):
+    pytest.importorskip("snowballstemmer")
+    index = '{"docnames":["a","b"],"terms":{"slow":0,"probabl":[0,1]},"titleterms":{"imbalanc":[1]}}'
+    (tmp_path / "searchindex.js").write_text(f"Search.setIndex({index})")
+    searches = {"slow": "a", "probability": "b", "imbalanced": "b", "missing": "a"}
+    unfound = loaded("check_links").unfound_words
+    assert unfound(tmp_path, searches) == ["search.html: 'missing' does not find a"]
+    assert unfound(tmp_path, {"slow": "b"}) == ["search.html: 'slow' does not find b"]

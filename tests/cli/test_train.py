@@ -15,7 +15,7 @@ from sklearn.datasets import dump_svmlight_file, load_iris
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, NuSVC
 
 import dualflow
 from dualflow.cli.training_table import read_model
@@ -181,6 +181,7 @@ def test_new_rows_that_do_not_go_with_the_model_are_one_sentence(folder, new, wo
     ("kind", "words", "header"),
     [
         ("svr", ["--epsilon", "0.2", "--cv", "3"], "prediction"),
+        ("nu-svr", ["--nu", "0.3", "--C", "2", "--cv", "3"], "prediction"),
         ("svdd", ["--nu", "0.2"], "prediction,decision"),
         ("one-class", ["--nu", "0.2"], "prediction,decision"),
     ],
@@ -190,14 +191,35 @@ def test_the_other_kinds(folder, kind, words, header):
     write(folder, "a\tb\n" + "".join(f"{x:.3f}\t{np.sin(x):.3f}\n" for x in rng.normal(size=50)))
     facts = trained(folder, "--kind", kind, *words)
     assert facts["kind"] == kind
-    assert facts["features"] == (1 if kind == "svr" else 2)
-    if kind == "svr":
+    assert facts["features"] == (1 if kind.endswith("svr") else 2)
+    if kind.endswith("svr"):
         assert facts["cross_validation"]["folds"] == 3
     result = run("predict", "model.dualflow", "data.csv", *(["--decision"] if "decision" in header else []))
     assert result.stdout.splitlines()[0] == header
     assert len(result.stdout.splitlines()) == 51
     checked = run("check", "model.dualflow", "data.csv", "--json")
     assert checked.exit_code == 0, checked.output
+    assert json.loads(checked.stdout)["data"] is True
+    if kind.endswith("svr"):
+        lines = Path("data.csv").read_text().splitlines()
+        Path("data.csv").write_text("\n".join([*lines[:7], lines[7].partition("\t")[0] + "\t9.5", *lines[8:], ""]))
+        checked = run("check", "model.dualflow", "data.csv", "--json")
+        assert json.loads(checked.stdout)["data"] is False
+
+
+def test_nu_svc_is_trained_with_classes(folder):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)).round(3)
+    labels = np.where(X[:, 0] + 0.3 * rng.normal(size=60) > 0, "up", "down")
+    write(folder, "a,b,kind\n" + "".join(f"{a},{b},{c}\n" for (a, b), c in zip(X, labels, strict=True)))
+    facts = trained(folder, "--kind", "nu-svc", "--nu", "0.4", "--cv", "3")
+    assert facts["classes"] == ["down", "up"]
+    assert facts["parameters"]["nu"] == 0.4
+    assert facts["cross_validation"]["mean"] > 0.8
+    reference = NuSVC(nu=0.4).fit(StandardScaler().fit_transform(X), labels)
+    result = run("predict", "model.dualflow", "data.csv")
+    assert result.stdout.splitlines()[1:] == reference.predict(StandardScaler().fit_transform(X)).tolist()
+    checked = run("check", "model.dualflow", "data.csv", "--json")
     assert json.loads(checked.stdout)["data"] is True
 
 
@@ -287,9 +309,16 @@ def test_models_that_were_saved_in_python_are_read_too(folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--kind", "svm"], "--kind 'svm' must be one of svc, svr, svdd, one-class"),
-        (["--nu", "0.1"], "--nu is a parameter of svdd and one-class, not of svc"),
-        (["--kind", "svdd", "--C", "1"], "--C is a parameter of svc and svr, not of svdd"),
+        (["--kind", "svm"], "--kind 'svm' must be one of svc, svr, nu-svc, nu-svr, svdd, one-class"),
+        (["--nu", "0.1"], "--nu is a parameter of nu-svc, nu-svr, svdd and one-class, not of svc"),
+        (["--kind", "svdd", "--C", "1"], "--C is a parameter of svc, svr and nu-svr, not of svdd"),
+        (["--kind", "nu-svc", "--C", "1"], "--C is a parameter of svc, svr and nu-svr, not of nu-svc"),
+        (["--kind", "svdd", "--epsilon", "1"], "--epsilon is a parameter of svr, not of svdd"),
+        (["--kind", "nu-svc", "--nu", "1.5"], "nu=1.5"),
+        (
+            ["--kind", "nu-svc", "--search"],
+            "--search is for svc and svr, not for nu-svc; compare values of --nu by --cv",
+        ),
         (["--kind", "svdd", "--search"], "--search needs labels"),
         (["--kind", "svdd", "--label", "kind", "--cv", "3"], "--cv needs labels"),
         (["--search", "--time-limit", "1e-9"], "--search found no model"),

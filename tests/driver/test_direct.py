@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.datasets import make_blobs, make_classification, make_moons
+from sklearn.exceptions import ConvergenceWarning
 
 from dualflow import (
     SMO,
@@ -74,7 +75,7 @@ def test_every_door_gives_the_same_bits(n):
 
 
 def test_every_door_gives_the_same_bits_where_a_run_takes_over():
-    X, y = make_classification(900, 30, n_informative=15, flip_y=0.3, random_state=0)
+    X, y = make_classification(1400, 30, n_informative=15, flip_y=0.3, random_state=0)
     problem = problems.svc(Gram(X), 2.0 * y - 1.0, 100.0)
     expected = SVC(C=100.0).fit(X, y)
     assert expected.solution_.provenance["strategy"] == "blocks"
@@ -97,16 +98,74 @@ def test_every_door_to_a_description_gives_the_same_bits(estimator):
     np.testing.assert_array_equal(solution.alpha, expected.solution_.alpha)
 
 
-def test_doors_to_several_classes_give_the_same_bits():
-    X, y = make_blobs(300, 3, centers=4, cluster_std=4.0, random_state=0)
-    expected = SVC().fit(X, y)
-    seen = []
-    for options in ({"solver": WorkingSet()}, {"callback": seen.append}, {"max_steps": 9}):
-        assert_same(read(SVC(**options).fit(X, y)), read(expected))
-    assert len(seen) == 6
-    for progress, solution in zip(seen, expected.solutions_, strict=True):
-        np.testing.assert_array_equal(progress.alpha, solution.raw_alpha)
-        assert solution.provenance["strategy"] == "batch"
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "one that is called"])
+@pytest.mark.parametrize("classes", [3, 5, 10])
+def test_doors_to_several_classes_give_the_same_bits(classes, kernel):
+    X, y = make_blobs(300, 3, centers=classes, cluster_std=4.0, random_state=0)
+    given = {"kernel": kernel if " " not in kernel else lambda A, B: np.exp(-0.1 * abs(A[:, None] - B).sum(axis=2))}
+    expected, seen = SVC(**given).fit(X, y), []
+    doors = [
+        {"solver": "working-set"},
+        {"solver": WorkingSet()},
+        {"callback": seen.append},
+        {"max_steps": 9999},
+        {"time_limit": 1000.0},
+        {"on_interrupt": "keep"},
+        {"n_jobs": 2},
+    ]
+    for options in doors:
+        assert_same(read(SVC(**given, **options).fit(X, y)), read(expected))
+    strategies = {solution.provenance["strategy"] for solution in expected.solutions_}
+    if " " not in kernel:
+        assert strategies == {"batch"}
+        assert len(seen) == classes * (classes - 1) // 2
+        for progress, solution in zip(seen, expected.solutions_, strict=True):
+            np.testing.assert_array_equal(progress.alpha, solution.raw_alpha)
+            assert progress.certificate.gap == solution.certificate.gap
+
+
+def test_doors_give_the_same_bits_where_some_pairs_need_a_run():
+    X, y = make_classification(
+        600,
+        40,
+        n_informative=20,
+        n_redundant=0,
+        n_classes=3,
+        n_clusters_per_class=1,
+        weights=[0.5, 0.4, 0.1],
+        flip_y=0.1,
+        random_state=0,
+    )
+    given = {"kernel": "linear", "C": 1000.0}
+    expected = SVC(**given).fit(X, y)
+    assert [solution.provenance["strategy"] for solution in expected.solutions_] == ["blocks", "batch", "batch"]
+    for options in ({"solver": "working-set"}, {"solver": WorkingSet()}, {"callback": lambda progress: False}):
+        assert_same(read(SVC(**given, **options).fit(X, y)), read(expected))
+
+
+def test_what_a_callback_raises_carries_the_solution_of_its_pair():
+    X, y = make_blobs(100, 3, centers=4, cluster_std=4.0, random_state=0)
+    solutions, calls = SVC().fit(X, y).solutions_, []
+
+    def fail(progress):
+        calls.append(progress)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    for options in ({}, {"time_limit": 1000.0}):
+        calls.clear()
+        with pytest.raises(KeyboardInterrupt) as found:
+            SVC(callback=fail, **options).fit(X, y)
+        assert len(calls) == 3
+        np.testing.assert_array_equal(found.value.solution.alpha, solutions[2].alpha)
+        assert found.value.solution.ended is Status.INTERRUPTED
+    calls.clear()
+    with pytest.warns(ConvergenceWarning):
+        kept = SVC(callback=fail, on_interrupt="keep").fit(X, y).solutions_
+    ended = [solution.ended for solution in kept]
+    assert ended[:3] == [Status.OPTIMAL, Status.OPTIMAL, Status.INTERRUPTED]
+    assert set(ended[3:]) <= {Status.OPTIMAL, Status.INTERRUPTED}  # some need a single step
+    np.testing.assert_array_equal(kept[2].alpha, solutions[2].alpha)
 
 
 @pytest.mark.parametrize("n", [50, 200, 1000, 3000])
@@ -129,7 +188,8 @@ def test_the_provenance_names_the_strategy():
     assert solve(small).provenance["strategy"] == "direct"
     assert solve(small, gap_tol=5e-7, hand_over=True, refine="early").provenance["strategy"] == "whole"
     assert solve(small, gap_tol=5e-7).provenance["strategy"] == "blocks"
-    assert solve(problems.svc(gram, signs, fit_intercept=False)).provenance["strategy"] == "blocks"
+    assert solve(problems.svc(gram, signs, fit_intercept=False)).provenance["strategy"] == "direct"
+    assert solve(problems.svc(large.gram, large.sigma, fit_intercept=False)).provenance["strategy"] == "blocks"
     assert solve(large, kkt_tol=1e-3).provenance["strategy"] == "blocks"
     assert solve(small, SMO()).provenance["strategy"] == "smo"
 
@@ -159,8 +219,28 @@ def test_a_default_fit_passes_through_solve():
         ("dualflow.driver.solve", "solve"),
         ("dualflow.solvers.working_set", "solve_directly"),
         ("dualflow.problems.classification", "hinge"),
-        ("dualflow.direct.lane", "solve_directly"),
+        ("dualflow.direct.pairs", "solve_directly"),
     } <= seen
+
+
+def test_a_default_fit_moves_between_few_files():
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    y, calls, before = (X[:, 0] > 0).astype(int), [], sys.getprofile()
+    SVC().fit(X, y)
+
+    def look(frame, event, argument):
+        if event == "call" and "dualflow" in (name := frame.f_code.co_filename) and name != __file__:
+            calls.append(name)
+
+    sys.setprofile(look)
+    try:
+        SVC().fit(X, y)
+    finally:
+        sys.setprofile(before)
+    moves = [name for name, last in zip(calls, ["", *calls], strict=False) if name != last]
+    files = set(moves)
+    assert len(files) <= 20
+    assert len(moves) - len(files) <= 25  # to files that were left before
 
 
 def test_a_callback_sees_the_direct_result_once():
@@ -295,7 +375,7 @@ def test_a_solution_keeps_what_it_is_when_it_is_copied():
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_pairs_with_expensive_rows_and_low_bounds_are_solved_from_their_matrix(sparse):
-    """And those with high bounds, whose updates may not end, are left to a run; both come to the same optimum."""
+    """And those with high bounds over the whole matrix at once; both come to the optimum."""
     points = np.random.default_rng(3)
     X = (
         points.standard_normal((700, 1600)) * (points.random((700, 1600)) < 0.02)
@@ -304,11 +384,9 @@ def test_pairs_with_expensive_rows_and_low_bounds_are_solved_from_their_matrix(s
     )
     y = np.where(X[:, :20].sum(axis=1) + 0.1 * points.standard_normal(700) > 0, 1, -1)
     gram = Gram(scipy.sparse.csr_array(X) if sparse else X, gamma=1.0 / X.var() / 1600)
-    low = solve(problems.svc(gram, y, C=10.0), "working-set", refine=True)
-    assert low.provenance["strategy"] == "direct"
-    wanted = solve(problems.svc(gram, y, C=10.0), "interior-point", refine=True)
-    assert abs(low.certificate.objective - wanted.certificate.objective) <= 1e-9 * abs(wanted.certificate.objective)
-    assert certify(low.problem, low.alpha).relative_gap <= 1e-10
-    high = solve(problems.svc(gram, y, C=100.0), "working-set", refine=True)
-    assert high.provenance["strategy"] != "direct"
-    assert high.certificate.relative_gap <= 1e-9
+    for C, gap in ((10.0, 1e-10), (100.0, 1e-9)):
+        found = solve(problems.svc(gram, y, C=C), "working-set", refine=True)
+        assert found.provenance["strategy"] == "direct"
+        wanted = solve(problems.svc(gram, y, C=C), "interior-point", refine=True).certificate.objective
+        assert abs(found.certificate.objective - wanted) <= 1e-9 * abs(wanted)
+        assert certify(found.problem, found.alpha).relative_gap <= gap

@@ -100,6 +100,9 @@ def test_which_solver_is_usual():
 
     assert usual(999, 5) == usual(1200, 200) == usual(1200, 5, "rbf") == "working-set"
     assert usual(1000, 5) == usual(4000, 200) == usual(1200, 5, "poly", coef0=1.0) == "interior-point"
+    many = Gram(np.random.default_rng(0).normal(size=(6000, 9)), "poly", coef0=1.0)
+    assert auto_solver_name(many, 6000) == "interior-point"
+    assert auto_solver_name(many, 1200) == "working-set"  # a pair of several classes
     assert usual(1200, 9, "poly", coef0=1.0) == usual(1200, 5, "sigmoid") == "working-set"
 
 

@@ -210,6 +210,27 @@ def test_ctrl_c_keeps_the_state_reached():
     assert caught.value.solution.certificate.infeasibility <= 1e-9
 
 
+def test_more_points_than_a_kernel_matrix_holds():
+    """Beyond 16 384 points there is no kernel matrix and no refinement: the models are those of `SVC` and `SVR`."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(16_500, 4))
+    values = points @ [1.0, -0.5, 0.25, 0.0] + 0.3 * rng.normal(size=len(points))
+    model = NuSVC(nu=0.4, kernel="linear").fit(points, values > 0.3)
+    assert model.certificate_.relative_gap <= 1e-6
+    margin = model.certificate_.level
+    other = SVC(C=1.0 / margin, kernel="linear").fit(points, values > 0.3)
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(model.intercept_, other.intercept_, rtol=1e-4, atol=1e-4)
+    errors = np.mean(np.where(values > 0.3, 1, -1) * model.decision_function(points) < 1 - 1e-6)
+    assert errors <= 0.4 <= len(model.support_) / len(points)
+    tube = NuSVR(nu=0.4, C=2.0, kernel="linear").fit(points, values)
+    assert tube.certificate_.relative_gap <= 1e-6
+    same = SVR(C=2.0, epsilon=tube.epsilon_, kernel="linear").fit(points, values)
+    np.testing.assert_allclose(tube.coef_, same.coef_, rtol=1e-4, atol=1e-4)
+    outside = np.mean(np.abs(values - tube.predict(points)) > tube.epsilon_ + 1e-6)
+    assert outside <= 0.4 <= len(tube.support_) / len(points)
+
+
 def test_several_classes_vote_as_those_of_scikit_learn():
     y = np.arange(90) % 3
     points = X + y[:, None]

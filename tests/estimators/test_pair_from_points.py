@@ -11,7 +11,7 @@ from sklearn.svm import SVC as LIBSVM
 from dualflow import SVC, Gram, certify, problems
 from dualflow.core.sparse_points import SparsePoints
 from dualflow.direct import from_points
-from dualflow.direct.pair_points import PointPairs, expected_support, pair_from_points, suits_one_table, suits_points
+from dualflow.direct.from_points import PointPairs, expected_support, pair_from_points, suits_one_table, suits_points
 from dualflow.direct.pairs import PairBatch
 from dualflow.driver import solve as solve_module
 from tests.thresholds import USUAL, fits_with, other

@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import make_moons
 
 from dualflow import SVDD, Gram, OneClassSVM, certify, problems
-from dualflow.direct import point_sums
-from dualflow.direct.pair_points import pair_from_points
+from dualflow.direct import from_points
+from dualflow.direct.from_points import pair_from_points
 from tests.combinations import covering
 from tests.thresholds import fits_with, other
 
@@ -23,14 +23,14 @@ EAGER = other(min_product_float32=0)
 @pytest.fixture(params=[-1.0, 1.0, None])
 def wrong(request, monkeypatch):
     """Make float32 sums wrong by their full error bound: too small, too large, or at random."""
-    rough, rng = point_sums.rough_sums, np.random.default_rng(0)
+    rough, rng = from_points.rough_sums, np.random.default_rng(0)
 
     def wrong_by_all(*given):
         sums, error_bound = rough(*given)
         sign = rng.choice([-1.0, 1.0], len(sums)) if request.param is None else request.param
         return sums + 0.999 * sign * error_bound, error_bound
 
-    monkeypatch.setattr(point_sums, "rough_sums", wrong_by_all)
+    monkeypatch.setattr(from_points, "rough_sums", wrong_by_all)
 
 
 @pytest.mark.usefixtures("wrong")
@@ -70,13 +70,13 @@ def test_figures_of_descriptions_are_those_of_float64(model, nu, gamma, refine, 
 
 def test_float32_is_used_only_where_it_is_faster_and_safe(monkeypatch):
     row_counts = []
-    rough = point_sums.rough_sums
+    rough = from_points.rough_sums
 
     def noted(*given):
         row_counts.append(len(given[0]))
         return rough(*given)
 
-    monkeypatch.setattr(point_sums, "rough_sums", noted)
+    monkeypatch.setattr(from_points, "rough_sums", noted)
 
     def certified(points, C, thresholds=EAGER):
         gram = Gram(points, gamma=1.0)
@@ -93,7 +93,7 @@ def test_float32_is_used_only_where_it_is_faster_and_safe(monkeypatch):
 
 
 def test_all_sums_are_float64_where_most_signs_are_undetermined(monkeypatch):
-    rough, exact, made = point_sums.rough_sums, point_sums.PointSums._exact, []
+    rough, exact, made = from_points.rough_sums, from_points.PointSums._exact, []
 
     def doubtful(*given):
         sums, error_bound = rough(*given)
@@ -103,8 +103,8 @@ def test_all_sums_are_float64_where_most_signs_are_undetermined(monkeypatch):
         made.append(rows)
         return exact(self, rows, *rest)
 
-    monkeypatch.setattr(point_sums, "rough_sums", doubtful)
-    monkeypatch.setattr(point_sums.PointSums, "_exact", counted)
+    monkeypatch.setattr(from_points, "rough_sums", doubtful)
+    monkeypatch.setattr(from_points.PointSums, "_exact", counted)
     found = pair_from_points(Gram(X, gamma=1.0), ORDER, M, np.full(1200, 1.0), 1.0, thresholds=EAGER)
     assert [len(rows) for rows in made] == [1200 - np.count_nonzero(found.alpha)]
     objective, bound = found.figures[0, :2]
@@ -112,11 +112,11 @@ def test_all_sums_are_float64_where_most_signs_are_undetermined(monkeypatch):
 
 
 def test_a_sign_must_be_certain_at_both_ends_of_the_interval(monkeypatch):
-    monkeypatch.setattr(point_sums, "rough_sums", lambda points, *rest: (np.full(len(points), 1.5), 0.1))
+    monkeypatch.setattr(from_points, "rough_sums", lambda points, *rest: (np.full(len(points), 1.5), 0.1))
     gram, weights = Gram(X, gamma=1.0), np.zeros(1200)
     weights[:3] = 1e-3, -1e-3, 1e-3
     points = gram.radial_points(float)
-    sums = point_sums.PointSums(gram, points, points.astype(np.float32), np.ones(1200), 0.0, EAGER).compute(
+    sums = from_points.PointSums(gram, points, points.astype(np.float32), np.ones(1200), 0.0, EAGER).compute(
         weights, lambda sums: (0.0, 2.0)
     )
     exact = np.exp(-((X[:, None] - X[:3]) ** 2).sum(axis=2)) @ weights[:3]

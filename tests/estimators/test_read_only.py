@@ -54,12 +54,18 @@ def saved(model, path):
     return values(dualflow.load(path / "saved"))
 
 
+def purged(model):
+    if isinstance(model, EcoSVC):
+        raise AttributeError("an EcoSVC drops the points that it forgets, and has no purge")
+    return values(model.forget([3, 5], purge=True))
+
+
 #: Each action gets a separate model, because some change it.
 DEEDS = {
     "values": lambda model, path: values(model),
     "learn": lambda model, path: learned(model),
     "forget": lambda model, path: values(model.forget(model.support_[:3])),
-    "purge": lambda model, path: values(model.forget([3, 5], purge=True)),
+    "purge": lambda model, path: purged(model),
     "forget all": lambda model, path: model.forget(model.ids_).ids_,
     "save": saved,
     "fit": lambda model, path: refitted(model),

@@ -81,7 +81,7 @@ def test_violators_missed_by_float32_rows_join_the_working_set(nu, monkeypatch, 
 
     fits_with(monkeypatch, min_rows_float32=0)
     monkeypatch.setattr(from_points, "MIN_KKT_FLOAT32", 0.005)
-    monkeypatch.setattr(from_points, "nearest_free", lambda free, wish, margin: np.flatnonzero(free))
+    monkeypatch.setattr(from_points, "nearly_free", lambda free, wish, margin: np.flatnonzero(free))
     monkeypatch.setattr(from_points.PointSearch, "extend", noted)
     model = SVDD(nu=nu).fit(X)
     assert any(looks)
@@ -171,12 +171,12 @@ def test_the_result_equals_a_runs_solution(tmp_path):
 
 
 def test_ctrl_c_is_handled_as_in_a_run(monkeypatch):
-    from dualflow.direct import lane
+    from dualflow.direct import pairs
 
     def interrupted(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lane, "simplex_from_points", interrupted)
+    monkeypatch.setattr(pairs, "simplex_from_points", interrupted)
     with pytest.raises(KeyboardInterrupt):
         SVDD(nu=0.2).fit(SETS["iris"])
     with pytest.warns(UserWarning, match="nterrupted"):

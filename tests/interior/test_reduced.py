@@ -1,14 +1,16 @@
 """The iteration over the rows whose bounds a sample leaves undetermined: the same answers as over all rows."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dualflow import SVC, Gram, Workspace, problems, solve
 from dualflow.interior.low_rank import LowRank
-from dualflow.interior.reduced import MIN_POINTS, Reduced, can_reduce
+from dualflow.interior.reduced import MIN_POINTS, MIN_POINTS_NARROWED, Reduced, can_reduce, can_sample
 from dualflow.solvers.registry import make_solver
+from tests.golden.cases import data
 
 N = MIN_POINTS + 800
 RNG = np.random.default_rng(3)
@@ -45,7 +47,7 @@ def forms(problem):
 def test_answers_are_those_of_all_rows(name, monkeypatch):
     problem = POSED[name]()
     found = solve(problem, "interior-point")
-    monkeypatch.setattr("dualflow.solvers.interior_point.can_reduce", lambda problem, rank: False)
+    monkeypatch.setattr("dualflow.solvers.interior_point.can_reduce", lambda problem: False)
     other = solve(problem, "interior-point")
     assert found.certificate.within(1e-9)
     size = abs(other.certificate.objective)
@@ -69,11 +71,51 @@ def test_where_a_sample_tells_nothing_all_rows_are_iterated_over():
 
 
 def test_what_cannot_be_reduced():
-    assert can_reduce(POSED["hinge"](), 4)
-    assert not can_reduce(problems.svc(GRAM, LABELS, 1.0, loss="squared_hinge"), 4)
-    assert not can_reduce(problems.svc(Gram(X[:2000], "linear"), LABELS[:2000], 1.0), 4)
-    assert not can_reduce(POSED["hinge"](), 500)
-    assert isinstance(forms(problems.svc(Gram(X[:2000], "linear"), LABELS[:2000], 1.0))[0], LowRank)
+    few = problems.svc(Gram(X[: MIN_POINTS_NARROWED - 1], "linear"), LABELS[: MIN_POINTS_NARROWED - 1], 1.0)
+    assert can_reduce(POSED["hinge"]())
+    assert not can_reduce(problems.svc(GRAM, LABELS, 1.0, loss="squared_hinge"))
+    assert not can_reduce(few)
+    assert can_sample(N, 4)
+    assert not can_sample(N, 500)
+    assert not can_sample(MIN_POINTS - 1, 4)
+    assert isinstance(forms(few)[0], LowRank)
+
+
+def test_without_a_sample_variables_near_their_bounds_are_left_out():
+    """The first steps are about all variables, the last ones about few, and the answer is that of all rows."""
+    problem = problems.svc(Gram(X[:4000], "linear"), LABELS[:4000], 1.0)
+    context, sizes = forms(problem)
+    assert isinstance(context, Reduced)
+    assert sizes[0] == sizes[-1] == 4000
+    assert min(sizes) < 400
+    assert solve(problem, "interior-point").certificate.within(1e-12)
+
+
+def test_what_was_left_out_too_early_does_not_start_the_run_again_and_again():
+    """Blobs far apart, where seven of 2000 points support the plane: few variables near their bounds stay there."""
+    points, labels = data("blobs", 3000, 5, 3)
+    two = labels < 2
+    solution = solve(problems.svc(Gram(points[two], "linear"), 2 * labels[two] - 1, 1.0), "interior-point")
+    assert solution.certificate.within(1e-12)
+    assert solution.cost.steps <= 100
+
+
+def test_variables_that_were_left_out_wrongly_join_again():
+    """A state whose largest multipliers are at the wrong bounds: a pass over all rows finds them."""
+    problem = problems.svc(Gram(X[:4000], "linear"), LABELS[:4000], 1.0).centred()
+    context = make_solver("interior-point").open(problem, Workspace(problem))
+    state = context.start(None)
+    while len(state.within) == 0:
+        state = context.step(state)
+    fixed = np.setdiff1d(np.arange(problem.n), state.within)[:50]
+    wrong = state.rest.copy()
+    wrong[fixed] = problem.upper[fixed] - wrong[fixed]
+    rows = context.all_rows.weighted_rows(wrong)
+    state = replace(state, rest=wrong, within=state.within.copy(), fixed_rows=rows)
+    while not state.done:
+        state = context.step(state)
+    reference = solve(problem, "interior-point").alpha
+    np.testing.assert_allclose(state.alpha, reference, atol=1e-9)
 
 
 def test_a_run_over_few_rows_resumes_to_the_bit(tmp_path):

@@ -6,7 +6,8 @@ from sklearn.datasets import make_moons
 
 import dualflow
 from dualflow import Gram, ProblemError, problems, solve
-from dualflow.online.invasion import Habitat, interval, middle
+from dualflow.core.reading import finite_middle
+from dualflow.online.invasion import Habitat, interval
 from dualflow.refinement.refine import refine
 
 
@@ -58,9 +59,9 @@ def test_multipliers_by_hand():
     assert interval(np.array([0.2, -0.7, 0.9, 0.1]), e, np.array([2.0, 2.0, 0.0, 0.0]), upper) == (0.2, 0.7)
     # e = +1 alone and at 0: ν ≤ h.
     assert interval(np.array([-1.0]), e[:1], np.zeros(1), upper[:1]) == (-np.inf, -1.0)
-    assert middle(0.25, 0.75) == 0.5
-    assert middle(-np.inf, -1.0) == -1.0
-    assert middle(-np.inf, np.inf) == 0.0
+    assert finite_middle((0.25, 0.75)) == 0.5
+    assert finite_middle((-np.inf, -1.0)) == -1.0
+    assert finite_middle((-np.inf, np.inf)) == 0.0
 
 
 def test_no_point_invades_while_one_multiplier_satisfies_all():

@@ -12,7 +12,7 @@ from dualflow.direct import from_points
 from dualflow.direct.from_points import PointSearch
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum
 from dualflow.working_set import dense
-from dualflow.working_set.dense import finish_dense, nearest_free, solve_subset
+from dualflow.working_set.dense import finish_dense, nearly_free, solve_subset
 from tests.thresholds import other
 
 X, T = make_moons(400, noise=0.3, random_state=0)
@@ -85,10 +85,14 @@ def test_the_nearest_are_taken_where_many_are_near(monkeypatch):
     free = np.zeros(50, dtype=bool)
     free[[3, 40]] = True
     excess = -np.arange(50) / 50.0
-    np.testing.assert_array_equal(nearest_free(free, excess, 0.01), [0, 1, 3, 40])  # up to three times as far
-    np.testing.assert_array_equal(nearest_free(free, excess, 1.0), [0, 1, 2, 3, 40])
+    np.testing.assert_array_equal(nearly_free(free, excess, 0.01), [0, 1, 3, 40])  # up to three times as far
+    np.testing.assert_array_equal(nearly_free(free, excess, 1.0), [0, 1, 2, 3, 40])
+    excess[2] = excess[4] = excess[1]  # of one slack: the first of them
+    np.testing.assert_array_equal(nearly_free(free, excess, 1.0), [0, 1, 2, 3, 40])
+    free[7] = free[9] = free[11] = True
+    np.testing.assert_array_equal(nearly_free(free, excess, 1.0), [3, 7, 9, 11, 40])
     free[:] = True
-    assert len(nearest_free(free, excess, 0.0)) == 50
+    assert len(nearly_free(free, excess, 0.0)) == 50
 
 
 def searched(gram, C, order=None, enough=1e-10, twice=0):

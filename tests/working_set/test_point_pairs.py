@@ -22,9 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
 from dualflow import Gram, certify, problems
-from dualflow.core.bounds import growth_of
 from dualflow.core.solution import MAX_GAP_UNREFINED
-from dualflow.direct.pair_points import PairArrays, PointPairs
+from dualflow.direct.from_points import PairArrays, PointPairs
 from tests.combinations import covering
 
 WINE, IRIS = load_wine(return_X_y=True), load_iris(return_X_y=True)
@@ -65,7 +64,7 @@ def given(pairs):
 def solved(pairs, table, sign=1.0, begin=0, seconds=10.0, **options):
     size, count, values = int(table[-1, -1] + table[-1, :2].sum()), len(table), OPTIONS | options
     found = PairArrays(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
-    given_to_all = (sign, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *values.values())
+    given_to_all = (sign, pairs.gram.X.shape[1], pairs.gram.reach, pairs.gram.growth, *values.values())
     end = solve_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *given_to_all, *found, begin, seconds)
     return found, end
 
@@ -269,7 +268,7 @@ def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     wrong[row, column] = value
     found = PairArrays(*np.zeros((3, int(table[-1, -1] + table[-1, :2].sum()))), np.zeros((3, 9)), np.zeros(3))
     points = given(pairs)
-    rest = (1.0, pairs.gram.X.shape[1], pairs.gram.reach, growth_of(pairs.gram), *OPTIONS.values())
+    rest = (1.0, pairs.gram.X.shape[1], pairs.gram.reach, pairs.gram.growth, *OPTIONS.values())
     with pytest.raises(ValueError, match="leads out of its arrays"):
         solve_point_pairs(*points, pairs.members, pairs.upper, wrong, *rest, *found, 0, 1.0)
     members = pairs.members.copy()

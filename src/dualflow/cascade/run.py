@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..core.bounds import gaps
 from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
+from ..core.reading import multiplier_of
 from ..core.runtime.arrays import immutable
 from ..core.runtime.clock import OutOfTime
 from ..core.solution import Status
@@ -279,7 +280,7 @@ class Cascade:
             gap=gap,
             relative_gap=relative,
             rounding=rounding,
-            multiplier=None if interval is None else 0.5 * (interval[0] + interval[1]),
+            multiplier=None if interval is None else multiplier_of(interval),
             multiplier_interval=interval,
             bias=bias,
             bias_interval=bias_interval,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.bounds import EPS, growth_of, reach_of
+from ..core.bounds import EPS, reach_of
 from ..core.runtime import clock
 from ..core.runtime.threads import blas_for
 from ..driver.solve import solve
@@ -280,7 +280,7 @@ def _rounding(members: Members, shared: Broadcast, rho: NDArray, upper: NDArray)
     gram = shared.model.gram(shared.X)
     reach = reach_of(np.abs(shared.coefficient) * np.sqrt(np.maximum(gram.diag() + shared.model.offset, 0.0)))
     root = np.sqrt(np.maximum(gram.self_kernel(members.X) + shared.model.offset, 0.0))
-    error_bound = EPS * (growth_of(gram) * root * reach + 1.0 + abs(shared.nu))
+    error_bound = EPS * (gram.growth * root * reach + 1.0 + abs(shared.nu))
     if shared.model.on_simplex:
         return float(error_bound.max(initial=0.0))
     return float((upper * error_bound)[rho <= error_bound].sum())

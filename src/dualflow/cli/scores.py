@@ -12,7 +12,10 @@ from ..report.scores import UNEQUAL_SHARE, ClassCounts
 from .labels import known_codes
 from .table import SHOWN_CHARS
 
-__all__ = ["counts_of", "default_scoring", "score_lines", "score_title", "scorer_of"]
+__all__ = ["CLASSIFIERS", "counts_of", "default_scoring", "score_lines", "score_title", "scorer_of"]
+
+#: The values of --kind whose labels are classes.
+CLASSIFIERS = ("svc", "nu-svc")
 
 #: Most classes whose confusion matrix is printed; more would not fit in a line.
 MAX_SHOWN_CLASSES = 8
@@ -27,7 +30,7 @@ def score_title(scoring: str) -> str:
 
 def default_scoring(kind: str, y: NDArray) -> str:
     """Return the score of a search or a cross-validation: of unequal classes the balanced accuracy."""
-    if kind != "svc":
+    if kind not in CLASSIFIERS:
         return "r2"
     share = np.unique(y, return_counts=True)[1].max() / len(y)
     return "balanced_accuracy" if share >= UNEQUAL_SHARE else "accuracy"
@@ -46,7 +49,7 @@ def scorer_of(scoring: str, kind: str, classes: NDArray, positive: Any) -> Any:
     names = metrics.get_scorer_names()
     if scoring not in names:
         common = "accuracy, balanced_accuracy, f1, recall, precision, roc_auc, average_precision"
-        some = common if kind == "svc" else "r2, neg_mean_absolute_error, neg_root_mean_squared_error"
+        some = common if kind in CLASSIFIERS else "r2, neg_mean_absolute_error, neg_root_mean_squared_error"
         raise ProblemError(
             f"--scoring {scoring!r} is no score of scikit-learn, such as {some}{did_you_mean(scoring, names)}"
         )
@@ -57,7 +60,7 @@ def scorer_of(scoring: str, kind: str, classes: NDArray, positive: Any) -> Any:
         "jaccard": (metrics.jaccard_score, "predict"),
         "average_precision": (metrics.average_precision_score, "decision_function"),
     }
-    if kind != "svc" or scoring not in of_one_class:
+    if kind not in CLASSIFIERS or scoring not in of_one_class:
         return metrics.get_scorer(scoring)
     if len(classes) > 2:
         raise ProblemError(

@@ -38,12 +38,19 @@ def train(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="svc (classes), svr (numbers), svdd or one-class (outliers); by default svc if labels are classes."
+            help="svc or nu-svc (classes), svr or nu-svr (numbers), svdd or one-class (outliers); by default svc if "
+            "labels are classes."
         ),
     ] = None,
-    C: Annotated[float | None, typer.Option("--C", help="For svc and svr, as in scikit-learn; 1 by default.")] = None,
+    C: Annotated[
+        float | None, typer.Option("--C", help="For svc, svr and nu-svr, as in scikit-learn; 1 by default.")
+    ] = None,
     nu: Annotated[
-        str | None, typer.Option(help="For svdd and one-class: the fraction of points that may lie outside.")
+        str | None,
+        typer.Option(
+            help="For svdd and one-class: the fraction of points that may lie outside. For nu-svc and nu-svr: the "
+            "fraction that may lie on the wrong side of the margin or outside of the tube."
+        ),
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="For svr: errors up to this size cost nothing; 0.1 by default.")
@@ -105,7 +112,7 @@ def train(
         from ..persistence import container
         from . import training_data
         from .reading import read_new
-        from .scores import score_lines
+        from .scores import CLASSIFIERS, score_lines
         from .table import RequestedColumns
         from .training import (
             SEARCH_BUDGET_S,
@@ -132,7 +139,9 @@ def train(
         budget_s = Number(above=0, none=True, note="(in seconds)").check("--search-time", search_time)
         check_output(out, "--out", container.is_model_file, overwrite, data)
         form = shared.form_of(delimiter, header, decimal, missing, thousands)
-        requested = RequestedColumns(label, kind in (None, "svc", "svr"), tuple(drop or ()), tuple(text or ()))
+        requested = RequestedColumns(
+            label, kind in (None, *training_data.LABELLED), tuple(drop or ()), tuple(text or ())
+        )
         how = training_data.EncodingOptions(one_hot, impute, standardise)
         with progress_bar() as progress:
             progress(0, None, f"reading {data}")
@@ -194,7 +203,7 @@ def train(
                     if splits:
                         scorer = {"scoring": given.scoring, "scorer": given.scorer}
                         folded, predicted = cross_validation(kind, model, table, y, how, splits, progress, **scorer)
-                    if kind == "svc":
+                    if kind in CLASSIFIERS:
                         counts = given.counts(predicted if splits else model.predict(X))
             except FitError as error:  # the options are valid, but the problem has no such model: exit code 1
                 say("Failed: " + " ".join(str(error).split()), err=True)

@@ -15,6 +15,7 @@ from ..exceptions import FitError, ProblemError
 from ..planning.estimate import duration_text
 from ..report.columns import seconds_text
 from ..report.scores import UNEQUAL_SHARE
+from .scores import CLASSIFIERS
 from .table import SparseTable, Table
 from .training_data import KINDS, EncodingOptions
 
@@ -29,7 +30,14 @@ __all__ = [
 ]
 
 #: Parameters that only some kinds have.
-_OWN_PARAMETERS = {"svc": ("C", "class-weight"), "svr": ("C", "epsilon"), "svdd": ("nu",), "one-class": ("nu",)}
+_OWN_PARAMETERS = {
+    "svc": ("C", "class-weight"),
+    "svr": ("C", "epsilon"),
+    "nu-svc": ("nu", "class-weight"),
+    "nu-svr": ("C", "nu"),
+    "svdd": ("nu",),
+    "one-class": ("nu",),
+}
 #: Values of C that a search tries.
 SEARCHED_C = (0.1, 1.0, 10.0, 100.0, 1000.0)
 #: Values of gamma that a search tries, as multiples of that of gamma="scale"; the nearest first, because a search that
@@ -50,7 +58,8 @@ def new_model(kind: str, given: dict[str, Any], **common: Any) -> Any:
     own = {name: value for name, value in given.items() if value is not None}
     for name in own:
         if name not in _OWN_PARAMETERS[kind]:
-            kinds = " and ".join(other for other, names in _OWN_PARAMETERS.items() if name in names)
+            *others, last = (other for other, names in _OWN_PARAMETERS.items() if name in names)
+            kinds = f"{', '.join(others)} and {last}" if others else last
             raise ProblemError(f"--{name} is a parameter of {kinds}, not of {kind}; leave it out")
     named = {name.replace("-", "_"): value for name, value in own.items()}
     return getattr(estimators, KINDS[kind])(**named, **common)
@@ -78,6 +87,8 @@ def searched_model(
 
     if y is None:
         raise ProblemError(f"--search needs labels, and {kind} has none; give --nu and --gamma yourself")
+    if kind not in ("svc", "svr"):
+        raise ProblemError(f"--search is for svc and svr, not for {kind}; compare values of --nu by --cv")
     grid: dict[str, list[Any]] = {"C": list(SEARCHED_C)}
     if model.kernel != "linear":
         variance = float(X.var() if isinstance(X, np.ndarray) else X.power(2).mean() - X.mean() ** 2)
@@ -234,7 +245,7 @@ def cv_splits(kind: str, y: NDArray | None, folds: int | None, seed: int, source
 def _splitter(kind: str, y: NDArray, folds: int | None, seed: int, source: str) -> Any:
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    least = int(np.unique(y, return_counts=True)[1].min()) if kind == "svc" else len(y) // 2
+    least = int(np.unique(y, return_counts=True)[1].min()) if kind in CLASSIFIERS else len(y) // 2
     if least < 2:
         raise ProblemError(
             f"{source}: cross-validation needs at least two rows of each class, and two rows in each fold; add rows, "
@@ -242,6 +253,6 @@ def _splitter(kind: str, y: NDArray, folds: int | None, seed: int, source: str) 
         )
     folds = min(5, least) if folds is None else folds
     if not 2 <= folds <= least:
-        what = f"the smallest class has {least} rows" if kind == "svc" else "each fold needs two rows"
+        what = f"the smallest class has {least} rows" if kind in CLASSIFIERS else "each fold needs two rows"
         raise ProblemError(f"--cv {folds} of {source} must be from 2 to {least}, because {what}")
-    return (StratifiedKFold if kind == "svc" else KFold)(folds, shuffle=True, random_state=seed)
+    return (StratifiedKFold if kind in CLASSIFIERS else KFold)(folds, shuffle=True, random_state=seed)

@@ -13,14 +13,23 @@ from ..report.scores import ClassCounts
 from .cells import CellFormat
 from .encoding import Encoding, check_texts, fit_encoding
 from .labels import as_written, class_weights_of, label_named, labels_of, numbers_of
-from .scores import default_scoring, scorer_of
+from .scores import CLASSIFIERS, default_scoring, scorer_of
 from .table import SHOWN_CHARS, SparseTable, Table
 from .training_table import SparseEncoding, TrainingTable
 
-__all__ = ["KINDS", "Classes", "EncodingOptions", "description_of", "kind_of", "labels_for"]
+__all__ = ["KINDS", "LABELLED", "Classes", "EncodingOptions", "description_of", "kind_of", "labels_for"]
 
 #: Estimators by the values of --kind.
-KINDS = {"svc": "SVC", "svr": "SVR", "svdd": "SVDD", "one-class": "OneClassSVM"}
+KINDS = {
+    "svc": "SVC",
+    "svr": "SVR",
+    "nu-svc": "NuSVC",
+    "nu-svr": "NuSVR",
+    "svdd": "SVDD",
+    "one-class": "OneClassSVM",
+}
+#: The kinds that have labels.
+LABELLED = (*CLASSIFIERS, "svr", "nu-svr")
 #: With more different whole numbers than this, a label may be a quantity and not a class.
 MAX_CLASS_NUMBERS = 20
 
@@ -71,16 +80,16 @@ def kind_of(table: Table | SparseTable, cells: CellFormat) -> str:
 
 def labels_for(kind: str, table: Table | SparseTable, cells: CellFormat) -> tuple[NDArray | None, tuple[str, ...]]:
     """Return y for a kind of model, and the classes as the file writes them."""
-    if kind == "svr":
-        return numbers_of(table, cells), ()
-    if kind != "svc":
+    if kind not in LABELLED:
         return None, ()
+    if kind not in CLASSIFIERS:
+        return numbers_of(table, cells), ()
     y = labels_of(table)
     classes = np.unique(y)
     if len(classes) < 2:
         raise ProblemError(
-            f"{table.source}: the label has a single class, {str(y[0])[:SHOWN_CHARS]}, and --kind svc needs two; name "
-            "another column with --label, or use --kind svdd for a single class"
+            f"{table.source}: the label has a single class, {str(y[0])[:SHOWN_CHARS]}, and --kind {kind} needs two; "
+            "name another column with --label, or use --kind svdd for a single class"
         )
     if 2 * len(classes) > max(len(y), 2 * MAX_CLASS_NUMBERS):
         raise ProblemError(
@@ -132,14 +141,14 @@ class Classes:
         """Return the options, checked against the labels; ProblemError names the option that does not fit."""
         given = {"--class-weight": class_weight, "--positive": positive, "--proba": proba or None}
         for option, value in given.items():
-            if value is not None and kind != "svc":
+            if value is not None and kind not in CLASSIFIERS:
                 raise ProblemError(f"{option} needs classes, and --kind {kind} has none; leave it out")
         if y is None:
             if scoring is not None:
                 raise ProblemError(f"--scoring needs labels, and --kind {kind} has none; leave it out")
             return cls(None, np.empty(0), (), None, None, "", None)
         name = default_scoring(kind, y) if scoring is None else scoring
-        if kind != "svc":
+        if kind not in CLASSIFIERS:
             return cls(y, np.empty(0), (), None, None, name, scorer_of(name, kind, y, None))
         classes = np.unique(y)
         known = classes.tolist()

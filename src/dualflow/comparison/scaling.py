@@ -324,7 +324,7 @@ def scaling_study(
     settings: list[_Setting] = []
     for own, values, count in itertools.product(chosen, itertools.product(*varied.values()), shot_counts):
         here = dict(zip(varied, values, strict=True))
-        base: Any = replace(engine, **here, shots=count)  # type: ignore[type-var]
+        base: Any = replace(engine, **here, shots=count)
         base.check(own)
         for level, target in noises:
             settings.append(_Setting(own, base.rehearsed(target), "quantum", place.name, level, count, here))
@@ -387,23 +387,32 @@ class _Runner:
         gaps = [np.nan if s.raw_certificate.relative_gap is None else s.raw_certificate.relative_gap for s in found]
         excess = [max(0.0, s.raw_certificate.objective - best) / abs(best) if best else np.nan for s in found]
         total = _median([s.cost.shots for s in found])
-        floor = self.floor(certifier, reference, int(total) if total > 0 else 0, setting.solver)
+        gap, gap_low, gap_high = _quartiles(gaps)
+        middle, low, high = _quartiles(excess)
+        gap_floor, excess_floor = self.floor(certifier, reference, int(total) if total > 0 else 0, setting.solver)
         return ScalingPoint(
-            setting.role,
-            setting.device,
-            setting.problem.n,
-            *(_median([getattr(s.cost, name) for s in found]) for name in ("qubits", "depth", "two_qubit_gates")),
-            setting.noise,
-            setting.shots,
-            total,
-            _median([s.cost.circuits for s in found]),
-            setting.varied,
-            len(found),
-            len(reasons),
-            *_quartiles(gaps),
-            *_quartiles(excess),
-            *floor,
-            "; ".join(dict.fromkeys(reasons)),
+            role=setting.role,
+            device=setting.device,
+            n=setting.problem.n,
+            qubits=_median([solution.cost.qubits for solution in found]),
+            depth=_median([solution.cost.depth for solution in found]),
+            two_qubit_gates=_median([solution.cost.two_qubit_gates for solution in found]),
+            noise=setting.noise,
+            shots=setting.shots,
+            total_shots=total,
+            circuits=_median([solution.cost.circuits for solution in found]),
+            varied=setting.varied,
+            seeds=len(found),
+            failed=len(reasons),
+            gap=gap,
+            gap_low=gap_low,
+            gap_high=gap_high,
+            excess=middle,
+            excess_low=low,
+            excess_high=high,
+            gap_floor=gap_floor,
+            excess_floor=excess_floor,
+            reason="; ".join(dict.fromkeys(reasons)),
         )
 
     def reference(self, problem: DualProblem) -> tuple[Certifier, Solution]:

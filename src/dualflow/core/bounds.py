@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
 from ._bound import best_of, capped_sum, maximisers, reach_of, rounded
-from .gram import KernelMatrix
-from .named_kernels import named
+from .gram import GROWTH, KernelMatrix
 from .problem import DualProblem, Kind
-from .reading import Interval
+from .reading import Interval, multiplier_of
 from .workspace import MAX_N_FACTOR, Workspace
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "dual_bound",
     "expanded",
     "gaps",
-    "growth_of",
     "hard_margin_bound",
     "inseparability_witness",
     "kkt_violation",
@@ -45,11 +43,6 @@ __all__ = [
 EPS = float(np.finfo(float).eps)
 #: Size of f, as a part of the size of its terms, below which f is round-off.
 MIN_PART_OF_TERMS = 64 * EPS
-#: Rounding error of a kernel value k(x, z), in units of ε √(k(x, x) k(z, z)). For 629 random hard problems, on which it
-#: was not chosen, no error of a gap was above 0.45 of the estimate (tests/core/test_rounding.py).
-GROWTH = 2.0
-#: The same for a linear kernel: an error of a coordinate of a point is an error of all its kernel values.
-LINEAR_GROWTH = 5.0
 #: A gap below −100 times its estimated rounding error is an error. The factor is large, since the estimate is no bound
 #: and an error ends a fit.
 MAX_NEGATIVE_GAP = 100.0
@@ -85,23 +78,6 @@ def contradiction(gram: KernelMatrix) -> str:
     return "X or alpha changed while the certificate was computed"
 
 
-def growth_of(gram: KernelMatrix) -> float:
-    """Return the rounding error of the kernel values, in the units of `GROWTH`.
-
-    A power multiplies the error of its base by the degree. An exponential has the error of its exponent, in which
-    squared lengths cancel, or coordinates if it is computed from differences.
-    """
-    if gram.kernel == "rbf":
-        mean = float(np.add.reduce(gram.squares)) / gram.n  # `mean` takes four times as long for a few points
-        exponent = float(gram.gamma) * mean
-        # The error of the exponent −t, t = γ‖x − z‖², counts times e^−t. Computed from differences it is at most about
-        # √(γ‖x‖²), since √t e^−t < ½.
-        exponent = 2.0 * exponent if gram.is_radial else math.sqrt(exponent)
-        # If the exponent has no correct digit, the kernel is 0 between points that are not copies.
-        return GROWTH + (exponent if exponent * EPS < 1.0 else 0.0)
-    return LINEAR_GROWTH if gram.kernel == "linear" else GROWTH * named(gram.kernel).powers(gram.degree)
-
-
 def rounding(
     problem: Workspace | DualProblem,
     alpha: NDArray,
@@ -121,11 +97,11 @@ def rounding(
     if not (np.isfinite(lower) and np.isfinite(objective)):
         return np.inf
     level = level_of(problem, Qa) or 0.0
-    nu = 0.0 if e is None or interval is None else 0.5 * (interval[0] + interval[1])
+    nu = 0.0 if e is None else multiplier_of(interval)
     size = np.abs(alpha)
     root = np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
     beside = np.abs(problem.p) + abs(level) + problem.ridge * size
-    growth = growth_of(problem.gram)
+    growth = problem.gram.growth
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper
@@ -162,7 +138,7 @@ def primal_rounding(
     (lower, interval), (v, Qa), (w, product), e = bound, own, other, problem.e
     if not np.isfinite(lower):
         return np.inf
-    size, scale, nu = np.abs(alpha), problem.scale, 0.0 if interval is None else 0.5 * (interval[0] + interval[1])
+    size, scale, nu = np.abs(alpha), problem.scale, multiplier_of(interval)
     level = level_of(problem, product) or 0.0
     features, points = problem.gram.term_sizes(_of_points(problem, size), w)
     if problem.idx is not None:

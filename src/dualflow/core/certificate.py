@@ -40,7 +40,7 @@ from .kernel_cache import KeptGram
 from .mixed_precision import Screen
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
-from .reading import Interval
+from .reading import Interval, multiplier_of
 from .runtime import clock
 from .runtime.arrays import immutable, packed, unpacked
 from .workspace import Workspace
@@ -123,8 +123,8 @@ REMEASURE_RATIO = 1.5
 TIME_MARGIN = 1.25
 #: Certified relative gap up to which no bound from weights of the features is tried: it costs as much as all the rest.
 MIN_GAP_PRIMAL = 1e-12
-#: Certified relative gap up to which the bound of a hard margin is not tried.
-MIN_GAP_MARGIN = 1e-9
+#: Relative rounding error of a gap from which the bound of a hard margin is tried: no α has a small gap then.
+MIN_ROUNDING_MARGIN = 1e-4
 #: The problems with finite bounds for which the bound of a hard margin holds.
 _CAN_SEPARATE = (Kind.BOX, Kind.BOX_EQUALITY)
 #: Relative gap beyond which objective and bound are shown beside it: it is at most 2 if they differ in sign.
@@ -498,7 +498,7 @@ class Certifier:
         separates the classes and is below its bounds, a slightly larger w has no slack at all, and its bound no C.
         """
         problem, (certificate, point, Qa) = self.problem, made
-        if problem.kind not in _CAN_SEPARATE or certificate.gap is None or certificate.within(MIN_GAP_MARGIN):
+        if problem.kind not in _CAN_SEPARATE or (certificate.relative_rounding or 0.0) < MIN_ROUNDING_MARGIN:
             return made
         found = hard_margin_bound(problem, point, Qa)
         if found is None:
@@ -518,7 +518,7 @@ class Certifier:
         point, Qa, (lower_bound, interval) = self._bound(alpha, Qa)
         objective, rho = 0.5 * float(point @ Qa) - float(problem.p @ point), Qa - problem.p
         if problem.e is not None and interval is not None:
-            rho -= 0.5 * (interval[0] + interval[1]) * problem.e
+            rho -= multiplier_of(interval) * problem.e
         if (level := level_of(problem, Qa)) is not None:
             rho -= level
         return gaps(objective, lower_bound)[1], rho
@@ -584,7 +584,7 @@ def certificate_of(
         gap, relative_gap = gaps(objective, lower_bound, lost, contradiction(problem.gram))
         if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
             relative_gap = lost = 0.0  # both are 0 to round-off: for example the ball around copies of one point
-    nu = None if interval is None else 0.5 * (interval[0] + interval[1])
+    nu = None if interval is None else multiplier_of(interval)
     radius = problem.reading.radius(problem, quadratic, nu)
     if nu is not None and interval is not None and shift:
         nu, interval = nu + shift, (interval[0] + shift, interval[1] + shift)

@@ -64,8 +64,17 @@ def rank_by_kernel(gram: KernelMatrix) -> int | None:
     return comb(m + degree, degree) if gram.coef0 else comb(m + degree - 1, degree)
 
 
-def scales_apart(X: NDArray) -> float:
-    """Return the ratio of the largest to the smallest standard deviation of the columns, without constant ones."""
+def scales_apart(X: NDArray, enough: float = 1.0) -> float:
+    """Return the ratio of the largest to the smallest standard deviation of the columns, without constant ones.
+
+    Where the columns' ranges show that it is at most ``enough``, the bound that they give is returned instead.
+    """
+    # A standard deviation is at most half of the range, and at least the range over √(2n).
+    ranges = X.max(axis=0) - X.min(axis=0)
+    ranges = ranges[ranges > 0]
+    bound = float(ranges.max() / ranges.min()) * (0.5 * len(X)) ** 0.5 if len(ranges) else 1.0
+    if bound <= enough:
+        return bound
     spread = X.std(axis=0)
     spread = spread[spread > 0]
     return float(spread.max() / spread.min()) if len(spread) else 1.0

@@ -6,13 +6,11 @@ The checks raise a `ProblemError` that names the argument, what was found, and t
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError, did_you_mean
 from ._points import all_finite, asymmetry, mean_and_squares, square_points
@@ -20,6 +18,7 @@ from .named_kernels import KERNELS
 from .runtime.arrays import in_parts
 from .runtime.clock import awaited, check_time
 from .runtime.memory import arena_array
+from .runtime.warn import warn_user
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
 __all__ = [
@@ -29,6 +28,7 @@ __all__ = [
     "called",
     "called_diagonal",
     "centred_lengths",
+    "centred_variance",
     "check_callable",
     "check_gamma",
     "check_kernel",
@@ -44,6 +44,8 @@ __all__ = [
 ]
 
 
+#: Largest ‖mean‖², in units of the variance, for which rounding of the mean does not spoil the variance.
+MAX_OFFSET_VARIANCES = 1e8
 #: Numbers of a matrix up to which its variance is computed in one piece, with a copy.
 MAX_NUMBERS_COPIED = 1 << 20
 
@@ -101,7 +103,7 @@ def is_finite(matrix: NDArray) -> bool:
 
 def as_points(X: Any, kernel: str | KernelFunction) -> NDArray | SparsePoints:
     """Return X as `as_matrix` does, or sparse points as `held` does; for a callable, sparse points stay sparse."""
-    if not is_sparse(X):
+    if type(X) is np.ndarray or not is_sparse(X):
         return as_matrix(X, "K" if kernel == "precomputed" else "X")
     if kernel == "precomputed":
         raise TypeError("K is sparse; a precomputed kernel must be dense, use K.toarray()")
@@ -146,6 +148,17 @@ def check_gamma(gamma: str | float, X: NDArray | SparsePoints, variance: float |
     return value
 
 
+def centred_variance(points: NDArray, mean: NDArray, squares: NDArray) -> float | None:
+    """Return the variance of all numbers of the points, or None if large means have cost it digits.
+
+    It is the variance of the columns about their means plus that of the means; ``squares`` are ‖x − mean‖².
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        offsets = mean - mean.sum() / mean.size
+        variance = float(squares.sum() / points.size + offsets @ offsets / mean.size)
+        return variance if mean @ mean <= MAX_OFFSET_VARIANCES * variance else None
+
+
 def _variance(X: NDArray) -> float:
     """Return the variance of all entries; a large matrix is read a part at a time, to avoid a copy."""
     if X.size <= MAX_NUMBERS_COPIED:
@@ -177,7 +190,7 @@ def _check_asymmetry(found: float, scale: float) -> None:
             "pass (K + K.T)/2 if that is intended"
         )
     if found > 1e-8 * scale:
-        warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=6)
+        warn_user(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used")
 
 
 #: Numbers of sparse points that are made dense at a time, to compute differences.
@@ -243,6 +256,8 @@ def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma
                 K[rows, J] = from_differences(own, B[J].toarray(), gamma)
         return K
     with np.errstate(over="ignore"):
+        from scipy.spatial.distance import cdist  # its import takes 0.1 s, and few kernels are computed by it
+
         return np.exp(-gamma * cdist(A, B, "sqeuclidean"))
 
 
@@ -315,8 +330,10 @@ def check_callable(kernel: KernelFunction, points: Any) -> None:
     """
     n, part = points.shape[0] if hasattr(points, "shape") else len(points), slice(None, None, 2)
     K, tol = _with_resolution(_call(kernel, points, points), (n, n))
-    again, first = kernel_values(_call(kernel, points[part], points), (len(K[part]), n)), K[part]
-    excess = np.abs(again - first) - tol * _size(K)[part]
+    first = K[part, part]
+    # Square, as in a fit: scikit-learn calls no kernel with fewer points on the left than on the right while it fits.
+    again = kernel_values(_call(kernel, points[part], points[part]), first.shape)
+    excess = np.abs(again - first) - tol * _size(K)[part, part]
     if (excess > 0).any():
         worst = np.unravel_index(int(excess.argmax()), excess.shape)
         raise ProblemError(

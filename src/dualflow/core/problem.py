@@ -18,11 +18,11 @@ from ..exceptions import ProblemError
 from . import psd
 from .gram import BLOCK_ENTRIES, Gram
 from .reading import Reading
-from .runtime.arrays import immutable
+from .runtime.arrays import MAX_ENTRIES_CACHED, immutable
 from .runtime.clock import check_time
 from .runtime.memory import check_memory
 
-__all__ = ["DualProblem", "Kind", "constant", "dense_matrix", "kind_of", "project_onto"]
+__all__ = ["DualProblem", "Kind", "dense_matrix", "kind_of", "paired", "project_onto"]
 
 
 class Kind(Enum):
@@ -166,18 +166,18 @@ def dense_matrix(problem: Any) -> NDArray:
 _DEFAULTS = {"e": None, "d": 0.0, "scale": 1.0, "offset": 0.0, "idx": None}
 
 
-#: Entries of a constant vector up to which it is cached: its allocation is a visible part of the time of a small fit.
-MAX_ENTRIES_CACHED = 1 << 14
+def paired(n: int) -> tuple[NDArray, NDArray]:
+    """Return signs and points of two variables for each of n points, (1, −1) and (0 … n−1) twice, as `immutable`."""
+    return _cached_pairs(n) if n <= MAX_ENTRIES_CACHED else _made_pairs(n)
 
 
-def constant(n: int, value: float) -> NDArray:
-    """Return an `immutable` vector of n equal entries; short ones are cached."""
-    return _cached_constant(n, value) if n <= MAX_ENTRIES_CACHED else immutable(np.full(n, value))
+def _made_pairs(n: int) -> tuple[NDArray, NDArray]:
+    signs, order = np.ones(2 * n), np.arange(n)
+    signs[n:] = -1.0
+    return immutable(signs), immutable(np.concatenate([order, order]), np.intp)
 
 
-@functools.lru_cache(maxsize=8)
-def _cached_constant(n: int, value: float) -> NDArray:
-    return immutable(np.full(n, value))
+_cached_pairs = functools.lru_cache(maxsize=8)(_made_pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,14 +368,14 @@ class DualProblem:
         return self._with(p=immutable(self.p + level), total=None, kind=kind_of(self.lower, upper, self.e, self.d))
 
     @classmethod
-    def of_parts(cls, gram: Gram, n: int, **parts: Any) -> DualProblem:
-        """Return a problem of n variables without checks of its parts.
+    def of_parts(cls, gram: Gram, **parts: Any) -> DualProblem:
+        """Return a problem without checks of its parts.
 
-        ``kind`` is one of the parts; arrays must be `immutable`. Parts not given have the default values.
+        ``kind``, ``lower``, ``ridge`` and the other vectors are among the parts; arrays must be `immutable`. Parts not
+        given have the default values.
         """
-        problem, zeros = object.__new__(cls), constant(n, 0.0)
-        problem.__dict__.update(_DEFAULTS, gram=gram, lower=zeros, ridge=zeros)
-        problem.__dict__.update(parts)
+        problem = object.__new__(cls)
+        problem.__dict__.update(_DEFAULTS | parts, gram=gram)
         return problem
 
     def _with(self, **parts: object) -> DualProblem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -10,9 +11,21 @@ from numpy.typing import NDArray
 
 from .gram import KernelMatrix
 
-__all__ = ["Interval", "Posed", "Reading"]
+__all__ = ["Interval", "Posed", "Reading", "finite_middle", "multiplier_of"]
 
+#: The multipliers ν of the equality that maximise the dual bound: their least and greatest.
 Interval = tuple[float, float]
+
+
+def multiplier_of(interval: Interval | None) -> float:
+    """Return the multiplier ν that stands for an interval, its middle; 0 for None."""
+    return 0.0 if interval is None else 0.5 * (interval[0] + interval[1])
+
+
+def finite_middle(interval: Interval, otherwise: float = 0.0) -> float:
+    """Return the middle of an interval of multipliers or biases; its only finite end, or ``otherwise`` if none is."""
+    finite = [isfinite(end) for end in interval]
+    return multiplier_of(interval) if all(finite) else interval[finite.index(True)] if any(finite) else otherwise
 
 
 class Posed(Protocol):
@@ -101,8 +114,8 @@ class Reading:
 
     @staticmethod
     def bias_of(interval: Interval) -> float:
-        """Return b = −ν for the midpoint of an interval of multipliers."""
-        return -0.5 * (interval[0] + interval[1])
+        """Return b = −ν for an interval of multipliers."""
+        return -multiplier_of(interval)
 
     def radius(self, problem: Posed, quadratic: float, nu: float | None) -> float | None:
         """Return the radius of the ball, for models with one, else None."""

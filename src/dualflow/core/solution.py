@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -288,18 +288,12 @@ class Solution:
     raw_certified: Certificate | None = field(default=None, repr=False)
 
     #: Solves a problem classically, for `summary`; the driver, which is in a higher layer, sets it.
-    solve_classically: ClassVar[Callable[[DualProblem], Solution] | None] = None
+    solve_classically: ClassVar[Any] = None
+    #: The direct result behind the solution; None if it has none, or is a copy.
+    direct_result: ClassVar[Any] = None
 
-    @classmethod
-    def later(cls, made: Any, **known: Any) -> Solution:
-        """Return a solution whose fields, except the ``known`` ones, are computed at first access.
-
-        Field ``name`` is then ``made.name``; ``made`` is kept in the ``__dict__``. A copy or a pickle holds the fields
-        alone. A fit accesses few of them.
-        """
-        solution = object.__new__(cls)
-        solution.__dict__.update(known, made=made)
-        return solution
+    # A solution of a direct result is made by `driver.solve` with ``made`` in its ``__dict__``: field ``name`` is then
+    # ``made.name``, computed at first access. A copy or a pickle holds the fields alone. A fit accesses few of them.
 
     def __getattr__(self, name: str) -> Any:
         if name not in _FIELDS or "made" not in self.__dict__:
@@ -505,7 +499,7 @@ class Solution:
         elif self.refined:
             best, best_of = self.certificate, "the refinement"
         elif self.solve_classically is not None and self._needs_reference:
-            found = type(self).solve_classically(self.problem)  # type: ignore[misc]
+            found = self.solve_classically(self.problem)
             best, best_of = found.certificate, found.provenance.get("solver", "a classical solver")
         return summary_of(self, best, best_of)
 

@@ -85,7 +85,8 @@ def _floors(solution: Any, best: Any) -> tuple[float, float | None] | None:
     ]
     above = float(np.median([draw.objective for draw in draws])) - best.objective
     gaps = [draw.relative_gap for draw in draws]
-    gap = None if any(one is None for one in gaps) else float(np.median(gaps))
+    known = [gap for gap in gaps if gap is not None]
+    gap = float(np.median(known)) if len(known) == len(gaps) else None
     return max(0.0, above) / abs(best.objective), gap
 
 

@@ -1,14 +1,33 @@
-"""The search that solves a problem of the radial kernel from its points, where few rows of its matrix are needed."""
+"""Problems of the radial kernel solved from their points, where few rows of the kernel matrix are needed.
+
+`PointPairs` solves and certifies many pairs of classes in one compiled call. `pair_from_points` does the same for one
+larger pair in Python, and first estimates from two samples whether few rows suffice. `PointSearch` is its search, also
+for problems on the simplex; `PointSums` makes the product of a certificate in float64 where float32 leaves the sign of
+a multiplier undetermined.
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core._bound import undetermined_signs
+from ..core._pair_bound import certify_pair, project_pair
 from ..core.gram import Gram
-from ..core.radial import EXPONENTIAL_COST, RadialPoints
+from ..core.mixed_precision import is_bounded, rough_sums
+from ..core.radial import EXPONENTIAL_COST, FEW_FEATURES, RadialPoints, radial_product
+from ..core.runtime import clock
 from ..core.runtime.memory import arena_array
+from ..core.runtime.threads import cached_property
+from ..core.solution import MAX_GAP_UNREFINED
+from ..core.sparse_points import SparsePoints
 from ..working_set._from_points import solve_points
+from ..working_set._point_pairs import HIGH, IN_FLOAT32, LOW, LOWER_BOUND, N_FIGURES, OBJECTIVE, solve_point_pairs
 from ..working_set._wishes import begin, multiplier, violations, weights_of
 from ..working_set.dense import (
     FINITE_BOUND,
@@ -21,13 +40,24 @@ from ..working_set.dense import (
     TRUSTED_GAP_SHARE,
     UPDATES_PER_VARIABLE,
     finish_dense,
-    nearest_free,
+    nearly_free,
 )
 from ..working_set.descent import MIN_GAP_FLOAT32, MIN_KKT_FLOAT32
 from ..working_set.units import ScaledVariables
 from .strategy import USUAL, Thresholds
 
-__all__ = ["PointSearch", "limits_of", "pays_in_float32"]
+__all__ = [
+    "PairArrays",
+    "PointPairs",
+    "PointSearch",
+    "PointSums",
+    "limits_of",
+    "pair_from_points",
+    "pays_in_float32",
+    "suits_one_table",
+    "suits_points",
+]
+
 
 #: Replaces an objective of 0 as a divisor.
 MIN_OBJECTIVE = 1e-300
@@ -36,7 +66,7 @@ MIN_OBJECTIVE = 1e-300
 def pays_in_float32(gram: Gram, n: int, rows: float, thresholds: Thresholds = USUAL) -> bool:
     """Whether ``rows`` kernel rows of n points are made in float32 first."""
     products = rows * n * (EXPONENTIAL_COST + gram.X.shape[1])
-    return bool(gram.is_safe_in_single) and products >= thresholds.min_rows_float32
+    return products >= thresholds.min_rows_float32 and bool(gram.is_safe_in_single)
 
 
 def limits_of(n: int, m: int, thresholds: Thresholds = USUAL) -> tuple[bool, int, int, int]:
@@ -198,7 +228,7 @@ class PointSearch:
 
     def _nearly_free(self, G: NDArray) -> NDArray:
         """Return the free variables and those that float32 cannot tell from free."""
-        return nearest_free(self._free, self._excess(G), MIN_KKT_FLOAT32)
+        return nearly_free(self._free, self._excess(G), MIN_KKT_FLOAT32)
 
     def _multiplier(self, G: NDArray) -> float:
         """Return the multiplier: the mean gradient of the free variables, or halfway between the worst violators."""
@@ -229,3 +259,336 @@ class PointSearch:
             gradient += points.expand(self.points.take(others), self.beta[others, None])[:, 0]
         finish_dense(K, gradient, beta, self.low[W], self.high[W])
         self.beta[W] = beta
+
+
+class PointSums:
+    """Kernel sums for the certificate of f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − price Σᵢ αᵢ with eᵀα fixed.
+
+    They are what `core.mixed_precision` computes for a general problem.
+
+    Parameters
+    ----------
+    gram : Gram
+    points : RadialPoints
+        In float64.
+    single : RadialPoints or None
+        The same in float32, if float32 is accurate enough for the kernel.
+    e : array of shape (n,)
+        Labels, ±1.
+    price : float
+    thresholds : Thresholds
+
+    Attributes
+    ----------
+    columns : int
+        Number of nonzero weights in the last call of `compute`.
+    """
+
+    def __init__(
+        self,
+        gram: Gram,
+        points: RadialPoints,
+        single: RadialPoints | None,
+        e: NDArray,
+        price: float,
+        thresholds: Thresholds = USUAL,
+    ) -> None:
+        self.thresholds = thresholds
+        self.points, self.single, self.e, self.price = points, single, e, price
+        self.reach, self.features, self.columns, self.n = gram.reach, gram.X.shape[1], 0, len(e)
+
+    def compute(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
+        """Return Σⱼ weightsⱼ k(xᵢ, xⱼ), shape (n,), accurate enough for a certificate.
+
+        Parameters
+        ----------
+        weights : array of shape (n,)
+        certify : callable
+            Takes the sums and returns the interval of the equality's best multiplier. It is called last with the sums
+            that are returned.
+        """
+        (J,), n, single = weights.nonzero(), len(weights), self.single
+        self.columns = len(J)
+        pays = n * len(J) * (EXPONENTIAL_COST + self.features) >= self.thresholds.min_product_float32
+        if single is None or not (pays and is_bounded(weights[J], self.reach, self.features)):
+            sums = self._exact(slice(None), J, weights)
+            certify(sums)
+            return sums
+        (rest,), support = (weights == 0).nonzero(), self.points.take(J)
+        sums, error_bounds = np.empty(n), np.full(n, -np.inf)
+        sums[J] = support.expand_among(weights[J])
+        half = self.points.half
+        sums[rest], error_bounds[rest] = rough_sums(
+            single.take(rest), single.take(J), weights[J], half[rest], support.half, self.features
+        )
+        left = self.thresholds.max_uncertain_share * n
+        while True:
+            ends = certify(sums)
+            if not (math.isfinite(ends[0]) and math.isfinite(ends[1])):
+                return sums
+            # The points whose sign is undetermined, or nearly so, are computed anew.
+            any_undetermined, missing = undetermined_signs(
+                sums, error_bounds, self.e, *ends, self.price, self.thresholds.safe_errors
+            )
+            if not any_undetermined:
+                return sums
+            left -= len(missing)
+            if left < 0:
+                (missing,) = (error_bounds > -np.inf).nonzero()
+            sums[missing], error_bounds[missing] = self._exact(missing, J, weights), -np.inf
+
+    def radial_points(self, dtype: type, J: NDArray | slice) -> RadialPoints:
+        """Return the points J: `radial_product` calls this method of a matrix."""
+        return self.points.take(J)
+
+    def _exact(self, rows: NDArray | slice, J: NDArray, weights: NDArray) -> NDArray:
+        """Return the sums of some rows in float64."""
+        return radial_product(self, weights, rows, J, float)
+
+
+#: In place of a start or of sums that are not given.
+EMPTY = np.empty(0)
+
+
+class PairArrays(NamedTuple):
+    """Results of pairs, one pair after another.
+
+    Attributes
+    ----------
+    alpha, point, weights, figures : arrays
+        As of `core._pair_bound.certify_listed`.
+    entries : array of shape (n_pairs,)
+        Kernel entries evaluated for each pair.
+    sums : array
+        K times the weights, NaN for pairs searched in float32; or empty.
+    """
+
+    alpha: NDArray
+    point: NDArray
+    weights: NDArray
+    figures: NDArray
+    entries: NDArray
+    sums: NDArray = EMPTY
+
+
+def suits_points(gram: Gram, n: int, multiclass: bool = False, thresholds: Thresholds = USUAL) -> bool:
+    """Whether a pair of n points is first tried from its points, with rows made on demand.
+
+    Parameters
+    ----------
+    gram : Gram
+    n : int
+    multiclass : bool, default=False
+        Whether it is one of several pairs.
+    thresholds : Thresholds
+    """
+    if isinstance(gram.X, SparsePoints) or (gram.ready is None and not gram.is_radial):
+        return False
+    features = gram.X.shape[1]
+    is_narrow = features <= FEW_FEATURES
+    if n <= thresholds.max_points_filled:
+        return is_narrow and (n >= thresholds.min_pair_points_multiclass or not multiclass) and _has_ready_points(gram)
+    if not is_narrow:
+        max_numbers = thresholds.max_pair_numbers_wide_shared if multiclass else thresholds.max_pair_numbers_wide
+        return n <= thresholds.max_points_unsampled and n * features < max_numbers
+    return n <= thresholds.max_pair_points and n * features < thresholds.max_pair_numbers
+
+
+def suits_one_table(gram: Gram, least: int, thresholds: Thresholds = USUAL) -> bool:
+    """Whether all pairs of few points of several classes are solved from their points in one call.
+
+    ``least`` is the number of points of the smallest pair.
+    """
+    if not gram.is_radial or gram.ready is None or least < thresholds.min_pair_points_list:
+        return False
+    features = gram.X.shape[1]
+    has_many_points = least > thresholds.min_points_per_feature * features
+    return features <= FEW_FEATURES and has_many_points and _has_ready_points(gram)
+
+
+def _has_ready_points(gram: Gram) -> bool:
+    """Whether the Gram has scaled points that `PointPairs` can use: float64 vectors, not bit patterns."""
+    points = gram.ready
+    return points is not None and points.table is None
+
+
+class PointPairs:
+    """Pairs of classes that a compiled call solves from their points.
+
+    Parameters
+    ----------
+    gram : Gram
+    groups : sequence of int arrays
+        The points of each class.
+    upper : array
+        Upper bounds of their multipliers, one class after another.
+    start : array, optional
+        Feasible multipliers to start from; of two classes only.
+    thresholds : Thresholds
+    """
+
+    def __init__(
+        self,
+        gram: Gram,
+        groups: Sequence[NDArray],
+        upper: NDArray,
+        start: NDArray | None = None,
+        thresholds: Thresholds = USUAL,
+    ) -> None:
+        self.thresholds = thresholds
+        self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
+        self.start = EMPTY if start is None else start
+        self.sizes = [len(group) for group in groups]
+        points, least = gram.ready, sum(sorted(self.sizes)[:2])
+        if points is None and gram.X.size <= thresholds.max_ready_numbers and least <= thresholds.max_points_unsampled:
+            points = gram.radial_points(float)
+        self.points: RadialPoints | None = points
+        self.starts = [0, *accumulate(self.sizes)]
+
+    def serves(self, i: int, others: list[int]) -> bool:
+        """Whether the pairs of class i with others can be solved here.
+
+        All points must be ready as float64 vectors, and no pair may need a sample that predicts its support vectors.
+        """
+        largest = self.sizes[i] + max(self.sizes[j] for j in others)
+        return largest <= self.thresholds.max_points_unsampled and self.points is not None and self.points.table is None
+
+    def table(self, pairs: Sequence[tuple[int, int]]) -> NDArray:
+        """Return a row for each pair of classes, with the columns of `working_set._point_pairs`."""
+        rows: list[list[int]] = []
+        at_alpha = 0
+        for i, j in pairs:
+            m, n = self.sizes[i], self.sizes[j]
+            in_float32 = pays_in_float32(self.gram, m + n, (m + n) / 2, self.thresholds)
+            limits = limits_of(m + n, self.gram.X.shape[1], self.thresholds)
+            rows.append([m, n, self.starts[i], self.starts[j], in_float32, *limits, at_alpha])
+            at_alpha += m + n
+        return np.array(rows, dtype=np.int64)
+
+    @cached_property
+    def single(self) -> RadialPoints:
+        """The points in float32, converted once for all pairs."""
+        assert self.points is not None
+        return self.points.in_single()
+
+    def solve(self, table: NDArray, sign: float, gap_tol: float, found: PairArrays, begin: int, seconds: float) -> int:
+        """Solve and certify pairs of a table, from number ``begin`` on; return the number of the next one.
+
+        Results go to ``found``. Figures are not written where a search is given up. No further pair is started after
+        ``seconds``.
+        """
+        points, single = self.points, self.single if table[:, IN_FLOAT32].any() else None
+        assert points is not None
+        return int(
+            solve_point_pairs(
+                points.points,
+                points.half,
+                np.empty((0, 1), dtype=np.float32) if single is None else single.points,
+                np.empty(0, dtype=np.float32) if single is None else single.half,
+                self.members,
+                self.upper,
+                table,
+                sign,
+                self.gram.X.shape[1],
+                self.gram.reach,
+                self.gram.growth,
+                gap_tol,
+                MIN_KKT_FLOAT32,
+                self.thresholds.min_list_product_float32,
+                self.thresholds.max_uncertain_share,
+                self.thresholds.safe_errors,
+                self.start,
+                *found,
+                begin,
+                seconds,
+            )
+        )
+
+
+def expected_support(
+    gram: Gram, order: NDArray, e: NDArray, upper: NDArray, thresholds: Thresholds = USUAL
+) -> tuple[float, float]:
+    """Estimate the number of support vectors, and of free ones, from two samples.
+
+    The second sample is twice as large as the first. The change of the two shares from one to the other is extrapolated
+    to all points.
+    """
+    shares = list[tuple[float, float]]()
+    for size in thresholds.sample_points:
+        J = np.arange(size) * len(order) // size
+        sample = PointSearch(gram, order[J], e[J], 1.0, upper[J], np.zeros(size), np.inf, thresholds)
+        sample.solve(np.inf)
+        clock.check_time()
+        alpha = sample.alpha
+        is_support = alpha > 0
+        free = np.count_nonzero(is_support & (alpha < sample.upper))
+        shares.append((np.count_nonzero(is_support) / size, free / size))
+    n, doublings = len(order), math.log2(len(order) / thresholds.sample_points[1])
+    (first, first_free), (second, second_free) = (tuple(max(share, 1 / n) for share in both) for both in shares)
+    return n * second * (second / first) ** doublings, n * second_free * (second_free / first_free) ** doublings
+
+
+def pair_from_points(
+    gram: Gram,
+    order: NDArray,
+    m: int,
+    upper: NDArray,
+    sign: float,
+    gap_tol: float = MAX_GAP_UNREFINED,
+    start: NDArray | None = None,
+    thresholds: Thresholds = USUAL,
+) -> PairArrays | None:
+    """Solve and certify the hinge's dual with an intercept for one pair of classes.
+
+    Parameters
+    ----------
+    gram : Gram
+    order : int array of shape (n,)
+        The points of both classes.
+    m : int
+        Number of points of the first class.
+    upper : array of shape (n,)
+        Upper bounds.
+    sign : float
+        Label of the first class, ±1; the second has −``sign``.
+    gap_tol : float
+        Relative gap to reach.
+    start : array of shape (n,), optional
+        Feasible multipliers to start from.
+    thresholds : Thresholds
+
+    Returns
+    -------
+    PairArrays or None
+        None if many rows are needed and there are too many to make them all. The certificate uses kernel values that
+        are computed anew from the points.
+    """
+    n = len(order)
+    e = np.empty(n)
+    e[:m], e[m:] = sign, -sign
+    search = PointSearch(gram, order, e, 1.0, upper, np.zeros(n) if start is None else start, n / 2, thresholds)
+    n_support = None
+    if n > thresholds.max_points_unsampled:
+        n_support, n_free = expected_support(gram, order, e, upper, thresholds)
+        if n_support > thresholds.max_expected_support or n_free > thresholds.max_expected_free:
+            return None
+    if not search.solve(gap_tol, n_support):
+        return None
+    point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, N_FIGURES))
+
+    growth = gram.growth
+
+    def certify(sums: NDArray) -> tuple[float, float]:
+        certify_pair(m, upper, sign, point, weights, sums, figures[0], growth)
+        return figures[0, LOW], figures[0, HIGH]
+
+    products = PointSums(gram, search.points, search.single, e, 1.0, thresholds)
+    while True:
+        clock.check_time()
+        alpha = search.alpha
+        project_pair(m, upper, sign, alpha, point, weights, figures[0])
+        sums = products.compute(weights, certify)
+        search.entries += float(n) * products.columns
+        objective, bound = float(figures[0, OBJECTIVE]), float(figures[0, LOWER_BOUND])
+        if objective - bound <= gap_tol * max(abs(objective), abs(bound)) or not search.extend(sums):
+            return PairArrays(alpha, point, weights, figures, np.array([search.entries]))

@@ -1,4 +1,6 @@
-"""The small pairs of classes of a one-vs-one fit, solved in batches without a run of the driver.
+"""Problems that are solved and certified without a run of the driver, and their results.
+
+`solve_directly` solves one problem, `PairBatch` the small pairs of classes of a one-vs-one fit.
 
 A run for each pair (workspace, isolated copy, context, record) takes longer than solving it, and so do Python objects.
 So a list of pairs is solved and certified by one or two compiled calls, over shared blocks of kernel values or from the
@@ -8,29 +10,353 @@ reaches. A pair whose certificate misses the tolerances is not returned: it is l
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core._pair_bound import certify_listed
-from ..core.bounds import growth_of
+from ..core.bounds import MIN_PART_OF_TERMS, gaps
+from ..core.certificate import Certificate
 from ..core.gram import Gram
-from ..core.runtime.arrays import filled
-from ..core.solution import MAX_GAP_UNREFINED
+from ..core.problem import DualProblem, Kind
+from ..core.psd import SpectrumEvidence
+from ..core.reading import Reading, multiplier_of
+from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
+from ..core.runtime.threads import cached_property
+from ..core.solution import MAX_GAP_UNREFINED, DirectResult, Status
+from ..refinement.refine import support_set
 from ..working_set import _classes, _point_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
+from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
 from .pair_blocks import BlockList, SharedBlocks, dense_list
-from .pair_points import PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
-from .results import Batch, PairResult
+from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
+from .whole import WholeResult, is_wide, solve_whole, suits_whole
 
-__all__ = ["PairBatch", "solve_pair"]
+__all__ = [
+    "Batch",
+    "CertificateRow",
+    "CertifiedResult",
+    "DirectPair",
+    "DirectSimplex",
+    "DirectWhole",
+    "PairBatch",
+    "PairResult",
+    "is_pair",
+    "joined_weights",
+    "solve_directly",
+    "solve_pair",
+]
+
+
+#: The reason that an error for a negative gap gives.
+NEGATIVE_GAP_REASON = "X changed while the pair was solved"
+
+
+class CertificateRow(NamedTuple):
+    """The numbers of one pair's certificate, in the order of `core._pair_bound.certify_listed`; NaN if α is infeasible.
+
+    Attributes
+    ----------
+    objective, lower_bound, infeasibility, projection_distance, quadratic, rounding
+        As in `Certificate`.
+    low, high : float
+        Ends of the multiplier interval.
+    terms : float
+        Size of the objective's terms.
+    """
+
+    objective: float
+    lower_bound: float
+    infeasibility: float
+    projection_distance: float
+    low: float
+    high: float
+    quadratic: float
+    terms: float
+    rounding: float
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether objective and bound are 0 up to float64's rounding."""
+        return max(abs(self.objective), abs(self.lower_bound)) <= MIN_PART_OF_TERMS * self.terms
+
+    def meets_tols(self, tol: float, tol_with_rounding: float) -> bool:
+        """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with the bound on rounding."""
+        if not all(map(math.isfinite, self)):
+            return False
+        gap, size = self.objective - self.lower_bound, max(abs(self.objective), abs(self.lower_bound))
+        return (gap <= tol * size and gap + self.rounding <= tol_with_rounding * size) or self.vanishes
+
+
+class Batch(NamedTuple):
+    """Pairs that were solved by one call.
+
+    Attributes
+    ----------
+    table : int array of shape (n_pairs, …)
+        Column 0 and 1: points of the first and the second class. Last column: where the pair's values begin in the
+        next three arrays.
+    alpha, point, weights : arrays
+        Multipliers as found and projected, and weights in the decision function, one pair after another.
+    biases : array of shape (n_pairs,)
+    rows : list of CertificateRow
+    shift : float
+        Added to the equality's multiplier of the centred problem to get that of the problem as given.
+    seconds : float
+        Time per pair.
+    entries : array of shape (n_pairs,)
+        Kernel entries evaluated.
+    sums : array
+        K times the weights, or NaN; empty if they are not known.
+    """
+
+    table: NDArray
+    alpha: NDArray
+    point: NDArray
+    weights: NDArray
+    biases: NDArray
+    rows: list[CertificateRow]
+    shift: float
+    seconds: float
+    entries: NDArray
+    sums: NDArray
+
+    @classmethod
+    def of(
+        cls,
+        table: NDArray,
+        alpha: NDArray,
+        point: NDArray,
+        weights: NDArray,
+        figures: NDArray,
+        shift: float,
+        seconds: float,
+        entries: NDArray,
+        sums: NDArray = EMPTY,
+    ) -> Batch:
+        """Return the batch, with rows and biases from the certificates' figures."""
+        rows = list(map(CertificateRow._make, figures.tolist()))
+        biases = np.array([Reading.bias_of((row.low, row.high)) - shift for row in rows])
+        return cls(table, alpha, point, weights, biases, rows, shift, seconds, entries, sums)
+
+    def meet_tols(self, tol: float, tol_with_rounding: float) -> list[bool]:
+        """Return for each pair whether it meets its tolerances, see `CertificateRow.meets_tols`."""
+        return [row.meets_tols(tol, tol_with_rounding) for row in self.rows]
+
+    def span(self, k: int) -> slice:
+        """Return the places of pair k's values."""
+        m, n, *_, start = self.table[k].tolist()
+        return slice(start, start + m + n)
+
+
+@dataclass(frozen=True, slots=True)
+class PairResult:
+    """Result of one pair of classes; its arrays have the points of the first class before those of the second.
+
+    It has the attributes of a `Solution` that models read.
+    """
+
+    batch: Batch
+    number: int
+    steps: ClassVar[int] = 1
+    status: ClassVar[Status] = Status.OPTIMAL
+
+    def _part(self, values: NDArray) -> NDArray:
+        """Return this pair's part of an array of the batch."""
+        part: NDArray = values[self.batch.span(self.number)]
+        return part
+
+    @property
+    def alpha(self) -> NDArray:
+        """Multipliers, shape (n,)."""
+        return self._part(self.batch.alpha)
+
+    @property
+    def coefficients(self) -> NDArray:
+        """Weights of the points in the decision function, shape (n,)."""
+        return self._part(self.batch.weights)
+
+    @property
+    def point(self) -> NDArray:
+        """The feasible multipliers that are certified, shape (n,)."""
+        return self._part(self.batch.point)
+
+    @property
+    def sums(self) -> NDArray | None:
+        """K times the `coefficients`, shape (n,), or None if it was not kept in float64."""
+        if not len(self.batch.sums):
+            return None
+        sums = self._part(self.batch.sums)
+        return None if math.isnan(sums[0]) else sums
+
+    @property
+    def bias(self) -> float:
+        """Bias b of the decision function."""
+        return float(self.batch.biases[self.number])
+
+    @property
+    def columns(self) -> float:
+        """Kernel entries evaluated, in columns of n entries; each pair of a class has a share of the class's block."""
+        return float(self.batch.entries[self.number] / len(self.alpha))
+
+    @property
+    def wall_time_s(self) -> float:
+        """Seconds: the mean of its list."""
+        return self.batch.seconds
+
+    @property
+    def certificate(self) -> Certificate:
+        """Certificate of `alpha`, as a `Certifier` makes it."""
+        row, shift = self.batch.rows[self.number], self.batch.shift
+        gap, relative_gap = gaps(row.objective, row.lower_bound, row.rounding, NEGATIVE_GAP_REASON)
+        low, high = row.low + shift, row.high + shift
+        return Certificate(
+            alpha=immutable(self.point),
+            objective=row.objective,
+            lower_bound=row.lower_bound,
+            gap=gap,
+            relative_gap=0.0 if row.vanishes else relative_gap,
+            infeasibility=row.infeasibility,
+            projection_distance=row.projection_distance,
+            multiplier=multiplier_of((low, high)),
+            multiplier_interval=(low, high),
+            bias=self.bias,
+            bias_interval=(-high, -low),
+            radius=None,
+            quadratic=row.quadratic,
+            psd=SpectrumEvidence("by kernel"),
+            rounding=0.0 if row.vanishes else row.rounding,
+        )
+
+
+def joined_weights(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:
+    """Return the joined `coefficients`, and the biases, of consecutive pairs of one batch."""
+    batch, first, last = pairs[0].batch, pairs[0].number, pairs[-1].number
+    return batch.weights[batch.span(first).start : batch.span(last).stop], batch.biases[first : last + 1]
+
+
+class CertifiedResult(DirectResult):
+    """A result with a certificate that was made from scratch by the functions of `core`: the driver makes no other.
+
+    Its attributes are computed when they are first read.
+
+    Attributes
+    ----------
+    certificate : Certificate
+    seconds, certify_s : float
+        Seconds spent on the search, and on certificates.
+    """
+
+    certificate: Certificate
+    seconds: float
+    certify_s: float
+
+    def support(self, problem: DualProblem) -> NDArray:
+        """Return the support set, indices of variables."""
+        raise NotImplementedError
+
+
+class DirectPair(CertifiedResult):
+    """Result of a problem that is the dual of one pair of classes.
+
+    Parameters
+    ----------
+    pair : PairResult
+    order : int array of shape (n,)
+        The problem's variables in the order of the pair's points.
+    """
+
+    certify_s = 0.0
+
+    def __init__(self, pair: PairResult, order: NDArray) -> None:
+        self.__dict__.update(pair=pair, order=order, seconds=pair.wall_time_s)
+
+    pair: PairResult
+    order: NDArray
+
+    def _in_problem_order(self, values: NDArray) -> NDArray:
+        """Return values of the pair's points in the order of the problem's variables."""
+        ordered = np.empty(len(self.order))
+        ordered[self.order] = values
+        return immutable(ordered)
+
+    @cached_property
+    def alpha(self) -> NDArray:
+        return self._in_problem_order(self.pair.alpha)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        certificate = self.pair.certificate
+        return replace(certificate, alpha=self._in_problem_order(certificate.alpha))
+
+    @property
+    def kernel_columns(self) -> float:
+        return self.pair.columns
+
+    def support(self, problem: DualProblem) -> NDArray:
+        return support_set(problem, self.alpha)
+
+
+class DirectSimplex(CertifiedResult):
+    """Result of a problem on the simplex.
+
+    Parameters
+    ----------
+    found : SimplexResult
+    seconds : float
+        Seconds spent in total.
+    """
+
+    def __init__(self, found: SimplexResult, seconds: float) -> None:
+        self.__dict__.update(
+            alpha=immutable(found.alpha),
+            certificate=found.certificate,
+            kernel_columns=found.entries / len(found.alpha),
+            seconds=seconds - found.certify_s,
+            certify_s=found.certify_s,
+            found=found,
+        )
+
+    found: SimplexResult
+
+    def support(self, problem: DualProblem) -> NDArray:
+        return self.found.support
+
+
+class DirectWhole(CertifiedResult):
+    """Result of a problem of few variables, over its whole kernel matrix.
+
+    Parameters
+    ----------
+    found : WholeResult
+    seconds : float
+        Seconds spent in total.
+    """
+
+    def __init__(self, found: WholeResult, seconds: float) -> None:
+        self.__dict__.update(
+            alpha=immutable(found.alpha),
+            certificate=found.certificate,
+            kernel_columns=found.entries / len(found.alpha),
+            seconds=seconds - found.certify_s,
+            certify_s=found.certify_s,
+            found=found,
+        )
+
+    found: WholeResult
+
+    def support(self, problem: DualProblem) -> NDArray:
+        return self.found.support()
+
 
 #: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
 MAX_CALL_S = 0.05
@@ -74,29 +400,18 @@ def solve_pair(
     start : array, optional
         Feasible multipliers to start from, laid out as ``upper``; used if the pair is solved from its points.
     """
+    tols = GapTols.of(tol, refine)
     if _are_positive_finite(upper) and suits_points(gram, len(upper), False, thresholds):
-        return _solve_two_classes(gram, groups, upper, GapTols.of(tol, refine), start, thresholds)
+        pairs = PointPairs(gram, groups, upper, start, thresholds)
+        if pairs.serves(0, [1]):
+            return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
+        return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
     return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
 
 
 def _are_positive_finite(upper: NDArray) -> bool:
     """Whether all bounds are finite and above 0."""
     return float(upper.min()) > 0.0 and float(upper.max()) < np.inf
-
-
-def _solve_two_classes(
-    gram: Gram,
-    groups: Sequence[NDArray],
-    upper: NDArray,
-    tols: GapTols,
-    start: NDArray | None,
-    thresholds: Thresholds,
-) -> PairResult | None:
-    """Solve a pair of two classes for which `suits_points` is true."""
-    pairs = PointPairs(gram, groups, upper, start, thresholds)
-    if pairs.serves(0, [1]):
-        return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
-    return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
 
 
 class PairBatch(Sequence[PairResult | None]):
@@ -142,7 +457,7 @@ class PairBatch(Sequence[PairResult | None]):
         self._lists: list[Iterator[PairResult | None]] = []
         if classes == 2 and solvable and suits_points(gram, len(upper), False, thresholds):
             counts = [1]
-            self._lists = [(_solve_two_classes(gram, groups, upper, tols, None, thresholds) for _ in range(1))]
+            self._lists = [(solve_pair(gram, groups, upper, tol, refine, None, thresholds) for _ in range(1))]
         elif solvable:
             counts = self._make_lists(gram, groups, upper, tols)
         else:
@@ -181,7 +496,7 @@ class PairBatch(Sequence[PairResult | None]):
         by_points = [np.array([classes > 2 and suits_points(gram, n, True, t) for n in row.tolist()]) for row in totals]
         by_blocks = [(row <= max_points) & ~other for row, other in zip(totals, by_points, strict=True)]
         counts = list(range(classes - 1, 0, -1))
-        growth = growth_of(gram)
+        growth = gram.growth
         if is_small and not gram.is_translatable and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
             self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth)]
@@ -259,7 +574,8 @@ def _pairs_by_points(pairs: PointPairs, table: NDArray, sign: float, tols: GapTo
     last = table[-1]
     size = int(last[_point_pairs.AT_ALPHA] + last[_point_pairs.N_FIRST] + last[_point_pairs.N_SECOND])
     count, begin = len(table), 0
-    figures, sums = filled((count, _point_pairs.N_FIGURES), np.nan), np.empty(len(pairs.start))
+    figures, sums = np.empty((count, _point_pairs.N_FIGURES)), np.empty(len(pairs.start))
+    figures.fill(np.nan)
     found = PairArrays(np.empty(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
@@ -305,3 +621,70 @@ def _pairs_by_blocks(
         for k, accept in enumerate(accepted):
             yield PairResult(batch, k) if accept else None
         begin = end
+
+
+def is_pair(problem: DualProblem) -> bool:
+    """Whether a problem is the dual of the hinge with an intercept, over points of both classes."""
+    if problem.kind is not Kind.BOX_EQUALITY or problem.idx is not None or problem.d != 0 or problem.offset:
+        return False
+    signs = problem.sigma
+    same = problem.e is signs or (problem.e is not None and np.array_equal(problem.e, signs))
+    usual = same and problem.scale == 1 and _is_constant(problem.ridge, 0.0) and _is_constant(problem.p, 1.0)
+    return usual and abs(float(signs.sum())) < len(signs)
+
+
+def _is_constant(vector: NDArray, value: float) -> bool:
+    """Whether all entries of a vector are ``value``; vectors that `constant` caches are recognised without a pass."""
+    n = len(vector)
+    return (n <= MAX_ENTRIES_CACHED and vector is cached_constant(n, value)) or bool((vector == value).all())
+
+
+def _is_whole_first(problem: DualProblem, gram: Gram, thresholds: Thresholds) -> bool:
+    """Whether a pair is solved over its whole matrix without a trial of `solve_pair`.
+
+    Its rows are expensive, and `solve_pair` would make them one by one, or not take them at all.
+    """
+    n = len(problem.p)
+    if n <= thresholds.max_pair_dense or not is_wide(problem, thresholds):
+        return False
+    in_blocks = gram.is_radial and n * gram.X.shape[1] >= thresholds.max_pair_numbers_wide
+    return not (in_blocks and float(problem.upper.max()) <= thresholds.max_bound_expensive)
+
+
+def solve_directly(
+    problem: DualProblem, tol: float, refine: bool, thresholds: Thresholds = USUAL
+) -> CertifiedResult | None:
+    """Solve and certify a problem without a run; None if it does not suit, or its tolerance is not reached.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        The hinge's dual with an intercept, a problem on the simplex, or any convex problem of few variables, with a
+        kernel that is positive semidefinite for any points. Others return None.
+    tol : float
+        Certified relative gap to reach.
+    refine : bool
+        Whether the computed gap has to reach 1e-10 too.
+    thresholds : Thresholds
+    """
+    gram = problem.gram
+    if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
+        return None
+    pairs, suits = is_pair(problem), None
+    if pairs and _is_whole_first(problem, gram, thresholds):
+        suits = suits_whole(problem, thresholds)
+    if pairs and not suits:
+        negative = problem.sigma < 0
+        groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
+        order = np.concatenate(groups)
+        pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
+        if pair is not None:
+            return DirectPair(pair, order)
+    begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
+    if suits_simplex_points(problem, thresholds):
+        found = simplex_from_points(problem, gap_tol, thresholds)
+        return None if found is None else DirectSimplex(found, time.monotonic() - begun)
+    if suits is None:
+        suits = suits_whole(problem, thresholds)
+    whole = solve_whole(problem, gap_tol, tol, thresholds) if suits else None
+    return None if whole is None else DirectWhole(whole, time.monotonic() - begun)

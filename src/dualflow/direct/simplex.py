@@ -19,8 +19,7 @@ from ..core.runtime import clock
 from ..core.sparse_points import SparsePoints
 from ..refinement.refine import supporting
 from ..working_set.seeding import evenly, sharing
-from .from_points import PointSearch
-from .point_sums import PointSums
+from .from_points import PointSearch, PointSums
 from .strategy import USUAL, Thresholds
 
 __all__ = ["SimplexResult", "simplex_from_points", "suits_simplex_points"]

@@ -30,6 +30,15 @@ class RegularizationPathDisplay:
         One for each variable that is drawn.
     shown_ : array of int
         Indices of these variables: those that change most.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from dualflow import SVC, RegularizationPathDisplay, regularization_path
+    >>> path = regularization_path(SVC(kernel="linear"), [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], C=(0.1, 10))
+    >>> display = RegularizationPathDisplay.from_path(path, ax=Figure().subplots(2, 1))
+    >>> [axes.get_ylabel() for axes in display.axes_]
+    ['α / bound', 'support vectors']
     """
 
     figure_: Any
@@ -51,14 +60,10 @@ class RegularizationPathDisplay:
         max_lines : int > 0, default=40
             Number of variables that are drawn.
 
-        Examples
-        --------
-        >>> from matplotlib.figure import Figure
-        >>> from dualflow import SVC, RegularizationPathDisplay, regularization_path
-        >>> path = regularization_path(SVC(kernel="linear"), [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], C=(0.1, 10))
-        >>> display = RegularizationPathDisplay.from_path(path, ax=Figure().subplots(2, 1))
-        >>> [axes.get_ylabel() for axes in display.axes_]
-        ['α / bound', 'support vectors']
+        Raises
+        ------
+        ProblemError
+            ``max_lines`` is not an integer above 0.
         """
         if not (isinstance(max_lines, int) and max_lines > 0):
             raise ProblemError(f"max_lines={max_lines!r} is not an integer ≥ 1")

@@ -60,6 +60,14 @@ class ScalingDisplay:
     ['variational-flow', 'null', 'control:random', 'classical-sampler']
     """
 
+    figure_: Any
+    axes_: Any
+    ax_: Any
+    lines_: list[dict[str, Any]]
+    bands_: list[dict[str, Any]]
+    floors_: list[list[Any]]
+    legend_: Any
+
     def __init__(self, study: Any, x: str, y: Sequence[str]) -> None:
         self.study, self.x, self.y = study, x, tuple(y)
 

@@ -1,45 +1,217 @@
-"""`solve`: the driver has the loop, the limits and the certificates; a solver only makes steps."""
+"""`solve`: the driver has the loop, the limits and the certificates; a solver only makes steps.
+
+A solver that offers it solves the problem in one call, without a run (`solve_directly`).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.certificate import Certifier
+from ..core import repeats
+from ..core.certificate import Certificate, Certifier
 from ..core.digest import seed_of
+from ..core.gram import Gram
 from ..core.options import Number, OneOf
 from ..core.problem import DualProblem, Kind
-from ..core.repeats import Repeats, repeats_of
 from ..core.runtime import clock
+from ..core.runtime.arrays import immutable
 from ..core.runtime.threads import blas_for
-from ..core.solution import Progress, Solution
+from ..core.solution import MAX_GAP_UNREFINED, Cost, DirectResult, Progress, Solution, Status
 from ..core.solver import BOUNDED
 from ..core.workspace import isolated_copy
+from ..direct.pairs import CertifiedResult
 from ..exceptions import FitError, ProblemError
+from ..refinement.refine import support_set
 from ..solvers import Solver
-from ..solvers.registry import AUTO, DEFAULT_SOLVER, make_solver
+from ..solvers.registry import AUTO, DEFAULT_SOLVER, make_solver, needs_no_package
 from .checkpoint import Checkpoint, CheckpointFile, check_writable
-from .direct import offers_direct, solve_directly
-from .result import attach_solution, conclude, conclude_interrupted
-from .run import Run
+from .result import attach_solution, conclude, conclude_interrupted, provenance_of
+from .run import Record, Run
 
 __all__ = [
     "AUTO",
     "DEFAULT_SOLVER",
     "ON_INTERRUPT",
     "Progress",
+    "attach_interrupted",
     "check_limits",
     "check_time_limit",
     "limit_kernel_wait",
+    "offers_direct",
     "solve",
+    "solve_directly",
     "time_limited",
 ]
+
+
+def offers_direct(engine: Solver[Any, Any], problem: DualProblem) -> bool:
+    """Whether a solver accepts a problem and has a method that solves it in one call."""
+    if type(engine).solve_directly is Solver.solve_directly:
+        return False
+    return problem.kind in engine.kinds and (engine.max_n is None or engine.mismatch(problem) is None)
+
+
+class _ResultFields:
+    """The fields of a `Solution` that are computed from a direct result when they are read."""
+
+    def __init__(self, problem: DualProblem, result: CertifiedResult, provenance_args: dict[str, Any]) -> None:
+        self.problem, self.result, self.provenance_args = problem, result, provenance_args
+
+    @property
+    def certified(self) -> Certificate:
+        return self.result.certificate
+
+    @property
+    def alpha(self) -> NDArray:
+        return self.result.certificate.alpha
+
+    @property
+    def raw_alpha(self) -> NDArray:
+        return self.result.alpha
+
+    @property
+    def support(self) -> NDArray:
+        return self.result.support(self.problem)
+
+    @property
+    def cost(self) -> Cost:
+        result = self.result
+        return Cost(
+            wall_time_s=result.seconds,
+            steps=1,
+            kernel_columns=result.kernel_columns,
+            certify_time_s=result.certify_s,
+        )
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        return provenance_of(**self.provenance_args, strategy=self.result.strategy)
+
+
+class _ForeignResult(CertifiedResult):
+    """The result of a solver from outside this package, with the driver's certificate."""
+
+    def __init__(self, result: DirectResult, certifier: Certifier, seconds: float, certificate: Certificate) -> None:
+        self.__dict__.update(
+            alpha=immutable(result.alpha),
+            strategy=result.strategy,
+            kernel_columns=result.kernel_columns,
+            seconds=seconds,
+            certify_s=0.0,
+            certificate=certificate,
+        )
+        self.__dict__["_support"] = support_set(certifier.problem, certificate.alpha, certifier, certificate)
+
+    def support(self, problem: DualProblem) -> NDArray:
+        found: NDArray = self.__dict__["_support"]
+        return found
+
+
+def solve_directly(
+    problem: DualProblem,
+    engine: Solver[Any, Any],
+    tol: float,
+    refine: bool | str,
+    provenance_args: dict[str, Any],
+    deadline: float | None,
+    callback: Callable[[Progress], bool | None] | None,
+    record: bool = False,
+) -> Solution | None:
+    """Solve a problem in one call of the solver; None if a run is needed.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    engine : Solver
+    tol : float
+        Certified relative gap to reach.
+    refine : bool or str
+    provenance_args : dict
+        Arguments of `provenance_of`.
+    deadline : float or None
+        Time at which the call is given up.
+    callback : callable or None
+        Called once. An error that it raises, and Ctrl-C, has the solution as its attribute ``solution``.
+    record : bool
+        Whether the solution has a trajectory: the feasible point nearest to 0, and the answer.
+    """
+    begun = time.monotonic()
+    result = _run_direct(problem, engine, tol, bool(refine), deadline, begun)
+    if result is None:
+        return None
+    solution: Solution = object.__new__(Solution)
+    solution.__dict__.update(
+        made=_ResultFields(problem, result, provenance_args),
+        direct_result=result,
+        problem=problem,
+        refined=False,
+        ended=Status.OPTIMAL,
+        raw_ended=Status.OPTIMAL,
+        tol=tol,
+        extras={},
+    )
+    if record:
+        rows, start = Record(), problem.project(np.zeros(problem.n))
+        rows.add(0.0, start, None, Certifier(problem).certify(start))
+        rows.add(1.0, solution.raw_alpha, None, solution.certificate)
+        solution.__dict__["trajectory"] = rows.trajectory()
+    if callback is not None:
+        seconds = time.monotonic() - begun
+        try:
+            callback(Progress(1, 1.0, np.array(solution.raw_alpha), solution.certificate, seconds))
+        except BaseException as error:
+            attach_interrupted(error, solution)
+            raise
+    if deadline is None:
+        clock.check_time()  # if a limit of the caller has passed, its work is given up as a whole
+    return solution
+
+
+def attach_interrupted(error: BaseException, solution: Solution) -> None:
+    """Set the attribute ``solution`` of an error that a callback raised, with the status INTERRUPTED."""
+    with contextlib.suppress(Exception):  # some errors accept no attribute
+        ended = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
+        error.solution = ended  # type: ignore[attr-defined]
+
+
+def _run_direct(
+    problem: DualProblem, engine: Solver[Any, Any], tol: float, refine: bool, deadline: float | None, begun: float
+) -> CertifiedResult | None:
+    """Return the certified result of the solver's direct method; None if it gave up or misses its tolerances."""
+    try:
+        with clock.within(deadline) if deadline is not None else contextlib.nullcontext():
+            if deadline is not None:
+                clock.check_time()
+            ours = type(engine).__module__.startswith("dualflow.")
+            # A solver from outside gets a copy, so that it cannot change the problem.
+            found = engine.solve_directly(problem if ours else isolated_copy(problem), tol, refine)
+            if found is None or (ours and isinstance(found, CertifiedResult)):
+                return found
+            if not isinstance(found, DirectResult):
+                raise TypeError(
+                    f"solve_directly of {engine.name!r} returned {type(found).__name__}; return a DirectResult or None"
+                )
+            alpha = np.asarray(found.alpha, dtype=float)
+            if alpha.shape != (problem.n,) or not np.isfinite(alpha).all():
+                return None
+            seconds, certifier = time.monotonic() - begun, Certifier(problem)
+            certificate = certifier.certify(alpha)
+    except clock.OutOfTime:
+        if deadline is None:
+            raise
+        return None
+    gap_tol = min(MAX_GAP_UNREFINED, tol) if refine else tol
+    meets = certificate.reaches(gap_tol) and certificate.within(tol) and certificate.is_near_feasible(tol)
+    return _ForeignResult(found, certifier, seconds, certificate) if meets else None
 
 
 _TOL = Number(above=0, note="(a relative gap)")
@@ -139,17 +311,23 @@ def solve(
     ('OPTIMAL', -2.0, -3.0)
     """
     begun = time.monotonic()  # before the solver imports its packages
-    bounded = problem.kind in BOUNDED | {Kind.TWO_EQUALITIES}
-    engine = make_solver(solver, options, problem.gram if bounded else None, problem.n, problem.kind)
+    if isinstance(solver, Solver) and not options and needs_no_package(type(solver)):  # type: ignore[arg-type]
+        engine: Solver[Any, Any] = solver
+    else:
+        bounded = problem.kind in BOUNDED or problem.kind is Kind.TWO_EQUALITIES
+        engine = make_solver(solver, options, problem.gram if bounded else None, problem.n, problem.kind)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
-    ON_INTERRUPT.check("on_interrupt", on_interrupt)
+    if on_interrupt != "raise":
+        ON_INTERRUPT.check("on_interrupt", on_interrupt)
     options_checked = time.monotonic()
-    problem = problem.value()
-    if engine.merges_repeats and (repeats := repeats_of(problem)) is not None:
+    if type(problem) is not DualProblem or not isinstance(problem.gram, Gram):
+        problem = problem.value()
+    is_large = len(problem.p) >= repeats.MIN_VARIABLES
+    if is_large and engine.merges_repeats and (merged := repeats.repeats_of(problem)) is not None:
         return _solve_merged(
-            repeats,
+            merged,
             AUTO if solver == AUTO and not options else engine,
             callback,
             warm,
@@ -164,16 +342,11 @@ def solve(
         )
     arguments = {"refine": refine, "max_steps": max_steps}
     # A direct solve is one step without checkpoints: an existing file has the state of a run, which is resumed.
-    path = CheckpointFile.of(checkpoint).path
+    path = None if checkpoint is None else CheckpointFile.of(checkpoint).path
     direct = warm is None and offers_direct(engine, problem)
     if direct and path is not None:
         check_writable(path)
         direct = not path.exists()
-
-    # If no certificate is visible before the solution is returned, the spectrum of a large Q is examined when the
-    # solution's certificate is read: the factorisation takes ten times as long as a fit with few support vectors.
-    presumes = callback is None and not trajectory and path is None and not (engine.needs_psd or engine.stochastic)
-    presumes = presumes and problem.kind is not Kind.AFFINE and not problem.is_hard_margin
 
     def begin(hand_over: bool, presumes: bool = False) -> Run:
         """Return a run that has not started."""
@@ -201,7 +374,8 @@ def solve(
         )
 
     if direct:
-        provenance_args = {"engine": engine, "seed": seed_of(random_state)} | arguments
+        seed = random_state if type(random_state) is int else seed_of(random_state)
+        provenance_args = {"engine": engine, "seed": seed} | arguments
         deadline = None if time_limit is None else begun + time_limit
         try:
             solution = solve_directly(problem, engine, tol, refine, provenance_args, deadline, callback, trajectory)
@@ -216,6 +390,10 @@ def solve(
             return conclude_interrupted(run, problem)
         if solution is not None:
             return solution
+    # If no certificate is visible before the solution is returned, the spectrum of a large Q is examined when the
+    # solution's certificate is read: the factorisation takes ten times as long as a fit with few support vectors.
+    presumes = callback is None and not trajectory and path is None and not (engine.needs_psd or engine.stochastic)
+    presumes = presumes and problem.kind is not Kind.AFFINE and not problem.is_hard_margin
     with blas_for(problem.n, shared=problem.gram.is_radial), limit_kernel_wait(time_limit):
         run = begin(bool(refine), presumes)
         try:
@@ -235,32 +413,32 @@ def solve(
 
 
 def _solve_merged(
-    repeats: Repeats,
+    merged: repeats.Repeats,
     solver: str | Solver[Any, Any],
     callback: Callable[[Progress], bool | None] | None,
     warm: ArrayLike | Solution | None,
     **arguments: Any,
 ) -> Solution:
     """Solve the problem of the different variables, and spread its answer over the repeated ones."""
-    start = _warm_start(repeats.given, warm)
+    start = _warm_start(merged.given, warm)
 
     def observed(progress: Progress) -> bool | None:
         assert callback is not None
-        return callback(repeats.progress(progress))
+        return callback(merged.progress(progress))
 
     try:
         solution = solve(
-            repeats.problem,
+            merged.problem,
             solver,
             callback=None if callback is None else observed,
-            warm=None if start is None else repeats.summed(start),
+            warm=None if start is None else merged.summed(start),
             **arguments,
         )
     except BaseException as error:
         if isinstance(known := getattr(error, "solution", None), Solution):
-            error.solution = repeats.solution(known)  # type: ignore[attr-defined]
+            error.solution = merged.solution(known)  # type: ignore[attr-defined]
         raise
-    return repeats.solution(solution)
+    return merged.solution(solution)
 
 
 @contextlib.contextmanager
@@ -308,9 +486,12 @@ def limit_kernel_wait(seconds: float | None) -> Iterator[None]:
 
 def check_limits(tol: float, max_steps: int | None, time_limit: float | None) -> None:
     """Raise `ProblemError` naming the limit that is out of range."""
-    _TOL.check("tol", tol)
-    _MAX_STEPS.check("max_steps", max_steps)
-    check_time_limit(time_limit)
+    if not (type(tol) is float and 0.0 < tol < math.inf):
+        _TOL.check("tol", tol)
+    if max_steps is not None:
+        _MAX_STEPS.check("max_steps", max_steps)
+    if time_limit is not None:
+        check_time_limit(time_limit)
 
 
 def check_time_limit(time_limit: float | None) -> None:

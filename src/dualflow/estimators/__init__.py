@@ -2,6 +2,7 @@
 
 from ..exceptions import FitError
 from ._persistence import load
+from ._removal import verify_removal
 from .cascade_svc import CascadeSVC
 from .eco_svc import EcoSVC
 from .eco_svdd import EcoSVDD
@@ -37,4 +38,5 @@ __all__ = [
     "QuantileSVR",
     "generalization_report",
     "load",
+    "verify_removal",
 ]

@@ -3,12 +3,13 @@
 The base class checks data and parameters, keeps the parameters that a fitted model is read with, restores the model
 where a call fails, and evaluates kernel expansions at new points. The helpers are descriptors for fitted attributes
 (`fitted`, `immutable`, `read_lazily`, `unavailable`), `Support` (the support vectors and their kernel), conversion to
-scipy's CSR, ids of points in a stream, and a context that defers Ctrl-C.
+scipy's CSR, and a context that defers Ctrl-C.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import signal
 import threading
 import time
@@ -41,13 +42,11 @@ __all__ = [
     "KernelMachine",
     "Support",
     "as_csr",
-    "as_ids",
     "fitted",
     "frozen",
     "immutable",
     "is_same",
     "nearest",
-    "new_ids",
     "read_lazily",
     "set_by_fit",
     "unavailable",
@@ -58,7 +57,13 @@ __all__ = [
 def as_csr(array: Any) -> Any:
     """Return a dense or sparse array as CSR: a matrix or an array, as scikit-learn's configuration says."""
     interface = sklearn.get_config().get("sparse_interface", "spmatrix")
-    return scipy.sparse.csr_array(array) if interface == "sparray" else scipy.sparse.csr_matrix(array)
+    form = scipy.sparse.csr_array if interface == "sparray" else scipy.sparse.csr_matrix
+    if isinstance(array, np.ndarray) and len(array) == 1:  # a conversion by way of COO takes a tenth of a small fit
+        (places,) = array[0].nonzero()
+        row = form((array[0][places], places.astype(np.int32), np.array([0, len(places)], np.int32)), shape=array.shape)
+        row.has_canonical_format = True
+        return row
+    return form(array)
 
 
 def frozen(array: Any) -> Any:
@@ -149,6 +154,7 @@ class Support:
 
     def __init__(self, gram: Gram, rows: NDArray, moved: bool = False) -> None:
         self._gram, self._rows, self._moved = gram, rows, moved
+        self._sparse_weights: dict[str, scipy.sparse.csr_array] = {}
 
     @cached_property
     def gram(self) -> KeptGram:
@@ -179,40 +185,24 @@ class Support:
             done += len(points)
         return found
 
+    def sparse_weights(self, weights: NDArray) -> scipy.sparse.csr_array:
+        """Return ``weights.T @ (support vectors − center)`` for sparse points: (n_SV, r) becomes (n_features, r).
+
+        It is computed once: the weights of a fitted model do not change.
+        """
+        if "found" not in self._sparse_weights:
+            points = self.gram.X if self.gram.center is None else self.gram.X - self.gram.center
+            rows = points.tocsr() if isinstance(points, SparsePoints) else scipy.sparse.csr_array(points)
+            self._sparse_weights["found"] = (scipy.sparse.csr_array(weights.T) @ rows).T.tocsr()
+        return self._sparse_weights["found"]
+
     @property
     def is_linear(self) -> bool:
         """Whether the kernel is linear."""
         return self.gram.is_linear if "gram" in self.__dict__ else self._gram.is_linear
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"gram": self.gram}  # the support vectors alone
-
-
-def as_ids(ids: ArrayLike) -> NDArray:
-    """Return ids as whole numbers, shape (n,); `ProblemError` for anything else, and for an id that occurs twice."""
-    numbers = np.atleast_1d(np.asarray(ids))
-    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-        raise ProblemError(
-            f"ids must be whole numbers, one a point; found shape {numbers.shape}, dtype {numbers.dtype}"
-        )
-    numbers = numbers.astype(np.int64)
-    if len(numbers) > 1 and len(np.unique(numbers)) != len(numbers):
-        raise ProblemError("ids holds an id twice; every point has its own")
-    return numbers
-
-
-def new_ids(ids: ArrayLike | None, n: int, next_id: int, known: NDArray | None) -> NDArray:
-    """Return the ids of n new points: ``ids``, none of which may be ``known``, or the next n from ``next_id`` on."""
-    if ids is None:
-        return next_id + np.arange(n, dtype=np.int64)
-    numbers = as_ids(ids)
-    if len(numbers) != n:
-        raise ProblemError(f"ids has {len(numbers)} entries for {n} points")
-    if (numbers < 0).any():
-        raise ProblemError(f"ids must be ≥ 0, found {numbers.min()}")
-    if known is not None and (repeated := np.intersect1d(numbers, known)).size:
-        raise ProblemError(f"ids: {repeated[:5].tolist()} are remembered already; forget them first, or give others")
-    return numbers
+        return {"gram": self.gram, "_sparse_weights": {}}  # the support vectors alone
 
 
 def nearest(values: NDArray, k: int) -> NDArray:
@@ -249,6 +239,10 @@ def is_same(value: Any, other: Any) -> bool:
     return isinstance(equal, (bool, np.bool_)) and bool(equal)
 
 
+#: Attributes made read-only by a fit: predictions also use derived arrays, which an edit of these would not change.
+_CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
+
+
 class _Transaction:
     """The context manager that `KernelMachine._transaction` returns."""
 
@@ -261,12 +255,14 @@ class _Transaction:
         if limit is not None:
             check_time_limit(limit)
             self.model._due = time.monotonic() + limit
-        self.kernels = limit_kernel_wait(limit)
-        self.kernels.__enter__()
+        self.kernels = None if limit is None else limit_kernel_wait(limit)
+        if self.kernels is not None:
+            self.kernels.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
         try:
-            self.kernels.__exit__(kind, error, trace)
+            if self.kernels is not None:
+                self.kernels.__exit__(kind, error, trace)
         finally:
             self._leave(kind)
 
@@ -320,6 +316,8 @@ class KernelMachine(Persistent):
     #: Rules of the parameters; each class adds those of its own parameters. `Gram` checks the kernel's parameters, the
     #: driver the limits of a run.
     _rules: ClassVar[dict[str, Rule]] = {"predict_dtype": OneOf(words=("float64", "float32"))}
+    #: The defaults of the parameters, by name.
+    _defaults: ClassVar[dict[str, Any]] = {}
     #: The parameters whose values at the fit a fitted model keeps using.
     _kept: ClassVar[tuple[str, ...]] = ("kernel", "gamma", "degree", "coef0")
     #: The attribute whose presence makes a model a fitted one.
@@ -342,7 +340,15 @@ class KernelMachine(Persistent):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        if inspect.isfunction(init := cls.__init__):
+            names, values = init.__code__.co_varnames[: init.__code__.co_argcount], init.__defaults__ or ()
+            cls._defaults = dict(zip(reversed(names), reversed(values), strict=False)) | (init.__kwdefaults__ or {})
         cls._rules = {k: rule for base in reversed(cls.__mro__) for k, rule in vars(base).get("_rules", {}).items()}
+
+    def _set_parameters(self, given: dict[str, Any]) -> None:
+        """Set the parameters; ``given`` is the `locals()` of a constructor that does nothing else."""
+        self.__dict__.update(given)
+        del self.__dict__["self"]
 
     def _take_parameters(self) -> None:
         """Check the parameters, and keep their values for the model of this fit or call."""
@@ -371,6 +377,12 @@ class KernelMachine(Persistent):
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.input_tags.sparse = self._takes_sparse and not tags.input_tags.pairwise
         return tags
+
+    def _freeze(self) -> None:
+        """Make the certified attributes read-only."""
+        for name in _CERTIFIED:
+            if (array := self.__dict__.get(name)) is not None:
+                frozen(array)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._fitted_by in self.__dict__
@@ -427,9 +439,10 @@ class KernelMachine(Persistent):
     # --- changes -------------------------------------------------------------------------------
 
     def _check_parameters(self, *names: str) -> None:
-        """Check the named parameters, or all, against their rules."""
+        """Check the named parameters, or all, against their rules; defaults meet them."""
         for name in names or self._rules:
-            self._rules[name].check(name, getattr(self, name))
+            if (value := getattr(self, name)) is not self._defaults.get(name, self):
+                self._rules[name].check(name, value)
 
     def _undo(self) -> Callable[[], None]:
         """Return a function that restores the state which a call changes in place."""

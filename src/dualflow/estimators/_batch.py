@@ -7,13 +7,13 @@ what pickles hold, and predicts by feature weights where the kernel is linear.
 from __future__ import annotations
 
 import secrets
-import warnings
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state
@@ -27,9 +27,10 @@ from ..core.problem import DualProblem
 from ..core.psd import REPAIR_HINT
 from ..core.runtime.arrays import in_parts
 from ..core.runtime.threads import at_most, cached_property
+from ..core.runtime.warn import warn_user
 from ..core.solution import LeftOut, Solution, Status
 from ..core.solver import BOUNDED
-from ..core.sparse_points import is_sparse
+from ..core.sparse_points import SparsePoints, is_sparse
 from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
@@ -40,9 +41,6 @@ from ._solving import check_arguments, solve_one, thread_count
 from ._validation import are_objects
 
 __all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "seeds_of", "without_round_off"]
-
-#: Attributes made read-only by a fit: predictions also use derived arrays, which an edit of these would not change.
-_CERTIFIED = ("support_", "n_support_", "dual_coef_", "intercept_")
 
 #: Coefficients up to this part of the largest are round-off of a projection, and are set to 0.
 MIN_RELATIVE_COEF = 16 * float(np.finfo(float).eps)
@@ -77,11 +75,11 @@ class BatchMachine(KernelMachine):
     _keeps_data: bool = False
 
     def _check_parameters(self, *names: str) -> None:
-        super()._check_parameters(*names)
         if not names:
             check_arguments(self)
         if self.n_jobs is not None:
             thread_count(self.n_jobs)
+        super()._check_parameters(*names)
 
     def _expanded(self, X: Any) -> NDArray:
         with at_most(None if self.n_jobs is None else thread_count(self.n_jobs)):
@@ -94,7 +92,7 @@ class BatchMachine(KernelMachine):
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
         """Set the feature weights of a linear kernel; ``given`` holds the certified ones of each expansion, or None."""
         self._linear = None
-        if self._vectors is None or self._sparse or not self._vectors.is_linear:
+        if self.kernel != "linear" or self._vectors is None or self._sparse or not self._vectors.is_linear:
             return
         if any(w is None for w in given):
             found = self._vectors.combined(self._weights.T)
@@ -103,7 +101,15 @@ class BatchMachine(KernelMachine):
 
     def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
         if self._linear is None:
-            return super()._expansion(X, beside)
+            vectors = self._vectors
+            if not self._sparse or vectors is None or vectors.gram.kernel != "linear":
+                return super()._expansion(X, beside)
+            self._check_parameters("predict_dtype")
+            with np.errstate(over="ignore", invalid="ignore"):
+                if vectors.gram.center is not None and vectors.gram.center.any():
+                    X = (SparsePoints.of(scipy.sparse.csr_array(X)) - vectors.gram.center).tocsr()
+                found = X @ vectors.sparse_weights(self._weights)
+                return found.toarray() if is_sparse(found) else found
         self._check_parameters("predict_dtype")
         center, W = self._vectors.center, self._linear.T
         with np.errstate(over="ignore", invalid="ignore"):
@@ -117,12 +123,6 @@ class BatchMachine(KernelMachine):
         if self._sparse:
             self.dual_coef_ = as_csr(self.dual_coef_)
         self._freeze()
-
-    def _freeze(self) -> None:
-        """Make the certified attributes read-only."""
-        for name in _CERTIFIED:
-            if (array := self.__dict__.get(name)) is not None:
-                frozen(array)
 
     def keep_training_data(self, keep: bool = True) -> Self:
         """Set whether pickles of this fitted model hold its training data.
@@ -196,7 +196,7 @@ class BatchMachine(KernelMachine):
         """Return the Gram of the training points, or of a precomputed kernel matrix."""
         if self._objects is not None:
             return Gram(X, "precomputed")
-        parameters = self._as_fitted
+        parameters: Any = self.__dict__.get("_parameters_kept", self)
         return Gram(X, parameters.kernel, gamma=parameters.gamma, degree=parameters.degree, coef0=parameters.coef0)
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
@@ -220,11 +220,15 @@ class BatchMachine(KernelMachine):
         if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
 
-    def _set_status(self, solutions: list[Solution]) -> None:
-        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined."""
+    def _set_status(self, solutions: Sequence[Solution | None]) -> None:
+        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined.
+
+        None stands for a direct result, which is optimal.
+        """
         self.__dict__.pop("fit_status_", None)
-        if all(s.provisional.psd.kind != "presumed" for s in solutions):
-            self.fit_status_ = int(any(s.status is not Status.OPTIMAL for s in solutions))
+        runs = [solution for solution in solutions if solution is not None]
+        if all(run.provisional.psd.kind != "presumed" for run in runs):
+            self.fit_status_ = int(any(run.status is not Status.OPTIMAL for run in runs))
 
     @fitted
     def fit_status_(self) -> int:
@@ -286,12 +290,11 @@ class BatchMachine(KernelMachine):
         unused = [s for s in solutions if s.refined and s.ran_circuits and not s.shows_circuits]
         if unused:
             worst = max(unused, key=lambda s: s.raw_excess)
-            warnings.warn(
+            warn_user(
                 f"{f'{len(unused)}{of_all} owe' if of_all else 'The model owes'} nothing to circuits: "
                 f"{worst.raw_summary()}. The refinement finds the optimum from any start; refine=False shows the "
                 "circuits' own answer.",
                 UnusedCircuitsWarning,
-                stacklevel=4,
             )
         if mended and self.max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
@@ -355,11 +358,11 @@ def _gap(solution: Solution) -> float:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    warn_user(message, ConvergenceWarning)
 
 
 class Seeds(Sequence[int]):
-    """One seed a solve, made on access.
+    """One seed a solve; all but the first are made on access.
 
     Parameters
     ----------
@@ -370,11 +373,7 @@ class Seeds(Sequence[int]):
     """
 
     def __init__(self, first: int | None, count: int) -> None:
-        self._given, self._count = first, count
-
-    @cached_property
-    def _first(self) -> int:
-        return secrets.randbits(32) if self._given is None else self._given
+        self._first, self._count = secrets.randbits(32) if first is None else first, count
 
     @cached_property
     def _others(self) -> list[int]:

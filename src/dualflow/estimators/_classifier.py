@@ -165,6 +165,11 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         self._check_parameters("decision_function_shape")
         return self._expanded(X) + (self.intercept_ + self._constants)
 
+    def _values_of_part(self, X: ArrayLike, k: int) -> NDArray:
+        """Return the decision values of points for pair k, shape (n_new,)."""
+        values: NDArray = self._pair_values(X)[:, k]
+        return values
+
     def decision_function(self, X: ArrayLike) -> NDArray:
         """Return the decision values of new points.
 

@@ -6,7 +6,7 @@ the batch classifiers. A `Solution` object of a pair that was solved by a direct
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -22,10 +22,10 @@ from ..core.decision import feature_weights
 from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..core.runtime.arrays import immutable
-from ..core.solution import Cost, Solution, Status
-from ..direct.results import DirectPair, PairResult, joined_weights
-from ..driver.direct import result_of
+from ..core.solution import Cost, Progress, Solution, Status
+from ..direct.pairs import DirectPair, PairResult, joined_weights
 from ..driver.result import provenance_of
+from ..driver.solve import attach_interrupted
 from ..problems.classification import C_RULE
 from ..refinement.refine import support_set
 from ..solvers import Solver
@@ -50,7 +50,6 @@ __all__ = [
     "SavedPairs",
     "can_use_batch",
     "read_pairs",
-    "run_solutions",
     "spread_to_all_pairs",
 ]
 
@@ -71,16 +70,11 @@ def can_use_batch(model: Any, engine: Solver[Any, Any], gram: Gram) -> bool:
     return bool(is_default and is_hinge and is_small and gram.is_psd_by_kernel)
 
 
-def run_solutions(found: Sequence[Solution | PairResult]) -> list[Solution | None]:
-    """Return the solutions of the pairs that took a run, and None for each pair that a direct method solved."""
-    return [None if direct_result_of(pair) else pair for pair in found]  # type: ignore[misc]
-
-
 def direct_result_of(found: Solution | PairResult) -> PairResult | None:
     """Return a pair's result if a direct method solved it, else None."""
     if isinstance(found, PairResult):
         return found
-    direct = result_of(found)
+    direct = found.direct_result
     return direct.pair if isinstance(direct, DirectPair) else None
 
 
@@ -140,9 +134,16 @@ class Pairs(Sequence[NDArray]):
 
 
 def read_pairs(
-    pairs: Pairs, found: Sequence[Solution | PairResult]
+    pairs: Pairs, found: Sequence[Solution | PairResult], results: Sequence[PairResult | None]
 ) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
     """Return the joint model of all pairs.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    found : sequence of Solution or PairResult
+    results : sequence of PairResult or None
+        The `direct_result_of` each of them.
 
     Returns
     -------
@@ -155,10 +156,12 @@ def read_pairs(
         The same coefficients in LIBSVM's layout.
     """
     weights, biases, done = [], [], 0
-    # The direct result behind a `Solution` has the points of y = −1 first: the order of the joint model only for two
-    # classes. Among more, y = −1 is the second class of a pair.
-    of_two = len(pairs) == 1
-    results = [direct_result_of(pair) if of_two or isinstance(pair, PairResult) else None for pair in found]
+    if len(pairs) > 1:
+        # The direct result behind a `Solution` has the points of y = −1 first: the order of the joint model only for
+        # two classes. Among more, y = −1 is the second class of a pair.
+        results = [
+            result if isinstance(pair, PairResult) else None for pair, result in zip(found, results, strict=True)
+        ]
     batches = [id(pair if result is None else result.batch) for pair, result in zip(found, results, strict=True)]
     for _, group in groupby(range(len(found)), key=batches.__getitem__):
         members = list(group)
@@ -212,8 +215,6 @@ class PairSolutions:
 
     Parameters
     ----------
-    found : sequence of Solution or PairResult
-        What a run or a direct method returned, for each pair.
     gram : Gram
         The kernel matrix of all points.
     pairs : Pairs
@@ -225,11 +226,17 @@ class PairSolutions:
         The seed of each pair, for the provenance.
     refine : bool
         Whether a run of the same fit would be refined, for the provenance.
+
+    Attributes
+    ----------
+    found : sequence of Solution or PairResult
+        What a run or a direct method returned, for each pair. To be set.
     """
+
+    found: Sequence[Solution | PairResult] = ()
 
     def __init__(
         self,
-        found: Sequence[Solution | PairResult],
         gram: Gram,
         pairs: Pairs,
         C: float,
@@ -238,16 +245,26 @@ class PairSolutions:
         seeds: Sequence[int],
         refine: bool,
     ) -> None:
-        self._found, self._gram, self._pairs, self._C, self._weight = list(found), gram, pairs, C, weight
+        self._gram, self._pairs, self._C, self._weight = gram, pairs, C, weight
         self._tol, self._seeds, self._refine = tol, seeds, refine
 
     def __iter__(self) -> Iterator[Solution]:
-        for k, found in enumerate(self._found):
+        for k, found in enumerate(self.found):
             yield self._solution(k, found) if isinstance(found, PairResult) else found
 
     def relative_gaps(self) -> list[float | None]:
         """Return the certified relative gap of each pair; None where the certificate is withheld."""
-        return [found.certificate.relative_gap for found in self._found]
+        return [found.certificate.relative_gap for found in self.found]
+
+    def report(self, k: int, result: PairResult, callback: Callable[[Progress], bool | None]) -> None:
+        """Call a callback with the result of pair ``k``. An error that it raises has the pair's solution."""
+        alpha = result.alpha[self._pairs.places(k)]
+        progress = Progress(1, 1.0, alpha, result.certificate, result.wall_time_s)
+        try:
+            callback(progress)
+        except BaseException as error:
+            attach_interrupted(error, self._solution(k, result))
+            raise
 
     def _solution(self, k: int, result: PairResult) -> Solution:
         rows, order = self._pairs[k], self._pairs.places(k)
@@ -322,7 +339,9 @@ class SavedPairs(BatchMachine):
         """Encode the labels, weigh the points, solve the pairs of classes and set the fitted attributes."""
         with self._transaction():
             self._take_parameters()
-            points, labels = checked_data(self, self._kernel_input(X), y, first=True, least=2)
+            if callable(self.kernel) or self._objects is not None:
+                X = self._kernel_input(X)
+            points, labels = checked_data(self, X, y, first=True, least=2)
             classes, codes = encode(labels)
             require_two_classes(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
@@ -360,31 +379,33 @@ class SavedPairs(BatchMachine):
 
     def _read(self, gram: Gram, pairs: Pairs, found: Sequence[Solution] | Sequence[Solution | PairResult]) -> None:
         """Set the fitted attributes from the results of the pairs."""
-        runs = run_solutions(found)
+        results = [direct_result_of(pair) for pair in found]
+        runs: list[Any] = [pair if result is None else None for pair, result in zip(found, results, strict=True)]
         steps = np.array([1 if run is None else iterations_of(run) for run in runs])
-        support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found)
+        moved = gram.kernel != "rbf" and gram.is_translatable
+        moved = moved and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
+        given = [None if run is None else feature_weights(run.problem, run.provisional) for run in runs]
+        support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found, results)
         if self._present is not None:
             counts, bias, pair_coef, dual_coef, steps = spread_to_all_pairs(
                 len(self.classes_), self._present, counts, bias, pair_coef, steps
             )
         self.n_support_, self.intercept_, self._pair_coef, self.dual_coef_ = counts, bias, pair_coef, dual_coef
-        moved = gram.is_translatable and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
-        own = self._keep_support(gram, support, moved)
-        given = [None if run is None else feature_weights(run.problem, run.provisional) for run in runs]
+        self.n_iter_ = steps
         if self._present is not None:
             # Move each solved pair's weights to its column among all pairs; a model of two classes has the other sign.
             sign, solved = -1.0 if len(self._present) == 2 else 1.0, given
             given = [None] * len(self.intercept_)
             for column, w in zip(self._columns(), solved, strict=True):
                 given[column] = None if w is None else sign * w
+        own = self._keep_support(gram, support, moved)
         self._keep_linear(given)
+        self._set_status(runs)
         self._constants = 0.0
         if own is not None and self._linear is not None:
             self._constants = self._linear @ own.center
         elif own is not None:
             self._constants = np.array([own.gram.constant(weights) for weights in self._pair_coef.T])
-        self.n_iter_ = steps
-        self._set_status([run for run in runs if run is not None])
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)

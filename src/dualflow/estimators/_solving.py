@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -27,10 +26,9 @@ from ..core.options import Flag, Number, OneOf, Rule
 from ..core.problem import DualProblem
 from ..core.runtime.clock import Interrupt, interruptible
 from ..core.runtime.threads import ONE_THREAD, Crew
+from ..core.runtime.warn import warn_user
 from ..core.solution import Solution, Status, raw_summaries
-from ..direct.pairs import PairBatch
-from ..direct.results import PairResult
-from ..driver.direct import result_of
+from ..direct.pairs import PairBatch, PairResult
 from ..driver.solve import Progress, check_limits, solve
 from ..exceptions import FitError, ProblemError
 from ..quantum.runs.fit_part import fit_part_context
@@ -200,7 +198,7 @@ def warn_of_ignored(model: Any) -> None:
     """Warn once, with all arguments that are set and have no effect."""
     if found := ignored_arguments(model):
         text = f"{type(model).__name__} takes these for scikit-learn's sake and ignores them: {'; '.join(found)}."
-        warnings.warn(text, UserWarning, stacklevel=6)
+        warn_user(text)
 
 
 def step_limit(model: Any, engine: Solver[Any, Any]) -> tuple[Solver[Any, Any], int | None]:
@@ -231,16 +229,27 @@ def _is_plain(model: Any) -> bool:
     )
 
 
-def solve_batch(model: Any, batch: PairBatch) -> list[PairResult] | None:
-    """Return the results of all pairs of classes from one batch of compiled calls.
+class Reporter(Protocol):
+    """Calls a callback with a pair of classes that a batch solved, as `PairSolutions` does."""
 
-    None if the batch cannot solve them all, if there is a callback to call, or if several threads may share the work.
+    def report(self, k: int, result: PairResult, callback: Callable[[Progress], bool | None]) -> None: ...
+
+
+def solve_batch(model: Any, batch: PairBatch, reporter: Reporter) -> Sequence[Solution | PairResult]:
+    """Return the results of the leading pairs of classes that a batch solves, with a call of the callback for each.
+
+    The rest is left to `Solving`: with a callback from the first pair that needs a run, without one all pairs if any
+    needs a run, and always all pairs if several threads may share the work.
     """
-    if not _is_plain(model) or model.callback is not None:
-        return None
-    if len(batch.units) > 1 and thread_count(getattr(model, "n_jobs", None)) > 1:
-        return None
-    return batch.all_pairs()
+    if not _is_plain(model) or (len(batch.units) > 1 and thread_count(getattr(model, "n_jobs", None)) > 1):
+        return []
+    if model.callback is None:
+        return batch.all_pairs() or []
+    found: list[Solution | PairResult] = []
+    while len(found) < len(batch) and (pair := batch[len(found)]) is not None:
+        reporter.report(len(found), pair, model.callback)
+        found.append(pair)
+    return found
 
 
 def solve_one(model: Any, problem: DualProblem, engine: Solver[Any, Any], seed: int) -> Solution:
@@ -258,7 +267,7 @@ def solve_one(model: Any, problem: DualProblem, engine: Solver[Any, Any], seed: 
         random_state=seed,
         callback=model.callback,
     )
-    if result_of(solution) is None:  # a direct result is optimal and finite
+    if solution.direct_result is None:  # a direct result is optimal and finite
         model._check_solution(solution)
         model._warn_unless_optimal([solution], 1)
     return solution
@@ -281,8 +290,10 @@ class Solving:
     engine : Solver
     batch : PairBatch, optional
         ``batch[k]`` returns the result of problem k by a direct method, or None where problem k takes a run.
-    progress : callable, optional
-        ``progress(k, result)`` returns the `Progress` that a callback gets for a problem solved by the batch.
+    reporter : Reporter, optional
+        Calls the callback for the problems that the batch solves.
+    found : sequence, optional
+        The results of the first problems, which are not solved again.
     """
 
     def __init__(
@@ -292,12 +303,13 @@ class Solving:
         seeds: Sequence[int],
         engine: Solver[Any, Any],
         batch: PairBatch | None = None,
-        progress: Callable[[int, PairResult], Progress] | None = None,
+        reporter: Reporter | None = None,
+        found: Sequence[Solution | PairResult] = (),
     ) -> None:
         check_limits(model.tol, model.max_steps, model.time_limit)
         warn_of_ignored(model)
         self.model, self.pose, self.seeds = model, pose, seeds
-        self.batch, self.progress = batch, progress
+        self.batch, self.batch_reporter = batch, reporter
         self.engine, self.max_steps = step_limit(model, engine)
         self.refines = refines(model, engine)
         self.reporter = ProgressReporter(type(model).__name__, len(seeds)) if model.verbose else None
@@ -309,7 +321,7 @@ class Solving:
         jobs = 1 if engine.quantum or len(seeds) == 1 else thread_count(getattr(model, "n_jobs", None))
         self.units = [range(k, k + 1) for k in range(len(seeds))] if batch is None else batch.units
         self.jobs = min(jobs, len(self.units))
-        self.found: dict[int, Solution | PairResult] = {}
+        self.found: dict[int, Solution | PairResult] = dict(enumerate(found))
         self.keeps, self.interrupted = model.on_interrupt == "keep", False
         self.interrupted_index: int | None = None  # the problem that the batch was solving when Ctrl-C came
         # Used by threads only.
@@ -349,9 +361,7 @@ class Solving:
     def solve_unreported(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | PairResult:
         """Return the result of problem ``k`` without printing progress."""
         model, (share, left) = self.model, self.time_share()
-        if left > MIN_TIME_LEFT_S and (found := self.batch_result(k)) is not None:
-            if callback is not None and self.progress is not None:
-                callback(self.progress(k, found))
+        if left > MIN_TIME_LEFT_S and (found := self.batch_result(k, callback)) is not None:
             return found
         interrupted = self.interrupted
         # `aim` sets a tolerance of the solver itself, which rules out its direct method: after an interrupt the solve
@@ -386,18 +396,20 @@ class Solving:
             solution = replace(solution, ended=Status.INTERRUPTED, raw_ended=Status.INTERRUPTED)
         return solution
 
-    def batch_result(self, k: int) -> PairResult | None:
-        """Return the batch's result of problem ``k``; None if it has none, or an interrupt ended it."""
+    def batch_result(self, k: int, callback: Callable[[Progress], bool | None] | None) -> Solution | PairResult | None:
+        """Return the batch's result of problem ``k``, and report it; None if it has none, or an interrupt ended it."""
         if self.interrupted or self.batch is None:
             return None
         try:
             found: PairResult | None = self.batch[k]
+            if found is not None and callback is not None and self.batch_reporter is not None:
+                self.batch_reporter.report(k, found, callback)
             return found
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             if not self.keeps:
                 raise
             self.interrupted, self.interrupted_index = True, k
-            return None
+            return getattr(error, "solution", None)  # that of an interrupt in the callback
 
     # --- threads ---------------------------------------------------------------------------------
 

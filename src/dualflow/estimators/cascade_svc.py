@@ -7,7 +7,6 @@ weights, kernel width), and `joint_support` joins the support vectors of the pai
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from ..core.kernel_cache import KeptGram
 from ..core.kernel_functions import check_gamma, check_number
 from ..core.named_kernels import named
 from ..core.options import Number, OneOf
+from ..core.runtime.warn import warn_user
 from ..core.solution import Status
 from ..driver.checkpoint import Checkpoint
 from ..driver.solve import ON_INTERRUPT, time_limited
@@ -134,9 +134,7 @@ def warn_unless_optimal(found: list[CascadePairResult]) -> None:
         worst = max(above_tol, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
         of_all = f" ({len(above_tol)} of {len(found)} pairs of classes; the worst)" if len(found) > 1 else ""
         gap = f"{worst.certificate.relative_gap:.3g}{of_all}"
-        warnings.warn(
-            f"{worst.status.text} Certified relative gap over all parts {gap}.", ConvergenceWarning, stacklevel=3
-        )
+        warn_user(f"{worst.status.text} Certified relative gap over all parts {gap}.", ConvergenceWarning)
 
 
 def numbered(parts: list[Part], sizes: NDArray, part: NDArray, row: NDArray) -> NDArray:
@@ -427,6 +425,23 @@ class CascadeSVC(PairClassifier):
     statuses_: list[Status] = set_by_fit()
     rounds_: list[Round] = set_by_fit()
 
+    C: float
+    loss: str
+    fit_intercept: bool | str
+    engine: Any
+    partitions: int
+    partitioner: str
+    max_invaders: int | None
+    tol: float
+    max_steps: int
+    time_limit: float | None
+    class_weight: dict[Any, float] | str | None
+    checkpoint: str | Path | Checkpoint | None
+    callback: Callable[[Round], bool | None] | None
+    on_interrupt: str
+    random_state: Any
+    n_jobs: int | None
+
     def __init__(
         self,
         C: float = 1.0,
@@ -454,29 +469,7 @@ class CascadeSVC(PairClassifier):
         predict_dtype: str = "float64",
         n_jobs: int | None = None,
     ) -> None:
-        self.C = C
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.engine = engine
-        self.partitions = partitions
-        self.partitioner = partitioner
-        self.max_invaders = max_invaders
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.checkpoint = checkpoint
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CascadeSVC:
         """Fit the model.

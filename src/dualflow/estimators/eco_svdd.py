@@ -68,16 +68,7 @@ class EcoSVDD(Ball, Ecology):
         tol: float = 1e-6,
         predict_dtype: str = "float64",
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.reequilibrate = reequilibrate
-        self.n_init = n_init
-        self.reserve = reserve
-        self.tol = tol
-        self.predict_dtype = predict_dtype
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Forget all points and learn X as a stream, in its order; arguments and errors are those of `partial_fit`."""

@@ -6,6 +6,7 @@ They follow the path of the optimum while a point is added or removed (Cauwenber
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -59,7 +60,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     ids_ : array of shape (n,)
         Ids of the remembered points.
     next_id_ : int
-        The id that the next point gets by default.
+        The id that the next point gets by default; with names, the number of points learned.
     support_ : array of shape (n_SV,)
         Ids of the support vectors, by class and then ascending; `support_ids_` is another name for it.
     support_vectors_, n_support_, dual_coef_, intercept_, coef_
@@ -101,6 +102,8 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     _rules = {"C": FINITE_C_RULE}
     _kept = (*IncrementalMachine._kept, "C")
 
+    C: float
+
     def __init__(
         self,
         C: float = 1.0,
@@ -113,14 +116,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         decision_function_shape: str = "ovr",
         predict_dtype: str = "float64",
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.reserve = reserve
-        self.decision_function_shape = decision_function_shape
-        self.predict_dtype = predict_dtype
+        self._set_parameters(locals())
 
     def _model(self) -> Growing:
         return GrowingHinge(self._as_fitted.C)
@@ -167,8 +163,9 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             Labels of the points.
         classes : array of shape (n_classes,), optional
             All labels that the stream will have. Required in the first call, unless its y holds them all.
-        ids : integer array of shape (k,), optional
-            Ids by which `forget` names the points; by default `next_id_`, `next_id_` + 1, …
+        ids : array or list of length k, optional
+            Ids by which `forget` names the points: whole numbers ≥ 0, by default `next_id_`, `next_id_` + 1, …; or
+            names, which are hashable values such as text. The first call chooses one of these two kinds.
 
         Returns
         -------
@@ -291,7 +288,8 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             There are more than two classes, or the method is unknown.
         """
         OneOf(words=("exact", "first_segment")).check("method", method)
-        return leave_one_out_margins(self._only_stream("leave_one_out"), method)
+        found = leave_one_out_margins(self._only_stream("leave_one_out"), method)
+        return replace(found, ids=self._public_ids(found.ids))
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = super()._pack()
@@ -417,6 +415,9 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         quadratic, squared = self._ball()
         return sphere(squared, self._streams[0].gram.diag(), quadratic)[1]
 
+    def _values_of_part(self, X: NDArray, k: int) -> NDArray:
+        return self.decision_function(X)
+
     def _self_kernel(self, X: NDArray) -> NDArray:
         with np.errstate(over="ignore"):
             return self._streams[0].gram.self_kernel(X)
@@ -462,6 +463,9 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
 
     _kept = (*IncrementalMachine._kept, "C", "epsilon")
 
+    C: float
+    epsilon: float
+
     def __init__(
         self,
         C: float = 1.0,
@@ -474,14 +478,7 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
         reserve: float | None = None,
         predict_dtype: str = "float64",
     ) -> None:
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.reserve = reserve
-        self.predict_dtype = predict_dtype
+        self._set_parameters(locals())
 
     def _model(self) -> Growing:
         return GrowingTube(self._as_fitted.C, self._as_fitted.epsilon)

@@ -249,6 +249,10 @@ class LDA(ClassifierMixin, BatchMachine):
     coef_: NDArray = set_by_fit()
     intercept_: NDArray = set_by_fit()
 
+    priors: ArrayLike | None
+    shrinkage: float | str | None
+    rank_tol: float
+
     def __init__(
         self,
         priors: ArrayLike | None = None,
@@ -269,22 +273,7 @@ class LDA(ClassifierMixin, BatchMachine):
         max_iter: int = -1,
         verbose: bool = False,
     ) -> None:
-        self.priors = priors
-        self.shrinkage = shrinkage
-        self.rank_tol = rank_tol
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LDA:
         """Fit the model.

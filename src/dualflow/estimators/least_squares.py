@@ -124,6 +124,9 @@ class LSSVC(SavedPairs, PairClassifier):
     _rules = {"C": FINITE_C_RULE}
     _pose = staticmethod(_posed)
 
+    C: float
+    fit_intercept: bool | str
+
     def __init__(
         self,
         C: float = 1.0,
@@ -151,29 +154,7 @@ class LSSVC(SavedPairs, PairClassifier):
         max_iter: int = -1,
         verbose: bool = False,
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LSSVC:
         """Fit the model.
@@ -291,6 +272,9 @@ class LSSVR(ValueMachine):
 
     _rules = {"C": FINITE_C_RULE}
 
+    C: float
+    fit_intercept: bool | str
+
     def __init__(
         self,
         C: float = 1.0,
@@ -315,26 +299,7 @@ class LSSVR(ValueMachine):
         max_iter: int = -1,
         verbose: bool = False,
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LSSVR:
         """Fit the model.

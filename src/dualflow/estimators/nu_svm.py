@@ -122,6 +122,9 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
     _rules = {"nu": NU_RULE}
     _pose = staticmethod(_posed)
 
+    nu: float
+    probability: bool | str
+
     def __init__(
         self,
         *,
@@ -151,31 +154,7 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         cache_size: float = 200,
         probability: bool | str = False,
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.probability = probability
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NuSVC:
         """Fit the model.
@@ -300,6 +279,9 @@ class NuSVR(ValueMachine):
 
     _rules = {"nu": NU_RULE, "C": FINITE_C_RULE}
 
+    nu: float
+    C: float
+
     def __init__(
         self,
         *,
@@ -326,28 +308,7 @@ class NuSVR(ValueMachine):
         shrinking: bool = True,
         cache_size: float = 200,
     ) -> None:
-        self.nu = nu
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.shrinking = shrinking
-        self.cache_size = cache_size
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NuSVR:
         """Fit the model.

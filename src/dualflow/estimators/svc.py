@@ -14,8 +14,7 @@ from ..core.gram import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
 from ..core.solution import Solution, Status
-from ..direct.pairs import PairBatch
-from ..direct.results import PairResult
+from ..direct.pairs import PairBatch, PairResult
 from ..driver.solve import AUTO, Progress, check_limits
 from ..exceptions import FitError, ProblemError
 from ..problems.classification import C_RULE, hinge
@@ -88,8 +87,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     predict_dtype : {"float64", "float32"}, default="float64"
         Precision of kernel values in prediction; training is not affected. "float32" is faster, with an error of about
         1e-4 of the largest decision value. float64 is used all the same if a test on a few points shows a larger error
-        (as for polynomials away from the origin, whose terms cancel), for fewer than 64 points, and for a linear kernel
-        over dense points, which predicts by `coef_`.
+        (as for polynomials away from the origin, whose terms cancel), for fewer than 64 points, and for a linear
+        kernel, which predicts by `coef_`.
     n_jobs : int, optional
         Number of threads for the pairs of classes, independent of the threads of BLAS, and for predictions; -1 is all
         processors. None is 1 for pairs, or the number set by `joblib.parallel_config`, and the number of BLAS for
@@ -157,6 +156,11 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     _fitted_by = "classes_"
     _rules = {"C": C_RULE, "loss": OneOf(words=("hinge", "squared_hinge"))}
 
+    C: float
+    loss: str
+    fit_intercept: bool | str
+    probability: bool | str
+
     def __init__(
         self,
         C: float = 1.0,
@@ -188,33 +192,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         cache_size: float = 200,
         probability: bool | str = False,
     ) -> None:
-        self.C = C
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.probability = probability
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SVC:
         """Fit the model.
@@ -256,12 +234,13 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
 
     def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | PairResult]:
         """Solve the pairs of classes, keep their solutions, and return the results."""
-        seeds = seeds_of(self.random_state, len(pairs))
+        classes, C = len(pairs.groups), float(self.C)
+        count = classes * (classes - 1) // 2
 
         def pose(k: int) -> DualProblem:
-            all_points = len(pairs) == 1 and len(pairs.order) == gram.n
+            all_points = count == 1 and len(pairs.order) == gram.n
             points: Any = slice(None) if all_points else pairs[k]
-            own, signs, C = gram if all_points else self._part(gram, points), pairs.signs(k), C_RULE.check("C", self.C)
+            own, signs = gram if all_points else self._part(gram, points), pairs.signs(k)
             if self.loss == "hinge" and self.fit_intercept is True and np.inf > C:
                 return hinge(own, signs, C * weight[points])
             problem = problems.svc(
@@ -278,27 +257,27 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
                 )
             return problem
 
-        size = 2 * gram.n // len(pairs.groups)  # mean number of points of a pair
-        engine = self._engine(gram, size, math.isfinite(C_RULE.check("C", self.C)))
-        if len(pairs) == 1:
-            solutions: list[Solution | PairResult] = [solve_one(self, pose(0), engine, seeds[0])]
+        problem = pose(0) if count == 1 else None
+        seeds, size = seeds_of(self.random_state, count), 2 * gram.n // classes  # mean number of points of a pair
+        first_seed = seeds[0]
+        engine = self._engine(gram, size, math.isfinite(C))
+        if problem is not None:
+            solutions: list[Solution | PairResult] = [solve_one(self, problem, engine, first_seed)]
             self.__dict__.pop("_solved", None)
             self.solutions_ = solutions
             return solutions
         batch: PairBatch | None = None
-        found: Sequence[Solution | PairResult] | None = None
-
-        def progress(k: int, pair: PairResult) -> Progress:
-            return Progress(1, 1.0, pair.alpha[pairs.places(k)], pair.certificate, pair.wall_time_s)
-
+        found: Sequence[Solution | PairResult] = ()
+        solved = PairSolutions(gram, pairs, self.C, weight, self.tol, seeds, bool(self.refine))
         if can_use_batch(self, engine, gram):
             check_limits(self.tol, self.max_steps, self.time_limit)
             batch = PairBatch(gram, pairs.groups, self.C * weight[pairs.order], self.tol, bool(self.refine))
-            found = solve_batch(self, batch)
-        if found is None:
-            found = Solving(self, pose, seeds, engine, batch, progress).run()
+            found = solve_batch(self, batch, solved)
+        if len(found) < count:
+            found = Solving(self, pose, seeds, engine, batch, solved, found).run()
         self.__dict__.pop("solutions_", None)
-        self._solved = PairSolutions(found, gram, pairs, self.C, weight, self.tol, seeds, bool(self.refine))
+        solved.found = found
+        self._solved = solved
         return found
 
     def _check_solution(self, solution: Solution) -> None:

@@ -151,28 +151,7 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         shrinking: bool = True,
         cache_size: float = 200,
     ) -> None:
-        self.nu = nu
-        self.contamination = contamination
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.shrinking = shrinking
-        self.cache_size = cache_size
+        self._set_parameters(locals())
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> SVDD:
         """Fit the ball.

@@ -240,7 +240,7 @@ class _System:
         d_nu = d_level = 0.0
         if self.columns:
             sums = short - np.array([float(change[J].sum()) for J in self.sides])
-            plus, minus = np.linalg.lstsq(self.corner, sums)[0].tolist()
+            plus, minus = np.linalg.lstsq(self.corner, sums, rcond=None)[0].tolist()
             d_nu, d_level = 0.5 * (plus - minus), 0.5 * (plus + minus)
             change += plus * self.columns[0] + minus * self.columns[1]
         elif e is not None and self.column is not None:

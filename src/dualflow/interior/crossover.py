@@ -74,19 +74,20 @@ def _sides(problem: DualProblem, state: InteriorState) -> tuple[NDArray, NDArray
     return at_lower, at_upper
 
 
-def at_bounds(form: Form, state: InteriorState, q: NDArray) -> InteriorState:
+def at_bounds(form: Form, state: InteriorState, q: NDArray, quick: bool = False) -> InteriorState:
     """Return the state with variables at the bounds that its multipliers show, and the others solved for.
 
     Variables whose multipliers then have the wrong sign are freed, and the system is solved again. ``q`` is
-    1/(z/α + y/(u − α)) of the last step.
+    1/(z/α + y/(u − α)) of the last step. An attempt that is ``quick`` ends at the first sign that other
+    bounds are met.
     """
     problem, upper = form.problem, form.problem.upper
     at_lower, at_upper = _sides(problem, state)
     price = float((state.at[2] + state.at[3])[upper > 0].mean())
     best: InteriorState | None = None
     least = np.inf
-    for _ in range(MAX_ROUNDS):
-        state = _solve_free(form, state, at_lower, at_upper, q)
+    for _ in range(1 if quick else MAX_ROUNDS):
+        state = _solve_free(form, state, at_lower, at_upper, q, quick)
         slopes, alpha = form.slopes(state), state.alpha
         at_lower, at_upper = alpha <= 0.0, alpha >= upper
         wrong = np.where(at_lower & ~at_upper, -slopes, np.where(at_upper & ~at_lower, slopes, np.abs(slopes)))
@@ -101,7 +102,9 @@ def at_bounds(form: Form, state: InteriorState, q: NDArray) -> InteriorState:
     return state if best is None else best
 
 
-def _solve_free(form: Form, state: InteriorState, at_lower: NDArray, at_upper: NDArray, q: NDArray) -> InteriorState:
+def _solve_free(
+    form: Form, state: InteriorState, at_lower: NDArray, at_upper: NDArray, q: NDArray, quick: bool
+) -> InteriorState:
     """Return the state with the given variables at their bounds and the others solved for."""
     problem = form.problem
     alpha = np.where(at_lower, 0.0, np.where(at_upper, problem.upper, state.alpha))
@@ -115,6 +118,8 @@ def _solve_free(form: Form, state: InteriorState, at_lower: NDArray, at_upper: N
         alpha[free] = np.clip(moved, 0.0, upper)
         inside = (moved > 0) & (moved < upper)
         if not inside.all():
+            if quick:
+                break
             free, system = free[inside], system.without(inside)
             if not len(free):
                 break

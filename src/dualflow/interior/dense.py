@@ -152,7 +152,7 @@ class _FreeStep:
             sides = np.array([e > 0, e < 0], dtype=float)
             lacking = [total - float(alpha[J].sum()) for J, total in problem.groups]
             columns = scipy.linalg.lapack.dpotrs(factor, sides.T, lower=1)[0]
-            plus, minus = np.linalg.lstsq(sides @ columns, lacking - sides @ moved)[0].tolist()
+            plus, minus = np.linalg.lstsq(sides @ columns, lacking - sides @ moved, rcond=None)[0].tolist()
             nu, level = state.nu + 0.5 * (plus - minus), state.level + 0.5 * (plus + minus)
             return moved + columns @ [plus, minus], replace(state, nu=nu, level=level)
         along = scipy.linalg.lapack.dpotrs(factor, e, lower=1)[0]

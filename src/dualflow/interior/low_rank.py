@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -53,6 +54,16 @@ EXACT_GAP = 1e-10
 NEAR_GAP = 1e-8
 #: Steps without progress after which the iteration ends below that gap.
 MAX_STALLED_NEAR = 4
+#: μ/u at a start by least squares, as a part of the mean slope.
+LEAST_SQUARES_MU = 1.0
+#: Part of its upper bound below which some α at the start makes that start a bad one: classes of very different sizes.
+MIN_EVEN_SHARE = 0.05
+#: Relative gap from which the bounds may be shown before the iteration has converged.
+TRY_GAP = 1e-3
+#: Part of the gap of the last attempt at exact bounds, at which the next one is made.
+RETRY_SHARE = 1e-2
+#: A variable with a smaller multiplier, in units of μ/u, may be free.
+SHOWN_FACTOR = 10.0
 #: Weight of a row, as a part of the largest, below which it adds nothing to a Gram matrix in float64.
 MIN_ROW_SHARE = 1e-20
 
@@ -68,10 +79,18 @@ class LowRank:
         Of its Gram matrix.
     fixed_rows : array of shape (r,), optional
         The part of Fᵀσα of variables outside of the problem, which are fixed.
+    fixed_p : float, default=0
+        The part of pᵀα of these variables.
     """
 
-    def __init__(self, problem: DualProblem, features: Features, fixed_rows: NDArray | None = None) -> None:
-        self.problem, self.features = problem, features
+    def __init__(
+        self,
+        problem: DualProblem,
+        features: Features,
+        fixed_rows: NDArray | None = None,
+        fixed_p: float = 0.0,
+    ) -> None:
+        self.problem, self.features, self.fixed_p = problem, features, fixed_p
         self.copies = copies_of(problem)
         points = np.ascontiguousarray(features.points if self.copies else features.points[problem.idx])
         self.copies = self.copies or 1
@@ -159,7 +178,7 @@ class LowRank:
         room = np.where(np.isfinite(problem.upper), problem.upper - alpha, float(alpha.max()))
         room[problem.upper == 0] = 0.0
         s, ridges = problem.scale, float(problem.ridge @ alpha**2)
-        objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - float(problem.p @ alpha)
+        objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - float(problem.p @ alpha) - self.fixed_p
         left = float(alpha @ np.maximum(slopes, 0.0)) + float(room @ np.maximum(-slopes, 0.0))
         left += 0.5 * s * float(missing @ missing)
         left += 0.0 if problem.e is None else abs(state.nu * (problem.d - float(problem.e @ alpha)))
@@ -169,9 +188,24 @@ class LowRank:
     # --- the iteration ---------------------------------------------------------------------------
 
     def start(self, warm: NDArray | None) -> InteriorState:
-        """Return the start: w = 0, and α as far from its bounds as the equality allows."""
+        """Return the start: w = 0 and α as far from its bounds as the equality allows, or that of least squares."""
         problem, live = self.problem, self.live
-        alpha = inside(problem, warm)
+        begun = self._start_at(inside(problem, warm))
+        if (
+            warm is not None
+            or problem.e is None
+            or problem.total is not None
+            or not problem.e.min() < 0 < problem.e.max()
+        ):
+            return begun
+        uneven = bool((begun.alpha < MIN_EVEN_SHARE * problem.upper)[live].any())
+        varies = bool(problem.p.min() < problem.p.max())
+        bounded = bool(np.isfinite(problem.upper).all()) and not problem.ridge.any()
+        return self._start_by_least_squares(begun) if bounded and (uneven or varies) else begun
+
+    def _start_at(self, alpha: NDArray) -> InteriorState:
+        """Return the start with w = 0 and a given α between its bounds."""
+        problem, live = self.problem, self.live
         size = float(np.abs(problem.p).mean())
         if not size:
             w = self.weighted_rows(alpha)
@@ -182,6 +216,36 @@ class LowRank:
         high = np.where(capped, np.maximum(problem.p, 0.0) + size, 0.0)
         at = np.stack([np.where(live, alpha, 0.0), room, low, high])
         return InteriorState(at, np.zeros(self.rows.width), np.zeros(self.rows.n), 0.0)
+
+    def _start_by_least_squares(self, begun: InteriorState) -> InteriorState:
+        """Return the point of the central path for the weights that make all slopes least, in weighted squares.
+
+        The weights are q of the given start, which are small where the equality leaves α little room.
+        """
+        q, rho = np.empty((2, self.problem.n))
+        G, (by_e, by_rho, *_), totals = self._weigh(begun, begun.at, q, rho)
+        borders = self.borders
+        system = _System(G, [by_e][:borders], [[totals[_passes.SUM_Q]]], self.problem.scale)
+        w, nu, _ = system.solve(by_rho, -np.array([totals[_passes.SUM_EQR]])[:borders])
+        slopes = self.slopes_at(self.values(w), nu, begun.alpha)
+        return self.start_around(w, nu, LEAST_SQUARES_MU * float(np.abs(slopes[self.live]).mean()))
+
+    def start_around(self, w: NDArray, nu: float, mu: float) -> InteriorState:
+        """Return the point of the central path for given weights and ν, if they were those of the path at μu.
+
+        For slopes g it is the solution of αz = (u − α)y = μu and z − y = g; all upper bounds are finite, and there are
+        no ridges.
+        """
+        upper, values = self.problem.upper, self.values(w)
+        g = self.slopes_at(values, nu, upper)
+        size, mu = np.abs(g), max(mu, TINY)
+        near = upper * (2.0 * mu / (size + 2.0 * mu + np.hypot(g, 2.0 * mu)))  # the distance from the nearer bound
+        far, low = upper - near, g >= 0
+        alpha, room = np.where(low, near, far), np.where(low, far, near)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            at = np.stack([alpha, room, mu * upper / alpha, mu * upper / room])
+        at[:, ~self.live] = 0.0
+        return InteriorState(at, w, values, nu)
 
     @np.errstate(over="ignore", invalid="ignore")  # numbers that are not finite end the iteration; they are checked for
     def step(self, state: InteriorState) -> InteriorState:
@@ -204,22 +268,32 @@ class LowRank:
         p_alpha, ridges = totals[_passes.SUM_PA], totals[_passes.SUM_RAA]
         w_alpha = w_alpha + self.fixed_rows
         missing, lacks = w_alpha - w, self.equality_residuals(e_alpha, sum_alpha)
-        objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - p_alpha
+        objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - p_alpha - self.fixed_p
         left = products + residual + 0.5 * s * float(missing @ missing)
         left += float(np.abs(lacks) @ np.abs([state.nu, state.level][:borders]))
         vanishes = vanishing(problem, state.alpha, s * float(w_alpha @ w_alpha) + ridges)
         gap = left / max(abs(objective), vanishes, TINY)
         fell = gap < 0.9 * state.best
         stalled = 0 if fell else state.stalled + 1
-        state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled, largest=float(q.max()))
+        known: dict[str, Any] = {
+            "gap": gap,
+            "best": min(gap, state.best),
+            "stalled": stalled,
+            "largest": float(q.max()),
+        }
         if (
             gap <= CONVERGED_GAP
             or stalled > (MAX_STALLED if gap > NEAR_GAP else MAX_STALLED_NEAR)
             or not np.isfinite(gap)
         ):
-            return self.finish(state, q)
-        system = _System(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
+            return self.finish(replace(state, **known), q)
         mu = products / self.count
+        if self._shows_bounds(state, gap, mu):
+            crossed = self._crossed(replace(state, **known), q, quick=True)
+            if crossed.gap <= EXACT_GAP:
+                return crossed
+            known["tried"] = gap
+        system = _System(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
         # Predictor.
         dw, d_nu, d_level = system.solve(missing + by_rho, lacks - [e_rho, sum_rho][:borders])
         changes, change = np.empty((3, problem.n)), np.empty(rows.n)
@@ -246,11 +320,11 @@ class LowRank:
         self.run_parallel(correct)
         k = min(1.0, STEP_TO_BOUND / max(float(inverse_steps.max()), 1e-300))
         if not (np.isfinite(k) and np.isfinite(dw).all() and np.isfinite([d_nu, d_level]).all()) or k < 1e-12:
-            return self.finish(state, q)
+            return self.finish(replace(state, **known), q)
         after = np.empty_like(at)
         self.run_parallel(lambda _, start, stop: rows.advance(start, stop, at, changes, k, after))
         nu, level = state.nu + k * d_nu, state.level + k * d_level
-        return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=nu, level=level)
+        return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=nu, level=level, **known)
 
     def _weigh(
         self, state: InteriorState, at: NDArray, q: NDArray, rho: NDArray
@@ -280,14 +354,25 @@ class LowRank:
         G.flat[:: width + 1] = half.diagonal()
         return G, vectors.sum(axis=0), sums[:, : _passes.SUM_BOUND].sum(axis=0).tolist()
 
+    def _shows_bounds(self, state: InteriorState, gap: float, mu: float) -> bool:
+        """Whether all but as many variables as may be free are near a bound, each in the unit of the path's μ."""
+        if not gap <= min(TRY_GAP, RETRY_SHARE * state.tried) or self.problem.total is not None:
+            return False
+        alpha, room, low, high = state.at
+        upper = self.problem.upper
+        free = (np.abs(low - high) * np.minimum(upper, alpha + room) <= SHOWN_FACTOR * mu) & self.live
+        return int(np.count_nonzero(free)) <= self.rows.width + self.borders
+
     def finish(self, state: InteriorState, q: NDArray) -> InteriorState:
         """Return the last state: with variables at the bounds that their multipliers show, if that is as accurate."""
         state = replace(state, values=self.values(state.w), done=True)
-        crossed = at_bounds(self, state, q)
-        before, after = self.relative_gap(state), self.relative_gap(crossed)
-        return (
-            replace(crossed, gap=after, exact=True) if after <= max(before, EXACT_GAP) else replace(state, gap=before)
-        )
+        crossed, before = self._crossed(state, q), self.relative_gap(state)
+        return crossed if crossed.gap <= max(before, EXACT_GAP) else replace(state, gap=before)
+
+    def _crossed(self, state: InteriorState, q: NDArray, quick: bool = False) -> InteriorState:
+        """Return the last state, with variables at the bounds that their multipliers show."""
+        crossed = at_bounds(self, replace(state, values=self.values(state.w), done=True), q, quick)
+        return replace(crossed, gap=self.relative_gap(crossed), exact=True)
 
 
 class _FreeStep:

@@ -1,10 +1,15 @@
-"""The iteration over the rows whose bounds are undetermined, which a sample of all rows identifies.
+"""The iteration over the rows whose bounds are undetermined.
 
-The problem on a sample of m rows, with bounds multiplied by n/m, gives weights w. They give the slope of each variable
-with an error of about √(r/m) times the slopes' size. Variables with larger slopes are fixed at the bound that the sign
-says, and their part of w = Fᵀσα is a constant vector; the iteration is over the other variables. Then one pass over all
-rows finds fixed variables whose slope has the wrong sign: these join, and the problem is solved again. The answer is
-that of the problem as given, as its gap is computed from sums over all rows.
+An iteration need not carry variables whose slopes say at which bound they end: each is fixed there, its part of
+w = Fᵀσα is a constant vector, and the iteration is over the other variables. They are found in two ways.
+
+- The problem on a sample of m rows, with bounds multiplied by n/m, gives weights w. They give the slope of each
+  variable with an error of about √(r/m) times the slopes' size: variables with larger slopes are fixed. The others
+  start from the point of the central path that w shows.
+- A variable near its bound with a multiplier far above the path's, αz = μ, is fixed when the iteration has come near.
+
+Then one pass over all rows finds fixed variables whose slope has the wrong sign: these join, and the problem is solved
+again. The answer is that of the problem as given, as its gap is computed from sums over all rows.
 """
 
 from __future__ import annotations
@@ -19,42 +24,58 @@ from ..core.problem import DualProblem
 from .low_rank import EXACT_GAP, LowRank, copies_of
 from .state import InteriorState
 
-__all__ = ["Reduced", "can_reduce"]
+__all__ = ["Reduced", "can_reduce", "can_sample"]
 
-#: Points from which this pays: with fewer, steps of few rows take as long as steps of all.
+#: Points from which a sample pays: with fewer, steps of few rows take as long as steps of all.
 MIN_POINTS = 8192
+#: Points from which fixing variables near their bounds pays.
+MIN_POINTS_NARROWED = 1000
 #: The sample has (SAMPLE_FACTOR n √r)^⅔ rows, which minimises the time of its steps and those of the undetermined rows.
-SAMPLE_FACTOR = 2.0
+SAMPLE_FACTOR = 1.0
+#: Rows of the sample, as a part of all, up to which it pays.
+MAX_SAMPLE_SHARE = 0.33
 #: Relative gap of the sample's problem, below which the error of its slopes is that of its size.
-SAMPLE_GAP = 1e-4
+SAMPLE_GAP = 1e-2
 #: Error bound of a slope, in units of √(r/m) times the slopes' root mean square.
 SLOPE_ERROR = 5.0
+#: μ at the start of the undetermined rows, in the same units.
+START_ERROR = 2.0
 #: Undetermined variables, as a part of all, up to which a reduced problem pays.
 MAX_SHARE = 0.5
 #: Slopes below this part of the largest |p| have an undetermined sign in any case.
 MIN_SLOPE = 1e-3
 #: Error bound of a slope in later rounds, in units of the largest slope with a wrong sign.
 LATER_ERROR = 1.5
-#: Times that variables are chosen, at most.
+#: Times that variables are chosen by their slopes, at most.
 MAX_ROUNDS = 4
+#: Relative gap from which on variables near their bounds are fixed.
+NARROW_GAP = 0.3
+#: Multiplier of such a variable, at least, in units of μ/u.
+NARROW_FACTOR = 30.0
+#: Variables that stay, at least, per column: as many as may be free, and some that may take their places.
+MIN_NARROWED_PER_COLUMN = 4
+#: Variables that stay, as a part of those of the state, up to which the change pays.
+NARROW_SHARE = 0.3
+#: Variables whose bounds change, as a part of all, up to which sums over the others are not made anew.
+MAX_CHANGED_SHARE = 0.05
+#: Values of a state that has none.
+_NOTHING = np.empty((4, 0)), np.empty(0), np.empty(0), 0.0
 
 
-def can_reduce(problem: DualProblem, rank: int) -> bool:
-    """Whether a sample of the rows may determine most bounds.
-
-    There must be many rows, finite bounds, no ridge, and at most one equality.
-    """
-    n = problem.gram.n
-    sample = _sample_size(n, rank)
-    undetermined = SLOPE_ERROR * np.sqrt(rank / sample) * n
+def can_reduce(problem: DualProblem) -> bool:
+    """Whether variables may be left out: many points, finite bounds, no ridge, and at most one equality."""
     return (
-        n >= MIN_POINTS
+        problem.gram.n >= MIN_POINTS_NARROWED
         and problem.total is None
-        and sample + 0.5 * undetermined <= MAX_SHARE * n
         and bool(np.isfinite(problem.upper).all())
         and not problem.ridge.any()
         and copies_of(problem) > 0
     )
+
+
+def can_sample(n: int, rank: int) -> bool:
+    """Whether a sample of n rows may determine most bounds."""
+    return n >= MIN_POINTS and _sample_size(n, rank) <= MAX_SAMPLE_SHARE * n
 
 
 def _sample_size(n: int, rank: int) -> int:
@@ -81,7 +102,7 @@ class Reduced:
     def start(self, warm: NDArray | None) -> InteriorState:
         """Return the start of a sample of the rows: half of it of each sign, or all rows of a sign."""
         problem, n = self.problem, self.problem.gram.n
-        if warm is not None:
+        if warm is not None or not can_sample(n, self.features.rank):
             return self.all_rows.start(warm)
         rng, size = np.random.default_rng(0), _sample_size(n, self.features.rank)
         live = (problem.upper > 0).reshape(-1, n).any(axis=0)
@@ -95,16 +116,18 @@ class Reduced:
         copies = problem.n // n
         chosen, part = np.concatenate(rows), np.tile(np.concatenate(share), copies)
         within = (chosen + n * np.arange(copies)[:, None]).ravel()
-        return self._start_state(within, np.zeros(problem.n), part)
+        empty = InteriorState(*_NOTHING, within=within, rest=np.zeros(problem.n), share=part)
+        return self._placed(self.part_of(empty).start(None), empty)
 
     def step(self, state: InteriorState) -> InteriorState:
         """Return the next state, of the same rows, or the first state of other rows."""
-        if not len(state.within):
-            return self.all_rows.step(state)
-        after = self.part_of(state).step(state)
+        form = self.part_of(state) if len(state.within) else self.all_rows
+        after = form.step(state)
         if len(state.share):
             return self.start_undetermined(after) if after.done or after.gap <= SAMPLE_GAP else after
-        return self.check(after) if after.done else after
+        if after.done:
+            return self.check(after) if len(state.within) else after
+        return self.narrowed(after) if after.gap <= NARROW_GAP and after.rounds < MAX_ROUNDS else after
 
     def part_of(self, state: InteriorState) -> LowRank:
         """Return the iteration over a state's variables, with all others fixed at their bounds."""
@@ -122,18 +145,47 @@ class Reduced:
                 d=problem.d - held,
                 idx=J if problem.idx is None else problem.idx[J],
             )
-            fixed_rows = None if sampled else self.all_rows.weighted_rows(state.rest)
-            self._part = J, LowRank(part, self.features, fixed_rows)
+            fixed_rows = None if sampled else state.fixed_rows
+            self._part = J, LowRank(part, self.features, fixed_rows, float(problem.p @ state.rest))
         return self._part[1]
+
+    def narrowed(self, state: InteriorState) -> InteriorState:
+        """Return the state without variables near their bounds whose slopes are far above the path's.
+
+        Variables that were fixed before, and whose slopes have become as small as those of the others, join at the
+        point of the path that their slopes show. It is the same state if most of its variables stay.
+        """
+        problem, (alpha, room, low, high) = self.problem, state.at
+        mean = float(alpha @ low + room @ high) / (2.0 * float(alpha.sum() + room.sum()))  # of μ/u
+        total, least = len(alpha), MIN_NARROWED_PER_COLUMN * self.all_rows.rows.width
+        if total < MIN_POINTS_NARROWED or least > NARROW_SHARE * total:
+            return state
+        size = np.abs(low - high)
+        most = max(NARROW_FACTOR * mean, float(np.partition(size, least)[least]))
+        if np.count_nonzero(size <= most) > NARROW_SHARE * total:
+            return state
+        known = np.zeros(problem.n, dtype=np.intp)
+        known[state.within if len(state.within) else slice(None)] = np.arange(1, total + 1)
+        values = state.values if not len(state.within) else self.all_rows.values(state.w)
+        slopes = self.all_rows.slopes_at(values, state.nu, problem.upper)  # there are no ridges
+        inside = (np.abs(slopes) <= most) & (problem.upper > 0)
+        rest, within = np.where(inside | (slopes > 0), 0.0, problem.upper), np.flatnonzero(inside)
+        if not self._fits(within, rest):
+            return state
+        empty = self._over(within, rest, state)
+        begun = self.part_of(empty).start_around(state.w, state.nu, mean)
+        old = known[within] > 0
+        begun.at[:, old] = state.at[:, known[within[old]] - 1]
+        return self._placed(begun, empty)
 
     def start_undetermined(self, state: InteriorState) -> InteriorState:
         """Return the start of the rows whose bounds the sample leaves undetermined."""
         problem = self.problem
         slopes = self.all_rows.slopes_at(self.all_rows.values(state.w), state.nu, state.rest)  # there are no ridges
         rows = len(state.within) // (problem.n // problem.gram.n)
-        error = SLOPE_ERROR * np.sqrt(self.features.rank / rows * float(slopes @ slopes) / problem.n)
+        error = np.sqrt(self.features.rank / rows * float(slopes @ slopes) / problem.n)
         floor = MIN_SLOPE * float(np.abs(problem.p).max())
-        return self._start_rows(slopes, max(error, floor), 1)
+        return self._start_rows(state, slopes, max(SLOPE_ERROR * error, floor), max(START_ERROR * error, floor), 1)
 
     def check(self, state: InteriorState) -> InteriorState:
         """Return the last state if sums over all rows confirm it; else the start of the rows that are undetermined."""
@@ -143,9 +195,24 @@ class Reduced:
         wrong = np.where(state.rest > 0, slopes > 0, slopes < 0) & (self.problem.upper > 0)
         wrong[state.within] = False
         if not wrong.any() or state.rounds >= MAX_ROUNDS:
-            return self.all_rows.start(None)
+            return self._start_all()
         # The largest wrong slope is the size of the weights' error, far less than that of the sample.
-        return self._start_rows(slopes, LATER_ERROR * float(np.abs(slopes[wrong]).max()), state.rounds + 1)
+        error = float(np.abs(slopes[wrong]).max())
+        begun = self._start_rows(state, slopes, LATER_ERROR * error, error, state.rounds + 1)
+        if len(begun.within):
+            return begun
+        # The largest one is an outlier: only the wrong ones join.
+        joined = wrong.copy()
+        joined[state.within] = True
+        rest, within = np.where(joined, 0.0, state.rest), np.flatnonzero(joined)
+        if len(within) > MAX_SHARE * self.problem.n or not self._fits(within, rest):
+            return self._start_all()
+        typical = float(np.median(np.abs(slopes[wrong])))
+        return self._start_at(within, rest, state, typical, state.rounds + 1)
+
+    def _start_all(self) -> InteriorState:
+        """Return the start of all variables, of which none will be left out any more."""
+        return replace(self.all_rows.start(None), rounds=MAX_ROUNDS)
 
     def _end(self, state: InteriorState) -> tuple[InteriorState, NDArray]:
         """Return the state of all variables from a state of some, and the slopes."""
@@ -154,26 +221,52 @@ class Reduced:
         end = InteriorState(alpha[None], state.w, values, state.nu, done=True, exact=state.exact)
         return replace(end, gap=self.all_rows.relative_gap(end)), slopes
 
-    def _start_rows(self, slopes: NDArray, error: float, rounds: int) -> InteriorState:
+    def _start_rows(self, state: InteriorState, slopes: NDArray, error: float, mu: float, rounds: int) -> InteriorState:
         """Return the start of the variables whose slopes are within ``error``, with the others fixed by their signs.
 
-        It is the start of all variables if too many are undetermined, or if no feasible point lies between the bounds.
+        It is the point of the central path at μu for the weights of ``state``. If too many variables are undetermined,
+        or if no feasible point lies between the bounds, it is over all variables.
         """
         problem = self.problem
         inside = (np.abs(slopes) <= error) & (problem.upper > 0)
         rest, within = np.where(inside | (slopes > 0), 0.0, problem.upper), np.flatnonzero(inside)
-        upper, d = problem.upper[within], problem.d
-        fits = 0 < len(within) <= MAX_SHARE * problem.n
-        if problem.e is not None and fits:
-            e, d = problem.e[within], d - float(problem.e @ rest)
-            plus, minus = float(upper[e > 0].sum()), float(upper[e < 0].sum())
-            fits = -minus < d < plus and (minus > 0 or d > 0) and plus > 0
-        return (
-            replace(self._start_state(within, rest, np.empty(0)), rounds=rounds) if fits else self.all_rows.start(None)
-        )
+        if not (len(within) <= MAX_SHARE * problem.n and self._fits(within, rest)):
+            return replace(self.all_rows.start_around(state.w, state.nu, mu), rounds=rounds)
+        return self._start_at(within, rest, state, mu, rounds)
 
-    def _start_state(self, within: NDArray, rest: NDArray, share: NDArray) -> InteriorState:
-        """Return the first state over the variables ``within``."""
-        empty = InteriorState(np.empty((4, 0)), np.empty(0), np.empty(0), 0.0, within=within, rest=rest, share=share)
-        begun = self.part_of(empty).start(None)
-        return replace(begun, within=within, rest=rest, share=share)
+    def _start_at(self, within: NDArray, rest: NDArray, state: InteriorState, mu: float, rounds: int) -> InteriorState:
+        """Return the point of the central path at μu for the weights of a state, over the variables ``within``."""
+        empty = replace(self._over(within, rest, state), rounds=rounds)
+        return self._placed(self.part_of(empty).start_around(state.w, state.nu, mu), empty)
+
+    def _fits(self, within: NDArray, rest: NDArray) -> bool:
+        """Whether a feasible point lies between the bounds of the variables ``within``, with the others at ``rest``."""
+        problem = self.problem
+        if problem.e is None or not len(within):
+            return len(within) > 0
+        upper, e, d = problem.upper[within], problem.e[within], problem.d - float(problem.e @ rest)
+        plus, minus = float(upper[e > 0].sum()), float(upper[e < 0].sum())
+        return -minus < d < plus and (minus > 0 or d > 0) and plus > 0
+
+    def _over(self, within: NDArray, rest: NDArray, before: InteriorState) -> InteriorState:
+        """Return a state without values, over the variables ``within``, with the others at ``rest``."""
+        known = before.fixed_rows
+        changed = np.flatnonzero(rest - before.rest) if len(known) else np.empty(0)
+        if not len(known) or len(changed) > MAX_CHANGED_SHARE * len(rest):
+            fixed_rows = self.all_rows.weighted_rows(rest)
+        else:
+            change = self.problem.sigma[changed] * (rest - before.rest)[changed]
+            fixed_rows = known + change @ self.all_rows.free_step(changed).F
+        return InteriorState(*_NOTHING, within=within, rest=rest, fixed_rows=fixed_rows, rounds=before.rounds)
+
+    @staticmethod
+    def _placed(state: InteriorState, over: InteriorState) -> InteriorState:
+        """Return a state over the variables of another one."""
+        return replace(
+            state,
+            within=over.within,
+            rest=over.rest,
+            share=over.share,
+            fixed_rows=over.fixed_rows,
+            rounds=over.rounds,
+        )

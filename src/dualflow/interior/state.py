@@ -38,6 +38,8 @@ class InteriorState:
         The least gap so far, and steps since it fell by a tenth.
     largest : float
         The largest q of the last step.
+    tried : float
+        The gap at which exact bounds were tried last.
     moved : float
         The part of the last step that the bounds allowed.
     done, exact : bool
@@ -48,6 +50,8 @@ class InteriorState:
         α of the other variables.
     share : array of shape (len(within),)
         If the variables are a sample: the part of its group that was sampled, for each variable.
+    fixed_rows : array of shape (r,)
+        The part of Fᵀσα of the other variables.
     rounds : int
         Times that variables have been chosen.
     """
@@ -66,8 +70,10 @@ class InteriorState:
     within: NDArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     rest: NDArray = field(default_factory=lambda: np.empty(0))
     share: NDArray = field(default_factory=lambda: np.empty(0))
+    fixed_rows: NDArray = field(default_factory=lambda: np.empty(0))
     rounds: int = 0
     level: float = 0.0
+    tried: float = np.inf
 
     @property
     def alpha(self) -> NDArray:

@@ -194,12 +194,7 @@ class Stream:
     @property
     def bias(self) -> float:
         """b, in `unit`; the middle of its interval if no margin point fixes it."""
-        low, high = self.engine.bias_interval()
-        if low > high:  # no b is optimal to the last digit; the tracked gap belongs to the engine's b
-            return self.engine.b
-        if np.isfinite(low) and np.isfinite(high):
-            return 0.5 * (low + high)
-        return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
+        return self.engine.central_bias(0.0)
 
     @property
     def moved(self) -> float:

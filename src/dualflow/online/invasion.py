@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..core._bound import maximisers
 from ..core.certificate import Certifier
 from ..core.problem import DualProblem, Kind
+from ..core.reading import finite_middle
 from ..core.workspace import Workspace
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "Habitat",
     "best_multiplier",
     "interval",
-    "middle",
     "restrict",
     "round_off_gap",
 ]
@@ -89,19 +89,13 @@ def round_off_gap(problem: DualProblem, alpha: NDArray, gradient: NDArray) -> fl
     return most / objective if objective > 0 else float(most > 0)
 
 
-def middle(low: float, high: float) -> float:
-    """Return the middle of an interval of multipliers; its only finite end, or 0 if both ends are infinite."""
-    ends = [end for end in (low, high) if np.isfinite(end)]
-    return sum(ends) / len(ends) if ends else 0.0
-
-
 def best_multiplier(h: NDArray, e: NDArray, upper: NDArray, d: float) -> float:
     """Return the ν of the best lower bound, which certificates use.
 
     It exists also where an `interval` is empty because a variable is an ulp off its bound; the middle of such an
     interval would lie between the classes.
     """
-    return middle(*maximisers(h, e, upper, d))
+    return finite_middle(maximisers(h, e, upper, d))
 
 
 class Habitat:
@@ -219,7 +213,7 @@ class Habitat:
             limits = self.multipliers(np.concatenate([self.residents, candidates]))
             if limits[0] - limits[1] <= min_growth:
                 return np.empty(0, dtype=np.intp)
-            growth = middle(low, high) * problem.e[candidates] - self.h[candidates]
+            growth = finite_middle((low, high)) * problem.e[candidates] - self.h[candidates]
         order = np.argsort(-growth, kind="stable")
         return candidates[order[growth[order] > min_growth]]
 
@@ -264,4 +258,4 @@ class Habitat:
     def reluctance(self) -> NDArray:
         """Return ρ = h − νe, shape (n,): for a variable without weight its distance from invading."""
         problem = self.problem
-        return self.h if problem.e is None else self.h - middle(*self.multipliers(self.residents)) * problem.e
+        return self.h if problem.e is None else self.h - finite_middle(self.multipliers(self.residents)) * problem.e

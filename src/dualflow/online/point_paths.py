@@ -100,13 +100,10 @@ class PointPaths:
     def at_rest(self) -> tuple[NDArray, float]:
         """Return α and b, the negative of the multiplier; b is the middle of its interval if it is not unique."""
         engine = self.engine
-        alpha, S, b = np.clip(engine.alpha, 0.0, self.upper), engine.margin, engine.b
+        alpha, S = np.clip(engine.alpha, 0.0, self.upper), engine.margin
         if (np.minimum(alpha[S], self.upper[S] - alpha[S]) > MIN_FREE_DISTANCE * alpha.max(initial=0.0)).any():
-            return alpha, b
-        low, high = engine.bias_interval()
-        if low <= high and (np.isfinite(low) or np.isfinite(high)):
-            b = 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else low if np.isfinite(low) else high
-        return alpha, float(b)
+            return alpha, engine.b
+        return alpha, float(engine.central_bias(engine.b))
 
     def movers(self) -> NDArray:
         """Return the points whose removal can change the model.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.kernel_cache import RowCache, enlarged
+from ..core.reading import finite_middle
 from ..exceptions import ProblemError
 from ._path import (
     AT_LOWER,
@@ -147,6 +148,11 @@ class State:
         least = float((-self.e * self.g)[up].max(initial=-np.inf))
         most = float((-self.e * self.g)[down].min(initial=np.inf))
         return self.b + least, self.b + most
+
+    def central_bias(self, otherwise: float) -> float:
+        """Return the `finite_middle` of `bias_interval`, or `b` if no bias is optimal to the last digit."""
+        low, high = self.bias_interval()
+        return self.b if low > high else finite_middle((low, high), otherwise)
 
     # --- adding variables ------------------------------------------------------------------------
 

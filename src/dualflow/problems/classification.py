@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core.gram import Gram
 from ..core.options import Number, option
-from ..core.problem import DualProblem, Kind, constant
-from ..core.reading import Interval, Posed, Reading
-from ..core.runtime.arrays import immutable
+from ..core.problem import DualProblem, Kind
+from ..core.reading import Interval, Posed, Reading, multiplier_of
+from ..core.runtime.arrays import constant, immutable
 from ..exceptions import ProblemError
 from .checks import NU_RULE, check_signs, check_weight
 from .growing import Growing, Variables
@@ -49,7 +49,7 @@ class _SquaredHinge(Reading):
     def bias(
         self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None
     ) -> tuple[float, Interval]:
-        size = _size(problem, quadratic, None if interval is None else 0.5 * (interval[0] + interval[1]))
+        size = _size(problem, quadratic, None if interval is None else multiplier_of(interval))
         b = problem.offset * float(problem.sigma @ alpha) / size if size > 0 else 0.0
         return b, (b, b)
 
@@ -250,10 +250,11 @@ def hinge(gram: Gram, y: NDArray, upper: ArrayLike, *, fit_intercept: bool | str
     if fit_intercept and not penalised and np.shape(upper) == y.shape == (gram.n,) and y.dtype == float:
         bounds = np.asarray(upper, dtype=float)
         if float(bounds.min()) > 0.0 and float(bounds.max()) < np.inf:  # the usual case, which needs no other checks
-            sigma = immutable(y)
+            sigma, zeros = immutable(y), constant(gram.n, 0.0)
             return DualProblem.of_parts(
                 gram,
-                gram.n,
+                lower=zeros,
+                ridge=zeros,
                 p=constant(gram.n, 1.0),
                 upper=immutable(bounds),
                 e=sigma,

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..core.bounds import inseparability_witness
 from ..core.certificate import Certifier
 from ..core.problem import project_onto
+from ..core.reading import multiplier_of
 from .linear_systems import ConjugateSystem, FreeSystem, suits_conjugate_gradients
 
 __all__ = ["ActiveSet", "advance", "hold_beyond", "newton_step", "pass_bounds"]
@@ -421,7 +422,7 @@ class ActiveSet:
         sides = alpha < problem.upper, alpha > problem.lower
         rises, falls = np.where(problem.e > 0, sides, sides[::-1])
         if rises.any() and falls.any():
-            nu = 0.5 * (float(nu_of_each[rises].min()) + float(nu_of_each[falls].max()))
+            nu = multiplier_of((float(nu_of_each[rises].min()), float(nu_of_each[falls].max())))
         else:
             nu = (self.certifier.certify(alpha).multiplier or 0.0) - self.certifier.shift(alpha)
         return h - nu * problem.e

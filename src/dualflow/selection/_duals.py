@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, lapack
 
 from ..core.bounds import gaps
+from ..core.reading import Reading
 from ..core.runtime.memory import arena_array
 from ..core.runtime.threads import cached_property
 from ..online.leave_one_out import Unlearning
@@ -567,7 +568,7 @@ class Duals:
         rise = np.where(beta < high - edge, -gradient, -np.inf).max(axis=1)
         fall = np.where(beta > low + edge, gradient, -np.inf).max(axis=1)
         if self.intercept:
-            violation, bias = rise + fall, 0.5 * (rise - fall)
+            violation, bias = rise + fall, np.asarray(Reading.bias_of((-rise, fall)))
         else:
             violation, bias = np.maximum(rise, fall), np.zeros(len(beta))
         linear = beta @ self.ep

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..core.options import Number
 from ..core.runtime.threads import blas_for
+from ..core.runtime.warn import warn_user
 from ..estimators._base import MIN_TIME_LEFT_S
 from ..estimators._solving import thread_count
 from ..exceptions import FitError, ProblemError
@@ -196,11 +196,10 @@ class Search(BaseSearchCV):
         gaps = np.array([row["gap"] for row in out]).reshape(len(models), splits)
         wide = [k for k, model in enumerate(models) if (gaps[k] > last_step(model).tol).any()]
         if wide:
-            warnings.warn(
+            warn_user(
                 f"{len(wide)} of {len(models)} candidates have fits above their tol; the widest certified relative gap "
                 f"is {np.nanmax(gaps[wide]):.3g}, of {candidates[wide[0]]}. Scale the features, or lower C.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         widest = np.where(np.isnan(gaps).any(axis=1), np.nan, gaps.max(axis=1))
         results: dict[str, Any] = self._format_results(candidates, splits, out, {"max_relative_gap": widest})

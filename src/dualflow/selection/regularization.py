@@ -49,6 +49,13 @@ class RegularizationPath:
         The estimator, unfitted.
     classes_ : array of shape (2,) or None
         The two classes of an `SVC`.
+
+    Examples
+    --------
+    >>> from dualflow import SVR, regularization_path
+    >>> path = regularization_path(SVR(kernel="linear", C=10), [[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0], epsilon=(0, 2))
+    >>> path.values.tolist(), path.n_support.tolist()  # the flattest line within ε, until a constant is one
+    ([0.0, 1.0, 2.0], [2, 0, 0])
     """
 
     parameter: str

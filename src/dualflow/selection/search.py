@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.runtime.warn import warn_user
 from ..estimators._validation import checked_data, checked_weight, encode, names_not_in, require_two_classes
 from ..estimators.svc import SVC
 from ..estimators.svr import SVR
@@ -103,11 +103,9 @@ class SVCSearchCV(Search):
         labels = np.ravel(np.asarray(y))
         unknown = dict.fromkeys(label for each in given for label in names_not_in(each, labels))
         if unknown:
-            warnings.warn(
+            warn_user(
                 f"class_weight names {list(unknown)!r}, but y holds {list(dict.fromkeys(labels.tolist()))!r}; these "
-                "weights have no effect. Name classes as they are in y",
-                UserWarning,
-                stacklevel=3,
+                "weights have no effect. Name classes as they are in y"
             )
 
     def _folds(self, model: Any, task: Task) -> tuple[NDArray, Classes]:

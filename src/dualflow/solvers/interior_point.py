@@ -65,7 +65,7 @@ class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
             return Affine(workspace)
         features = features_of(workspace.gram, min(MAX_COLUMNS, int(MAX_RANK_SHARE * problem.gram.n)))
         if features is not None:
-            return (Reduced if can_reduce(workspace, features.rank) else LowRank)(workspace, features)
+            return (Reduced if can_reduce(workspace) else LowRank)(workspace, features)
         if (reason := super().mismatch(problem)) is not None:
             raise SolverMismatch(f"{reason}; the kernel matrix needs more than {MAX_COLUMNS} columns")
         return Dense(workspace)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from ..catalogue import CatalogueEntry
 from ..core.features import rank_by_kernel, scales_apart
 from ..core.gram import KernelMatrix
 from ..core.problem import Kind
@@ -18,6 +20,7 @@ __all__ = [
     "auto_solver_name",
     "list_solvers",
     "make_solver",
+    "needs_no_package",
     "solver_class",
     "solver_names",
 ]
@@ -30,7 +33,7 @@ DEFAULT_SOLVER = "working-set"
 #: (benchmarks/classical/linear.py).
 MIN_N_LOW_RANK = 1000
 #: Squared rank per point, up to which it is.
-MAX_RANK_SQUARED_PER_POINT = 10
+MAX_RANK_SQUARED_PER_POINT = 20
 #: Ratio of the columns' scales beyond which no α in float64 determines the weights to a gap of 1e-6.
 MAX_SCALE_RATIO = 1e4
 #: Points per column from which `interior-point` computes weights directly.
@@ -80,16 +83,30 @@ def solver_class(name: str) -> type[Solver[Any, Any]]:
 
 def auto_solver_name(gram: KernelMatrix, n: int) -> str:
     """Return the name of the solver that "auto" means for a problem of n variables with finite bounds."""
-    if _is_low_rank(gram) and n >= MIN_N_LOW_RANK:
+    if n >= MIN_N_LOW_RANK and _is_low_rank(gram, n):
         return "interior-point"
-    apart = gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n and scales_apart(gram.X) > MAX_SCALE_RATIO
+    tall = gram.kernel == "linear" and gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n
+    apart = tall and scales_apart(gram.X, MAX_SCALE_RATIO) > MAX_SCALE_RATIO
     return "interior-point" if apart else DEFAULT_SOLVER
 
 
-def _is_low_rank(gram: KernelMatrix) -> bool:
-    """Whether a kernel matrix has low rank because of its kernel."""
+def _is_low_rank(gram: KernelMatrix, n: int) -> bool:
+    """Whether the kernel matrix of n of the points has low rank because of its kernel."""
     rank = rank_by_kernel(gram)
-    return rank is not None and rank * rank <= MAX_RANK_SQUARED_PER_POINT * gram.n
+    return rank is not None and rank * rank <= MAX_RANK_SQUARED_PER_POINT * n
+
+
+@cache
+def needs_no_package(solver: type[Solver[Any, Any]]) -> bool:
+    """Whether a solver runs without packages that may be missing."""
+    own, usual = ([kind.missing.__func__, kind.install.__func__] for kind in (solver, CatalogueEntry))  # type: ignore[attr-defined]
+    return not solver.requires and own == usual
+
+
+@cache
+def _default_solver() -> Solver[Any, Any]:
+    """Return the default solver with its default options."""
+    return SOLVERS.find(DEFAULT_SOLVER).from_options({})
 
 
 def make_solver(
@@ -107,9 +124,12 @@ def make_solver(
     """
     if isinstance(solver, str) and solver == AUTO:
         if kind is Kind.TWO_EQUALITIES:
-            solver = "interior-point" if not options and gram is not None and _is_low_rank(gram) else "level-search"
+            is_low_rank = not options and gram is not None and _is_low_rank(gram, gram.n)
+            solver = "interior-point" if is_low_rank else "level-search"
         else:
             solver = DEFAULT_SOLVER if options or gram is None else auto_solver_name(gram, n)
+    if isinstance(solver, str) and solver == DEFAULT_SOLVER and not options:
+        return _default_solver()
     if isinstance(solver, Solver):
         if options:
             raise TypeError(f"options {sorted(options)} belong to a solver's name; an instance has its own")

@@ -13,7 +13,7 @@ from ..core.problem import DualProblem
 from ..core.solution import MAX_GAP_UNREFINED, DirectResult
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
-from ..direct.lane import solve_directly
+from ..direct.pairs import solve_directly
 from ..refinement.refine import MAX_N_REFINED
 from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
@@ -86,7 +86,7 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     def solve_directly(self, problem: DualProblem, tol: float, refine: bool) -> DirectResult | None:
         if (self.gap_tol, self.kkt_tol, self.hand_over, self.max_updates) != (None, None, None, None):
             return None  # these options define where a run ends
-        if suits_coordinates(problem):
+        if problem.gram.kernel == "linear" and suits_coordinates(problem):
             return None
         return solve_directly(problem, tol, refine)
 

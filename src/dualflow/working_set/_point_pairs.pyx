@@ -25,7 +25,7 @@ from ..core._bound cimport undetermined_of, error_bounds_of
 from ..core._pair_bound cimport bound_one, project_one
 from ._from_points cimport rows_of, search, search_rules
 from ._loop cimport Index, memory_double, pairs_double, source_double
-from ._wishes cimport mean_of_free, violation_of
+from ._wishes cimport mark_nearly_free, mean_of_free, violation_of
 
 cdef extern from "loop.h":
     void radial_rows_double(Index count, Index n, Index m, const double *a, const double *half_a, const double *b,
@@ -63,7 +63,7 @@ cpdef enum:
     N_FIGURES = 9
 
 
-# The constants of `whole`, `descent`, `core.radial` and `core.mixed_precision` as C numbers.
+# The constants of `dense`, `descent`, `core.radial` and `core.mixed_precision` as C numbers.
 
 #: Replaces an infinite number.
 cdef double INFINITE = 1e300
@@ -178,7 +178,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
     reach : float
         A quarter of the largest squared distance.
     growth : float
-        Growth of rounding errors, see `core.bounds.growth_of`.
+        Growth of rounding errors, see `KernelMatrix.growth`.
     gap_tol : float
         Relative gap at which a pair is solved.
     tol_float32 : float
@@ -305,7 +305,7 @@ cdef void solve_one(PairBuffers *pair, search_rules rules, bint single, double *
         for k in range(n):
             pair.G[k] = pair.G_32[k]
         if pair.gap_tol <= MIN_GAP or gap_of(pair) > TRUSTED_SHARE * pair.gap_tol:
-            chosen = mark_free_within_margin(pair)
+            chosen = mark_nearly_free_of(pair)
             if not solve_chosen(pair, chosen):
                 return
     while True:
@@ -321,7 +321,7 @@ cdef void solve_one(PairBuffers *pair, search_rules rules, bint single, double *
         for k in range(n):
             pair.G[k] = pair.sums[k] - pair.e[k]
         if chosen == 0:
-            chosen = mark_free_within_margin(pair)
+            chosen = mark_nearly_free_of(pair)
         else:
             k, chosen = chosen, mark_violators(pair)
             if k == chosen:
@@ -563,25 +563,14 @@ cdef double gap_of(const PairBuffers *pair) noexcept nogil:
     return gap / max(fabs(0.5 * f), 1e-300)
 
 
-cdef Index mark_free_within_margin(PairBuffers *pair) noexcept nogil:
-    """Choose the free variables, and those at bounds with a KKT slack below a margin; return their number.
-
-    The margin is a multiple of the search's tolerance. It is halved while too many variables are chosen: a pass over
-    the variables, where `whole.nearest_free` selects the ones of least slack.
-    """
-    cdef double nu = multiplier_of(pair), margin = MARGIN_FACTOR * pair.tol_float32
-    cdef Index k, count, free = 0
+cdef Index mark_nearly_free_of(PairBuffers *pair) noexcept nogil:
+    """Choose the free variables of a pair and those that float32 cannot tell from free; return their number."""
+    cdef double nu = multiplier_of(pair)
+    cdef Index k
     for k in range(pair.n):
-        free += pair.low[k] < pair.beta[k] < pair.high[k]
-    while True:
-        count = 0
-        for k in range(pair.n):
-            pair.chosen[k] = (pair.low[k] < pair.beta[k] < pair.high[k]
-                              or (margin > STOP_TOL and excess_of(pair, k, nu) > -margin))
-            count += pair.chosen[k]
-        if count <= max(CHOSEN, free) or margin <= STOP_TOL:
-            return count
-        margin *= 0.5
+        pair.chosen[k] = pair.low[k] < pair.beta[k] < pair.high[k]
+        pair.work[k] = excess_of(pair, k, nu)
+    return mark_nearly_free(pair.n, pair.work, MARGIN_FACTOR * pair.tol_float32, CHOSEN, pair.chosen, pair.work + pair.n)
 
 
 cdef Index mark_violators(PairBuffers *pair) noexcept nogil:

@@ -29,3 +29,7 @@ cdef inline double violation_of(double away, bint rises, bint falls) noexcept no
     """
     cdef double rise = -away if rises else -1e300, fall = away if falls else -1e300
     return max(rise, fall)
+
+
+cdef Index mark_nearly_free(Index n, const double *excess, double margin, Index most, unsigned char *chosen,
+                            double *slack) noexcept nogil

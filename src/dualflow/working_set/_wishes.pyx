@@ -7,6 +7,8 @@ also release the interpreter's lock for each call.
 
 import numpy as np
 
+from libc.stdlib cimport qsort
+
 
 def begin(const double[::1] e, const double[::1] upper, const double[::1] alpha, double price, double finite):
     """Return price·e, the lower and upper bounds of β = eα (``finite`` for ∞), and β, for 0 ≤ α ≤ ``upper``."""
@@ -54,6 +56,55 @@ def violations(const real[::1] G, double nu, const double[::1] beta, const doubl
     for k in range(n):
         to[k] = violation_of(G[k] - nu, beta[k] < high[k], beta[k] > low[k])
     return excess
+
+
+def nearly_free(const unsigned char[::1] free, const double[::1] excess, double margin, Index most):
+    """Return the indices of the variables that are free, or nearly: see `mark_nearly_free`."""
+    cdef Index n = free.shape[0]
+    check(n, excess, excess, excess)
+    chosen, slack = np.array(free), np.empty(n)
+    cdef unsigned char[::1] to = chosen
+    cdef double[::1] own = slack
+    if n:
+        mark_nearly_free(n, &excess[0], margin, most, &to[0], &own[0])
+    return np.flatnonzero(chosen)
+
+
+cdef Index mark_nearly_free(Index n, const double *excess, double margin, Index most, unsigned char *chosen,
+                            double *slack) noexcept nogil:
+    """Choose variables at bounds with a KKT slack below a margin, beside the free ones; return the number chosen.
+
+    ``chosen`` has 1 for the free variables and receives 1 for the others. If more than ``most`` would be chosen, they
+    are the free ones and those of least slack. ``slack`` is memory for n numbers.
+    """
+    cdef Index k, free = 0, near = 0, room, ties
+    cdef double limit
+    for k in range(n):
+        free += chosen[k]
+        if not chosen[k] and excess[k] > -margin:
+            slack[near] = -excess[k]
+            near += 1
+    room = max(most - free, 0)
+    if near <= room:
+        for k in range(n):
+            chosen[k] |= excess[k] > -margin
+        return free + near
+    if room == 0:
+        return free
+    qsort(slack, near, sizeof(double), ascending)
+    limit, ties = slack[room - 1], 1
+    while ties < room and slack[room - 1 - ties] == limit:
+        ties += 1
+    for k in range(n):
+        if not chosen[k] and -excess[k] <= limit and (-excess[k] < limit or ties > 0):
+            ties -= -excess[k] == limit
+            chosen[k] = 1
+    return free + room
+
+
+cdef int ascending(const void *one, const void *other) noexcept nogil:
+    cdef double a = (<const double *>one)[0], b = (<const double *>other)[0]
+    return (a > b) - (a < b)
 
 
 cdef check(Index n, const double[::1] a, const double[::1] b, const double[::1] c):

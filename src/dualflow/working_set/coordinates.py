@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ..core.bounds import dual_bound, gaps
 from ..core.problem import DualProblem, Kind
+from ..core.reading import multiplier_of
 from ..core.runtime.clock import check_time
 from ..core.runtime.threads import cached_property
 from ..core.sparse_points import SparsePoints
@@ -113,7 +114,7 @@ class Coordinates:
                 alpha = moved
                 w, total = self.weights(alpha)
                 lower, interval = dual_bound(problem, alpha, self.product(alpha, w, total))
-        nu = 0.0 if interval is None else 0.5 * (interval[0] + interval[1])
+        nu = multiplier_of(interval)
         work = self.rounds(alpha, w, total, nu if np.isfinite(nu) else 0.0, state.blocks)
         self.restore_equality(alpha)
         return replace(

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.workspace import Workspace
+from . import _wishes
 from ._classes import solve_listed
 from ._pairs import solve_pairs
 from .units import ScaledVariables
@@ -22,7 +23,7 @@ __all__ = [
     "TRUSTED_GAP_SHARE",
     "UPDATES_PER_VARIABLE",
     "finish_dense",
-    "nearest_free",
+    "nearly_free",
     "solve_dense",
     "solve_dense_pairs",
     "solve_subset",
@@ -112,11 +113,10 @@ def solve_dense(
     return scaled.alpha, violation, updates
 
 
-def nearest_free(free: NDArray, excess: NDArray, margin: float) -> NDArray:
+def nearly_free(free: NDArray, excess: NDArray, margin: float) -> NDArray:
     """Return the free variables, and those at bounds with a KKT slack below `NEARLY_FREE_FACTOR` times the margin.
 
-    If these are more than `MAX_NEARLY_FREE`, and more than the free ones, they are the ones of least slack.
-    The compiled `_point_pairs.mark_free_within_margin` halves the margin instead.
+    If these are more than `MAX_NEARLY_FREE`, they are the free ones and those of least slack.
 
     Parameters
     ----------
@@ -129,11 +129,8 @@ def nearest_free(free: NDArray, excess: NDArray, margin: float) -> NDArray:
     -------
     int array
     """
-    (W,) = (free | (excess > -NEARLY_FREE_FACTOR * margin)).nonzero()
-    max_variables = max(MAX_NEARLY_FREE, int(np.count_nonzero(free)))
-    if len(W) > max_variables:
-        W = np.sort(np.argpartition(np.where(free, -np.inf, -excess), max_variables)[:max_variables])
-    return W
+    found: NDArray = _wishes.nearly_free(free.view(np.uint8), excess, NEARLY_FREE_FACTOR * margin, MAX_NEARLY_FREE)
+    return found
 
 
 def solve_subset(

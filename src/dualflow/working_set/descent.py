@@ -19,7 +19,7 @@ from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
 from ..refinement.refine import MAX_N_REFINED
 from .block_rows import makes_rows, one_block_of
-from .dense import KKT_TOL_ROUND_OFF, MAX_NEARLY_FREE, nearest_free, solve_dense, solve_subset
+from .dense import KKT_TOL_ROUND_OFF, MAX_NEARLY_FREE, nearly_free, solve_dense, solve_subset
 from .level import MAX_N_FREE_BLOCKS, Level
 from .seeding import nested_order, restrict, seed, sharing
 from .state import WorkingSetState, restarted
@@ -249,7 +249,7 @@ class Descent:
         alpha, updates, margin = after["alpha"], after["updates"], max(MIN_KKT_FLOAT32, after["violation"])
         for _ in range(MAX_FINISH_ROUNDS):
             left = None if self.max_updates is None else self.max_updates - updates
-            W = nearest_free(level.is_free, level.kkt_excess(shrunk=True), margin)
+            W = nearly_free(level.is_free, level.kkt_excess(shrunk=True), margin)
             alpha, violation, moved = solve_subset(self.workspace, alpha, W, left)
             updates += moved
             if len(W) < MAX_NEARLY_FREE or left == moved:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import Kind
+from ..core.reading import finite_middle
 from ..core.workspace import Workspace
 
 __all__ = ["ScaledVariables"]
@@ -75,6 +76,4 @@ class ScaledVariables:
 
         ``top`` is the largest −G of the variables that can rise, ``bottom`` the largest G of those that can fall.
         """
-        if np.isfinite(top + bottom):
-            return 0.5 * (bottom - top)
-        return bottom if np.isfinite(bottom) else -top
+        return finite_middle((-top, bottom), -top)

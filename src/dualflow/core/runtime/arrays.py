@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Iterator
 from math import prod
@@ -14,8 +15,11 @@ from .._sealed import Sealed
 
 __all__ = [
     "MARK",
+    "MAX_ENTRIES_CACHED",
     "PART_NUMBERS",
     "Value",
+    "cached_constant",
+    "constant",
     "filled",
     "immutable",
     "immutable_from",
@@ -39,6 +43,21 @@ def filled(shape: int | tuple[int, ...], value: float) -> NDArray:
     array = np.empty(shape)
     array.fill(value)
     return array
+
+
+#: Entries of a constant vector up to which it is cached: its allocation is a visible part of the time of a small fit.
+MAX_ENTRIES_CACHED = 1 << 14
+
+
+def constant(n: int, value: float) -> NDArray:
+    """Return an `immutable` vector of n equal entries; short ones are cached."""
+    return cached_constant(n, value) if n <= MAX_ENTRIES_CACHED else immutable(np.full(n, value))
+
+
+@functools.lru_cache(maxsize=8)
+def cached_constant(n: int, value: float) -> NDArray:
+    """Return an `immutable` vector of n equal entries, which is cached."""
+    return immutable(np.full(n, value))
 
 
 def immutable(array: ArrayLike, dtype: Any = float) -> NDArray:

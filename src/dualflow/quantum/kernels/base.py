@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from numbers import Integral
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...core.kernel_functions import as_matrix, check_number
 from ...core.runtime.random import generator, generator_of, generator_state
+from ...core.runtime.warn import warn_user
 from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
 from ...persistence.unconfirmed import Unconfirmed
 from ..devices import Device, check_shots, make_device
@@ -411,13 +411,12 @@ class QuantumKernel:
                 if self.shots is not None
                 else f"a fit does not distinguish values that differ by less than {MIN_SPREAD:g}"
             )
-            warnings.warn(
+            warn_user(
                 f"{self.__name__}: its entries differ by {np.sqrt(variance):.2g} between pairs of points, and {limit}: "
                 "the kernel has concentrated, and a model fitted to it is fitted to noise. Take more shots, fewer "
                 "qubits or layers, or smaller angles (scale below "
                 f"{self.scale:g}); dualflow.concentration gives the number of shots",
                 ConcentrationWarning,
-                stacklevel=3,
             )
 
     def _spread(

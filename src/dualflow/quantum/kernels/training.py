@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from ...core.kernel_functions import check_number
 from ...core.options import Number
 from ...core.runtime.random import generator_of
+from ...core.runtime.warn import warn_user
 from ...exceptions import ProblemError
 from ..circuits.adjoint import angle_gradients
 from .alignment import alignment_between, alignment_slopes, target_matrix
@@ -189,11 +189,9 @@ def train_kernel(
         str(found.message),
     )
     if outside is not None and p is not None and (outside[1] < outside[0] or p > MAX_P_VALUE):
-        warnings.warn(
+        warn_user(
             f"train_kernel: {trained}: the points held out do not confirm the training. Take more points, fewer "
-            "weights (layers), or fewer steps",
-            UserWarning,
-            stacklevel=2,
+            "weights (layers), or fewer steps"
         )
     return trained
 

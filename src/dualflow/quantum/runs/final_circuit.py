@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.runtime.warn import warn_user
 from ...exceptions import FidelityWarning, ProblemError
 from ..circuits import ParametricCircuit
 from ..circuits.export import QPY_START, qpy_bytes
@@ -95,10 +95,9 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
         distance = float(0.5 * np.abs(solution.raw_alpha - own).sum() / max(np.abs(own).sum(), 1e-300))
         circuit.metadata = {**(circuit.metadata or {}), "distance_from_measured": distance}
         if distance > MAX_DISTANCE:
-            warnings.warn(
+            warn_user(
                 f"the state that was measured differs from that of the final circuit by {distance:.2f} of its weight: "
                 "the device did not run this circuit, or noise and shots were too coarse to show it",
                 FidelityWarning,
-                stacklevel=2,
             )
     return circuit
