@@ -39,13 +39,14 @@ from .solvers import CATALOGUE, Solver
 from .solvers.registry import SolverInfo, list_solvers
 
 if TYPE_CHECKING:
-    from .comparison import Comparison, compare
+    from .comparison import Comparison, ScalingPoint, ScalingStudy, compare, scaling_study
     from .conformal import ConformalSVC, ConformalSVR
     from .core.runtime.memory import release_memory
     from .displays import (
         ComparisonDisplay,
         EcosystemDisplay,
         RegularizationPathDisplay,
+        ScalingDisplay,
         SupportDisplay,
         TrajectoryDisplay,
     )
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
         load,
         verify_removal,
     )
+    from .planning.circuit import circuit
     from .planning.estimate import Estimate, estimate
     from .planning.resources import ResourceTable, resources
     from .quantum.devices import Device, DeviceInfo, Noise, list_devices
@@ -149,6 +151,9 @@ __all__ = [
     "Reuploading",
     "SVCSearchCV",
     "SVRSearchCV",
+    "ScalingDisplay",
+    "ScalingPoint",
+    "ScalingStudy",
     "Solution",
     "Solver",
     "SolverInfo",
@@ -163,6 +168,7 @@ __all__ = [
     "Workspace",
     "__version__",
     "certify",
+    "circuit",
     "compare",
     "concentration",
     "estimate",
@@ -179,6 +185,7 @@ __all__ = [
     "release_memory",
     "repair",
     "resources",
+    "scaling_study",
     "solve",
     "train_kernel",
     "verify_removal",
@@ -186,9 +193,10 @@ __all__ = [
 
 #: Modules of the names that are loaded on first use, because they or their dependencies take time to import.
 _ROOMS = {
+    "planning.circuit": ("circuit",),
     "planning.estimate": ("Estimate", "estimate"),
     "planning.resources": ("ResourceTable", "resources"),
-    "comparison": ("Comparison", "compare"),
+    "comparison": ("Comparison", "ScalingPoint", "ScalingStudy", "compare", "scaling_study"),
     "conformal": ("ConformalSVC", "ConformalSVR"),
     "estimators": (
         "LDA",
@@ -218,6 +226,7 @@ _ROOMS = {
         "ComparisonDisplay",
         "EcosystemDisplay",
         "RegularizationPathDisplay",
+        "ScalingDisplay",
         "SupportDisplay",
         "TrajectoryDisplay",
     ),

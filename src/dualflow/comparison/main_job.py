@@ -20,12 +20,11 @@ from ..core.runtime.clock import keeping_interrupts
 from ..driver.solve import check_limits, limit_kernel_wait
 from ..exceptions import ProblemError, did_you_mean
 from ..planning.estimate import duration_text
-from ..quantum.devices import check_shots
 from ..report import Comparison
 from ..report.scores import SCORES, ModelScore, best_model
 from ..solvers import Solver
 from .models import AUTO_WEIGHTS, MODEL_KERNELS, score_models
-from .plan import Entry, plan
+from .plan import OWN_SHOTS, Entry, plan, planned_shots
 from .repairs import check_repairs
 from .rows import ProgressCallback, RowRunner, refusal
 from .tasks import Subsample, Task, given_settings, given_task, tasks_from_data
@@ -86,7 +85,7 @@ def compare(
     gamma: str | float = "scale",
     degree: float = 3,
     coef0: float = 0.0,
-    shots: int | None = 10_000,
+    shots: int | str | None = OWN_SHOTS,
     devices: Sequence[str] | None = None,
     controls: bool = True,
     studies: bool = False,
@@ -144,8 +143,9 @@ def compare(
         strategies can solve.
     kernel, gamma, degree, coef0
         As for `Gram`. gamma="scale" is computed once, on the subsample.
-    shots : int ≥ 1 or None
-        Shots per circuit; None gives exact distributions for all rows.
+    shots : int ≥ 1, None, or "own", default="own"
+        Shots per circuit; None gives exact distributions for all rows. Both are set in instances, too. "own" leaves
+        instances as they are, and takes 10 000 for solvers by name.
     devices : sequence of str, optional
         Devices of the quantum solvers; "aer" and "pennylane:lightning.qubit" by default.
     controls : bool
@@ -214,7 +214,7 @@ def compare(
     check_limits(tol, None, time_limit)
     total_time_limit = TOTAL_TIME_LIMIT.check("total_time_limit", total_time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
-    shots = check_shots(shots)
+    solvers, shots = planned_shots(solvers, shots)
     entries, mending = plan(solvers, shots, devices, controls, studies, circuits), check_repairs(repairs)
     posing: dict[str, Any] = {
         "y": y,
