@@ -193,6 +193,9 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
     the extreme eigenvalues of the matrix, which set the clock. A Cholesky factor of 8 unknowns takes a microsecond. No
     advantage is claimed.
 
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 15 qubits, 12,826 CX and depth 54,761 a circuit at n
+    = 4; by the model, 5.7e5 T gates a shot.
+
     Parameters
     ----------
     device : str or Device, default="aer"
