@@ -27,7 +27,8 @@ import numpy as np
 
 from benchmarks.lib.claims import Claims, Rows, Verdict, conclude
 from benchmarks.lib.command import command_line
-from dualflow import DualProblem, Gram, QuantumInteriorPoint, certify, problems, solve
+from dualflow import DualProblem, Gram, QuantumInteriorPoint, problems, solve
+from dualflow.core.certificate import Certifier
 from dualflow.core.features import features_of
 from dualflow.core.workspace import Workspace
 from dualflow.interior.low_rank import LowRank
@@ -92,12 +93,12 @@ def steps_to(problem: DualProblem, error: float, seed: int) -> tuple[int, float]
     features = features_of(workspace.gram, problem.n)
     assert features is not None
     context = NewtonContext(workspace, solver.laboratory(), LowRank(workspace, features, crosses=False))
-    state = solver.start(context, np.random.default_rng(seed))
+    state, certifier = solver.start(context, np.random.default_rng(seed)), Certifier(problem)
     for k in range(STEPS):
         if solver.finished(state):
             return None
         state = solver.step(context, state)
-        if state.gap <= 10 * GAP and certify(problem, state.alpha).relative_gap <= GAP:
+        if certifier.certify(state.alpha, solver.primal(context, state)).relative_gap <= GAP:
             return k + 1, float(state.systems[:, 0].max())
     return None
 

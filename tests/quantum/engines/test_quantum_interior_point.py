@@ -43,7 +43,7 @@ def least(thousand):
 def solved(A, b, solution=None, **options):
     """u of A u = b by one system of a run, and the state after it."""
     solver = QuantumInteriorPoint(**{"device": "emulator"} | options)
-    state = NewtonState(None, np.empty(0), np.inf, Account.opened(np.random.default_rng(0)))
+    state = NewtonState(None, np.empty(0), np.empty(0), np.inf, Account.opened(np.random.default_rng(0)))
     step = _Step(solver, solver.laboratory(), state)
     return step.solve(A, b, np.linalg.solve(A, b) if solution is None else solution), step.state
 
@@ -120,6 +120,8 @@ def test_exact_circuits_reach_the_optimum_of_a_thousand_points(thousand, least):
     assert about["largest_condition"] == rows[:, 0].max() < 100
     assert about["median_error"] == np.median(rows[:, 2]) < 0.01
     assert about["method"].startswith("exact")
+    # The certificate may take the solver's weights, which are better than those of a slightly infeasible α.
+    assert solution.raw_certificate.primal is None or len(solution.raw_certificate.primal) == 3
 
 
 def test_eight_unknowns_take_three_qubits():
@@ -139,13 +141,14 @@ def test_classical_systems_are_those_of_interior_point(thousand, least):
 
 
 def test_shots_reach_a_gap_that_no_control_reaches(thousand):
-    def gaps(**options):
-        return [run(thousand, seed, max_steps=25, **options).raw_certificate.relative_gap for seed in range(3)]
+    def gap(seed, **options):
+        return run(thousand, seed, max_steps=25, **options).raw_certificate.relative_gap
 
-    assert np.median(gaps(shots=50_000)) <= 1e-2
-    assert np.median(gaps(shots=5_000_000)) <= 1e-3
+    for seed in (0, 1):
+        assert gap(seed, shots=50_000) <= 1e-2
+        assert gap(seed, shots=5_000_000) <= 1e-3
     for control in ({"device": "null"}, {"device": "control:random"}, {"systems": "null"}):
-        assert min(gaps(**control)) > 0.1, control
+        assert gap(0, **control) > 0.1, control
 
 
 def test_errors_fall_with_the_root_of_the_shots(thousand):
@@ -246,6 +249,9 @@ def test_refusals():
         run(noisy_halfspaces(10_001, d=1))
     with pytest.raises(SolverMismatch, match="does not solve"):
         run(dualflow.problems.least_squares(Gram([[0.0], [1.0]], "linear"), [-1, 1], 1.0))
+    hard = dualflow.problems.svc(Gram([[0.0], [1.0]], "linear"), [-1, 1], C=np.inf, loss="squared_hinge")
+    with pytest.raises(SolverMismatch, match="does not solve hard margins"):
+        run(hard)
     for options in ({"clock": 13}, {"systems": "both"}, {"error": -0.1}, {"shots": 0}):
         (name,) = options
         with pytest.raises(ProblemError, match=name):

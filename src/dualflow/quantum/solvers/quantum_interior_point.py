@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ...core.features import Features, features_of
 from ...core.options import Number, OneOf, option
 from ...core.problem import DualProblem
-from ...core.solver import EVERY_CONVEX, generator, generator_state
+from ...core.solver import BOUNDED, generator, generator_state
 from ...core.workspace import Workspace
 from ...interior.low_rank import LowRank, System
 from ...interior.state import InteriorState
@@ -63,6 +63,8 @@ class NewtonState:
         Of the classical iteration.
     alpha : array of shape (n,)
         α of the step with the least gap by the iteration's own sums, which the run returns.
+    w : array of shape (r,)
+        Weights of that step.
     gap : float
         That gap, relative.
     systems : array of shape (k, 4)
@@ -79,6 +81,7 @@ class NewtonState:
 
     inner: InteriorState
     alpha: NDArray
+    w: NDArray
     gap: float
     account: Account
     systems: NDArray = field(default_factory=lambda: np.empty((0, 4)))
@@ -220,7 +223,7 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
     ProblemError
         An option is out of range.
     SolverMismatch
-        A system has more than 8 unknowns.
+        A system has more than 8 unknowns, or the problem is one of a hard margin.
     DeviceError
         The device is not known, or failed.
 
@@ -248,7 +251,7 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
     name: ClassVar[str] = "quantum-interior-point"
     reaches: ClassVar[str] = "1e-8 from exact distributions where the systems' condition stays below 400, else 1e-4"
     accuracy: ClassVar[str] = "iterative"
-    kinds = EVERY_CONVEX
+    kinds = BOUNDED
     maturity: ClassVar[str] = "study"
     max_n: ClassVar[int | None] = 10_000
     whole: ClassVar[bool] = False
@@ -258,6 +261,11 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
 
     def mismatch(self, problem: DualProblem) -> str | None:
         reason = super().mismatch(problem)
+        if reason is None and problem.is_hard_margin:
+            return (
+                f"{self.name!r} does not solve hard margins, whose systems end with condition numbers that no clock "
+                "resolves; set a finite C, or use 'interior-point'"
+            )
         if reason is None and _features(problem) is None:
             reason = (
                 f"{self.name!r} takes systems of at most {MAX_UNKNOWNS} unknowns, one for each column of the kernel "
@@ -281,16 +289,20 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
 
     def start(self, context: NewtonContext, rng: np.random.Generator, warm: NDArray | None = None) -> NewtonState:
         inner = context.form.start(warm)
-        return NewtonState(inner, inner.everywhere, context.form.relative_gap(inner), Account.opened(rng))
+        return NewtonState(inner, inner.everywhere, inner.w, context.form.relative_gap(inner), Account.opened(rng))
 
     def step(self, context: NewtonContext, state: NewtonState) -> NewtonState:
         own = _Step(self, context.lab, state)
         inner = context.form.step(state.inner, own.system)
         after, gap = replace(own.state, inner=inner), context.form.relative_gap(inner)
-        return replace(after, alpha=inner.everywhere, gap=gap) if gap < state.gap else after
+        return replace(after, alpha=inner.everywhere, w=inner.w, gap=gap) if gap < state.gap else after
 
     def alpha(self, state: NewtonState) -> NDArray:
         return state.alpha
+
+    def primal(self, context: NewtonContext, state: NewtonState) -> NDArray | None:
+        features = context.form.features
+        return state.w[: features.rank] if features.are_points else None
 
     def finished(self, state: NewtonState) -> bool:
         return state.inner.done
