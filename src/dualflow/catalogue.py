@@ -42,6 +42,7 @@ SOLVER_CLASSES = {
     ),
     "hamiltonian-lchs": "dualflow.quantum.solvers.hamiltonian_lchs:HamiltonianLCHS",
     "hhl": "dualflow.quantum.solvers.hhl:HHL",
+    "quantum-interior-point": "dualflow.quantum.solvers.quantum_interior_point:QuantumInteriorPoint",
     "variational-flow": "dualflow.quantum.solvers.variational_flow:VariationalFlow",
     "variational-dqc": "dualflow.quantum.solvers.variational_dqc:VariationalDQC",
     "variational-lotka-volterra": "dualflow.quantum.solvers.variational_lotka_volterra:VariationalLotkaVolterra",
