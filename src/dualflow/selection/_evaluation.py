@@ -25,6 +25,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
+from ..core.gram import Gram
 from ..core.runtime import clock
 from ..core.runtime.threads import cached_property
 from ..exceptions import FitError
@@ -295,9 +296,10 @@ class Evaluation:
         """Evaluate all candidates and folds of one kernel: by single fits, or over one matrix where that is faster."""
         assert self.folds is not None
         K = None
+        gram = self.kernels.gram(setting) if setting.kernel == "rbf" and self.kernels else None
         for chain, members in chains:
             first, *rest = members
-            expected = self._fit_each(chain, first)
+            expected = self._fit_each(chain, first, gram)
             gain = self._gain(expected, len(rest)) if rest else -np.inf
             if gain >= self._min_gain:
                 watch = Watch(expected, len(rest), self.times.check)
@@ -309,7 +311,7 @@ class Evaluation:
                 except SlowerError:
                     self._min_gain = RETRY_GAIN_RATIO * gain
             for fold in rest:
-                self._fit_each(chain, fold)
+                self._fit_each(chain, fold, gram)
 
     def _gain(self, expected: list[float], folds: int) -> float:
         """Return the estimated speed-up by the shared matrix, from the times of fits to one fold."""
@@ -325,13 +327,27 @@ class Evaluation:
         self._buffers.K = K  # reused, since new memory is expensive
         return K, scale
 
-    def _fit_each(self, chain: Chain, fold: int) -> list[float]:
-        """Fit the candidates that have no row of this fold yet one by one; return the seconds of each."""
-        models = {c: self.task.models[c] for c in chain.candidates if (c, fold) not in self.rows}
+    def _fit_each(self, chain: Chain, fold: int, gram: Gram | None) -> list[float]:
+        """Fit the candidates that have no row of this fold yet; return the seconds of each.
+
+        ``gram`` is the radial kernel of all points, if candidates may share its rows; others are fitted one by one.
+        """
+        missing = [c for c in chain.candidates if (c, fold) not in self.rows]
+        answers: dict[int, Answer] = {}
+        if gram is not None and self.folds is not None and len(missing) == len(chain.candidates):
+            answers = self.folds.path(gram, chain, fold)
+            clock.check_time()
+        for candidate, answer in answers.items():
+            self.times.record_fit(answer.seconds, self.task.part_of(fold))
+            model = self._model(candidate, fold, answer)
+            self.rows[candidate, fold] = self.task.row(candidate, fold, model, answer.seconds, answer.gap)
+        models = {c: self.task.models[c] for c in missing if c not in answers}
+        if not models:
+            return [answers[c].seconds for c in missing]
         X_train, y_train, X_test, _ = self.task.parts[fold]
         training = X_train, y_train, self.task.fit_params_of(fold)
         tables = [X_test, X_train] if self.task.train_scores else [X_test]
-        raises, seconds = self.task.error_score == "raise", dict.fromkeys(models, 0.0)
+        raises, seconds = self.task.error_score == "raise", {c: answers[c].seconds if c in answers else 0.0 for c in missing}
         for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check):
             clock.check_time()  # raises if the search's time has cut the fit short
             self.times.record_fit(fit.seconds, self.task.part_of(fold))

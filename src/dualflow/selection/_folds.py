@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.gram import Gram
 from ..core.solution import MAX_GAP_UNREFINED
+from ..direct.pairs import solve_cost_path
 from ..estimators._classifier import class_pairs
 from ..estimators._validation import class_weights
 from ._duals import Duals, Fits
@@ -146,6 +148,10 @@ class _Folds:
     def __init__(self, splits: Sequence[Split], train_scores: bool) -> None:
         self.splits, self.train_scores = splits, train_scores
 
+    def path(self, gram: Gram, chain: Chain, fold: int) -> dict[int, Answer]:
+        """Return answers in a fold that are faster than single fits; here none."""
+        return {}
+
     def empty(self, fold: int, width: int) -> Answer:
         """Return an answer with unset values for a fold."""
         train, test = self.splits[fold]
@@ -192,6 +198,50 @@ class Classes(_Folds):
         own[rows] = self.weight[rows] * of_classes[self.codes[rows]]
         has_all_classes = (np.bincount(self.codes, own > 0, minlength=len(self.classes)) > 0).all()
         return own if has_all_classes and len(np.unique(rows)) == len(rows) else None
+
+    def path(self, gram: Gram, chain: Chain, fold: int) -> dict[int, Answer]:
+        """Return the answers of candidates in a fold that are solved from the points, with kernel rows for all C.
+
+        ``gram`` is the radial kernel of all points. A candidate without an answer needs a single fit.
+        """
+        began = thread_time()
+        train, test = self.splits[fold]
+        weight = self.weights(chain.model, train)
+        assert weight is not None
+        if not (weight[train] > 0).all() or chain.model.fit_intercept is not True:
+            return {}
+        rows = np.sort(train)
+        groups = np.split(rows, np.searchsorted(rows, [part.stop for part in self.ranges[:-1]]))
+        found = solve_cost_path(gram, groups, weight[rows], chain.costs, chain.model.tol)
+        if found is None:
+            return {}
+        count = len(chain.costs)
+        results = [[next(found) for _ in range(count)] for _ in self.pairs]
+        solved = [c for c in range(count) if all(of_pair[c] is not None for of_pair in results)]
+        weights, biases = np.zeros((gram.n, len(self.pairs), len(solved))), np.empty((len(self.pairs), len(solved)))
+        gaps_of = np.zeros(len(solved))
+        for k, (i, j) in enumerate(self.pairs):
+            members = np.concatenate([groups[i], groups[j]])
+            for place, c in enumerate(solved):
+                result = results[k][c]
+                assert result is not None
+                weights[members, k, place], biases[k, place] = result.coefficients, result.bias
+                gaps_of[place] = max(gaps_of[place], result.certificate.relative_gap or 0.0)
+        (support,) = weights.any(axis=(1, 2)).nonzero()
+        points = gram.radial_points(float)
+        columns = weights[support].reshape(len(support), -1)
+        tables = [test, train] if self.train_scores else [test]
+        values = [
+            points.take(at).expand(points.take(support), columns).reshape(len(at), *biases.shape) + biases
+            for at in tables
+        ]
+        seconds = (thread_time() - began) / max(1, len(solved))
+        return {
+            chain.candidates[c]: Answer(
+                values[0][:, :, place], values[1][:, :, place] if self.train_scores else None, gaps_of[place], seconds
+            )
+            for place, c in enumerate(solved)
+        }
 
     def answers(
         self, K: NDArray, scale: float, chain: Chain, folds: list[int], watch: Watch

@@ -77,6 +77,10 @@ class Kernels:
             K /= max_diagonal
         return K, max_diagonal
 
+    def gram(self, setting: Setting) -> Gram:
+        """Return the Gram of the points for a radial kernel."""
+        return Gram(self.points, setting.kernel, gamma=setting.gamma)
+
     def _squared(self) -> tuple[NDArray, float]:
         """Return squared distances, shape (n, n), and the largest from the mean; computed once."""
         with self._lock:
