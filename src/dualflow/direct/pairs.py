@@ -215,6 +215,12 @@ class PairResult:
         return self.batch.seconds
 
     @property
+    def relative_gap(self) -> float:
+        """Certified relative gap, as the `certificate` has it."""
+        row = self.batch.rows[self.number]
+        return 0.0 if row.vanishes else gaps(row.objective, row.lower_bound, row.rounding, NEGATIVE_GAP_REASON)[1]
+
+    @property
     def certificate(self) -> Certificate:
         """Certificate of `alpha`, as a `Certifier` makes it."""
         row, shift = self.batch.rows[self.number], self.batch.shift

@@ -176,7 +176,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         Places in ``points``, and upper bounds of the multipliers, of one class after another.
     table : array of shape (n_pairs, 11)
         A row for each pair, with the columns named above. A pair that continues the row before has all of its kernel
-        rows, and starts from its solution if that row is solved in the same call.
+        rows, and starts from its solution if that row is solved in the same call; it is given up with that row.
     sign : float
         Label of the first class of each pair, ±1; the second has −``sign``.
     features : int
@@ -214,7 +214,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
     """
     cdef Index count = table.shape[0], m = points.shape[1], max_n = 0, max_made = 0, row_bytes = 0, max_chosen = 0
     cdef Index made, spare, k, n, begins
-    cdef bint single, keeps
+    cdef bint single, keeps, is_solved = True
     cdef double until = monotonic() + seconds
     cdef PairBuffers pair
     cdef search_rules rules
@@ -253,13 +253,17 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         rules.exact_updates = UPDATES_EXACT
         rules.shrinks = table[k, N_FIRST] + table[k, N_SECOND] >= MIN_N_SHRINK
         keeps = table[k, CONTINUES] or (k + 1 < count and table[k + 1, CONTINUES])
+        if k > begin and table[k, CONTINUES] and not is_solved:
+            entries[k] = 0.0
+            continue
         with nogil:
             if k > begin and table[k, CONTINUES]:
                 continue_pair(&pair, upper, &table[k, 0])
             else:
                 load_pair(&pair, points, half, points_32, half_32, members, upper, &table[k, 0],
                           &start[begins] if start.shape[0] else NULL)
-            solve_one(&pair, rules, single, keeps, &alpha[begins], &point[begins], &weights[begins], &figures[k, 0])
+            is_solved = solve_one(&pair, rules, single, keeps, &alpha[begins], &point[begins], &weights[begins],
+                                  &figures[k, 0])
         entries[k] = pair.entries
         if sums.shape[0]:
             for n in range(pair.n):
@@ -310,9 +314,9 @@ cdef bint continues(const long long[::1] members, const long long[:] before, con
     return True
 
 
-cdef void solve_one(PairBuffers *pair, search_rules rules, bint single, bint keeps, double *alpha, double *point,
+cdef bint solve_one(PairBuffers *pair, search_rules rules, bint single, bint keeps, double *alpha, double *point,
                     double *weights, double *figures) noexcept nogil:
-    """Solve and certify the loaded pair; figures are not written if the search is given up.
+    """Solve and certify the loaded pair; return False, with figures not written, if the search is given up.
 
     ``keeps`` says whether the kernel rows serve another pair, or have done so.
     """
@@ -329,24 +333,24 @@ cdef void solve_one(PairBuffers *pair, search_rules rules, bint single, bint kee
                       <double *>pair.spare, pair.spare_bytes // sizeof(double), kept)
     pair.entries += n * made
     if made == 0:
-        return
+        return False
     if single:
         for k in range(n):
             pair.G[k] = pair.G_32[k]
         if pair.gap_tol <= MIN_GAP or gap_of(pair) > TRUSTED_SHARE * pair.gap_tol:
             chosen = mark_nearly_free_of(pair)
             if not solve_chosen(pair, chosen):
-                return
+                return False
     while True:
         for k in range(n):
             alpha[k] = min(max(pair.e[k] * pair.beta[k], 0.0), pair.upper[k])
         if not project_one(pair.head, n, pair.upper, pair.upper + pair.head, pair.sign, alpha, point, weights, figures,
                            pair.work):
-            return
+            return False
         make_sums(pair, single, point, weights, figures)
         objective, bound = figures[OBJECTIVE], figures[LOWER_BOUND]
         if objective - bound <= pair.gap_tol * max(fabs(objective), fabs(bound)) or not single or looks == LOOKS:
-            return
+            return True
         for k in range(n):
             pair.G[k] = pair.sums[k] - pair.e[k]
         if chosen == 0:
@@ -354,10 +358,10 @@ cdef void solve_one(PairBuffers *pair, search_rules rules, bint single, bint kee
         else:
             k, chosen = chosen, mark_violators(pair)
             if k == chosen:
-                return
+                return True
         looks += 1
         if chosen == 0 or not solve_chosen(pair, chosen):
-            return
+            return True
 
 
 cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const double *weights,
