@@ -353,7 +353,10 @@ class Evaluation:
         X_train, y_train, X_test, _ = self.task.parts[fold]
         training = X_train, y_train, self.task.fit_params_of(fold)
         tables = [X_test, X_train] if self.task.train_scores else [X_test]
-        raises, seconds = self.task.error_score == "raise", {c: answers[c].seconds if c in answers else 0.0 for c in missing}
+        raises, seconds = (
+            self.task.error_score == "raise",
+            {c: answers[c].seconds if c in answers else 0.0 for c in missing},
+        )
         for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check):
             clock.check_time()  # raises if the search's time has cut the fit short
             self.times.record_fit(fit.seconds, self.task.part_of(fold))
