@@ -195,9 +195,9 @@ class Task:
 
     def _score(self, model: Any, X: Any, y: Any, rows: NDArray) -> Any:
         """Score a model on rows, by a known metric or by scikit-learn."""
-        if (known := self._metrics(model, X, y)) is not None:
+        params = _check_method_params(self.X, params=self.score_params, indices=rows) if self.score_params else {}
+        if (known := self._metrics(model, X, y, params.get("sample_weight"))) is not None:
             return known
-        params = _check_method_params(self.X, params=self.score_params, indices=rows)
         return _score(model, X, y, self.scorer, params, self.error_score)
 
     def part_of(self, fold: int) -> float:
@@ -353,10 +353,8 @@ class Evaluation:
         X_train, y_train, X_test, _ = self.task.parts[fold]
         training = X_train, y_train, self.task.fit_params_of(fold)
         tables = [X_test, X_train] if self.task.train_scores else [X_test]
-        raises, seconds = (
-            self.task.error_score == "raise",
-            {c: answers[c].seconds if c in answers else 0.0 for c in missing},
-        )
+        raises, seconds = self.task.error_score == "raise", dict.fromkeys(missing, 0.0)
+        seconds |= {c: answer.seconds for c, answer in answers.items()}
         for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check):
             clock.check_time()  # raises if the search's time has cut the fit short
             self.times.record_fit(fit.seconds, self.task.part_of(fold))

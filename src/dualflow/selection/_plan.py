@@ -162,12 +162,8 @@ MAX_POINTS_LONE = 640
 
 def can_skip_calls(model: Any, points: int) -> bool:
     """Return whether `Classes.path` solves the fits of one candidate as a single fit does, with fewer calls."""
-    return (
-        points <= MAX_POINTS_LONE
-        and hasattr(model, "class_weight")
-        and model.kernel == "rbf"
-        and model.fit_intercept is True
-    )
+    is_pair_problem = hasattr(model, "class_weight") and model.fit_intercept is True
+    return points <= MAX_POINTS_LONE and is_pair_problem and model.kernel == "rbf"
 
 
 def planned(
