@@ -46,8 +46,8 @@ class RegularizationPath:
         The breakpoints, ascending; the first and last are the ends of the path. Two are equal where α jumps between
         two optima, which happens where it is not unique (a linear kernel of few features).
     is_exact : array of shape (k − 1,)
-        Whether α is known between breakpoints i and i + 1. Where round-off breaks the path off, α is computed anew a
-        little further on; in between, α is interpolated, and `certificate` says how good it is.
+        Whether α is known between breakpoints i and i + 1. Where round-off breaks the path off, or spoils a stretch of
+        it, α is computed anew further on; in between, α is interpolated, and `certificate` says how good it is.
     model : SVC or SVR
         The estimator, unfitted.
     classes_ : array of shape (2,) or None
