@@ -5,6 +5,7 @@ The header needs a C99 compiler, and <math.h> unless its numbers are fixed-point
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from importlib.metadata import version
@@ -340,7 +341,7 @@ class _Fixed(_Floating):
         if features >= 2.0 ** (31 - FRACTION_BITS):
             raise ProblemError(f"number='fixed': a feature is {features:.3g}, and 32767 is the largest; scale the data")
         # Points are in units in which a radial kernel is 2^(−‖z − s‖²).
-        unit = 1.0 if self.is_linear else float(np.sqrt(parts.gamma * np.log2(np.e)))
+        unit = 1.0 if self.is_linear else math.sqrt(parts.gamma * math.log2(math.e))
         self.bits = FRACTION_BITS if self.is_linear else POINT_BITS
         self.scale, self.offset = scale * unit, offset * unit
         self.points = parts.points * unit
