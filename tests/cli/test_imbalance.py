@@ -20,7 +20,7 @@ import dualflow
 from dualflow import compare
 from dualflow.cli.cells import MAX_COLUMN_TEXTS
 from dualflow.cli.output import TABLE_WIDTH_CHARS
-from dualflow.cli.training import probabilities
+from dualflow.cli.training import probabilities, searched_model
 from dualflow.cli.training_table import read_model
 from dualflow.exceptions import ProblemError
 from dualflow.persistence import container
@@ -234,6 +234,8 @@ def test_bad_options_of_compare_are_one_sentence(folder, words, said):
 
 def test_compare_refuses_what_contradicts_itself():
     X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    with pytest.raises(ProblemError, match="positive=1 needs models=True"):
+        compare(X, y, "hinge", ["smo"], positive=1)
     with pytest.raises(ProblemError, match="class_weight='auto' needs models=True"):
         compare(X, y, "hinge", ["smo"], class_weight="auto")
     with pytest.raises(ProblemError, match="models need held-out rows"):
@@ -371,6 +373,26 @@ def test_a_search_tries_weights_for_unequal_classes_and_keeps_to_its_time(folder
     equal = run("train", write(folder, table(60)), "--search", "--kernel", "linear", "--json")
     assert json.loads(equal.stdout)["search"]["candidates"] == 5
     refused(run("train", "churn.csv", "--search", "--search-time", "1e-6"), "--search found no model", "--search-time")
+
+
+@pytest.mark.filterwarnings("error:One or more of the test scores")
+def test_settings_that_the_time_does_not_suffice_for_are_counted_without_a_warning():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    _, found = searched_model(
+        "svc",
+        dualflow.SVC(kernel="linear"),
+        X,
+        y,
+        3,
+        0,
+        "data.csv",
+        scoring="accuracy",
+        scorer=lambda model, X, y: np.nan if model.C < 1 else model.score(X, y),
+        budget_s=60.0,
+        announce=lambda text: None,
+    )
+    assert 0 < found["finished"] < found["candidates"]
 
 
 def test_no_better_than_the_majority_is_said(folder):

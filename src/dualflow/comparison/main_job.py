@@ -233,6 +233,8 @@ def compare(
     }
     if class_weight == AUTO_WEIGHTS and not models:
         raise ProblemError("class_weight='auto' needs models=True, whose scores choose the weights")
+    if positive is not None and not models:
+        raise ProblemError(f"positive={positive!r} needs models=True, whose recall and precision are of this class")
     if scoring not in SCORES:
         raise ProblemError(f"scoring={scoring!r} is not one of {', '.join(SCORES)}{did_you_mean(str(scoring), SCORES)}")
     posing |= {"class_weight": class_weight, "models": models, "positive": positive}

@@ -196,7 +196,7 @@ class KernelMatrix:
             return GROWTH + (exponent if exponent * EPS < 1.0 else 0.0)
         if self.kernel == "linear":
             return LINEAR_GROWTH
-        return GROWTH * named(self.kernel).powers(self.degree)
+        return GROWTH * named(self.kernel).error_factor(self.degree)
 
     @property
     def has_few_features(self) -> bool:

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Pairs of classes solved from their points and certified, many in one compiled call without the interpreter's lock.
 
-For each pair it does what `direct.from_points.FromPoints` and `direct.point_sums.PointSums` do in Python for larger
+For each pair it does what `PointSearch` and `PointSums` of `direct.from_points` do in Python for larger
 problems: a search that makes kernel rows on demand, in float32 first where that pays; a float64 subproblem over the
 free and nearly free variables; and a certificate from kernel sums that are in float64 wherever float32 leaves the sign
 of a multiplier undetermined.
@@ -55,7 +55,7 @@ cpdef enum:
     N_COLUMNS = 11
 
 
-#: Places in a row of figures, the fields of `direct.results.CertificateRow`.
+#: Places in a row of figures, the fields of `direct.pairs.CertificateRow`.
 cpdef enum:
     OBJECTIVE = 0
     LOWER_BOUND = 1
@@ -369,7 +369,7 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
     """Compute K times the weights and the figures of the certificate.
 
     The sums are in float64 where float32 leaves the sign of a multiplier undetermined. ``searched`` says whether the
-    pair was searched in float32. See `direct.point_sums.PointSums`.
+    pair was searched in float32. See `direct.from_points.PointSums`.
     """
     cdef Index n = pair.n, count = 0, missing = 0, left = <Index>(pair.max_uncertain_share * n), k
     cdef double least = INFINITE, largest = 0.0
@@ -609,7 +609,7 @@ cdef inline double excess_of(const PairBuffers *pair, Index k, double nu) noexce
 
 
 cdef double gap_of(const PairBuffers *pair) noexcept nogil:
-    """Return the relative gap that the gradient gives: see `direct.from_points.FromPoints`."""
+    """Return the relative gap that the gradient gives: see `direct.from_points.PointSearch`."""
     cdef double nu = multiplier_of(pair), gap = 0.0, f = 0.0, away
     cdef Index k
     for k in range(pair.n):
