@@ -135,19 +135,20 @@ def compare(
     time_limit: Annotated[
         float | None,
         typer.Option(
-            help="Seconds for each row; a row that reaches it shows its result so far. 4 for DATA by default, else 2."
+            help="Seconds for each solver's run; a run that reaches it shows its result so far. 4 for DATA by default, "
+            "else 2."
         ),
     ] = None,
     total_time_limit: Annotated[
         float | None,
         typer.Option(
-            help="Seconds for the whole comparison; rows that have not begun by then are not run. 45 by default for "
+            help="Seconds for the whole comparison; runs that have not begun by then are left out. 45 by default for "
             "DATA without circuits."
         ),
     ] = None,
     tol: Annotated[float, typer.Option(help="Relative gap at which a solver stops.")] = 1e-6,
     report: Annotated[Path, typer.Option(help="The HTML report to write.")] = Path("dualflow-report.html"),
-    csv: Annotated[Path | None, typer.Option(help="Also write the rows as CSV, to this file.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write the table of solvers as CSV, to this file.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
     dry: Annotated[
@@ -172,7 +173,7 @@ def compare(
     timed; then every solver solves the same problem. Without DATA, all solvers, those with circuits included, solve
     three problems of two digits.
 
-    After Ctrl-C, or when the time is up, the report shows the rows that have run.
+    After Ctrl-C, or when the time is up, the report shows the runs that have ended.
     """
     with clear_errors():
         from ..comparison import dry_run
