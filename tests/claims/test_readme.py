@@ -56,7 +56,7 @@ def test_the_python_of_the_page_on_problems_runs_alone(tmp_path, monkeypatch):
 
 def test_the_python_of_the_page_on_devices_runs_alone():
     names = {}
-    run_blocks(DOCS / "how-to" / "quantum-devices.md", names, 2)
+    run_blocks(DOCS / "how-to" / "quantum-devices.md", names, 3)
     assert names["few"].raw_certificate.relative_gap <= 1e-3
     assert names["few"].cost.qubits == 4
 
