@@ -185,6 +185,7 @@ def test_a_subsample_is_said_in_the_title(folder):
     assert result.exit_code == 0, result.output
     assert "60 of 400 rows, drawn at random" in " ".join(result.stdout.split())
     whole = run("compare", "churn.csv", "--solvers", "working-set", "--no-report").stdout
+    assert "Next: dualflow train churn.csv --class-weight balanced --search --proba" in whole.splitlines()
     assert "drawn at random" not in whole
     assert "(n = 320, box with equality)" in " ".join(whole.split())
 

@@ -178,6 +178,7 @@ def compare(
     with clear_errors():
         from ..comparison import dry_run
         from ..report.comparison import is_comparison_csv, is_comparison_html
+        from ..report.scores import best_model
         from .reading import read_new
         from .table import RequestedColumns
         from .training_data import EncodingOptions
@@ -252,6 +253,13 @@ def compare(
             raise typer.Exit(EXIT_INTERRUPTED)
         if not json and not comparison.models:
             say(RANKING_NOTE)
+        # With other options of the table or the model the line would have to repeat them.
+        other = (classes, delimiter, header, missing, thousands, format, standardise)
+        is_plain = (one_hot, impute, decimal, kernel) == (True, True, ".", "rbf") and other == (None,) * len(other)
+        best = best_model(comparison.models, comparison.scoring)
+        if best is not None and data is not None and str(data) != "-" and is_plain and not json:
+            weights = best.class_weight if class_weight is None else class_weight
+            say(f"Next: {_train_command(data, label, drop, text, weights)}")
 
 
 @dataclass(frozen=True)
@@ -428,6 +436,19 @@ def _plain(comparison: Comparison) -> dict[str, Any]:
 
 def _split_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _train_command(
+    data: Path, label: str | None, drop: list[str] | None, text: list[str] | None, class_weight: str | None
+) -> str:
+    """Return the command line that trains a model on the same columns, with a search and probabilities."""
+    import shlex
+
+    words = ["dualflow", "train", str(data)]
+    given = {"--label": [label], "--drop": drop, "--text": text, "--class-weight": [class_weight]}
+    for option, values in given.items():
+        words += [word for value in values or () if value is not None for word in (option, value)]
+    return shlex.join([*words, "--search", "--proba"])
 
 
 def _two_digits(digits: str) -> Rows:
