@@ -690,7 +690,7 @@ def test_the_html_is_whole_and_leans_on_nothing(comparison, tmp_path):
     assert page.seen.count("tr") == 6 + len(comparison.rows) - len(outside) + sum(
         r.device is not None and r.ran for r in comparison.rows
     )
-    assert page.seen.count("details") == 6 + sum(
+    assert page.seen.count("details") == 7 + sum(
         any(row.status == "DOES NOT APPLY" for row in part.rows) for part in comparison.sections
     )
     for row in outside:

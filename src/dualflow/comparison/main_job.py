@@ -47,14 +47,14 @@ def announcement(
     found = [entry for number, _ in enumerate(tasks) for entry in entries if apply[number, entry.group]]
     circuits = sum(entry.role in ("quantum", "emulated", "control") for entry in found)
     rows = len(found) + repairs
-    text = f"{_counted(len(tasks), 'problem')}, {_counted(rows, 'row')}"
+    text = f"{_counted(len(tasks), 'problem')}, {_counted(rows, 'run')}"
     text += f", {circuits} of them on devices and their controls" if circuits else ""
     if total is not None and (time_limit is None or total < rows * time_limit):
-        return f"{text}; no row begins after {duration_text(total)}."
+        return f"{text}; no run begins after {duration_text(total)}."
     if time_limit is None:
         return f"{text}; there is no time limit."
     all_rows = duration_text(rows * time_limit)
-    return f"{text}; each row takes at most {duration_text(time_limit)}, all together at most {all_rows}."
+    return f"{text}; each run takes at most {duration_text(time_limit)}, all together at most {all_rows}."
 
 
 def _counted(number: int, what: str) -> str:
