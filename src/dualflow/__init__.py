@@ -39,13 +39,14 @@ from .solvers import CATALOGUE, Solver
 from .solvers.registry import SolverInfo, list_solvers
 
 if TYPE_CHECKING:
-    from .comparison import Comparison, compare
+    from .comparison import Comparison, ScalingPoint, ScalingStudy, compare, scaling_study
     from .conformal import ConformalSVC, ConformalSVR
     from .core.runtime.memory import release_memory
     from .displays import (
         ComparisonDisplay,
         EcosystemDisplay,
         RegularizationPathDisplay,
+        ScalingDisplay,
         SupportDisplay,
         TrajectoryDisplay,
     )
@@ -66,11 +67,13 @@ if TYPE_CHECKING:
         NuSVC,
         NuSVR,
         OneClassSVM,
+        PartitionedLinearSVC,
         QuantileSVR,
         generalization_report,
         load,
         verify_removal,
     )
+    from .planning.circuit import circuit
     from .planning.estimate import Estimate, estimate
     from .planning.resources import ResourceTable, resources
     from .quantum.devices import Device, DeviceInfo, Noise, list_devices
@@ -134,6 +137,7 @@ __all__ = [
     "OneClassSVM",
     "ParetoFront",
     "ParetoPoint",
+    "PartitionedLinearSVC",
     "ProblemError",
     "Progress",
     "ProjectedKernel",
@@ -147,6 +151,9 @@ __all__ = [
     "Reuploading",
     "SVCSearchCV",
     "SVRSearchCV",
+    "ScalingDisplay",
+    "ScalingPoint",
+    "ScalingStudy",
     "Solution",
     "Solver",
     "SolverInfo",
@@ -161,6 +168,7 @@ __all__ = [
     "Workspace",
     "__version__",
     "certify",
+    "circuit",
     "compare",
     "concentration",
     "estimate",
@@ -177,6 +185,7 @@ __all__ = [
     "release_memory",
     "repair",
     "resources",
+    "scaling_study",
     "solve",
     "train_kernel",
     "verify_removal",
@@ -184,9 +193,10 @@ __all__ = [
 
 #: Modules of the names that are loaded on first use, because they or their dependencies take time to import.
 _ROOMS = {
+    "planning.circuit": ("circuit",),
     "planning.estimate": ("Estimate", "estimate"),
     "planning.resources": ("ResourceTable", "resources"),
-    "comparison": ("Comparison", "compare"),
+    "comparison": ("Comparison", "ScalingPoint", "ScalingStudy", "compare", "scaling_study"),
     "conformal": ("ConformalSVC", "ConformalSVR"),
     "estimators": (
         "LDA",
@@ -205,6 +215,7 @@ _ROOMS = {
         "NuSVC",
         "NuSVR",
         "OneClassSVM",
+        "PartitionedLinearSVC",
         "QuantileSVR",
         "generalization_report",
         "load",
@@ -215,6 +226,7 @@ _ROOMS = {
         "ComparisonDisplay",
         "EcosystemDisplay",
         "RegularizationPathDisplay",
+        "ScalingDisplay",
         "SupportDisplay",
         "TrajectoryDisplay",
     ),

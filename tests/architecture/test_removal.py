@@ -18,6 +18,8 @@ SOURCE = Path(dualflow.__file__).parent
 ROOT = Path(__file__).parents[2]
 #: Where the files of `hhl` are, all of that name.
 FILES = ["quantum/circuits/hhl.py", "quantum/solvers/hhl.py"]
+#: The solver that is made of its circuits, and goes with it.
+BUILT_ON_IT = "quantum-interior-point"
 
 USE = """
 import importlib, json, pkgutil
@@ -47,16 +49,17 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory):
-    """A copy of the source tree in which `hhl` never was."""
+    """A copy of the source tree in which `hhl`, and what is built on it, never was."""
     tree = tmp_path_factory.mktemp("tree")
     package = tree / "src" / "dualflow"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     assert sorted(str(path.relative_to(package)) for path in package.rglob("hhl.py")) == FILES
-    for name in FILES:
+    for name in [*FILES, f"quantum/solvers/{BUILT_ON_IT.replace('-', '_')}.py"]:
         (package / name).unlink()
     catalogue = package / "catalogue.py"
-    text, lines = re.subn(r'^    "hhl": .*\n', "", catalogue.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert lines == 1
+    line = rf'^    "(hhl|{BUILT_ON_IT})": .*\n'
+    text, lines = re.subn(line, "", catalogue.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert lines == 2
     catalogue.write_text(text, encoding="utf-8")
     shutil.copy(ROOT / "pyproject.toml", tree)
     return tree
@@ -81,7 +84,7 @@ def test_all_the_rest_works(without):
     assert code.returncode == 0, code.stderr
     found = json.loads(code.stdout)
     assert found["where"].startswith(str(without))
-    assert found["solvers"] == [name for name in solver_names() if name != "hhl"]
+    assert found["solvers"] == [name for name in solver_names() if name not in ("hhl", BUILT_ON_IT)]
     assert found["public"] == []
     assert found["not installed"] == [row.install for row in dualflow.list_solvers() if row.install]
     assert "hhl" not in found["families"]

@@ -20,11 +20,14 @@ SAYS = {
 }
 
 
+def page_of(name):
+    return DOCS / "reference" / "solvers" / f"{name}.md"
+
+
 def place(name):
-    """The text on a solver, and which kind of place it is."""
-    page = DOCS / "reference" / "solvers" / f"{name}.md"
-    if page.exists():
-        return page.read_text(encoding="utf-8"), "page"
+    """The text on a solver, and which kind of place it is; a quantum solver with both has its section here."""
+    if page_of(name).exists() and not solver_class(name).quantum:
+        return page_of(name).read_text(encoding="utf-8"), "page"
     found = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", QUANTUM, flags=re.DOTALL | re.MULTILINE)
     assert found, f"{name} has neither a page in docs/reference/solvers nor a section of docs/explanation/quantum.md"
     return found[1], "section"
@@ -33,6 +36,13 @@ def place(name):
 @pytest.mark.parametrize("name", SOLVERS.targets)
 def test_every_solver_has_its_place_with_all_that_is_asked(name):
     text, kind = place(name)
+    assert (kind == "section") == solver_class(name).quantum
+    check(name, text, kind)
+    if kind == "section" and page_of(name).exists():
+        check(name, page_of(name).read_text(encoding="utf-8"), "page")
+
+
+def check(name, text, kind):
     for head in SAYS[kind]:
         said = re.search(rf"^\*\*{re.escape(head)}\*\*(.*?)(?=^\*\*|^## |\Z)", text, flags=re.DOTALL | re.MULTILINE)
         assert said, f"{name}: **{head}** is missing"
@@ -42,12 +52,12 @@ def test_every_solver_has_its_place_with_all_that_is_asked(name):
     if kind == "page":
         assert text.startswith(f"# `{name}`: ")
         assert f"{{py:obj}}`~dualflow.{solver_class(name).__name__}`" in text
-    assert (kind == "section") == solver_class(name).quantum
 
 
 def test_no_page_is_of_a_solver_that_is_not_there():
     pages = {path.stem for path in (DOCS / "reference" / "solvers").glob("*.md")} - {"index"}
-    assert pages == {info.name for info in dualflow.list_solvers() if not info.quantum} & set(SOLVERS.targets)
+    assert pages <= set(SOLVERS.targets)
+    assert pages >= {info.name for info in dualflow.list_solvers() if not info.quantum} & set(SOLVERS.targets)
 
 
 def test_the_sizes_of_which_solver_are_the_classes_limits():

@@ -30,6 +30,8 @@ SMALL, EMULATED = 8, 16
 #: The one that .ci/run also checks on circuits: an exact emulator computes the same distributions at a tenth of Aer's
 #: price, and tests/quantum compare the two for every family. .ci/long checks all on their own devices.
 ON_CIRCUITS = "variational-flow"
+#: Hundreds of thousands of circuits, or new ones of up to 16 qubits at each step, which Aer runs one by one.
+ON_THE_EMULATOR = ("variational-dqc", "quantum-interior-point")
 
 
 def _runs():
@@ -41,8 +43,7 @@ def _runs():
         if name == ON_CIRCUITS:
             yield pytest.param(name, None, SMALL, id=f"{name}-small-on-circuits")
         slow = (pytest.mark.slow, pytest.mark.timeout(1500)) if study or quantum else ()
-        # Hundreds of thousands of circuits, which Aer runs one by one.
-        device = "emulator" if name == "variational-dqc" else None
+        device = "emulator" if name in ON_THE_EMULATOR else None
         yield pytest.param(name, device, None, id=name, marks=slow)
 
 

@@ -106,3 +106,15 @@ def test_a_failed_call_changes_no_name():
             call()
         assert model.ids_.tolist() == before
     assert model.fit(X, Y).ids_.tolist() == list(range(60))
+
+
+@pytest.mark.parametrize("ids", [[2**70, 2**70 + 1], np.array([2**63, 2**63 + 1], dtype=np.uint64)])
+def test_numbers_beyond_64_bits_are_refused(ids):
+    with pytest.raises(ProblemError, match="too large"):
+        IncrementalSVC().partial_fit([[0.0], [1.0]], [0, 1], ids=ids)
+
+
+def test_a_date_of_numpy_is_found_again():
+    days = np.arange(20).astype("datetime64[D]")
+    model = IncrementalSVC().partial_fit(np.arange(20.0)[:, None], np.arange(20) // 10, ids=days)
+    assert len(model.forget([days[3]]).ids_) == 19

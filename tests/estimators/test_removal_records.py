@@ -1,6 +1,7 @@
 """Certificates of removal: what they say, what their verification refuses, and their files."""
 
 import copy
+import hashlib
 import json
 
 import numpy as np
@@ -121,6 +122,25 @@ def test_all_points_removed():
     assert record["refit"]["distance"] is None
     assert record["after"]["points"] == 0
     verify_removal(record)
+
+
+@pytest.mark.parametrize("name", ["numbers", "tube", "ball"])
+@pytest.mark.parametrize("left", [0, 1])
+def test_records_of_models_with_no_point_or_one_are_verified(name, left):
+    model = MODELS[name]().forget(np.arange(60 - left), record=True)
+    record = model.certificate_of_removal()
+    assert record["after"]["points"] == left
+    assert f"among its {left} points" in verify_removal(record, after=model)[2]
+
+
+@pytest.mark.parametrize("part", ["removed", "before", "after", "refit"])
+@pytest.mark.parametrize("value", [None, {}, {"count": 2, "ids": "4"}])
+def test_parts_that_are_none_are_refused_whatever_the_digest(part, value):
+    record = removed("numbers")[0].certificate_of_removal() | {part: value}
+    del record["sha256"]
+    record["sha256"] = hashlib.sha256(_removal._canonical(record)).hexdigest()
+    with pytest.raises(ProblemError, match=f"^{part}: "):
+        verify_removal(record)
 
 
 def test_from_the_command_line(tmp_path):

@@ -62,7 +62,7 @@ def test_within_estimators_of_scikit_learn():
     ("model", "words"),
     [
         (SVC(kernel="precomputed").fit(M @ M.T, T), "its kernel is 'precomputed'"),
-        (SVC(kernel=lambda a, b: a @ b.T).fit(M, T), "a callable, <lambda>, which an ONNX graph cannot compute"),
+        (SVC(kernel=lambda a, b: a @ b.T).fit(M, T), "a callable, <lambda>, which ONNX graphs and C headers cannot"),
         (SVC(kernel=FidelityKernel("angle")).fit(M[:8], T[:8]), "fidelity"),
         (SVR, "model is type; to_onnx needs a fitted estimator"),
         (None, "model is NoneType"),

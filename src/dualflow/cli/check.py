@@ -116,6 +116,8 @@ def check(
             if facts["circuits"]:
                 shown["circuits"] = "\n".join(facts["circuits"])
             shown.pop("removal", None)
+            if len(gaps) == 1:
+                shown = {name: value for name, value in shown.items() if name not in ("problems", "optimal problems")}
             shown |= {"tol": f"{limit:g}", "optimal": "yes" if optimal else "NO"}
             if data is not None:
                 shown["data"] = "its training points" if same is None else f"NOT its training points: {same}"

@@ -486,9 +486,9 @@ class Certifier:
         return replace(made_by_w, primal=w) if _largest_gap(made_by_w) < _largest_gap(certificate) else certificate
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
-        """Return the certificate of a feasible α of ``problem``, which is `problem` with other bounds.
+        """Return the certificate of a feasible α of ``problem``, which is `problem` with other bounds or another p.
 
-        ``problem`` comes from `DualProblem.within`; ``Qa`` is Qα from scratch.
+        ``Qa`` is Qα from scratch.
         """
         certifier = object.__new__(Certifier)
         certifier._begin(problem, problem)

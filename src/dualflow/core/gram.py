@@ -34,6 +34,7 @@ from .kernel_functions import (
     read_again,
     squared_lengths,
 )
+from .monomials import monomial_product, product_by_monomials
 from .named_kernels import named, values_of_products
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, constant, immutable, immutable_rows, in_parts
@@ -42,7 +43,16 @@ from .runtime.memory import arena_array, check_block, check_memory, submatrix
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
 
-__all__ = ["BLOCK_ENTRIES", "GROWTH", "MIN_POINTS_SEPARATE", "Gram", "KernelMatrix", "measured", "reach"]
+__all__ = [
+    "BLOCK_ENTRIES",
+    "GROWTH",
+    "LINEAR_GROWTH",
+    "MIN_POINTS_SEPARATE",
+    "Gram",
+    "KernelMatrix",
+    "measured",
+    "reach",
+]
 
 
 EPS = float(np.finfo(float).eps)
@@ -186,7 +196,7 @@ class KernelMatrix:
             return GROWTH + (exponent if exponent * EPS < 1.0 else 0.0)
         if self.kernel == "linear":
             return LINEAR_GROWTH
-        return GROWTH * named(self.kernel).powers(self.degree)
+        return GROWTH * named(self.kernel).error_factor(self.degree)
 
     @property
     def has_few_features(self) -> bool:
@@ -248,6 +258,8 @@ class KernelMatrix:
         J, height = v.nonzero()[0], self.n if rows is None else len(rows)
         if self.is_linear and height * len(J) > MIN_VALUES_SUMMED and self._known() is None:
             return self.linear_values(self.weighted_sum(v, J), rows)
+        if (rank := product_by_monomials(self, height, len(J))) and self._known() is None:
+            return monomial_product(self, v, slice(None) if rows is None else rows, J, rank)
         known = self._known(height * len(J) if dtype is float else 0)
         if known is not None and len(J) > self.n // 4 and 8 * height > self.n:
             return known @ v if rows is None else (known @ v)[rows]
@@ -276,10 +288,13 @@ class KernelMatrix:
     def product_cost(self, columns: int, rows: int | None = None) -> int:
         """Return how many kernel values a product with this number of columns takes, in all rows or some.
 
-        A linear kernel takes none, but a pass over the points of the rows and columns: their number is returned.
+        A linear kernel takes none, but a pass over the points of the rows and columns: their number is returned. A
+        polynomial one takes such a pass for each of its monomials, if these are faster.
         """
         if self.kernel == "linear":
             return (self.n if rows is None else rows) + columns
+        if rank := product_by_monomials(self, self.n if rows is None else rows, columns):
+            return rank * ((self.n if rows is None else rows) + columns)
         if rows is None and self.is_radial and columns > MIN_PART_SQUARE * self.n:  # each value is used twice
             return self.n * columns - columns * columns // 2
         return (self.n if rows is None else rows) * columns

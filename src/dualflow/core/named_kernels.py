@@ -50,8 +50,8 @@ class NamedKernel:
         Whether a translation of all points changes it by u(x) + u(z) alone.
     is_bounded : bool
         Whether |k(x, z)| ≤ 1 for any points.
-    powers : callable (degree) → float
-        Factor by which it multiplies a relative error of the inner products.
+    error_factor : callable (degree) → float
+        The factor by which the kernel multiplies a relative error of the inner products.
     libsvm : str
         Its name in LIBSVM's files.
     """
@@ -62,7 +62,7 @@ class NamedKernel:
     libsvm: str
     is_translatable: Callable[[float, float], bool] = _no
     is_bounded: bool = False
-    powers: Callable[[float], float] = lambda degree: 1.0
+    error_factor: Callable[[float], float] = lambda degree: 1.0
 
 
 def _linear(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArray:
@@ -130,7 +130,7 @@ KERNELS: dict[str, NamedKernel] = {
         _is_psd_poly,
         "polynomial",
         is_translatable=lambda degree, coef0: degree == 1 and coef0 >= 0,
-        powers=lambda degree: 1.0 + degree,
+        error_factor=lambda degree: 1.0 + degree,
     ),
     "rbf": NamedKernel(("gamma",), None, _yes, "rbf", is_bounded=True),
     "sigmoid": NamedKernel(("gamma", "coef0"), _sigmoid, _no, "sigmoid", is_bounded=True),

@@ -48,9 +48,27 @@ class Kind(Enum):
     __hash__ = object.__hash__  # not by the name: a solver could overwrite that for all problems
 
     @property
+    def meaning(self) -> str:
+        """The feasible set in a formula, and the models that have it, for messages."""
+        return _MEANINGS[self]
+
+    @property
     def may_be_unbounded(self) -> bool:
         """Whether f may be unbounded below, which proves that the data are not separable."""
         return self in (Kind.ORTHANT, Kind.ORTHANT_EQUALITY)
+
+
+#: The feasible set and the models of each kind.
+_MEANINGS = {
+    Kind.BOX_EQUALITY: "0 ≤ α ≤ u and eᵀα = d: the hinge loss with an intercept, and SVR",
+    Kind.BOX: "0 ≤ α ≤ u: the hinge loss without an intercept",
+    Kind.SIMPLEX: "α ≥ 0 and 1ᵀα = d: the squared hinge loss, and SVDD without outliers",
+    Kind.CAPPED_SIMPLEX: "0 ≤ α ≤ u and 1ᵀα = d: SVDD with outliers, and the one-class SVM",
+    Kind.ORTHANT_EQUALITY: "α ≥ 0 and eᵀα = d: C=inf with an intercept",
+    Kind.ORTHANT: "α ≥ 0: C=inf without an intercept",
+    Kind.TWO_EQUALITIES: "0 ≤ α ≤ u, eᵀα = d and 1ᵀα = total: ν-SVC and ν-SVR",
+    Kind.AFFINE: "α without bounds: least squares",
+}
 
 
 def kind_of(lower: NDArray, upper: NDArray, e: NDArray | None, d: float, total: float | None = None) -> Kind:

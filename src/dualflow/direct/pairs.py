@@ -28,10 +28,12 @@ from ..core.certificate import Certificate
 from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind
 from ..core.psd import SpectrumEvidence
+from ..core.radial import FEW_FEATURES
 from ..core.reading import Reading, multiplier_of
 from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
 from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED, DirectResult, Status
+from ..core.sparse_points import SparsePoints
 from ..refinement.refine import support_set
 from ..working_set import _classes, _point_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
@@ -52,6 +54,7 @@ __all__ = [
     "PairResult",
     "is_pair",
     "joined_weights",
+    "solve_cost_path",
     "solve_directly",
     "solve_pair",
 ]
@@ -221,6 +224,12 @@ class PairResult:
         return self.batch.seconds
 
     @property
+    def relative_gap(self) -> float:
+        """Certified relative gap, as the `certificate` has it."""
+        row = self.batch.rows[self.number]
+        return 0.0 if row.vanishes else gaps(row.objective, row.lower_bound, row.rounding, NEGATIVE_GAP_REASON)[1]
+
+    @property
     def certificate(self) -> Certificate:
         """Certificate of `alpha`, as a `Certifier` makes it."""
         row, shift = self.batch.rows[self.number], self.batch.shift
@@ -369,6 +378,10 @@ class DirectWhole(CertifiedResult):
 MAX_CALL_S = 0.05
 
 
+#: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
+MAX_PATH_CALL_S = 0.2
+
+
 class GapTols(NamedTuple):
     """Relative gaps that a pair has to reach.
 
@@ -414,6 +427,58 @@ def solve_pair(
             return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
         return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
     return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
+
+
+def solve_cost_path(
+    gram: Gram,
+    groups: Sequence[NDArray],
+    weight: NDArray,
+    costs: Sequence[float],
+    tol: float,
+    thresholds: Thresholds = USUAL,
+) -> Iterator[PairResult | None] | None:
+    """Solve the pairs of classes for several values of C, which share the kernel rows of each pair.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of the radial kernel.
+    groups : sequence of int arrays
+        The points of each class.
+    weight : array
+        Factors of C of their points, one class after another.
+    costs : sequence of float
+        The values of C, ascending.
+    tol : float
+        Certified relative gap to reach.
+    thresholds : Thresholds
+
+    Returns
+    -------
+    iterator of PairResult or None
+        For each pair of classes in the order of `PairBatch` the result of each C, or None where a single fit is needed.
+        None in place of the iterator if no pair suits.
+    """
+    classes, sizes = len(groups), sorted(map(len, groups))
+    upper = np.concatenate([C * weight for C in costs])
+    features = gram.X.shape[1]
+    if (
+        isinstance(gram.X, SparsePoints)
+        or not gram.is_radial
+        or features > FEW_FEATURES
+        or sizes[-1] + sizes[-2] > thresholds.max_points_unsampled
+        or not _are_positive_finite(upper)
+    ):
+        return None
+    pairs = PointPairs(gram, list(groups) * len(costs), upper, None, thresholds)
+    if pairs.points is None or pairs.points.table is not None:
+        return None
+    every = list(combinations(range(classes), 2))
+    table = pairs.table([(c * classes + i, c * classes + j) for i, j in every for c in range(len(costs))])
+    total = table[:, _point_pairs.N_FIRST] + table[:, _point_pairs.N_SECOND]
+    table[:, _point_pairs.MAX_ROWS] = table[:, _point_pairs.MAX_ROWS_BOUNDED] = total
+    table[:, _point_pairs.CONTINUES] = np.tile(np.arange(len(costs)) > 0, len(every))
+    return _pairs_by_points(pairs, table, -1.0 if classes == 2 else 1.0, GapTols.of(tol, True), MAX_PATH_CALL_S)
 
 
 def _are_positive_finite(upper: NDArray) -> bool:
@@ -576,7 +641,9 @@ def _pair_by_search(
     return next(_results(pair, found, 0, 1, tols, time.monotonic() - begun))
 
 
-def _pairs_by_points(pairs: PointPairs, table: NDArray, sign: float, tols: GapTols) -> Iterator[PairResult | None]:
+def _pairs_by_points(
+    pairs: PointPairs, table: NDArray, sign: float, tols: GapTols, max_call_s: float = MAX_CALL_S
+) -> Iterator[PairResult | None]:
     """Solve the pairs of a table from their points; only arrays made here are written to."""
     last = table[-1]
     size = int(last[_point_pairs.AT_ALPHA] + last[_point_pairs.N_FIRST] + last[_point_pairs.N_SECOND])
@@ -586,7 +653,7 @@ def _pairs_by_points(pairs: PointPairs, table: NDArray, sign: float, tols: GapTo
     found = PairArrays(np.empty(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
-        end = pairs.solve(table, sign, tols.computed, found, begin, MAX_CALL_S)
+        end = pairs.solve(table, sign, tols.computed, found, begin, max_call_s)
         yield from _results(table, found, begin, end, tols, (time.monotonic() - begun) / (end - begin))
         begin = end
 

@@ -18,7 +18,7 @@ class Thresholds:
     serve several pairs of classes.
     """
 
-    # --- the dense_list matrix of a pair, solved in float64 -------------------------------------------
+    # --- the dense matrix of a pair, solved in float64 ------------------------------------------------
 
     #: Points of a pair, up to which its dense matrix is cheap.
     max_pair_dense: int = 640

@@ -218,6 +218,8 @@ _TOL = Number(above=0, note="(a relative gap)")
 _MAX_STEPS = Number(at_least=1, whole=True, none=True)
 #: Time limit in seconds of the smaller problem if the search for repeated points has used the whole limit.
 MIN_LIMIT_S = 1e-3
+#: Certified relative gap of the reference of `Solution.summary`: below every floor of shots.
+REFERENCE_TOL = 1e-9
 #: The values of ``on_interrupt``: what Ctrl-C does.
 ON_INTERRUPT = OneOf(words=("raise", "keep"))
 _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds)")
@@ -505,3 +507,12 @@ def _warm_start(problem: DualProblem, warm: ArrayLike | Solution | None) -> NDAr
     if alpha.shape != (problem.n,) or not np.isfinite(alpha).all():
         raise ProblemError(f"warm must be {problem.n} finite numbers, found shape {alpha.shape}")
     return problem.project(alpha)
+
+
+def _solve_classically(problem: DualProblem) -> Solution:
+    """Return the classical reference of `Solution.summary`."""
+    solver = "gradient-flow" if problem.kind is Kind.AFFINE else AUTO
+    return solve(problem, solver, tol=REFERENCE_TOL, refine=True)
+
+
+Solution.solve_classically = staticmethod(_solve_classically)

@@ -12,6 +12,7 @@ from .lda import LDA
 from .least_squares import LSSVC, LSSVR
 from .nu_svm import NuSVC, NuSVR
 from .one_class import OneClassSVM
+from .partitioned_linear_svc import PartitionedLinearSVC
 from .quantile_svr import QuantileSVR
 from .svc import SVC
 from .svdd import SVDD
@@ -35,6 +36,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "PartitionedLinearSVC",
     "QuantileSVR",
     "generalization_report",
     "load",

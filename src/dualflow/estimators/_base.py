@@ -495,7 +495,7 @@ class KernelMachine(Persistent):
     def _check_new_data(self, X: ArrayLike) -> Any:
         """Return X validated, of shape (n_new, n_features_in_), as an array or CSR."""
         self._check_fitted()
-        return checked_data(self, X, first=False)[0]
+        return checked_data(self, X, first=False, least=0)[0]  # a chunk or a group may have no rows
 
     @property
     def _weights(self) -> NDArray:
@@ -525,6 +525,8 @@ class KernelMachine(Persistent):
     def _expanded(self, X: ArrayLike) -> NDArray:
         """Validate X, and return `_expansion` of it; `ProblemError` if a value is not finite."""
         points = self._check_new_data(X)
+        if not points.shape[0]:  # kernels need a point
+            return np.zeros((0, self._weights.shape[1]))
         return self._finite(self._expansion(points))
 
     def _finite(self, values: NDArray) -> NDArray:

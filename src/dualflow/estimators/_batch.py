@@ -24,6 +24,7 @@ from ..core.gram import Gram
 from ..core.kernel_functions import check_callable, kernel_values, read_again
 from ..core.options import Flag
 from ..core.problem import DualProblem
+from ..core.psd import REPAIR_HINT
 from ..core.runtime.arrays import in_parts
 from ..core.runtime.threads import at_most, cached_property
 from ..core.runtime.warn import warn_user
@@ -279,7 +280,7 @@ class BatchMachine(KernelMachine):
             _warn(
                 f"kernel: the problem's matrix is {first.provisional.psd}. The state the solver reached is used "
                 f"as it is, its certificate is withheld{f' ({len(withheld)}{of_all})' if of_all else ''}. "
-                f"{first.status.text} A positive semidefinite kernel has a certified optimum."
+                f"{first.status.text} {REPAIR_HINT}."
             )
         if above_tol:
             worst = max(above_tol, key=_gap)

@@ -16,6 +16,7 @@ from ..core.options import OneOf
 from ..core.runtime.arrays import packed, unpacked
 from ..exceptions import ProblemError
 from ._base import KernelMachine, as_csr, immutable, set_by_fit, unavailable
+from ._chunks import accuracy, by_chunks, is_dask
 from ._validation import winners
 
 __all__ = ["Joint", "PairClassifier", "PairSupport", "class_pairs", "constants_of", "join_support", "libsvm_layout"]
@@ -170,6 +171,7 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         values: NDArray = self._pair_values(X)[:, k]
         return values
 
+    @by_chunks
     def decision_function(self, X: ArrayLike) -> NDArray:
         """Return the decision values of new points.
 
@@ -192,6 +194,7 @@ class PairClassifier(ClassifierMixin, KernelMachine):
             return values
         return _ovr_decision_function(values < 0, -values, len(self.classes_))
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the labels of new points, shape (n_new,): by the sign with two classes, by pairs' votes with more."""
         if self.break_ties and self.decision_function_shape == "ovo":  # as in scikit-learn, `fit` does not check this
@@ -199,6 +202,12 @@ class PairClassifier(ClassifierMixin, KernelMachine):
             raise ProblemError("break_ties must be False when decision_function_shape is 'ovo'; or set that to 'ovr'")
         values = self._pair_values(X)
         return self.classes_[winners(values, len(self.classes_), self.break_ties)]
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the weighted share of correct labels; of dask collections, which need the same chunks, by chunks."""
+        if is_dask(X):
+            return accuracy(self, X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     @immutable
     def coef_(self) -> NDArray:

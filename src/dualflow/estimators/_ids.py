@@ -77,6 +77,7 @@ def as_names(ids: Any, numbers_too: bool = False) -> list[Hashable] | None:
     listed: list[Any] = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     if not isinstance(listed, list):  # of an array without dimensions
         listed = [listed]
+    listed = [one.item() if isinstance(one, np.generic) else one for one in listed]  # equal values, of plain types
     if not numbers_too and all(isinstance(one, Integral) and not isinstance(one, (bool, np.bool_)) for one in listed):
         return None
     for one in listed:
@@ -96,15 +97,23 @@ def as_ids(ids: ArrayLike) -> NDArray:
     """Return ids as whole numbers, shape (n,); `ProblemError` for anything else, and for an id that occurs twice."""
     numbers = np.atleast_1d(np.asarray(ids))
     if numbers.dtype.kind == "O" and as_names(numbers) is None:
+        _check_range(numbers)
         numbers = numbers.astype(np.int64)
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
         raise ProblemError(
             f"ids must be whole numbers, one a point; found shape {numbers.shape}, dtype {numbers.dtype}"
         )
+    _check_range(numbers)
     numbers = numbers.astype(np.int64)
     if len(numbers) > 1 and len(np.unique(numbers)) != len(numbers):
         raise ProblemError("ids holds an id twice; every point has its own")
     return numbers
+
+
+def _check_range(numbers: NDArray) -> None:
+    """Raise `ProblemError` unless whole numbers fit into 64 bits."""
+    if numbers.size and not np.iinfo(np.int64).min <= int(numbers.min()) <= int(numbers.max()) < 2**63:
+        raise ProblemError("ids: whole numbers of 2**63 and more are too large; give them as text")
 
 
 def new_ids(ids: ArrayLike | None, n: int, next_id: int, known: NDArray | None) -> NDArray:

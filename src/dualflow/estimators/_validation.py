@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..core._points import all_finite, small_numbers, two_labels
-from ..core.runtime.arrays import filled
+from ..core.runtime.arrays import filled, is_dask
 from ..core.sparse_points import check_indices, is_sparse
 from ..exceptions import ProblemError
 
@@ -223,6 +223,11 @@ def checked_data(
                 model.n_features_in_ = plain.shape[1]
                 model.__dict__.pop("feature_names_in_", None)
             return plain, *matching
+    if is_dask(X):
+        raise ProblemError(
+            f"X is a dask {type(X).__name__.lower()}, and {type(model).__name__} needs all rows in this process: give "
+            "X.compute() if they fit in memory; CascadeSVC and PartitionedLinearSVC fit data in chunks"
+        )
     if is_sparse(X):
         _reject_sparse(model, first)
         check_indices(X, "X")

@@ -20,6 +20,7 @@ from ..problems import Growing, GrowingBall, GrowingHinge, GrowingTube
 from ..problems.classification import FINITE_C_RULE
 from ..problems.regression import EPSILON_RULE
 from ._base import fitted, nearest, unavailable
+from ._chunks import by_chunks
 from ._classifier import Joint, PairClassifier, join_support
 from ._incremental import IncrementalMachine
 from ._one_class import Ball, sphere
@@ -500,6 +501,7 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
         points, values = self._check_batch(X, y, numeric=True)
         self._learn(points, values.astype(float), ids, not self.__sklearn_is_fitted__())
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the predicted values of new points, shape (n_new,)."""
         return self._expanded(X)[:, 0] + self._streams[0].bias

@@ -17,6 +17,7 @@ from ..driver.solve import AUTO, Progress
 from ..solvers import Solver
 from ._base import as_csr, immutable, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
+from ._chunks import by_chunks
 from ._one_class import NU_RULE, ShareOfNew
 from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, nonnegative_weight
@@ -204,6 +205,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         """The distance term ρ, shape (1,): decision_function = score_samples − offset_."""
         return -self.intercept_
 
+    @by_chunks
     def score_samples(self, X: ArrayLike) -> NDArray:
         """Return ⟨w, φ(x)⟩, shape (n_new,): larger for points more like the training data.
 
@@ -212,6 +214,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         found: NDArray = self._expanded(X)[:, 0]
         return found
 
+    @by_chunks
     def decision_function(self, X: ArrayLike) -> NDArray:
         """Return ⟨w, φ(x)⟩ − ρ, shape (n_new,): positive inside, negative outside.
 
@@ -222,6 +225,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         """
         return self.score_samples(X) + self.intercept_[0]
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return +1 for points inside or on the plane, −1 for points outside, shape (n_new,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)

@@ -35,7 +35,17 @@ from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, inside
 
-__all__ = ["EXACT_GAP", "LowRank", "copies_of"]
+__all__ = [
+    "EXACT_GAP",
+    "MAX_STALLED",
+    "MAX_STALLED_NEAR",
+    "MIN_ROW_SHARE",
+    "NEAR_GAP",
+    "STEP_TO_BOUND",
+    "LowRank",
+    "System",
+    "copies_of",
+]
 
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows: a few milliseconds.
@@ -81,6 +91,8 @@ class LowRank:
         The part of Fᵀσα of variables outside of the problem, which are fixed.
     fixed_p : float, default=0
         The part of pᵀα of these variables.
+    crosses : bool, default=True
+        Whether the iteration ends with a step to exact bounds (`crossover`); else with its last iterate.
     """
 
     def __init__(
@@ -89,8 +101,9 @@ class LowRank:
         features: Features,
         fixed_rows: NDArray | None = None,
         fixed_p: float = 0.0,
+        crosses: bool = True,
     ) -> None:
-        self.problem, self.features, self.fixed_p = problem, features, fixed_p
+        self.problem, self.features, self.fixed_p, self.crosses = problem, features, fixed_p, crosses
         self.copies = copies_of(problem)
         points = np.ascontiguousarray(features.points if self.copies else features.points[problem.idx])
         self.copies = self.copies or 1
@@ -225,7 +238,7 @@ class LowRank:
         q, rho = np.empty((2, self.problem.n))
         G, (by_e, by_rho, *_), totals = self._weigh(begun, begun.at, q, rho)
         borders = self.borders
-        system = _System(G, [by_e][:borders], [[totals[_passes.SUM_Q]]], self.problem.scale)
+        system = System(G, [by_e][:borders], [[totals[_passes.SUM_Q]]], self.problem.scale)
         w, nu, _ = system.solve(by_rho, -np.array([totals[_passes.SUM_EQR]])[:borders])
         slopes = self.slopes_at(self.values(w), nu, begun.alpha)
         return self.start_around(w, nu, LEAST_SQUARES_MU * float(np.abs(slopes[self.live]).mean()))
@@ -248,13 +261,16 @@ class LowRank:
         return InteriorState(at, w, values, nu)
 
     @np.errstate(over="ignore", invalid="ignore")  # numbers that are not finite end the iteration; they are checked for
-    def step(self, state: InteriorState) -> InteriorState:
-        """Return the state after one predictor and corrector step, or the last one if the gap is reached."""
+    def step(self, state: InteriorState, systems: Callable[..., System] | None = None) -> InteriorState:
+        """Return the state after one predictor and corrector step, or the last one if the gap is reached.
+
+        ``systems`` makes the step's linear system in place of `System`, from the same arguments.
+        """
         # One stretch is not shared among threads: limit BLAS to one thread once for the step, not for each pass.
         with ONE_THREAD if len(self.parts) == 1 else contextlib.nullcontext():
-            return self._step(state)
+            return self._step(state, systems or System)
 
-    def _step(self, state: InteriorState) -> InteriorState:
+    def _step(self, state: InteriorState, systems: Callable[..., System]) -> InteriorState:
         """Return the state after one predictor and corrector step, or the last one."""
         problem, rows, s = self.problem, self.rows, self.problem.scale
         at, w, width, parts = np.array(state.at), state.w, self.rows.width, len(self.parts)
@@ -293,7 +309,7 @@ class LowRank:
             if crossed.gap <= EXACT_GAP:
                 return crossed
             known["tried"] = gap
-        system = _System(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
+        system = systems(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
         # Predictor.
         dw, d_nu, d_level = system.solve(missing + by_rho, lacks - [e_rho, sum_rho][:borders])
         changes, change = np.empty((3, problem.n)), np.empty(rows.n)
@@ -356,7 +372,7 @@ class LowRank:
 
     def _shows_bounds(self, state: InteriorState, gap: float, mu: float) -> bool:
         """Whether all but as many variables as may be free are near a bound, each in the unit of the path's μ."""
-        if not gap <= min(TRY_GAP, RETRY_SHARE * state.tried) or self.problem.total is not None:
+        if not (self.crosses and gap <= min(TRY_GAP, RETRY_SHARE * state.tried)) or self.problem.total is not None:
             return False
         alpha, room, low, high = state.at
         upper = self.problem.upper
@@ -366,7 +382,10 @@ class LowRank:
     def finish(self, state: InteriorState, q: NDArray) -> InteriorState:
         """Return the last state: with variables at the bounds that their multipliers show, if that is as accurate."""
         state = replace(state, values=self.values(state.w), done=True)
-        crossed, before = self._crossed(state, q), self.relative_gap(state)
+        before = self.relative_gap(state)
+        if not self.crosses:
+            return replace(state, gap=before)
+        crossed = self._crossed(state, q)
         return crossed if crossed.gap <= max(before, EXACT_GAP) else replace(state, gap=before)
 
     def _crossed(self, state: InteriorState, q: NDArray, quick: bool = False) -> InteriorState:
@@ -411,17 +430,25 @@ class _FreeStep:
         lacks = self.form.equality_residuals(0.0 if problem.e is None else float(problem.e @ alpha), float(alpha.sum()))
         root, sum_q, e_q = np.sqrt(weight)[:, None] * F, float(weight.sum()), float(e @ weight)
         columns = [F.T @ (sigma * weight * e), F.T @ (sigma * weight)][:borders]
-        system = _System(root.T @ root, columns, [[sum_q, e_q], [e_q, sum_q]], s)
+        system = System(root.T @ root, columns, [[sum_q, e_q], [e_q, sum_q]], s)
         missing, border = self._weighted_rows(alpha) - w, [float(e @ (weight * rho)), float(weight @ rho)]
         dw, d_nu, d_level = system.solve(missing + F.T @ (sigma * weight * rho), lacks - border[:borders])
         change = weight * (rho - s * sigma * (F @ dw) + d_nu * e + d_level)
         return change, replace(state, w=w + dw, nu=state.nu + d_nu, level=state.level + d_level)
 
 
-class _System:
+class System:
     """Newton's system for w and the multipliers, with a border column for each multiplier.
 
     It is scaled to a unit diagonal and factorised; each solve is refined once.
+
+    Attributes
+    ----------
+    M : array of shape (m, m)
+    scale : array of shape (m,)
+        1/√Mᵢᵢ.
+    unit : array of shape (m, m)
+        M scaled to a unit diagonal, which is raised by as many units of round-off as a factor needs.
     """
 
     def __init__(self, G: NDArray, columns: list[NDArray], corner: list[list[float]], s: float) -> None:
@@ -442,15 +469,19 @@ class _System:
             lift *= 10
             unit.flat[:: len(M) + 1] = 1.0 + lift
             factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
-        self.factor = factor
+        self.unit, self.factor = unit, factor
 
     def solve(self, right: NDArray, last: NDArray) -> tuple[NDArray, float, float]:
         """Return Δw, Δν and Δμ; a multiplier without an equality has 0."""
-        b = np.concatenate([self.s * right, last])
-        x = self._solve_scaled(b)
-        x += self._solve_scaled(b - self.M @ x)
+        x = self.solution(np.concatenate([self.s * right, last]))
         d_nu, d_level = np.append(x[self.r :], [0.0, 0.0])[:2].tolist()
         return x[: self.r], d_nu, d_level
+
+    def solution(self, b: NDArray) -> NDArray:
+        """Return x with M x = b, shape (m,)."""
+        x = self._solve_scaled(b)
+        x += self._solve_scaled(b - self.M @ x)
+        return x
 
     def _solve_scaled(self, b: NDArray) -> NDArray:
         """Return the solution by the factor, without refinement."""

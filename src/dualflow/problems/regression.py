@@ -153,7 +153,8 @@ def _values(z: ArrayLike, n: int, C: float, epsilon: float = 0.0) -> NDArray:
     """Return the target values as float64, shape (n,), or raise a `ProblemError`."""
     z = np.asarray(z, dtype=float)
     if z.shape != (n,) or not np.isfinite(z).all():
-        raise ProblemError(f"z must be {n} finite numbers, found shape {z.shape}")
+        found = f"shape {z.shape}" if z.shape != (n,) else "NaN or infinity"
+        raise ProblemError(f"z must be {n} finite numbers, found {found}")
     largest = float(np.abs(z).max()) + epsilon
     if 4.0 * n * max(1.0, C) > np.finfo(float).max / max(1.0, largest):  # f is a sum of n of them, times C
         raise ProblemError(f"z is as large as {largest:.3g}, and C times the sum of it overflows; scale it")

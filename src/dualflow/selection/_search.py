@@ -25,6 +25,7 @@ from ..estimators._solving import thread_count
 from ..exceptions import FitError, ProblemError
 from ._evaluation import Evaluation, Task, Times, last_name, last_step
 from ._folds import Classes, Numbers
+from ._models import with_parameters
 from ._plan import MAX_POINTS_SHARED, Kernels, Plan, chains_of, planned
 
 __all__ = ["Search"]
@@ -119,7 +120,8 @@ class Search(BaseSearchCV):
         splits = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(X, y, **routed.splitter.split)]
         splits = [tuple(np.flatnonzero(rows) if rows.dtype == bool else rows for rows in pair) for pair in splits]  # type: ignore[misc]
         candidates = list(ParameterGrid(self.param_grid))
-        models = [clone(self.estimator).set_params(**clone(each, safe=False)) for each in candidates]
+        plain = clone(self.estimator)
+        models = [with_parameters(plain, each) for each in candidates]
         for each, model in zip(candidates, models, strict=True):
             self._check_kind(f"param_grid: the estimator of {each}", model)
         self._check_names(models, y)
@@ -167,7 +169,7 @@ class Search(BaseSearchCV):
         if isinstance(self.estimator, Pipeline):
             return {}, every, None, None
         known = not task.fit_params.keys() - {"sample_weight"} and _num_samples(task.X) <= MAX_POINTS_SHARED
-        chains = chains_of(task.models, len(task.splits)) if known else []
+        chains = chains_of(task.models, len(task.splits), _num_samples(task.X)) if known else []
         if not chains:
             return {}, every, None, None
         try:

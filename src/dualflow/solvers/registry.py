@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any
 
 from ..catalogue import CatalogueEntry
-from ..core.features import rank_by_kernel, scales_apart
+from ..core.features import scales_apart
 from ..core.gram import KernelMatrix
+from ..core.monomials import rank_by_kernel
 from ..core.problem import Kind
 from . import CATALOGUE, SOLVERS, Solver
 

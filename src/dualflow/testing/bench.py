@@ -64,8 +64,9 @@ class Bench:
 
     @property
     def claimed(self) -> list[ZooProblem]:
-        """The problems of the kinds that the solver claims."""
-        return [z for z in self.problems if z.kind in self.solver.kinds]
+        """The problems of the kinds that the solver claims, without those that it refuses for another reason."""
+        ours = [z for z in self.problems if z.kind in self.solver.kinds]
+        return [z for z in ours if self.solver.mismatch(z.problem) is None]
 
     @property
     def with_optimum(self) -> list[ZooProblem]:

@@ -60,6 +60,8 @@ class QHDCircuit(SplitStepCircuit):
     total_time: float = option(13.0, POSITIVE_RULE)
     bits: int = option(1, COUNT_RULE)  # type: ignore[misc]
     family: ClassVar[str] = "qhd"
+    purpose: ClassVar[str] = "a minimum in a box, by quantum descent"
+    sent_by: ClassVar[str] = "`hamiltonian-descent`"
 
     def __post_init__(self) -> None:
         super().__post_init__()

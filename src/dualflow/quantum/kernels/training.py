@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sklearn.model_selection import train_test_split
 from sklearn.utils.multiclass import type_of_target
 
-from ...core.kernel_functions import as_matrix, check_number
+from ...core.kernel_functions import check_number
 from ...core.options import Number
 from ...core.runtime.random import generator_of
 from ...core.runtime.warn import warn_user
@@ -146,7 +146,7 @@ def train_kernel(
     share = check_number(held_out, "held_out", lower=0.0)
     if share >= 1:
         raise ProblemError(f"held_out={held_out!r} must be in [0, 1): at least one point must be trained on")
-    X = as_matrix(X, "X")
+    X = kernel._scaled(X, "X")
     feature_map = kernel._map_for(X.shape[1])
     if not isinstance(feature_map, StepsMap) or not len(feature_map.weights):
         raise ProblemError(
