@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.gram import Gram
-from ..core.solution import MAX_GAP_UNREFINED
 from ..core.runtime import clock
+from ..core.solution import MAX_GAP_UNREFINED
 from ..direct.pairs import PairResult, solve_cost_path
 from ..estimators._classifier import class_pairs
 from ..estimators._validation import class_weights
