@@ -341,8 +341,8 @@ class Evaluation:
         missing = [c for c in chain.candidates if (c, fold) not in self.rows]
         answers: dict[int, Answer] = {}
         if gram is not None and self.folds is not None and len(missing) == len(chain.candidates):
+            self.times.check()
             answers = self.folds.path(gram, chain, fold)
-            clock.check_time()
         for candidate, answer in answers.items():
             self.times.record_fit(answer.seconds, self.task.part_of(fold))
             model = self._model(candidate, fold, answer)

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.gram import Gram
+from ..core.runtime import clock
 from ..core.solution import MAX_GAP_UNREFINED
-from ..direct.pairs import solve_cost_path
+from ..direct.pairs import PairResult, solve_cost_path
 from ..estimators._classifier import class_pairs
 from ..estimators._validation import class_weights
 from ._duals import Duals, Fits
@@ -231,7 +232,10 @@ class Classes(_Folds):
         if found is None:
             return {}
         count = len(chain.costs)
-        results = [[next(found) for _ in range(count)] for _ in self.pairs]
+        results: list[list[PairResult | None]] = [[] for _ in self.pairs]
+        for number, result in enumerate(found):
+            results[number // count].append(result)
+            clock.check_time()
         solved = [c for c in range(count) if all(of_pair[c] is not None for of_pair in results)]
         if not solved:
             return {}

@@ -79,6 +79,8 @@ class SVCSearchCV(Search):
     loss, with or without intercept, at finite C, with kernels "linear", "poly" (integer degree, coef0 ≥ 0) and "rbf",
     the default solver, up to 8000 points, and several C or at least 32 folds. Other candidates, and pipelines, are
     fitted one by one. Memory is 16 n² bytes, 8 n² more for each further thread, and twice as much for leave-one-out.
+    With a radial kernel of at most 64 features, and 4096 points of two classes at most, the fits to one fold share the
+    kernel rows that they need, and each C starts from the solution of the C before.
     With ``gamma="scale"`` the width depends on each fold's training points, so that every fold has its own matrix, made
     from shared distances; a number is faster.
 
