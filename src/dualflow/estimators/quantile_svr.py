@@ -90,8 +90,8 @@ class QuantileSVR(ValueMachine):
     >>> x = np.linspace(0, 1, 200)[:, None]
     >>> y = np.sin(6 * x[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
     >>> band = QuantileSVR([0.1, 0.9], C=10, non_crossing=True).fit(x, y).predict(x)
-    >>> band.shape, float(((band[:, 0] <= y) & (y <= band[:, 1])).mean())
-    ((200, 2), 0.8)
+    >>> band.shape, bool(0.75 <= ((band[:, 0] <= y) & (y <= band[:, 1])).mean() <= 0.85)
+    ((200, 2), True)
     """
 
     _rules = {"C": FINITE_C_RULE, "non_crossing": Flag()}

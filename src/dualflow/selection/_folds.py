@@ -248,7 +248,7 @@ class Classes(_Folds):
                 assert result is not None
                 weights[members, k, place], biases[k, place] = result.coefficients, result.bias
                 gaps_of[place] = max(gaps_of[place], result.relative_gap)
-        (support,) = weights.any(axis=(1, 2)).nonzero()
+        (support,) = np.nonzero(weights.any(axis=(1, 2)))
         points = gram.radial_points(float)
         columns = weights[support].reshape(len(support), biases.size)
         tables = [test, train] if self.train_scores else [test]

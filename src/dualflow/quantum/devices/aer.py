@@ -151,7 +151,7 @@ class AerDevice(LocalDevice):
         else:
             simulator = self.simulator or self._simulator(circuit, noise)
             if noise is None:
-                gates = _decomposed(gates, {*simulator.configuration().basis_gates})
+                gates = _decomposed(gates, {*simulator.configuration().basis_gates}, simulator)
             else:
                 from qiskit import transpile
 
@@ -322,8 +322,8 @@ def _is_installed(name: str) -> bool:
     return True
 
 
-def _decomposed(circuit: QuantumCircuit, gates: set[str]) -> QuantumCircuit:
-    """Return a circuit in the given gates; the circuit itself if it has no others.
+def _decomposed(circuit: QuantumCircuit, gates: set[str], simulator: Any = None) -> QuantumCircuit:
+    """Return a circuit in the given gates, which are those of the simulator, if any; itself if it has no others.
 
     Optimisation level 0 keeps the family's gate counts. Qiskit's compiler takes 0.1 s to load.
     """
@@ -331,4 +331,6 @@ def _decomposed(circuit: QuantumCircuit, gates: set[str]) -> QuantumCircuit:
         return circuit
     from qiskit import transpile
 
-    return transpile(circuit, basis_gates=sorted(gates), optimization_level=0)
+    # A simulator has gates, such as "multiplexer", that are refused as names of a basis.
+    basis = {"basis_gates": sorted(gates)} if simulator is None else {"backend": simulator}
+    return transpile(circuit, optimization_level=0, **basis)
