@@ -17,6 +17,7 @@ from .core.gram import Gram
 from .core.problem import DualProblem, Kind
 from .core.psd import Repair, repair
 from .core.reading import Reading
+from .core.runtime.imports import call_after_import
 from .core.solution import Cost, DirectResult, Solution, Status, Trajectory
 from .core.workspace import Workspace
 from .driver.checkpoint import Checkpoint
@@ -38,13 +39,14 @@ from .solvers import CATALOGUE, Solver
 from .solvers.registry import SolverInfo, list_solvers
 
 if TYPE_CHECKING:
-    from .comparison import Comparison, compare
+    from .comparison import Comparison, ScalingPoint, ScalingStudy, compare, scaling_study
     from .conformal import ConformalSVC, ConformalSVR
     from .core.runtime.memory import release_memory
     from .displays import (
         ComparisonDisplay,
         EcosystemDisplay,
         RegularizationPathDisplay,
+        ScalingDisplay,
         SupportDisplay,
         TrajectoryDisplay,
     )
@@ -65,10 +67,13 @@ if TYPE_CHECKING:
         NuSVC,
         NuSVR,
         OneClassSVM,
+        PartitionedLinearSVC,
         QuantileSVR,
         generalization_report,
         load,
+        verify_removal,
     )
+    from .planning.circuit import circuit
     from .planning.estimate import Estimate, estimate
     from .planning.resources import ResourceTable, resources
     from .quantum.devices import Device, DeviceInfo, Noise, list_devices
@@ -132,6 +137,7 @@ __all__ = [
     "OneClassSVM",
     "ParetoFront",
     "ParetoPoint",
+    "PartitionedLinearSVC",
     "ProblemError",
     "Progress",
     "ProjectedKernel",
@@ -145,6 +151,9 @@ __all__ = [
     "Reuploading",
     "SVCSearchCV",
     "SVRSearchCV",
+    "ScalingDisplay",
+    "ScalingPoint",
+    "ScalingStudy",
     "Solution",
     "Solver",
     "SolverInfo",
@@ -159,6 +168,7 @@ __all__ = [
     "Workspace",
     "__version__",
     "certify",
+    "circuit",
     "compare",
     "concentration",
     "estimate",
@@ -175,15 +185,18 @@ __all__ = [
     "release_memory",
     "repair",
     "resources",
+    "scaling_study",
     "solve",
     "train_kernel",
+    "verify_removal",
 ]
 
 #: Modules of the names that are loaded on first use, because they or their dependencies take time to import.
 _ROOMS = {
+    "planning.circuit": ("circuit",),
     "planning.estimate": ("Estimate", "estimate"),
     "planning.resources": ("ResourceTable", "resources"),
-    "comparison": ("Comparison", "compare"),
+    "comparison": ("Comparison", "ScalingPoint", "ScalingStudy", "compare", "scaling_study"),
     "conformal": ("ConformalSVC", "ConformalSVR"),
     "estimators": (
         "LDA",
@@ -202,15 +215,18 @@ _ROOMS = {
         "NuSVC",
         "NuSVR",
         "OneClassSVM",
+        "PartitionedLinearSVC",
         "QuantileSVR",
         "generalization_report",
         "load",
+        "verify_removal",
     ),
     "core.runtime.memory": ("release_memory",),
     "displays": (
         "ComparisonDisplay",
         "EcosystemDisplay",
         "RegularizationPathDisplay",
+        "ScalingDisplay",
         "SupportDisplay",
         "TrajectoryDisplay",
     ),
@@ -241,3 +257,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+# skl2onnx converts a model of another package only if that has registered its converters.
+call_after_import("skl2onnx", "dualflow.interchange.onnx_export:register_onnx")

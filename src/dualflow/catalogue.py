@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import ClassVar, Generic, TypeVar
 
@@ -86,6 +87,9 @@ class CatalogueEntry:
         return (cls.__doc__ or "").strip().partition("\n")[0]
 
 
+#: Characters from which the beginning of a word of a name is recognised.
+MIN_WORD_CHARS = 3
+
 ListedT = TypeVar("ListedT", bound=CatalogueEntry)
 
 
@@ -131,7 +135,7 @@ class Catalogue(Generic[ListedT]):
             known = self._all()
             target = _match(known, name)
         if target is None:
-            suggestion = did_you_mean(name, known)
+            suggestion = _with_word(str(name), known) or did_you_mean(str(name).lower(), known)
             raise self.unknown(f"{self.what}={name!r} is not known (there are {', '.join(known)}){suggestion}")
         return self._load(name, target)
 
@@ -162,7 +166,9 @@ class Catalogue(Generic[ListedT]):
         """Return the class at "module:Class"; `SolverUnavailable` if it cannot be imported or is no such class."""
         module, _, attribute = target.partition(":")
         try:
-            found = getattr(importlib.import_module(module), attribute, None)
+            # A look-up of an imported module takes a tenth of the time of an import of it.
+            found = getattr(sys.modules.get(module), attribute, None)
+            found = found or getattr(importlib.import_module(module), attribute, None)
         except Exception as error:  # a module of another package may raise any error
             raise_interrupt(error)
             raise SolverUnavailable(f"{self.what} {name!r} could not be imported from {module}: {error}") from error
@@ -170,6 +176,18 @@ class Catalogue(Generic[ListedT]):
             base = f"dualflow.{self.base.__name__}"
             raise SolverUnavailable(f"{self.what} {name!r}: {target} is not a subclass of {base}")
         return found
+
+
+def _with_word(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean …?" with the names of which a part begins with ``word``, or "" if there are none.
+
+    So "lchs" suggests "hamiltonian-lchs", and "variational" every name of that family.
+    """
+    start = re.compile(rf"(^|[-:]){re.escape(word.lower())}")
+    found = [repr(name) for name in known if len(word) >= MIN_WORD_CHARS and start.search(name)]
+    if not found:
+        return ""
+    return f"; did you mean {' or '.join(filter(None, [', '.join(found[:-1]), found[-1]]))}?"
 
 
 def _match(targets: Mapping[str, str], name: str) -> str | None:

@@ -441,6 +441,76 @@ def test_a_part_whose_points_change_between_two_reads_is_an_error_that_says_so()
         CascadeSVC(random_state=0).fit([Moving(), Fixed(X[1::2], Y[1::2])])
 
 
+@pytest.mark.parametrize("engine", [None, "joblib"])
+def test_a_part_in_another_order_gets_no_certificate(engine):
+    """Its own survey and sweep are consistent, but rows and multipliers belong to different points."""
+    with pytest.raises(ProblemError, match=r"part changed between two reads.*part 1 gives other rows"):
+        CascadeSVC(engine=engine).fit([Fixed(X[::2], Y[::2]), Shuffled(X[1::2], Y[1::2])])
+
+
+class Shuffled(Fixed):
+    """Rows in another order at each reading."""
+
+    def load(self):
+        points, labels = self.columns
+        order = np.random.default_rng(int.from_bytes(os.urandom(4), "little")).permutation(len(labels))
+        return points[order], labels[order]
+
+
+def test_the_columns_of_parts_must_have_the_same_names():
+    pandas = pytest.importorskip("pandas", reason="pip install pandas")
+    names = [f"c{k}" for k in range(X.shape[1])]
+    frame = pandas.DataFrame(X, columns=names)
+    parts = [Fixed(frame[::2], Y[::2]), Fixed(frame[1::2], Y[1::2])]
+    model = CascadeSVC().fit(parts)
+    assert model.feature_names_in_.tolist() == names
+    assert same(model, CascadeSVC().fit([Fixed(X[::2], Y[::2]), Fixed(X[1::2], Y[1::2])]))
+    parts[1] = Fixed(frame[1::2][[names[1], names[0], *names[2:]]], Y[1::2])
+    with pytest.raises(ProblemError, match=r"part 1: column 0 of X is 'c1', but 'c0' in part 0"):
+        CascadeSVC().fit(parts)
+
+
+def test_frames_with_bool_and_nullable_columns():
+    pandas = pytest.importorskip("pandas", reason="pip install pandas")
+    whole = np.column_stack([X[:, :2], X[:, 0] > 0, np.rint(X[:, 1]), X[:, 1] > 0.5])
+    frame = pandas.DataFrame(whole, columns=list("abcde")).astype(
+        {"c": bool, "d": "Int64", "e": "boolean", "b": "Float64"}
+    )
+    labels = pandas.Series(Y).astype("Int64")
+    model = CascadeSVC().fit([Fixed(frame[:300], labels[:300]), Fixed(frame[300:], labels[300:])])
+    assert same(model, CascadeSVC().fit([Fixed(whole[:300], Y[:300]), Fixed(whole[300:], Y[300:])]))
+    frame.loc[5, "d"] = pandas.NA
+    with pytest.raises(ProblemError, match="part 0: X contains NaN"):
+        CascadeSVC().fit([Fixed(frame, labels)])
+    words = frame.assign(d="text")
+    with pytest.raises(ProblemError, match=r"part 0: X does not hold numbers: see the columns 'd'"):
+        CascadeSVC().fit([Fixed(words, labels)])
+    weight = pandas.Series(np.ones(len(Y))).astype("Float64")
+    weight[3] = pandas.NA
+    with pytest.raises(ProblemError, match="part 0: sample_weight contains NaN"):
+        CascadeSVC().fit([Fixed(whole, Y, weight)])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), "pandas.NA"])
+def test_a_label_that_is_missing_is_named(missing):
+    words = np.where(Y == 1, "yes", "no").astype(object)
+    words[7] = pytest.importorskip("pandas", reason="pip install pandas").NA if missing == "pandas.NA" else missing
+    with pytest.raises(ProblemError, match=r"part 1: y has no label in row 7 \(1 of 700 rows\)"):
+        CascadeSVC().fit([Fixed(X, np.where(Y == 1, "yes", "no")), Fixed(X, words)])
+    words[7] = 3
+    with pytest.raises(ProblemError, match=r"part 0: y holds text beside \['int'\]"):
+        CascadeSVC().fit([Fixed(X, words)])
+
+
+def test_sparse_parts_are_read_dense_if_they_fit():
+    sparse = pytest.importorskip("scipy.sparse")
+    parts = [Fixed(sparse.csr_array(X[k::2]), Y[k::2]) for k in range(2)]
+    assert same(CascadeSVC().fit(parts), CascadeSVC().fit([Fixed(X[k::2], Y[k::2]) for k in range(2)]))
+    wide = sparse.csr_array((np.ones(len(Y)), (np.arange(len(Y)), np.arange(len(Y)))), shape=(len(Y), 1 << 20))
+    with pytest.raises(ProblemError, match=r"part 0: X is sparse.*700 x 1048576.*TruncatedSVD"):
+        CascadeSVC().fit([Fixed(wide, Y)])
+
+
 def test_the_certificate_of_all_parts_counts_what_float64_rounds_away_in_each():
     model = CascadeSVC(partitions=3, random_state=0).fit(X, Y)
     found = model.certificate_

@@ -76,7 +76,7 @@ def test_engine_dask_uses_the_current_client(monkeypatch):
     distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
     with pytest.raises(ProblemError, match=r"engine='dask': there is no client"):
         CascadeSVC(engine="dask").fit(X, Y)
-    monkeypatch.setattr(distributed, "default_client", lambda: closed())
+    monkeypatch.setattr(distributed, "get_client", lambda: closed())
     with pytest.raises(EngineError, match=r"scheduler is lost \(client 'closed'\)"):
         CascadeSVC(engine="dask").fit(X, Y)
 
@@ -98,18 +98,37 @@ def test_waiting_for_workers_has_a_limit(monkeypatch):
     from dualflow.cascade import dask_engine
 
     class Empty:
-        status, asked = "running", 0
+        status, asked, worker_status = "running", 0, "running"
 
         def nthreads(self):
             self.asked += 1
             return {"tcp://somewhere": 1} if self.asked == 3 else {}
 
+        def get_events(self, topic):
+            return ()
+
+        def scheduler_info(self, n_workers):
+            return {"workers": {"tcp://somewhere": {"status": self.worker_status}}}
+
     engine = dask_engine.Dask([], Empty())
+    engine.client.asked = 0
     monkeypatch.setattr(dask_engine, "POLL_S", 0.001)
     engine._wait_for_workers()
     assert engine.client.asked == 3
     monkeypatch.setattr(dask_engine, "MAX_WITHOUT_WORKER_S", 0.01)
-    with pytest.raises(EngineError, match=r"no worker.*goes on from the last round"):
+    monkeypatch.setattr(dask_engine, "MIN_WAIT_WARNED_S", 0.0)
+    with (
+        pytest.warns(UserWarning, match=r"the cluster has no worker; the fit waits for at most 0.01 seconds"),
+        pytest.raises(EngineError, match=r"no worker.*goes on from the last round"),
+    ):
+        engine._wait_for_workers()
+    monkeypatch.setattr(Empty, "nthreads", lambda self: {"tcp://somewhere": 1})
+    monkeypatch.setattr(dask_engine, "MAX_IDLE_S", 0.01)
+    engine.client.worker_status = "paused"
+    with (
+        pytest.warns(UserWarning, match="all workers are paused, their memory is full"),
+        pytest.raises(EngineError, match=r"all workers have been paused.*give more partitions"),
+    ):
         engine._wait_for_workers()
 
 

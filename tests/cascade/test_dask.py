@@ -3,13 +3,15 @@
 import os
 import signal
 import socket
+import threading
 import time
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from dualflow import SVC, CascadeSVC, EngineError, ProblemError, SVCSearchCV
+from dualflow import SVC, CascadeSVC, EngineError, FitError, PartitionedLinearSVC, ProblemError, SVCSearchCV
+from dualflow.core.runtime import clock
 from tests.faults.processes import forks
 
 dask = pytest.importorskip("dask", reason="pip install 'dualflow[dask]'")
@@ -191,3 +193,213 @@ def test_a_scheduler_that_is_lost_is_an_error_and_the_checkpoint_resumes(tmp_pat
     resumed = CascadeSVC(**options, checkpoint=path).fit(parts)
     assert same(whole, resumed)
     assert resumed.rounds_[0].step == 2
+
+
+# --- what a task may do -------------------------------------------------------------------------
+
+
+class Endless:
+    """Rows whose reading takes a minute, unless it is ended as a solve is."""
+
+    def load(self):
+        for _ in range(600):
+            clock.check_time()
+            time.sleep(0.1)
+        return X, Y
+
+
+class EndlessLater(Endless):
+    """Rows whose second reading takes a minute."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def load(self):
+        if os.path.exists(self.path):
+            return super().load()
+        open(self.path, "x").close()
+        return X, Y
+
+
+def tasks_at_work(client):
+    """Return the number of tasks that workers run, or still run after they were cancelled."""
+    states = client.run(lambda dask_worker: [task.state for task in dask_worker.state.tasks.values()])
+    return sum(state in ("executing", "cancelled") for found in states.values() for state in found)
+
+
+def ends_soon(client):
+    """Return whether the workers are idle within 20 seconds, much earlier than by themselves."""
+    since = time.monotonic()
+    while tasks_at_work(client):
+        if time.monotonic() - since > 20:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_a_search_on_the_cluster_may_fit_on_the_cluster(client):
+    """Its task would wait for the thread that it holds."""
+    import joblib
+    from sklearn.model_selection import GridSearchCV
+
+    grid = {"C": [0.1, 1.0]}
+    here = GridSearchCV(CascadeSVC(partitions=3, random_state=0), grid, cv=2).fit(X, Y)
+    with joblib.parallel_config("dask"):
+        there = GridSearchCV(CascadeSVC(engine="dask", partitions=3, random_state=0), grid, cv=2, n_jobs=2).fit(X, Y)
+    assert np.array_equal(here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"])
+    assert same(here.best_estimator_, there.best_estimator_)
+
+
+def test_the_time_limit_reaches_the_tasks(client):
+    with pytest.raises(FitError, match=r"time_limit=2\.0 was over"):
+        CascadeSVC(engine=client, time_limit=2.0).fit([Endless(), Endless()])
+    assert ends_soon(client)
+
+
+@pytest.mark.parametrize("model", [CascadeSVC(), PartitionedLinearSVC()])
+def test_ctrl_c_ends_the_tasks_on_the_workers(client, tmp_path, model):
+    main = threading.get_ident()
+    timer = threading.Timer(2.0, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.set_params(engine=client).fit([EndlessLater(tmp_path / "0"), EndlessLater(tmp_path / "1")])
+    finally:
+        timer.cancel()
+    assert ends_soon(client)
+
+
+# --- what may be wrong --------------------------------------------------------------------------
+
+
+class Hungry:
+    """Rows whose reading takes more memory than a worker may have."""
+
+    def load(self):
+        held = []
+        while True:
+            held.append(np.ones(1 << 22))
+            time.sleep(0.01)
+
+
+class Missing:
+    """Rows of a file that is not there."""
+
+    def load(self):
+        return np.load("nowhere.npy")
+
+
+def test_a_file_that_is_missing_is_no_lost_worker(client):
+    with pytest.raises(ProblemError, match=r"part 1 cannot be read by process \d+ of .*FileNotFoundError.*nowhere"):
+        CascadeSVC(engine=client).fit([Deadly("", 0, 0), Missing()])
+    array = pytest.importorskip("dask.array")
+    missing = array.from_delayed(dask.delayed(lambda: np.load("nowhere.npy"))(), (10, 5), float)
+    with pytest.raises(ProblemError, match=r"part 0 cannot be read by a worker: FileNotFoundError"):
+        CascadeSVC(engine=client).fit(missing, array.from_array(Y[:10], chunks=10))
+
+
+def test_a_worker_without_the_package_or_with_another_version_is_named(client, monkeypatch):
+    from dualflow.cascade import dask_engine
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dask_engine, "IMPORT_AND_VERSION", "__import__('dualflow_that_is_not_there')")
+        with pytest.raises(EngineError, match=r"worker tcp://.* cannot import dualflow.*install dualflow"):
+            CascadeSVC(engine=client).fit([Deadly("", 0, 0)])
+    monkeypatch.setattr(dask_engine, "IMPORT_AND_VERSION", "'0.0'")
+    with pytest.raises(EngineError, match=r"has dualflow 0\.0, this process .*same version"):
+        CascadeSVC(engine=client).fit([Deadly("", 0, 0)])
+
+
+@pytest.mark.slow
+def test_workers_that_die_of_memory_are_named(own_sockets):
+    forks()
+    with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        distributed.LocalCluster(host="127.0.0.1", **OPTIONS | {"memory_limit": "400MB"}) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.wait_for_workers(2)
+        with pytest.raises(EngineError, match=r"its memory was full \(it held \d+ MB\): give more partitions"):
+            CascadeSVC(engine=client).fit([Hungry(), Deadly("", 0, 0)])
+
+
+class Reordered:
+    """Rows that come in another order, or with other values, at each reading."""
+
+    def __init__(self, k, change):
+        self.k, self.change = k, change
+
+    def load(self):
+        points, labels = X[self.k :: 3].copy(), Y[self.k :: 3].copy()
+        seed = int.from_bytes(os.urandom(4), "little")
+        if self.change == "order":
+            order = np.random.default_rng(seed).permutation(len(points))
+            return points[order], labels[order]
+        if self.change == "bit":
+            row = seed % len(points)
+            points[row, 0] = np.nextafter(points[row, 0], np.inf)
+        elif self.change == "label":
+            labels[seed % len(points)] ^= 1
+        return points, labels
+
+
+@pytest.mark.parametrize("change", ["order", "bit", "label"])
+def test_a_part_that_changes_is_named_and_gets_no_certificate(client, change):
+    parts = [Deadly("", 0, 0), Reordered(1, change), Deadly("", 0, 2)]
+    for engine in (None, client):
+        with pytest.raises(ProblemError, match=r"part changed between two reads.*part 1 gives other rows"):
+            CascadeSVC(engine=engine).fit(parts)
+
+
+class Elsewhere:
+    """Makes rows in a worker, and raises in the process of the client."""
+
+    def __init__(self):
+        self.client = os.getpid()
+
+    def __call__(self, k):
+        assert os.getpid() != self.client
+        return X[k::3]
+
+
+def test_predictions_read_their_rows_on_the_workers(client):
+    array, make = pytest.importorskip("dask.array"), Elsewhere()
+    model, shape = SVC().fit(X, Y), (200, X.shape[1])
+    rows = array.concatenate([array.from_delayed(dask.delayed(make)(k), shape, float) for k in range(3)])
+    labels = np.concatenate([Y[k::3] for k in range(3)])
+    assert np.array_equal(model.predict(rows).compute(), np.concatenate([model.predict(X[k::3]) for k in range(3)]))
+    assert model.score(rows, array.from_array(labels, chunks=200)) == pytest.approx(model.score(X, Y))
+
+
+# --- the linear model ---------------------------------------------------------------------------
+
+
+def test_the_linear_model_keeps_its_rows_and_multipliers_on_the_workers(client):
+    array = pytest.importorskip("dask.array")
+    chunked = array.from_array(X, chunks=(300, 2)), array.from_array(Y, chunks=300)
+    here = PartitionedLinearSVC(partitions=2, partitioner="given").fit(X, Y)
+    there = PartitionedLinearSVC(engine=client).fit(*chunked)
+    assert np.array_equal(here.coef_, there.coef_)
+    assert here.certificate_.gap == there.certificate_.gap
+    whole = SVC(kernel="linear", tol=1e-11).fit(X, Y).certificate_.objective
+    assert there.certificate_.objective == pytest.approx(whole, rel=1e-9)
+    # A Gram matrix and at most ten vectors a part and step, whatever the number of rows.
+    width = X.shape[1] + 1
+    most = 2 * 8 * (width**2 + 10 * width + 60)
+    assert all(0 < row.received <= most and 0 < row.sent <= most for row in there.rounds_)
+
+
+@pytest.mark.slow
+def test_states_that_die_with_their_worker_are_computed_again(client):
+    parts, died = [Deadly("", 0, k) for k in range(3)], []
+
+    def kill(row):
+        if row.step == 4 and not died:
+            died.append(next(iter(client.run(os.getpid).values())))
+            os.kill(died[0], signal.SIGKILL)
+
+    model = PartitionedLinearSVC(engine=client, callback=kill, tol=1e-4).fit(parts)
+    assert len(died) == 1
+    whole = PartitionedLinearSVC(tol=1e-4).fit(parts)
+    assert np.array_equal(model.coef_, whole.coef_)
+    assert model.certificate_.gap == whole.certificate_.gap

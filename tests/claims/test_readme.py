@@ -54,16 +54,19 @@ def test_the_python_of_the_page_on_problems_runs_alone(tmp_path, monkeypatch):
     assert (tmp_path / "run.npz").exists()
 
 
-def test_the_python_of_the_page_on_devices_runs_alone():
+def test_the_python_of_the_page_on_devices_runs_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {}
-    run_blocks(DOCS / "how-to" / "quantum-devices.md", names, 2)
+    run_blocks(DOCS / "how-to" / "quantum-devices.md", names, 5)
     assert names["few"].raw_certificate.relative_gap <= 1e-3
     assert names["few"].cost.qubits == 4
+    assert len(names["study"]) == 12
+    assert (tmp_path / "study.pdf").stat().st_size > 1000
 
 
 def test_the_python_of_the_page_on_quantum_kernels_runs_alone():
     names = {}
-    run_blocks(DOCS / "how-to" / "quantum-kernels.md", names, 1)
+    run_blocks(DOCS / "how-to" / "quantum-kernels.md", names, 2)
     assert names["found"].alignment[-1] > names["found"].alignment[0]
 
 

@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ import dualflow
 from dualflow import compare
 from dualflow.cli.cells import MAX_COLUMN_TEXTS
 from dualflow.cli.output import TABLE_WIDTH_CHARS
-from dualflow.cli.training import probabilities
+from dualflow.cli.training import probabilities, searched_model
 from dualflow.cli.training_table import read_model
 from dualflow.exceptions import ProblemError
 from dualflow.persistence import container
@@ -115,6 +116,13 @@ def test_the_verdict_on_models_is_by_score_then_by_time():
     text = models_verdict(scores, "balanced_accuracy", 400)
     assert text.startswith("Use scikit-learn SVC with balanced class weights: balanced accuracy 0.950 on 100 held-out")
     assert "(always answering 'no': 0.500), fitted to 400 rows in 200 ms; dualflow SVC: 0.950, 300 ms." in text
+    assert "standard error" not in text
+    faster = [scores[0], replace(scores[2], fit_time_s=0.1, counts=counted(8)), scores[3]]
+    assert (
+        "dualflow SVC with balanced class weights: balanced accuracy 0.900 on 100 held-out rows (always answering "
+        "'no': 0.500), fitted to 400 rows in 100 ms; scikit-learn SVC: 0.950, 200 ms. The difference is within the "
+        "standard error (0.069), so the faster fit is named."
+    ) in models_verdict(faster, "balanced_accuracy", 400)
     assert "recall of 'yes' 0.900" in models_verdict(scores, "recall", 400)
     assert models_verdict(scores[:1], "accuracy", 4) == "No verdict on models: none was fitted."
     alone = ClassCounts.of([0, 0], [0, 0], ["no", "yes"])
@@ -177,6 +185,7 @@ def test_a_subsample_is_said_in_the_title(folder):
     assert result.exit_code == 0, result.output
     assert "60 of 400 rows, drawn at random" in " ".join(result.stdout.split())
     whole = run("compare", "churn.csv", "--solvers", "working-set", "--no-report").stdout
+    assert "Next: dualflow train churn.csv --class-weight balanced --search --proba" in whole.splitlines()
     assert "drawn at random" not in whole
     assert "(n = 320, box with equality)" in " ".join(whole.split())
 
@@ -234,6 +243,8 @@ def test_bad_options_of_compare_are_one_sentence(folder, words, said):
 
 def test_compare_refuses_what_contradicts_itself():
     X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    with pytest.raises(ProblemError, match="positive=1 needs models=True"):
+        compare(X, y, "hinge", ["smo"], positive=1)
     with pytest.raises(ProblemError, match="class_weight='auto' needs models=True"):
         compare(X, y, "hinge", ["smo"], class_weight="auto")
     with pytest.raises(ProblemError, match="models need held-out rows"):
@@ -324,6 +335,9 @@ def test_train_predict_and_check_show_recall_and_the_confusion_matrix(folder):
     np.testing.assert_allclose(chance.sum(axis=1), 1.0)
     assert chance[np.array(truth) == "yes", 1].mean() > 2 * chance[np.array(truth) == "no", 1].mean()
     assert 0.5 < chance[:, 1].mean() / 0.1 < 2.0  # a tenth leaves, whatever the weights
+    other = int((np.array(["no", "yes"])[chance.argmax(axis=1)] != np.array(found)).sum())
+    assert other > 0
+    assert f"The prediction of {other} of {len(rows)} rows is not the class of highest probability" in predicted.stdout
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -371,6 +385,26 @@ def test_a_search_tries_weights_for_unequal_classes_and_keeps_to_its_time(folder
     equal = run("train", write(folder, table(60)), "--search", "--kernel", "linear", "--json")
     assert json.loads(equal.stdout)["search"]["candidates"] == 5
     refused(run("train", "churn.csv", "--search", "--search-time", "1e-6"), "--search found no model", "--search-time")
+
+
+@pytest.mark.filterwarnings("error:One or more of the test scores")
+def test_settings_that_the_time_does_not_suffice_for_are_counted_without_a_warning():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    _, found = searched_model(
+        "svc",
+        dualflow.SVC(kernel="linear"),
+        X,
+        y,
+        3,
+        0,
+        "data.csv",
+        scoring="accuracy",
+        scorer=lambda model, X, y: np.nan if model.C < 1 else model.score(X, y),
+        budget_s=60.0,
+        announce=lambda text: None,
+    )
+    assert 0 < found["finished"] < found["candidates"]
 
 
 def test_no_better_than_the_majority_is_said(folder):

@@ -138,7 +138,7 @@ def test_texts_that_are_names_of_rows_are_refused(tmp_path):
     with pytest.raises(ProblemError, match=r"name: each row has a different text.*--drop name"):
         EncodingOptions().encoded(read(tmp_path, content))
     content = "name,size,kind\n" + "".join(f"n{k},{k},{k % 2}\n" for k in range(1100))
-    with pytest.raises(ProblemError, match=r"line 1002, name: 'n1000' is the 1001th different text.*--drop name"):
+    with pytest.raises(ProblemError, match=r"line 1002, name: 'n1000' is one text more than the 1000.*--drop name"):
         read(tmp_path, content)
 
 

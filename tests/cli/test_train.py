@@ -298,7 +298,7 @@ def test_models_that_were_saved_in_python_are_read_too(folder):
     dualflow.SVC(C=3).fit(X, y).save("bare")
     result = run("predict", "bare", "data.csv", "--label", "kind")
     assert result.stdout.split()[1:] == dualflow.SVC(C=3).fit(X, y).predict(X).tolist()
-    assert "on 40 rows with a label" in result.stderr
+    assert "Scores of 40 rows with a label" in result.stderr
     assert run("check", "bare").exit_code == 0
     stream = dualflow.IncrementalSVC().partial_fit(X, y, classes=["down", "up"])
     stream.save("stream")
@@ -422,7 +422,7 @@ def test_compare_has_a_time_limit_for_all_of_it(folder):
         rows = list(csv.DictReader(file))
     assert {row["status"] for row in rows} == {"NOT RUN"}
     assert {row["reason"] for row in rows} == {"not run: the time for the whole comparison was over"}
-    assert "no row begins after" in result.stderr
+    assert "no run begins after" in result.stderr
     refused(run("compare", *QUICK, "--total-time-limit", "0"), "total_time_limit=0")
 
 

@@ -690,7 +690,7 @@ def test_the_html_is_whole_and_leans_on_nothing(comparison, tmp_path):
     assert page.seen.count("tr") == 6 + len(comparison.rows) - len(outside) + sum(
         r.device is not None and r.ran for r in comparison.rows
     )
-    assert page.seen.count("details") == 6 + sum(
+    assert page.seen.count("details") == 7 + sum(
         any(row.status == "DOES NOT APPLY" for row in part.rows) for part in comparison.sections
     )
     for row in outside:
@@ -840,3 +840,22 @@ def test_labels_of_any_type_and_a_test_set_of_ones_own():
         own = compare(X, labels, "hinge", ["smo"], max_n=100, X_test=X, y_test=labels)
         assert own.rows[0].raw_gap == whole.rows[0].raw_gap
         assert own.rows[0].accuracy > 0.8
+
+
+def test_shots_are_set_in_instances_if_they_are_given():
+    """By default an instance keeps its own, and a solver by name takes 10 000."""
+    problem = dualflow.problems.svdd(dualflow.Gram(np.random.default_rng(0).normal(size=(6, 2)), gamma=0.5))
+    own = dualflow.VariationalFlow(device="emulator", shots=50, steps=2)
+    exact = dualflow.VariationalFlow(device="emulator", steps=2)
+    run = {"solvers": [own, exact, "smo"], "controls": False, "time_limit": None}
+
+    def shots(**given):
+        return [row.shots_per_circuit for row in compare(problem, **run, **given).rows if row.device == "emulator"]
+
+    assert sorted(shots(), key=str) == [50, None]
+    assert shots(shots=70) == [70, 70]
+    assert shots(shots=None) == [None, None]
+    named = compare(problem, solvers=["variational-flow"], devices=["emulator"], controls=False)
+    assert [row.shots_per_circuit for row in named.rows] == [10_000]
+    with pytest.raises(dualflow.ProblemError, match="shots"):
+        shots(shots="many")

@@ -135,16 +135,14 @@ def test_rows_within_the_tolerance_are_ranked_by_time_the_others_by_gap():
     part = section(*rows)
     assert [row.solver for row in part.rows] == ["quick", "overshot", "late", "later"]
     assert [row.rank for row in part.rows] == [1, 2, 3, 4]
-    assert verdict(part) == "Use quick: optimal in 1.0 ms; everything within tol = 1e-06 is a tie (1 more)."
+    assert verdict(part) == "Use quick: optimal in 1.0 ms; 1 other met tol = 1e-06 in more time."
 
 
 def test_verdicts():
     alone = section(classical("smo", 1e-9, 0.002))
     assert verdict(alone) == "Use smo: optimal in 2.0 ms."
     close = section(*(classical(name, 0.0, t) for name, t in (("a", 0.003), ("b", 0.002), ("c", 0.0041))))
-    assert verdict(close) == (
-        "Use b or a: optimal in 2.0 ms to 3.0 ms; everything within tol = 1e-06 is a tie (1 more)."
-    )
+    assert verdict(close) == ("Use b or a: optimal in 2.0 ms to 3.0 ms; 1 other met tol = 1e-06 in more time.")
     none = section(classical("smo", 1e-3, 0.002), classical("cvxopt", 1e-2, 0.001))
     assert verdict(none) == "No solver met tol = 1e-06. The best is smo: raw gap 1.0e-03 (time limit)."
     control = circuits("flow", "null", 1, "control")
@@ -217,11 +215,11 @@ def test_the_length_is_announced_before_the_first_row():
         *data(), "hinge", ["smo", "cvxopt", "evolution-strategy"], 12, time_limit=30, announce=said.append,
         progress=lambda *_: said.append("a row"),
     )  # fmt: skip
-    assert said[0] == "1 problem, 2 rows; each row takes at most 30 seconds, all together at most 60 seconds."
+    assert said[0] == "1 problem, 2 runs; each run takes at most 30 seconds, all together at most 60 seconds."
     assert said.index("a row") == 1
     said.clear()
     compare(*data(), "svdd", ["variational-flow"], 8, time_limit=None, shots=50, announce=said.append)
-    assert said == ["1 problem, 8 rows, 8 of them on devices and their controls; there is no time "
+    assert said == ["1 problem, 8 runs, 8 of them on devices and their controls; there is no time "
                     "limit."]  # fmt: skip
 
 

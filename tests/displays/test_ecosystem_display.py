@@ -196,3 +196,16 @@ def test_the_legend_covers_no_data(solution):
     display.figure_.draw_without_rendering()
     assert not display.legend_.get_window_extent().overlaps(display.ax_.get_window_extent())
     assert EcosystemDisplay.from_solution(solution, ax=axes(), legend=False).legend_ is None
+
+
+def test_of_many_variables_a_sample_is_drawn():
+    X = np.random.default_rng(0).normal(size=(9000, 3))
+    y = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0, 1.0, -1.0)
+    solution = solve(problems.svc(Gram(X, "linear"), y, C=1.0), "gradient-flow")
+    display = EcosystemDisplay.from_solution(solution, ax=axes())
+    drawn, counts = display.drawn_, [len(one.get_offsets()) for one in (*display.survivors_, display.extinct_)]
+    assert 5000 <= len(drawn) == sum(counts) <= 5000 + 2 * 40
+    assert np.isin(np.concatenate(display.pairs_).ravel(), drawn).all()
+    assert f"{len(drawn)} of 9000 are drawn" in legend_of(display)
+    assert sum(counts[:2]) == np.isin(solution.support, drawn).sum()
+    assert display.ax_.get_title() == f"hinge: {len(solution.support)} of 9000 survive"

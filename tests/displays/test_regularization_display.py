@@ -32,3 +32,5 @@ def test_no_lines_are_refused():
     path = regularization_path(SVC(), X, Y, C=(0.1, 1.0))
     with pytest.raises(ProblemError, match="max_lines"):
         RegularizationPathDisplay.from_path(path, max_lines=0)
+    with pytest.raises(ProblemError, match="path is int"):
+        RegularizationPathDisplay.from_path(5)

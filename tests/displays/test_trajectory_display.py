@@ -252,3 +252,17 @@ def test_without_matplotlib_the_pip_line_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert 'pip install "dualflow[plot]"' in done.stdout
     assert issubclass(SolverUnavailable, ImportError)
+
+
+def test_of_many_variables_a_sample_is_drawn():
+    rng = np.random.default_rng(0)
+    path = made(n=6000)
+    alpha = np.minimum(rng.random((6, 6000)) * 2, 1.0)  # half of them end at the upper bound
+    path = Trajectory(path.t, alpha, path.multiplier, path.survivors, path.objective, path.gap)
+    display = TrajectoryDisplay.from_trajectory(path, ax=Figure().subplots(2, 2))
+    assert display.axes_[0].get_ylabel() == "raw weight α, sample: 40 of 6000"
+    shown, final = display.shown_, alpha[-1]
+    assert len(shown) == 40 == len(display.lines_["alpha"])
+    assert (np.diff(shown) > 0).all()
+    assert final[shown].min() == final.min()
+    assert 18 <= int((final[shown] == 1.0).sum()) <= 22

@@ -104,6 +104,33 @@ def test_options_reach_the_solver():
     assert make_solver("smo", {"kkt_tol": 1e-3}) == SMO(kkt_tol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("lchs", ["hamiltonian-lchs"]),
+        ("variational", ["variational-flow", "variational-dqc", "variational-lotka-volterra"]),
+        ("Dilation", ["hamiltonian-dilation"]),
+        ("VariationalFlow", ["variational-flow"]),
+        ("schrodingerization", ["hamiltonian-schrodingerisation"]),
+    ],
+)
+def test_a_word_of_a_name_suggests_the_names_that_have_it(word, names):
+    with pytest.raises(SolverMismatch) as caught:
+        make_solver(word)
+    suggestion = str(caught.value).partition("did you mean ")[2]
+    assert re.findall(r"'([^']+)'", suggestion) == names
+
+
+def test_a_mismatch_explains_the_kind_of_problem_by_its_feasible_set_and_models():
+    problem = dualflow.problems.svc(dualflow.Gram([[0.0], [1.0]]), [1, -1])
+    with pytest.raises(SolverMismatch) as caught:
+        dualflow.solve(problem, "variational-flow")
+    text = str(caught.value)
+    assert "'box with equality' is 0 ≤ α ≤ u and eᵀα = d: the hinge loss with an intercept" in text
+    assert "set loss='squared_hinge'" in text
+    assert all(kind.meaning for kind in dualflow.Kind)
+
+
 def test_an_instance_is_taken_as_it_is_and_takes_no_options():
     solver = SMO(kkt_tol=1e-3)
     assert make_solver(solver) is solver

@@ -119,7 +119,7 @@ def test_an_interrupt_carries_a_solution_of_the_problem_as_given():
     assert caught.value.solution.problem is problem
     assert caught.value.solution.alpha.shape == (problem.n,)
     kept = solve(problem, "working-set", callback=interrupt, on_interrupt="keep")
-    assert kept.status.name == "INTERRUPTED"
+    assert kept.ended.name == "INTERRUPTED"
     assert kept.alpha.shape == (problem.n,)
 
 

@@ -102,7 +102,7 @@ def test_a_stream_goes_on_as_if_earlier_batches_had_not_been_changed(name):
 
 def options_of(model, name, part):
     """Return the further arguments of `partial_fit`."""
-    options = {"ids": np.arange(60)[part]} if hasattr(model, "forget") else {}
+    options = {"ids": np.arange(60)[part]} if "Incremental" in type(model).__name__ else {}
     if hasattr(model, "decision_function_shape"):
         options["classes"] = np.unique(MODELS[name][1][1])
     if len(arrays := own(name, part)) > 2:

@@ -158,8 +158,10 @@ def certify(model, path):
     return [(one.objective, one.gap) for one in (found if isinstance(found, list) else [found])]
 
 
-def without(model, ids, purge):
-    return values(model.forget(ids, purge=purge))
+def purged(model, ids):
+    if isinstance(model, EcoSVC):
+        raise AttributeError("an EcoSVC drops the points that it forgets, and has no purge")
+    return values(model.forget(ids, purge=True))
 
 
 #: Methods of a fitted model: their results before and after a change of parameters are equal.
@@ -182,8 +184,8 @@ METHODS = {
     "leave_one_out": lambda model, path: model.leave_one_out().margins,
     "path": lambda model, path: model.path().coefficients[-1],
     "suggest": lambda model, path: model.suggest(Z, 3),
-    "forget": lambda model, path: without(model, [0, 5], False),
-    "purge": lambda model, path: without(model, [0, 5], True),
+    "forget": lambda model, path: values(model.forget([0, 5])),
+    "purge": lambda model, path: purged(model, [0, 5]),
     "certify": certify,
     "generalization_report": lambda model, path: reported(generalization_report(model)),
     "save": saved,
@@ -194,6 +196,8 @@ METHODS = {
 #: Slow methods: the parameters that the model does not use are changed together.
 SLOW = {"display", "generalization_report", "leave_one_out", "path", "save", "libsvm", "onnx", "pickle", "deepcopy"}
 SLOW |= {"p_values", "forget", "purge", "certify"}
+#: How an `EcoSVC` looks for an equilibrium, which counts from its next call on, as its `forget` says.
+HOW = {"tol", "reequilibrate", "reserve", "n_init"}
 #: Methods that change the model.
 CHANGING = {"forget", "purge"}
 
@@ -231,6 +235,8 @@ def test_every_parameter_changed_before_every_method_changes_nothing(name, tmp_p
         copied = copy.deepcopy if method in CHANGING else copy.copy
         before = answer(copied(model), method, tmp_path)
         for change in changes(model, method in SLOW):
+            if method == "forget" and isinstance(model, EcoSVC):
+                change = {key: value for key, value in change.items() if key not in HOW}
             after = answer(copied(model).set_params(**change), method, tmp_path)
             np.testing.assert_array_equal(after, before, err_msg=f"{name}.{method} after {change}")
             tried += 1

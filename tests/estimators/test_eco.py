@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits, make_blobs, make_classification, make_
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import dualflow
-from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, ProblemError, Status
+from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, ProblemError, Status, load
 from dualflow.estimators import FitError, _ecology, eco_svc
 from dualflow.online import stream as engine
 
@@ -584,3 +584,48 @@ def test_a_fit_needs_weight_in_every_class_and_a_stream_does_not():
     model = EcoSVC(gamma=1.0).partial_fit(X, y, [0, 1], sample_weight=1.0 - y)
     assert model.n_seen_ == 100
     assert (model.predict(X) == 0).all()
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_forget_is_the_optimum_over_the_points_that_are_left(kernel, classes, tmp_path):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(150, 3))
+    y = (np.arange(150) + (X[:, 0] > 0)) % classes
+    model = EcoSVC(C=2.0, kernel=kernel, gamma=0.5, reserve=np.inf, n_init=5)
+    model.partial_fit(X[:80], y[:80], classes=range(classes)).partial_fit(X[80:], y[80:])
+    gone = np.concatenate([model.survivors_[::7], model.reserve_[:3]])
+    rest = np.setdiff1d(np.arange(150), gone)
+    model.forget(gone)
+    refit = SVC(C=2.0, kernel=kernel, gamma=0.5, tol=1e-9).fit(X[rest], y[rest])
+    np.testing.assert_allclose(
+        model._pair_values(X), refit._pair_values(X), atol=2e-3 * np.abs(refit._pair_values(X)).max()
+    )
+    np.testing.assert_array_equal(np.union1d(model.survivors_, model.reserve_), rest)
+    assert model.certificate_.relative_gap <= 1e-6
+    assert model.n_seen_ == 150
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
+    before = model.decision_function(X)
+    np.testing.assert_array_equal(model.forget(gone[:2]).decision_function(X), before)  # forgotten already
+    idle = model.reserve_[:2]
+    np.testing.assert_allclose(model.forget(idle).decision_function(X), before, rtol=0, atol=1e-12)
+    assert not set(idle) & set(model.reserve_)
+    for wrong, words in (([150], "below n_seen_"), ([-1], "below n_seen_"), ([3, 3], "twice"), (["a"], "whole")):
+        with pytest.raises(ProblemError, match=words):
+            model.forget(wrong)
+    assert model.partial_fit(X[gone], y[gone]).n_seen_ == 150 + len(gone)
+
+
+def test_forget_all_points_and_with_a_bounded_reserve():
+    X, y = np.arange(12.0)[:, None], np.arange(12) // 6
+    model = EcoSVC(kernel="linear", C=10, n_init=2).partial_fit(X, y, classes=[0, 1])
+    assert model.survivors_.tolist() == [5, 6]
+    model.forget(5)
+    assert 5 not in model.survivors_
+    assert model.certificate_.relative_gap <= 1e-6
+    remembered = np.union1d(model.survivors_, model.reserve_)
+    model.forget(remembered)
+    assert len(model.survivors_) == len(model.reserve_) == 0
+    assert model.n_invasions_ == model.n_extinctions_
+    assert model.partial_fit(X, y).score(X, y) == 1.0

@@ -287,13 +287,14 @@ def test_a_callable_kernel_on_objects():
         SVC().fit(words, y)
 
 
-def test_inputs_that_only_dualflow_accepts():
-    """docs/how-to/from-sklearn.md: sparse rows for a dense model; `fit` refuses kernels of a wrong shape."""
-    model = SVC().fit(*TWO)
+def test_sparse_rows_for_a_dense_model_and_kernels_of_a_wrong_shape():
+    """docs/how-to/from-sklearn.md: both refuse sparse rows for a dense model; `fit` refuses such a kernel."""
     sparse = scipy.sparse.csr_matrix(TWO[0])
-    np.testing.assert_allclose(model.decision_function(sparse), model.decision_function(TWO[0]), atol=1e-9)
-    with pytest.raises(ValueError, match="cannot use sparse input"):
-        svm.SVC().fit(*TWO).predict(sparse)
+    for kind in (SVC, svm.SVC):
+        with pytest.raises(ValueError, match="cannot use sparse input in 'SVC' trained on dense data"):
+            kind().fit(*TWO).predict(sparse)
+    called = SVC(kernel=lambda A, B: (A @ B.T).toarray() if scipy.sparse.issparse(A @ B.T) else A @ B.T)
+    np.testing.assert_array_equal(called.fit(*TWO).predict(sparse), called.predict(TWO[0]))
     with pytest.raises(ProblemError, match="shape"):
         SVR(kernel=lambda A, B: np.ones((1, 1))).fit([[0.0], [1.0]], [0.0, 0.5])
     assert "OneClassSVM" in dualflow.__all__

@@ -278,7 +278,7 @@ def test_the_comparison_sees_a_last_bit():
 
 
 def test_every_class_that_can_be_saved_is_tested():
-    assert set(LIVES) == set(CLASSES)
+    assert set(LIVES) | {"ConformalSVC", "ConformalSVR"} == set(CLASSES)  # these two in tests/conformal
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

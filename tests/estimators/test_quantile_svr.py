@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 from sklearn.metrics import mean_pinball_loss
 
-from dualflow import ProblemError, QuantileSVR, load
+from dualflow import Gram, ProblemError, QuantileSVR, load, problems
 from dualflow.interchange import to_onnx
 
 RNG = np.random.default_rng(8)
@@ -141,3 +141,11 @@ def test_a_graph_holds_one_quantile(tmp_path):
     np.testing.assert_allclose(found[:, 0], model.predict(NEW), atol=1e-9)
     with pytest.raises(ProblemError, match="2 quantiles"):
         to_onnx(QuantileSVR([0.2, 0.8]).fit(X, VALUES))
+
+
+def test_values_that_are_no_numbers_are_named():
+    gram = Gram([[0.0], [1.0]], gamma=1.0)
+    with pytest.raises(ProblemError, match="z must be 2 finite numbers, found NaN"):
+        problems.quantile_svr(gram, [0.0, np.nan])
+    with pytest.raises(ProblemError, match=r"found shape \(1,\)"):
+        problems.quantile_svr(gram, [0.0])

@@ -20,6 +20,7 @@ from dualflow import (
     NuSVC,
     NuSVR,
     OneClassSVM,
+    PartitionedLinearSVC,
     QuantileSVR,
 )
 
@@ -44,6 +45,7 @@ EXPECTED = {
     EcoSVC: {"check_sample_weight_equivalence_on_dense_data": GAMMA_SCALE},
     EcoSVDD: {},
     LDA: {},
+    PartitionedLinearSVC: {},
 }
 DEFAULT_GAMMA = [SVC(), SVDD(), SVC(loss="squared_hinge")]
 #: The same classes as below with another γ, which two of some fifty checks of each depend on.
@@ -71,6 +73,7 @@ FIXED_GAMMA = [
     CascadeSVC(gamma=0.3, tol=1e-6),
     EcoSVC(gamma=0.3),
     EcoSVDD(gamma=0.3, nu=0.3),
+    PartitionedLinearSVC(),
 ]
 
 
@@ -107,6 +110,7 @@ def test_contract_of_default_gamma(estimator, check):
         (LSSVR, svm.SVR),
         (CascadeSVC, svm.SVC),
         (EcoSVC, svm.SVC),
+        (PartitionedLinearSVC, svm.SVC),
     ],
 )
 def test_no_more_exceptions_than_scikit_learn_itself(ours, theirs):

@@ -68,7 +68,8 @@ def test_sparse_and_dense_data_make_one_model(X, kernel, model):
     size = float(np.abs(expected).max())
     for new in (X, X.tocoo(), X.toarray()):
         np.testing.assert_allclose(getattr(one, decision)(new), expected, rtol=0, atol=2e-7 * size)
-        np.testing.assert_allclose(getattr(other, decision)(new), expected, rtol=0, atol=1e-9 * size)
+    with pytest.raises(ProblemError, match="cannot use sparse input"):
+        getattr(other, decision)(X)
     np.testing.assert_array_equal(plain(one.support_vectors_), X.toarray()[one.support_])
     np.testing.assert_array_equal(one.n_support_.sum(), len(one.support_))
     assert other.dual_coef_.shape == one.dual_coef_.shape
@@ -111,7 +112,7 @@ def test_weights_and_centre_of_a_linear_ball():
     one, other = (SVDD(nu=0.3, kernel="linear", **TIGHT).fit(X, None, weight) for X in (WORDS, WORDS.toarray()))
     np.testing.assert_allclose(one.center_, other.center_, rtol=0, atol=1e-7)
     assert not set(one.support_) & set(np.flatnonzero(weight == 0))
-    np.testing.assert_array_equal(one.predict(WORDS), other.predict(WORDS))
+    np.testing.assert_array_equal(one.predict(WORDS), other.predict(WORDS.toarray()))
 
 
 @BOTH
@@ -237,7 +238,9 @@ def test_scales(scale, kernel):
     C = 1.0 if kernel == "rbf" else min(1.0 / scale**2, 1e300)
     one = SVC(kernel=kernel, C=C).fit(WORDS * scale, y)
     other = SVC(kernel=kernel, C=C).fit(WORDS.toarray() * scale, y)
-    np.testing.assert_allclose(one.decision_function(WORDS * scale), other.decision_function(WORDS * scale), atol=1e-6)
+    np.testing.assert_allclose(
+        one.decision_function(WORDS * scale), other.decision_function(WORDS.toarray() * scale), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("solver", ["working-set", "smo", "cvxopt", "gradient-flow", "lotka-volterra"])
@@ -246,7 +249,7 @@ def test_every_kind_of_solver_takes_sparse_problems(solver):
     few, y = WORDS[:60], labels(WORDS)[:60]
     one, other = (SVC(solver=solver, **loss, random_state=0).fit(X, y) for X in (few, few.toarray()))
     assert one.certificate_.relative_gap <= 1e-6
-    np.testing.assert_allclose(one.decision_function(few), other.decision_function(few), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(one.decision_function(few), other.decision_function(few.toarray()), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -334,3 +337,52 @@ def test_checkpoints_of_sparse_problems_are_resumed(tmp_path):
     dualflow.solve(problem, "smo", max_steps=2, checkpoint=path)
     whole = dualflow.solve(problem, "smo", checkpoint=path)
     assert whole.certificate.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("model", ["SVC", "SVR", "SVDD", "OneClassSVM"])
+@pytest.mark.parametrize("columns", ["words", "a column that all points store"])
+def test_a_linear_kernel_predicts_by_the_weights_of_the_features(model, columns, monkeypatch):
+    X = WORDS
+    if columns != "words":
+        X = scipy.sparse.hstack([X, np.full((X.shape[0], 1), 300.0)], format="csr")
+    kind = getattr(dualflow, model)
+    y = {"SVC": [labels(WORDS, 3)], "SVR": [np.asarray(WORDS.sum(axis=1)).ravel()]}.get(model, [])
+    one = kind(kernel="linear").fit(X, *y)
+    ask = "predict" if model == "SVR" else "decision_function"
+    values = getattr(one, ask)(X)
+    gram = one._support_gram
+    by_kernel = gram.expand(X, np.arange(len(one.support_)), one._weights)
+    np.testing.assert_allclose(one._expansion(X), by_kernel, rtol=0, atol=1e-9 * (1.0 + np.abs(by_kernel).max()))
+    monkeypatch.setattr(type(gram), "expand", None)  # no kernel value is computed
+    for new in (X, X.tocsc(), X.tocoo(), X.toarray()):
+        np.testing.assert_allclose(getattr(one, ask)(new), values, rtol=1e-12, atol=1e-12)
+    assert getattr(one, ask)(X[:1]).shape == values[:1].shape
+
+
+@pytest.mark.parametrize("model", ["SVC", "classes", "SVR", "OneClassSVM"])
+def test_certified_weights_of_the_features_predict_sparse_points_too(model, tmp_path):
+    """Columns of scales 1e-6 to 1e6: no coefficients in float64 give the weights that are certified."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4)) * 10.0 ** np.array([-6, -3, 3, 6])
+    X[:, 1] += 10.0
+    X *= rng.random(X.shape) < 0.4
+    X[:, 1] = np.where(X[:, 1] == 0, 1e-3, X[:, 1])
+    z = X / X.std(axis=0) @ rng.normal(size=4)
+    y = {"SVC": [z > 0], "classes": [(z > 0).astype(int) + (X[:, 3] > 0)], "SVR": [z]}.get(model, [])
+    kind = getattr(dualflow, "SVC" if model == "classes" else model)
+    X = scipy.sparse.csr_array(X)
+    one = kind(kernel="linear").fit(X, *y)
+    certificates = [solution.certificate for solution in one.solutions_]
+    assert any(each.primal is not None for each in certificates)
+    coef = one.coef_.toarray()
+    for certificate, w in zip(certificates, coef, strict=True):
+        if certificate.primal is not None:
+            np.testing.assert_allclose(w, certificate.primal * (0.5 * 2000 if model == "OneClassSVM" else 1.0))
+    if model != "classes":
+        ask = "predict" if model == "SVR" else "decision_function"
+        by_hand = X @ coef[0] + one.intercept_[0]
+        np.testing.assert_allclose(getattr(one, ask)(X), by_hand, rtol=1e-9, atol=1e-9 * np.abs(by_hand).max())
+    one.save(tmp_path / "model")
+    for other in (load(tmp_path / "model"), pickle.loads(pickle.dumps(one))):
+        np.testing.assert_array_equal(other.predict(X), one.predict(X))
+        np.testing.assert_array_equal(other.coef_.toarray(), coef)

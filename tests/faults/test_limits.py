@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from dualflow import (
     SVC,
@@ -14,6 +15,7 @@ from dualflow import (
     OneClassSVM,
     Status,
     SVCSearchCV,
+    certify,
     generalization_report,
     problems,
     solve,
@@ -231,6 +233,67 @@ def test_a_certificate_that_takes_too_long_is_left_for_later(monkeypatch):
     assert found.ended is Status.TIME_LIMIT
     assert found.certified is None
     assert np.isfinite(found.certificate.relative_gap)
+
+
+def test_the_last_certified_state_stands_in_for_one_that_cannot_be_certified(monkeypatch):
+    rng, calls = np.random.default_rng(0), []
+    X, y = rng.standard_normal((300, 3)), np.arange(300) % 2
+    real = Certifier.compute
+
+    def compute(self, alpha):
+        if calls and not np.array_equal(alpha, calls[0]):
+            raise clock.OutOfTime
+        calls.append(alpha)
+        return real(self, alpha)
+
+    model = SVC(time_limit=1000.0, warm_start=True, callback=lambda progress: None)
+    model.fit(X, y)
+    monkeypatch.setattr(Certifier, "compute", compute)
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model.set_params(C=5.0).fit(X, y)
+    monkeypatch.undo()
+    (found,) = model.solutions_
+    assert found.ended is Status.TIME_LIMIT
+    again = certify(found.problem, found.alpha)
+    assert found.certificate.gap == pytest.approx(again.gap)
+    np.testing.assert_array_equal(found.certificate.alpha, found.alpha)
+    assert 1e-6 < found.certificate.relative_gap < 1.0
+    assert model.decision_function(X).shape == (300,)
+
+
+@pytest.mark.parametrize(
+    ("wall", "processor", "load"), [(4.0, 1.0, 4.0), (4.0, 8.0, 1.0), (0.1, 0.01, 1.0), (90.0, 1.0, 10.0)]
+)
+def test_a_busy_machine_makes_a_certificate_take_longer(wall, processor, load, monkeypatch):
+    """A sample of some hundredths of a second does not show the load: the time since the start does."""
+    certifier, alpha = Certifier(posed(6000)), np.full(6000, 0.1)
+    now = {"monotonic": 0.0, "process_time": 0.0}
+    for name in now:
+        monkeypatch.setattr(clock.time, name, lambda name=name: now[name])
+    certifier._timer = clock.Timer()
+    certifier._timed = 6000, 1e-9
+    idle = certifier.seconds(alpha)
+    now |= {"monotonic": wall, "process_time": processor}
+    assert certifier.seconds(alpha) == pytest.approx(load * idle)
+
+
+def test_waiting_for_the_processor_is_not_part_of_the_speed_of_a_product(monkeypatch):
+    """A sample that waited for its turn would reserve far too much, and what is there would be given up."""
+    problem, now = posed(6000), {"monotonic": 0.0, "process_time": 0.0}
+
+    def product(self, alpha, rows=None, dtype=float):
+        now["monotonic"] += 3.0
+        now["process_time"] += 0.01
+        return np.zeros(len(rows))
+
+    for name in now:
+        monkeypatch.setattr(clock.time, name, lambda name=name: now[name])
+    certifier = Certifier(problem)
+    monkeypatch.setattr(DualProblem, "product", product)
+    alpha = np.full(6000, 0.1)
+    certifier.seconds(alpha)
+    weights, speed = certifier._timed
+    assert speed * problem.gram.product_cost(weights, (1 << 22) // weights) == pytest.approx(0.01)
 
 
 def test_the_price_of_a_certificate_is_measured_on_some_entries(monkeypatch):

@@ -63,12 +63,13 @@ class Plane:
     square: float
 
 
-def plane_of(model: Any, X: NDArray, penalised: float = 0.0) -> Plane | None:
-    """The weights, and the intercept where it is one of them, of a linear model; None of others, and of streams."""
+def plane_of(model: Any, X: NDArray, penalised: float = 0.0, k: int | None = None) -> Plane | None:
+    """The weights, and the intercept where it is one of them, of a linear model; None of others, and of streams. ``k``
+    is the number of a pair of classes."""
     if model.kernel != "linear" or not hasattr(model, "coef_"):
         return None
     coef, points = (a.toarray() if issparse(a) else a for a in (model.coef_, X))
-    w = np.ravel(coef).astype(np.longdouble)
+    w = np.ravel(coef if k is None else coef[k]).astype(np.longdouble)
     return Plane(points.astype(np.longdouble) @ w + penalised, w @ w + np.longdouble(penalised) ** 2)
 
 

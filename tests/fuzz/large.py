@@ -168,14 +168,15 @@ def draw(seed: int, k: int, form: str | None = None) -> tuple[str, Any, tuple[An
         several = data_sets.classes(other, X, count)
 
         def of_pairs(model: Any, coef: NDArray) -> judge.Worth:
-            def of_pair(first: int, second: int, coef: NDArray, b: float) -> judge.Worth:
+            def of_pair(k: int, first: int, second: int, coef: NDArray, b: float) -> judge.Worth:
                 product, diag, terms = products(coef, True)
                 (pair,) = np.isin(several, (first, second)).nonzero()
                 signs, terms = np.where(several[pair] == first, 1, -1), max(terms, float(diag.max()))
                 bias = None if kernel == "linear" else b
-                return judge.of_products(product[pair], terms, signs, np.full(len(pair), C), coef[pair], bias, True)
+                upper, plane = np.full(len(pair), C), judge.plane_of(model, X[pair], k=k)
+                return judge.of_products(product[pair], terms, signs, upper, coef[pair], bias, True, plane)
 
-            return judge.worst(of_pair(*pair) for pair in judge.pairs_of(model, several))
+            return judge.worst(of_pair(k, *pair) for k, pair in enumerate(judge.pairs_of(model, several)))
 
         told = f"{about}, {name} {kernel} C={C:.3g} {count} classes"
         return told, model, (fitted, several), of_pairs, svm.SVC(C=C, **options)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from dualflow import EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, load
+from dualflow.estimators._incremental import IncrementalMachine
 
 from . import data_sets, judge
 from .fits import INFEASIBLE, LOST, NOTHING_KNOWN, SLACK, SLOW
@@ -159,7 +160,7 @@ def strike(life: Life, rng: np.random.Generator, fresh: NDArray) -> bool:
     try:
         if len(fresh) and rng.random() < 0.5:
             learn(life, fresh)
-        elif hasattr(model, "forget") and len(known):
+        elif isinstance(model, IncrementalMachine) and len(known):
             forget(life, rng)
         kernel.fuse = 0
     except StruckError:
@@ -192,10 +193,10 @@ def judged(life: Life) -> judge.Worth | None:
         if not np.array_equal(model.ids_, life.known):
             life.wrong.append("remembers other points")
         return None
-    order = life.known if hasattr(model, "forget") else life.order
+    order = life.known if isinstance(model, IncrementalMachine) else life.order
     X, t = life.X[order], life.targets[order]
     coef = np.zeros(len(X))
-    at = np.searchsorted(order, model.support_) if hasattr(model, "forget") else model.support_
+    at = np.searchsorted(order, model.support_) if isinstance(model, IncrementalMachine) else model.support_
     coef[at] = np.atleast_2d(model.dual_coef_)[0]
     if isinstance(model, (IncrementalSVDD, EcoSVDD)):
         # A ball of no size; a stream keeps the centre of its first points: seen from there, these may be one.
@@ -272,9 +273,9 @@ def live(seed: int, k: int) -> Life:
                     learn(life, rows)
                     life.order = np.append(life.order, rows)
                     fresh = rest
-                elif op < 0.75 and hasattr(life.model, "forget") and len(life.known):
+                elif op < 0.75 and isinstance(life.model, IncrementalMachine) and len(life.known):
                     forget(life, rng)
-                elif op < 0.85 and callable(life.model.kernel) and hasattr(life.model, "forget"):
+                elif op < 0.85 and callable(life.model.kernel) and isinstance(life.model, IncrementalMachine):
                     moved = strike(life, rng, rows)
                     fresh = np.setdiff1d(fresh, life.known)
                 elif not callable(life.model.kernel) and life.model.__sklearn_is_fitted__():

@@ -5,10 +5,11 @@ import subprocess
 
 import numpy as np
 import pytest
+from sklearn import svm
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
 
 from dualflow import LSSVR, SVC, SVDD, SVR, IncrementalSVC, NuSVC, OneClassSVM, ProblemError
 from dualflow.interchange import from_libsvm, to_c, to_libsvm
@@ -85,6 +86,7 @@ MODELS = {
     "regression": (lambda: SVR(C=3), IRIS[:, :3], IRIS[:, 3], NEW_IRIS[:, :3]),
     "least squares": (lambda: LSSVR(C=3, kernel="linear"), IRIS[:, :3], IRIS[:, 3], NEW_IRIS[:, :3]),
     "ball": (lambda: SVDD(nu=0.1), CELLS[:, :6], None, NEW_CELLS),
+    "ball, linear": (lambda: SVDD(nu=0.1, kernel="linear"), CELLS[:, :6], None, NEW_CELLS),
     "ball, poly": (lambda: SVDD(nu=0.1, kernel="poly", degree=2, coef0=1.0), IRIS, None, NEW_IRIS),
     "plane": (lambda: OneClassSVM(nu=0.1), CELLS[:, :6], None, NEW_CELLS),
     "stream": (lambda: IncrementalSVC(C=5), CELLS[:, :6], TUMOUR, NEW_CELLS),
@@ -122,7 +124,7 @@ def test_float_headers_lose_the_digits_of_float(tmp_path, name):
     assert np.abs(values - theirs).max() <= 1e-5 * (1.0 + coefficients)
 
 
-FIXED = [name for name in MODELS if "poly" not in name and "sigmoid" not in name]
+FIXED = [name for name in MODELS if "poly" not in name and "sigmoid" not in name and name != "ball, linear"]
 
 
 @needs_compiler
@@ -158,6 +160,38 @@ def test_text_labels_and_models_of_libsvm(tmp_path):
     np.testing.assert_array_equal(labels, model.predict(NEW_IRIS))
 
 
+@needs_compiler
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("number", ["float", "double", "fixed"])
+def test_a_regression_without_weights_is_its_constant(tmp_path, number, kernel):
+    model = SVR(kernel=kernel).fit(IRIS, np.full(len(IRIS), 2.5))
+    values, _ = compiled(tmp_path, to_c(model, number=number), IRIS[:5], number == "fixed", True)
+    np.testing.assert_allclose(values, 2.5, atol=1e-4)
+
+
+@needs_compiler
+def test_the_least_label_is_a_constant_of_c(tmp_path):
+    least = np.iinfo(np.int64).min
+    text = to_c(SVC().fit(IRIS[:100], np.where(SPECIES[:100] == 0, least, 1)))
+    compiled(tmp_path, text, IRIS[:5])
+    assert f"{{({least + 1} - 1), 1}}" in text
+
+
+@needs_compiler
+def test_scales_are_exact_beside_large_offsets(tmp_path):
+    seconds = 1.7e9 + 1e5 * IRIS  # times since 1970, over some days
+    model = make_pipeline(StandardScaler(), SVR()).fit(seconds[:, :3], IRIS[:, 3])
+    values, _ = compiled(tmp_path, to_c(model, number="double"), seconds[:, :3], False, True)
+    np.testing.assert_allclose(values[:, 0], model.predict(seconds[:, :3]), atol=1e-9)
+
+
+def test_steps_that_are_left_out_and_names_of_columns():
+    pandas = pytest.importorskip("pandas")
+    plain = to_c(make_pipeline(StandardScaler(), SVC()).fit(IRIS, SPECIES))
+    frame = pandas.DataFrame(IRIS, columns=list("abcd"))
+    assert to_c(make_pipeline("passthrough", StandardScaler(), SVC()).fit(frame, SPECIES)) == plain
+
+
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
@@ -170,6 +204,15 @@ def test_text_labels_and_models_of_libsvm(tmp_path):
         (lambda: make_pipeline(PCA(2), SVC()).fit(IRIS, SPECIES), {}, "PCA"),
         (lambda: make_pipeline(MinMaxScaler(clip=True), SVC()).fit(IRIS, SPECIES), {}, "MinMaxScaler"),
         (lambda: SVC, {}, "fitted estimator"),
+        (lambda: StandardScaler().fit(IRIS), {}, "StandardScaler is no model"),
+        (lambda: svm.SVC().fit(IRIS, SPECIES), {}, "SVC is no model"),
+        (
+            lambda: make_pipeline(FunctionTransformer(lambda X: np.c_[np.abs(X[:, :3]), 1e12 + X[:, 3]]), SVC()).fit(
+                IRIS, SPECIES
+            ),
+            {},
+            "FunctionTransformer",
+        ),
     ],
 )
 def test_what_cannot_be_written_is_refused(make, options, message):

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.ensemble import BaggingClassifier, VotingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dualflow import SVC, SVDD, SVR, FidelityKernel, ProblemError, SolverUnavailable, SVCSearchCV
+from dualflow.core.runtime.imports import call_after_import
 from dualflow.interchange import from_libsvm, onnx_parts, register_onnx, to_onnx
 from tests.interchange.test_onnx import TI, I, M, T, answers, same
 
 skl2onnx = pytest.importorskip("skl2onnx", reason="pip install 'dualflow[onnx]'")
+onnxruntime = pytest.importorskip("onnxruntime", reason="pip install 'dualflow[onnx]'")
 
 
 def test_pipelines_and_searches():
@@ -57,7 +62,7 @@ def test_within_estimators_of_scikit_learn():
     ("model", "words"),
     [
         (SVC(kernel="precomputed").fit(M @ M.T, T), "its kernel is 'precomputed'"),
-        (SVC(kernel=lambda a, b: a @ b.T).fit(M, T), "a callable, <lambda>, which an ONNX graph cannot compute"),
+        (SVC(kernel=lambda a, b: a @ b.T).fit(M, T), "a callable, <lambda>, which ONNX graphs and C headers cannot"),
         (SVC(kernel=FidelityKernel("angle")).fit(M[:8], T[:8]), "fidelity"),
         (SVR, "model is type; to_onnx needs a fitted estimator"),
         (None, "model is NoneType"),
@@ -101,3 +106,86 @@ def test_without_skl2onnx_the_pip_line_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
     with pytest.raises(SolverUnavailable, match=r"pip install 'dualflow\[onnx\]'"):
         to_onnx(SVC().fit(M, T))
+
+
+@pytest.mark.parametrize("imports", ["skl2onnx, dualflow", "dualflow, skl2onnx"])
+def test_registered_without_a_call_in_either_order_of_imports(imports):
+    code = f"""
+import importlib.util, sys
+import {imports.split(", ")[0]}
+importlib.util.find_spec("skl2onnx")  # asks for the package, and does not import it
+import {imports.split(", ")[1]}
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+X = np.arange(6.0)[:, None]
+model = make_pipeline(StandardScaler(), dualflow.SVC()).fit(X, [0, 0, 0, 1, 1, 1])
+print([output.name for output in skl2onnx.to_onnx(model, X).graph.output])
+assert not any("dualflow" in type(finder).__module__ for finder in sys.meta_path)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "['label', 'scores']\n", done.stderr
+
+
+def test_a_package_that_is_not_imported_is_not_imported_and_a_failure_is_a_warning(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "package_of_a_user.py").write_text("value = 1\n")
+    call_after_import("package_of_a_user", "dualflow.no_such_module:f")
+    call_after_import("package_of_a_user", "dualflow.no_such_module:f")
+    assert "package_of_a_user" not in sys.modules
+    with pytest.warns(RuntimeWarning, match="could not be called after the import of package_of_a_user") as caught:
+        import package_of_a_user
+    assert len(caught) == 1
+    assert package_of_a_user.value == 1
+    monkeypatch.delitem(sys.modules, "package_of_a_user")
+
+
+IMPUTE = SimpleImputer(missing_values="", strategy="most_frequent")
+
+
+def frame_of_columns():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"age": rng.normal(40, 10, 60), "income": rng.normal(3, 1, 60), "rooms": rng.integers(1, 5, 60)}
+    )
+    frame["town"], frame["note"] = rng.choice(["a", "b", "c"], 60), "x"
+    return frame, (frame.age + 10 * (frame.town == "a") > 42).astype(int)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [(StandardScaler(), ["age", "income"]), (OneHotEncoder(), ["town"])],
+        [(StandardScaler(), ["income"]), (OneHotEncoder(), ["rooms"]), ("passthrough", ["age"]), ("drop", ["note"])],
+        [
+            (make_pipeline(SimpleImputer(missing_values="", strategy="most_frequent"), OneHotEncoder()), ["town"]),
+            ("passthrough", ["age"]),
+        ],
+        [(StandardScaler(), slice(0, 2)), (OneHotEncoder(), [3])],
+    ],
+    ids=["numbers and text", "whole numbers", "a pipeline within", "slices and places"],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_named_columns(columns, dtype):
+    frame, y = frame_of_columns()
+    model = make_pipeline(make_column_transformer(*columns), SVC()).fit(frame, y)
+    made = to_onnx(model, dtype=dtype)
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    kinds = {"tensor(string)": object, "tensor(int64)": np.int64, "tensor(double)": float, "tensor(float)": np.float32}
+    inputs = {one.name: kinds[one.type] for one in session.get_inputs()}
+    known = frame.assign(note=0.0)  # a column that the model does not use
+    feed = {name: known[[name]].to_numpy().astype(kind) for name, kind in inputs.items()}
+    label, scores = session.run(None, feed)
+    # skl2onnx computes codes of text in float32, and rounds what it joins with them.
+    near = 1e-3 if dtype == "float32" else 1e-6 if "town" in feed else 1e-9
+    np.testing.assert_allclose(scores, model.decision_function(frame), rtol=0, atol=near)
+    assert (label == model.predict(frame)).mean() > 0.95
+    search = GridSearchCV(model, {"svc__C": [1.0, 2.0]}).fit(frame, y)
+    assert [one.name for one in to_onnx(search).graph.input] == [one.name for one in made.graph.input]
+
+
+def test_the_frame_itself_tells_skl2onnx_the_columns():
+    frame, y = frame_of_columns()
+    model = make_pipeline(make_column_transformer((OneHotEncoder(), ["town"]), (StandardScaler(), ["age"])), SVC())
+    made = skl2onnx.to_onnx(model.fit(frame[["town", "age"]], y), frame[["town", "age"]])
+    assert [one.name for one in made.graph.input] == ["town", "age"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 from dualflow import Gram, compare, final_circuit, list_solvers, problems, solve
-from dualflow.exceptions import ProblemError
 from dualflow.report.columns import QUANTUM, limits
 
 X = [[0.0, 0.1], [1.0, 0.3], [0.2, 2.0], [3.0, 1.0], [2.0, 2.5], [1.5, 0.7], [0.4, 1.4], [2.6, 0.2]]
@@ -85,11 +86,12 @@ def test_a_state_that_never_left_uniform_weights_is_noise_dominated():
 
 
 @pytest.mark.parametrize("solver", ["hamiltonian-dilation", "hamiltonian-lchs", "hamiltonian-schrodingerisation"])
-def test_a_sampled_average_has_no_final_circuit_and_says_why(solver):
+def test_the_final_circuit_of_a_sampled_average_says_that_it_was_not_sent(solver):
     name = "windows" if solver != "hamiltonian-dilation" else "steps"
     found = solve(ball(), solver, device="emulator", shots=1e3, random_state=0, **{name: 3})
-    with pytest.raises(ProblemError, match="average over many circuits"):
-        final_circuit(found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the last circuit that was sent need not be near the average
+        assert "the run did not send it" in final_circuit(found).metadata["origin"]
 
 
 def test_an_error_bar_needs_one_seed_for_each_run():

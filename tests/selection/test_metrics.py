@@ -53,6 +53,28 @@ def test_scores_of_numbers_are_those_of_scikit_learn(name):
         assert Metrics(scorer, {})(model, y, y) == pytest.approx(scorer(model, y, y), rel=1e-14)
 
 
+@pytest.mark.parametrize("name", ["accuracy", "f1_macro", "r2", "neg_mean_absolute_error", "neg_mean_squared_error"])
+def test_weighted_scores_are_those_of_scikit_learn(name):
+    rng, scorer = np.random.default_rng(0), get_scorer(name)
+    for rows in (2, 7, 30, 300):
+        weight = rng.uniform(0.1, 2.0, rows) * (rng.random(rows) < 0.8)
+        weight[0] = 1.0
+        if name in ("accuracy", "f1_macro"):
+            y, said = rng.integers(0, 3, (2, rows))
+            model = Says(said, np.arange(3))
+        else:
+            y = rng.normal(3.0, 1.0, rows)
+            model = SaysNumbers(y + rng.normal(size=rows))
+        found = Metrics(scorer, {"sample_weight": weight})(model, y, y, weight)
+        if found is None:  # a label has no weight
+            assert name == "f1_macro"
+            assert rows < 30
+            continue
+        assert found == pytest.approx(scorer(model, y, y, sample_weight=weight), rel=1e-14)
+    for wrong in (np.zeros(rows), -weight, weight[1:], weight.tolist(), weight.astype(np.float32), weight * np.nan):
+        assert Metrics(scorer, {"sample_weight": wrong})(model, y, y, wrong) is None
+
+
 @pytest.mark.parametrize(
     ("name", "y", "said"),
     [
@@ -79,7 +101,7 @@ def test_scikit_learn_computes_scores_with_checks_or_warnings(name, y, said):
 def test_scikit_learn_computes_scores_of_scorers_with_options(scorer):
     y = np.array([0, 1, 1])
     assert Metrics(scorer, {})(Says(y), y, y) is None
-    assert Metrics(get_scorer("accuracy"), {"sample_weight": y})(Says(y), y, y) is None
+    assert Metrics(get_scorer("accuracy"), {"other": y})(Says(y), y, y) is None
 
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", ["accuracy", "f1_macro"]], ids=str)

@@ -95,8 +95,11 @@ def test_a_pipeline_whose_last_step_is_not_of_the_kind_is_refused():
         SVCSearchCV(make_pipeline(SVC()), {"svc": [LogisticRegression()]}).fit(X, y)
 
 
-def test_a_lone_candidate_of_few_folds_is_not_planned():
+def test_a_lone_candidate_of_few_folds_and_many_points_is_not_planned():
     few, many = _plan.MIN_FOLDS_ONE_COST - 1, _plan.MIN_FOLDS_ONE_COST
-    assert _plan.chains_of([SVC(gamma=0.1), SVC(gamma=0.2)], few) == []
-    assert len(_plan.chains_of([SVC(gamma=0.1), SVC(gamma=0.2)], many)) == 2
-    assert [chain.costs for chain in _plan.chains_of([SVC(C=1.0), SVC(C=2.0), SVC(gamma=0.1)], few)] == [[1.0, 2.0]]
+    small, large = _plan.MAX_POINTS_LONE, _plan.MAX_POINTS_LONE + 1
+    lone = [SVC(gamma=0.1), SVC(gamma=0.2)]
+    assert _plan.chains_of(lone, few, large) == []
+    assert len(_plan.chains_of(lone, many, large)) == len(_plan.chains_of(lone, few, small)) == 2
+    assert _plan.chains_of([SVC(kernel="linear"), SVC(fit_intercept=False), SVR()], few, small) == []
+    assert [chain.costs for chain in _plan.chains_of([SVC(C=1.0), SVC(C=2.0), *lone], few, large)] == [[1.0, 2.0]]

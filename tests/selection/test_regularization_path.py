@@ -119,6 +119,36 @@ def test_weights_intercepts_and_sparse_rows():
         np.testing.assert_allclose(path.decision_function(MOONS, 2.0), model.decision_function(MOONS), atol=1e-6)
     path = regularization_path(SVC(gamma=0.5), scipy.sparse.csr_array(MOONS), SIDE, C=(0.1, 10.0))
     assert path.certificate(3.0).reaches(1e-9)
+    dense = regularization_path(SVC(gamma=0.5), MOONS, SIDE, C=(0.1, 10.0))
+    for new in (MOONS, scipy.sparse.csr_array(MOONS)):
+        np.testing.assert_allclose(path.decision_function(new, 3.0), dense.decision_function(MOONS, 3.0), atol=1e-9)
+
+
+def test_a_path_that_round_off_spoils_is_followed_anew_in_shorter_sections():
+    # At C = 1e4 the inverse of the free variables' matrix loses its digits within a section: α was far from the
+    # optimum, with a gap of 0.96, and the path called it exact.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    rng.normal(size=40)
+    path = regularization_path(SVR(C=1e4), X, X[:, 0] + 0.1 * rng.normal(size=40), epsilon=(0.0, 1.0))
+    exact = np.append(path.is_exact, True)[path.n_support > 0]
+    gaps = path.relative_gaps(path.values[path.n_support > 0])
+    assert gaps[exact].max() <= 1e-8
+    assert path.is_exact.mean() > 0.9
+
+
+def test_it_keeps_nothing_of_the_caller_and_takes_single_values():
+    X, y = MOONS.copy(), SIDE.copy()
+    path = regularization_path(SVC(), X, y, C=(0.1, 10.0))
+    before = path.leave_one_out_errors(1.0).tolist(), path.relative_gaps(1.0).shape
+    X[:], y[:] = 0.0, 0
+    assert (path.leave_one_out_errors([1.0]).tolist(), path.relative_gaps([1.0]).shape) == before
+    assert len(repr(path)) < 4000
+    with pytest.raises(ValueError, match="1 features"):
+        path.predict(MOONS[:, :1], 1.0)
+    weighted = regularization_path(SVC(), MOONS, SIDE, C=(0.1, 10.0), sample_weight=np.full(90, 2.0))
+    with pytest.raises(ProblemError, match="sample_weight"):
+        weighted.leave_one_out_errors(1.0)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +163,9 @@ def test_weights_intercepts_and_sparse_rows():
         (SVC(), {"C": (0, 1)}, "C"),
         (SVC(), {"C": (1, np.inf)}, "C"),
         (SVC(), {"C": 3.0}, "two numbers"),
+        (SVC(), {"C": (1e-300, 1e300)}, "apart"),
         (SVC(), {"C": (1, 2), "sample_weight": np.zeros(90)}, "sample_weight"),
+        (SVC(), {"C": (1, 2), "sample_weight": np.full(90, "heavy")}, "sample_weight"),
         (SVR(), {"epsilon": (-1, 1)}, "epsilon"),
     ],
 )

@@ -92,6 +92,30 @@ def test_decision_values_are_those_of_fits_one_by_one(given):
         np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], rtol=1e-5)
 
 
+def norm_and_accuracy(model, X, y, sample_weight=None):
+    return {"norm": decisions(model, X, y), "accuracy": model.score(X, y, sample_weight)}
+
+
+@pytest.mark.parametrize("n", [120, 700], ids=["float64", "float32"])
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("gamma", ["scale", 0.05])
+def test_all_costs_of_a_fold_share_rows_and_give_the_values_of_fits_one_by_one(n, classes, gamma, monkeypatch):
+    X, y = make_classification(n, 12, n_informative=6, n_classes=classes, flip_y=0.1, random_state=0)
+    y = np.array(["d", "a", "c", "b"])[y]
+    weight = np.random.default_rng(1).uniform(0.2, 2.0, n)
+    grid = {"C": [30.0, 0.01, 1.0, 1.0], "class_weight": [None, "balanced"]}
+    options = {"cv": 3, "scoring": norm_and_accuracy, "refit": "norm", "return_train_score": True}
+    theirs = GridSearchCV(SVC(gamma=gamma), grid, **options).fit(X, y, sample_weight=weight)
+    monkeypatch.setattr(_evaluation, "fits_of_fold", None)  # no fit to a fold is made
+    monkeypatch.setattr(_evaluation, "MIN_GAIN", np.inf)
+    ours = SVCSearchCV(SVC(gamma=gamma), grid, **options).fit(X, y, sample_weight=weight)
+    for name in (key for key in theirs.cv_results_ if key.startswith(("split", "mean_t", "rank"))):
+        tolerance = 1e-6 if "norm" in name else 1e-12
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], rtol=tolerance, err_msg=name)
+    assert ours.best_params_ == theirs.best_params_
+    assert (ours.cv_results_["max_relative_gap"] <= 1e-9).all()
+
+
 @pytest.mark.parametrize("X_y", [german(), load_iris(return_X_y=True)], ids=["two", "three"])
 def test_weights_groups_and_many_metrics(X_y):
     X, y = X_y
@@ -316,6 +340,7 @@ def test_a_matrix_that_is_slower_than_fits_one_by_one_is_given_up(monkeypatch):
 
 def test_fits_where_no_multiplier_is_at_its_bound_serve_every_larger_cost(monkeypatch):
     X, y = make_classification(n_samples=60, n_features=40, flip_y=0.1, random_state=0)
+    monkeypatch.setattr(_folds.Classes, "path", lambda *given: {})  # fits are made one by one
     fits, honest = [], SVC.fit
     monkeypatch.setattr(SVC, "fit", lambda self, *given, **named: fits.append(self.C) or honest(self, *given, **named))
     grid = {"C": [0.1, 10.0, 20.0, 40.0]}

@@ -7,11 +7,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 from dualflow.working_set._point_pairs import (
+    CONTINUES,
     FILLS,
     HIGH,
     IN_FLOAT32,
     LOW,
     LOWER_BOUND,
+    MAX_ROWS,
     MAX_ROWS_BOUNDED,
     MAX_UPDATES,
     OBJECTIVE,
@@ -283,3 +285,63 @@ def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     short = found._replace(figures=np.zeros((2, 9)))
     with pytest.raises(ValueError, match="point and weights must be as long as alpha"):
         solve_point_pairs(*points, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)
+
+
+#: Multiples of the bounds, up and down.
+FACTORS = [0.01, 0.1, 0.1, 3.0, 100.0, 0.5]
+
+
+def chain(name, factors=FACTORS):
+    """The pairs of classes with several multiples of their bounds, each a continuation of the one before."""
+    X, y = SETS[name]
+    groups = [np.flatnonzero(y == k) for k in range(y.max() + 1)]
+    weight = np.concatenate([np.linspace(0.5, 1.5, len(X))[group] for group in groups])
+    repeated = groups * len(factors)
+    pairs = PointPairs(Gram(X, gamma=0.3), repeated, np.concatenate([factor * weight for factor in factors]))
+    k, r = len(groups), range(len(factors))
+    table = pairs.table([(c * k + i, c * k + j) for i, j in combinations(range(k), 2) for c in r])
+    table[:, MAX_ROWS] = table[:, MAX_ROWS_BOUNDED] = table[:, 0] + table[:, 1]
+    table[:, CONTINUES] = np.tile(np.arange(len(factors)) > 0, len(table) // len(factors))
+    return pairs, table
+
+
+@pytest.mark.parametrize("single", [0, 1])
+@pytest.mark.parametrize("name", ["wine", "many", "one each"])
+def test_a_chain_of_bounds_ends_at_the_optima_of_single_pairs_with_fewer_rows(name, single):
+    pairs, table = chain(name)
+    table[:, IN_FLOAT32] = single
+    alone = table.copy()
+    alone[:, CONTINUES] = 0
+    right, _ = solved(pairs, alone)
+    found, _ = solved(pairs, table)
+    in_parts, end = solved(pairs, table, seconds=0.0), 1
+    while end < len(table):
+        part, end = solved(pairs, table, begin=end, seconds=0.0)
+        in_parts[0].figures[end - 1] = part.figures[end - 1]
+    for way in (found, in_parts[0]):
+        assert not np.isnan(way.figures).any()
+        np.testing.assert_allclose(way.figures[:, OBJECTIVE], right.figures[:, OBJECTIVE], rtol=1e-11)
+        gap = way.figures[:, OBJECTIVE] - way.figures[:, LOWER_BOUND]
+        assert (gap <= 1e-10 * np.abs(way.figures[:, OBJECTIVE])).all()
+    if name != "one each":
+        assert found.entries.sum() < 0.8 * right.entries.sum()
+
+
+def test_a_chain_ends_where_a_search_is_given_up():
+    pairs, table = chain("many", [1.0, 2.0, 3.0])
+    table[:, FILLS], table[1, MAX_UPDATES] = 0, 1
+    found, end = solved(pairs, table)
+    assert end == len(table)
+    assert np.isnan(found.figures[:, OBJECTIVE]).tolist() == [False, True, True] + [False] * (len(table) - 3)
+
+
+def test_a_chain_needs_equal_points_and_room_for_all_rows():
+    for column, value in ((MAX_ROWS, 3), (IN_FLOAT32, 1), (2, 1)):
+        pairs, table = chain("wine", [1.0, 2.0])
+        table[0, IN_FLOAT32] = table[1, IN_FLOAT32] = 0
+        table[1, column] = value
+        with pytest.raises(ValueError, match="pair 1 must have all points of pair 0"):
+            solved(pairs, table)
+    table[0, CONTINUES] = 1
+    with pytest.raises(ValueError, match="pair 0 must have"):
+        solved(pairs, table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.runtime.warn import warn_user
 from ..driver import checkpoint as checkpoint_module
 from ..driver.checkpoint import Checkpoint, Saved
 from ..exceptions import ProblemError
@@ -94,7 +94,7 @@ class CascadeCheckpoint:
             try:
                 checkpoint_module.save(Saved(self.path, State(self.pairs), steps, 0.0, {}), self.key)
             except OSError as error:
-                warnings.warn(f"checkpoint {self.path} could not be written: {error}; the run goes on", stacklevel=2)
+                warn_user(f"checkpoint {self.path} could not be written: {error}; the run goes on")
 
         return save
 

@@ -2,11 +2,13 @@
 
 A part is the result of a task that returns its description (or computes its chunk), so that the scheduler can compute
 it again on another worker. Shared data of a round are scattered to one worker, from which the others copy them. If all
-workers that hold them die, they are scattered again, and unfinished tasks are submitted again.
+workers that hold them die, they are scattered again, and unfinished tasks are submitted again. Each worker imports the
+package before its first task. A task ends at the time limit of the fit, and when the client cancels it.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
@@ -14,11 +16,14 @@ from typing import Any
 
 import dask
 import distributed
+from distributed.threadpoolexecutor import thread_state as pool_state
+from distributed.worker import thread_state
 
 from ..core.runtime import clock
-from ..exceptions import EngineError
-from .parts import Chunk, Part
-from .tasks import nbytes, run_task
+from ..core.runtime.warn import warn_user
+from ..exceptions import EngineError, ProblemError
+from .parts import Chunk, Part, unreadable
+from .tasks import nbytes, raise_if_late, run_task
 
 __all__ = ["Dask"]
 
@@ -26,6 +31,8 @@ __all__ = ["Dask"]
 RETRIES = 3
 #: Seconds between two checks that the scheduler is still there.
 POLL_S = 1.0
+#: Seconds of waiting after which a warning says what the fit waits for.
+MIN_WAIT_WARNED_S = 10.0
 #: Seconds within which a finished result must arrive; a client can wait without end if a worker dies while sending.
 MAX_GATHER_S = 30.0
 #: Seconds without any running task, while results are missing, after which the round is submitted again.
@@ -34,6 +41,36 @@ MAX_IDLE_S = 120.0
 MAX_WITHOUT_WORKER_S = 600.0
 #: Graph size above which dask warns. Arrays in memory must be sent once, so that the warning is of no use.
 MAX_GRAPH_SIZE = "1 TiB"
+#: What a worker evaluates before its first task: it needs no module of this package to be sent.
+IMPORT_AND_VERSION = "__import__('dualflow.cascade.dask_engine').__version__"
+#: Topic under which dask's nannies report workers that they ended because their memory was full.
+MEMORY_TOPIC = "worker-restart-memory"
+#: What helps if workers die of memory.
+WAY_OUT = "give more partitions, which are smaller, or workers with a larger memory limit"
+#: What dask raises if what a task needs was lost with a worker. A scheduler that looks for a worker which has just died
+#: raises KeyError.
+LOST = (CancelledError, OSError, KeyError)
+
+
+class _Cancellation(clock.Interrupt):
+    """Pending as soon as the scheduler has cancelled the task of this thread, or forgotten it."""
+
+    def __init__(self) -> None:
+        self.worker, self.key = distributed.get_worker(), thread_state.key
+
+    @property
+    def pending(self) -> bool:  # type: ignore[override]
+        task = self.worker.state.tasks.get(self.key)
+        return task is None or task.state not in ("executing", "long-running")
+
+
+def _run_on_worker(*task: Any) -> Any:
+    """Return `run_task`; the result None of a cancelled task is dropped by the worker."""
+    try:
+        with clock.interruptible(_Cancellation()):
+            return run_task(*task)
+    except KeyboardInterrupt:  # on a worker it would end the process
+        return None
 
 
 def _description(part: Part) -> Part:
@@ -41,14 +78,32 @@ def _description(part: Part) -> Part:
     return part
 
 
+def _sent(result: Any) -> Any:
+    """Return what a part sends, of the result of a task of `Dask.advance`."""
+    return result[1] if isinstance(result, tuple) else result
+
+
 class Dask:
-    """Runs parts on the workers of a `distributed.Client`."""
+    """Runs parts on the workers of a `distributed.Client`.
+
+    In a task of a worker (a search that runs on the same cluster), the thread leaves the worker's pool until `close`.
+    Otherwise the tasks of the fit would wait for the thread, and the thread for them.
+    """
 
     def __init__(self, parts: Sequence[Part], client: Any) -> None:
         self.parts, self.client, self.sent, self.received = parts, client, 0, 0
+        self.checksums: Sequence[str | None] = [None] * len(parts)
+        self.states: list[Any] = [None] * len(parts)
         self._check_scheduler()
+        self._prepared: set[str] = set()
+        self._warned: set[str] = set()
+        self._memory_events = len(self._events())
         self._submitted: list[Any] = [None] * len(parts)
+        self._prepare_workers()
         self._submit_parts(range(len(parts)))
+        self._left_pool = hasattr(thread_state, "execution_state") and getattr(pool_state, "proceed", False)
+        if self._left_pool:
+            distributed.secede()
 
     def _submit_parts(self, missing: Iterable[int]) -> None:
         """Submit the descriptions of parts to the cluster."""
@@ -57,41 +112,99 @@ class Dask:
                 if not isinstance(part := self.parts[k], Chunk):
                     self._submitted[k] = self.client.submit(_description, part, pure=False, retries=RETRIES)
 
+    def _prepare_workers(self) -> None:
+        """Let each new worker import the package, in one thread; raise `EngineError` if it lacks it.
+
+        Two threads of a worker that import the package at the same time can end the worker.
+        """
+        new = [worker for worker in self.client.nthreads() if worker not in self._prepared]
+        if not new:
+            return
+        own = importlib.metadata.version("dualflow")
+        found = self.client.run(eval, IMPORT_AND_VERSION, workers=new, on_error="return")
+        for worker, version in found.items():
+            if isinstance(version, ImportError):
+                raise EngineError(
+                    f"dask: the worker {worker} cannot import dualflow: {version}; install dualflow {own} in the "
+                    "environment of every worker"
+                ) from version
+            if isinstance(version, Exception):
+                continue  # it died meanwhile
+            if version != own:
+                raise EngineError(
+                    f"dask: the worker {worker} has dualflow {version}, this process {own}; install the same version "
+                    "everywhere"
+                )
+            self._prepared.add(worker)
+
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
         """Return the results of the task for each part, in the order of the parts."""
+        return self._results(function, own, shared, None)
+
+    def advance(self, function: Any, shared: Any) -> list[Any]:
+        """Return what the parts send; the results stay on the workers.
+
+        If a worker dies, dask computes the states that it held again, from the part's first task on.
+        """
+        kept: dict[int, Any] = {}
+        try:
+            found = self._results(function, self.states, shared, kept)
+        except BaseException:
+            self._release(list(kept.values()))
+            raise
+        self.states = [kept[k] for k in range(len(self.parts))]
+        return found
+
+    def _results(self, function: Any, own: Sequence[Any], shared: Any, kept: dict[int, Any] | None) -> list[Any]:
+        """Return the results for each part, or, with ``kept``, what they send; ``kept`` receives the futures then."""
         results: dict[int, Any] = {}
         self._check_scheduler()
         for attempt in range(RETRIES + 1):
             missing = [k for k in range(len(self.parts)) if k not in results]
-            error = self._round(function, own, shared, missing, results)
+            error = self._round(function, own, shared, missing, results, kept)
             if error is None:
-                return [results[k] for k in range(len(self.parts))]
+                return raise_if_late([results[k] for k in range(len(self.parts))])
             if attempt == RETRIES:
                 why = str(error) or type(error).__name__
-                raise EngineError(f"dask: what tasks need was lost {RETRIES + 1} times in one round: {why}") from error
+                raise EngineError(
+                    f"dask: what tasks need was lost {RETRIES + 1} times in one round: {why}{self._deaths_by_memory()}"
+                ) from error
             self._submit_parts(k for k in missing if k not in results)
         raise AssertionError("unreachable")
 
     def _round(
-        self, function: Any, own: Sequence[Any], shared: Any, missing: list[int], results: dict[int, Any]
+        self,
+        function: Any,
+        own: Sequence[Any],
+        shared: Any,
+        missing: list[int],
+        results: dict[int, Any],
+        kept: dict[int, Any] | None,
     ) -> BaseException | None:
         """Submit tasks and store their results; return the error if some results are missing and a retry may help."""
         client, tasks, others = self.client, {}, []
         try:
             scattered = shared
-            if nbytes(shared):
+            self._prepare_workers()
+            if kept is None and nbytes(shared):
                 self._wait_for_workers()
                 # To one worker, from which the others copy: dask's own broadcast waits without end for a dead worker.
                 (scattered,) = client.scatter([shared], hash=False)
                 others.append(scattered)
                 self.sent += nbytes(shared) * max(1, len(client.nthreads()))
+            left = clock.seconds_left()
             for k in missing:
                 part = self._submitted[k]
                 if part is None:
                     part = client.compute(self._delayed(k), retries=RETRIES)
                     others.append(part)
-                task = client.submit(run_task, function, part, k, own[k], scattered, pure=False, retries=RETRIES)
+                job = (function, part, k, own[k], scattered, left, self.checksums[k])
+                task = client.submit(_run_on_worker, *job, pure=False, retries=RETRIES)
                 self.sent += nbytes(own[k])
+                if kept is not None:
+                    # The data of a task that may run again must not be scattered data, which dask cannot compute.
+                    self.sent += nbytes(shared)
+                    kept[k], task = task, client.submit(_sent, task, pure=False, retries=RETRIES)
                 tasks[task] = k
             waiting, busy = set(tasks), time.monotonic()
             while waiting:
@@ -100,35 +213,77 @@ class Dask:
                     done = distributed.wait(waiting, timeout=POLL_S, return_when="FIRST_COMPLETED").done
                 except TimeoutError:
                     done, at_work = set(), client.processing()
-                    if not at_work:
-                        self._wait_for_workers()
+                    self._wait_for_workers()
+                    self._prepare_workers()
                     if not at_work or any(at_work.values()):
                         busy = time.monotonic()
-                    elif time.monotonic() - busy > MAX_IDLE_S:
+                    elif (idle := time.monotonic() - busy) > MAX_IDLE_S:
                         raise
+                    elif idle > MIN_WAIT_WARNED_S:
+                        self._warn_once("no worker has begun the tasks of this fit", MAX_IDLE_S)
                 for task in sorted(done, key=tasks.__getitem__):
+                    self._raise_error_of(task, tasks[task])
                     results[tasks[task]] = found = task.result(timeout=MAX_GATHER_S)
                     self.received += nbytes(found)
                     waiting.discard(task)
                     task.release()
                 self._check_scheduler()
-        except distributed.KilledWorker as error:
-            raise EngineError(
-                f"dask: several workers died at one part, one after another: {error}. If they were out of memory, give "
-                "more partitions, or workers with more of it"
-            ) from error
-        except (CancelledError, OSError) as error:
+        except LOST as error:
             self._check_scheduler(error)
             return error
         finally:
             self._release([*tasks, *others])
         return None
 
+    def _raise_error_of(self, task: Any, k: int) -> None:
+        """Raise the error that the task of part k has raised, or that ended it; not if what it needs was lost."""
+        if task.status != "error":
+            return
+        error = task.exception(timeout=MAX_GATHER_S)
+        if isinstance(error, distributed.KilledWorker):
+            raise EngineError(
+                f"dask: several workers died at part {k}, one after another, the last one {error.last_worker}"
+                + (self._deaths_by_memory() or f". If they were out of memory: {WAY_OUT}")
+            ) from error
+        if isinstance(error, OSError):  # of a chunk, which dask reads; other parts are read by `load`
+            raise ProblemError(unreadable(k, error, "a worker")) from error
+        if isinstance(error, MemoryError):
+            raise EngineError(f"dask: a worker had no memory for part {k}: {error!r}; {WAY_OUT}") from error
+        if isinstance(error, LOST):  # the part's own error, not a loss: a retry would not help
+            raise EngineError(f"dask: the task of part {k} failed: {error!r}") from error
+        raise error
+
     def _delayed(self, k: int) -> Any:
         """Return a part's chunk as a delayed object."""
         part = self.parts[k]
         assert isinstance(part, Chunk)
         return part.delayed()
+
+    def _events(self) -> Sequence[Any]:
+        """Return the reports of all workers that were ended because their memory was full."""
+        return self.client.get_events(MEMORY_TOPIC) or ()
+
+    def _deaths_by_memory(self) -> str:
+        """Return a clause on the workers that died of memory during this fit, empty if none is known."""
+        if self.client.status != "running" or not (events := list(self._events())[self._memory_events :]):
+            return ""
+        held = max((int(event.get("rss", 0)) for _, event in events), default=0)
+        times = f"{len(events)} time{'s' * (len(events) > 1)}"
+        return (
+            f". The cluster ended a worker {times} because its memory was full (it held {held / 1e6:.0f} MB): {WAY_OUT}"
+        )
+
+    def _are_all_paused(self) -> bool:
+        """Whether no worker has or takes a task, because the memory of all is full."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        at_work = sum(worker.get("metrics", {}).get("task_counts", {}).get("executing", 0) for worker in workers)
+        return bool(workers) and not at_work and all(worker.get("status") == "paused" for worker in workers)
+
+    def _warn_once(self, what: str, most: float) -> None:
+        """Say what the fit waits for, once a fit."""
+        if what not in self._warned:
+            self._warned.add(what)
+            warn_user(f"dask: {what}; the fit waits for at most {most:.3g} seconds")
 
     def _check_scheduler(self, error: BaseException | None = None) -> None:
         """Raise `EngineError` if the scheduler cannot be reached."""
@@ -139,15 +294,24 @@ class Dask:
             ) from error
 
     def _wait_for_workers(self) -> None:
-        """Wait until there is a worker; raise `EngineError` after `MAX_WITHOUT_WORKER_S` seconds."""
+        """Wait until a worker takes tasks; raise `EngineError` if there is none for too long, or none has memory."""
         since = time.monotonic()
-        while not self.client.nthreads():
+        while (is_empty := not self.client.nthreads()) or self._are_all_paused():
             self._check_scheduler()
-            if time.monotonic() - since > MAX_WITHOUT_WORKER_S:
+            clock.check_time()
+            waited, most = time.monotonic() - since, MAX_WITHOUT_WORKER_S if is_empty else MAX_IDLE_S
+            if waited > most:
                 raise EngineError(
-                    f"dask: the cluster has had no worker for {MAX_WITHOUT_WORKER_S:.3g} seconds; with a "
-                    "checkpoint, fit again when it has, and it goes on from the last round"
+                    (
+                        f"dask: the cluster has had no worker for {most:.3g} seconds{self._deaths_by_memory()}; with a "
+                        "checkpoint, fit again when it has, and it goes on from the last round"
+                    )
+                    if is_empty
+                    else f"dask: all workers have been paused for {most:.3g} seconds, their memory is full: {WAY_OUT}"
                 )
+            if waited > MIN_WAIT_WARNED_S:
+                paused = "all workers are paused, their memory is full"
+                self._warn_once("the cluster has no worker" if is_empty else paused, most)
             time.sleep(POLL_S)
 
     def _release(self, futures: list[Any]) -> None:
@@ -159,8 +323,10 @@ class Dask:
             future.release()
 
     def close(self) -> None:
-        """Release the parts on the cluster."""
-        for future in self._submitted:
+        """Release the parts on the cluster, and return to the worker's pool."""
+        for future in (*self._submitted, *self.states):
             if future is not None:
                 future.release()
-        self._submitted = []
+        self._submitted, self.states = [], []
+        if self._left_pool:
+            distributed.rejoin()

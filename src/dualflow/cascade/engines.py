@@ -24,13 +24,26 @@ class Engine(Protocol):
     ----------
     sent, received : int
         Bytes of arrays sent to tasks and received from them; shared data count once for each process.
+    checksums : sequence of str or None
+        The checksum of each part's rows when they were read first; a task with other rows raises `ProblemError`.
+    states : list
+        The last results of `advance`, or None; on a cluster they stay on the workers.
     """
 
     sent: int
     received: int
+    checksums: Sequence[str | None]
+    states: list[Any]
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
         """Return the results of the task for each part, in the order of the parts."""
+        ...
+
+    def advance(self, function: Any, shared: Any) -> list[Any]:
+        """Call the task with each part's state; it returns a pair, the new state and what it sends.
+
+        Return what the parts send. The next task receives the pair.
+        """
         ...
 
     def close(self) -> None:
@@ -38,20 +51,38 @@ class Engine(Protocol):
         ...
 
 
-class InProcess:
+class LocalStates:
+    """States of parts that are held in this process."""
+
+    states: list[Any]
+
+    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
+        """Return the results of the task for each part."""
+        raise NotImplementedError
+
+    def advance(self, function: Any, shared: Any) -> list[Any]:
+        """Return what the parts send, and keep the results as their states."""
+        self.states = self.run(function, self.states, shared)
+        return [sent for _, sent in self.states]
+
+
+class InProcess(LocalStates):
     """Runs one part after another in this process; no data are sent."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts, self.sent, self.received = parts, 0, 0
+        self.checksums: Sequence[str | None] = [None] * len(parts)
+        self.states = [None] * len(parts)
 
     def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
-        return [run_task(function, part, k, own[k], shared) for k, part in enumerate(self.parts)]
+        rows = zip(self.parts, own, self.checksums, strict=True)
+        return [run_task(function, part, k, mine, shared, None, sum_) for k, (part, mine, sum_) in enumerate(rows)]
 
     def close(self) -> None:
         return
 
 
-class Joblib:
+class Joblib(LocalStates):
     """Runs parts in joblib's processes; ``n_jobs`` and `joblib.parallel_config` set their number and backend.
 
     Parts are sent in every round; joblib sends arrays of more than a megabyte as memory maps.
@@ -61,6 +92,8 @@ class Joblib:
         import joblib
 
         self.parts, self.sent, self.received = parts, 0, 0
+        self.checksums: Sequence[str | None] = [None] * len(parts)
+        self.states = [None] * len(parts)
         self.jobs, self._delayed = joblib.effective_n_jobs(n_jobs), joblib.delayed(run_task)
         self._new_pool = lambda: joblib.Parallel(n_jobs=n_jobs)
         self._parallel = self._new_pool().__enter__()
@@ -70,7 +103,7 @@ class Joblib:
         for attempt in range(RETRIES + 1):
             try:
                 left, parts = clock.seconds_left(), enumerate(self.parts)
-                calls = (self._delayed(function, part, k, own[k], shared, left) for k, part in parts)
+                calls = (self._delayed(function, part, k, own[k], shared, left, self.checksums[k]) for k, part in parts)
                 found = raise_if_late(list(self._parallel(calls)))
             except BrokenProcessPool as error:
                 self.close()
@@ -112,6 +145,7 @@ def _current_client() -> Any:
     except ImportError as error:
         raise SolverUnavailable("engine='dask' needs distributed: pip install 'dualflow[dask]'") from error
     try:
-        return distributed.default_client()
+        # In a task of a worker this is a client of that worker's scheduler.
+        return distributed.get_client()
     except ValueError as error:
         raise ProblemError("engine='dask': there is no client; create one first: distributed.Client(...)") from error

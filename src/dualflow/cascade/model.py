@@ -77,7 +77,7 @@ class Model:
         own = self.class_weight[code] if loaded.weight is None else self.class_weight[code] * loaded.weight
         row = np.flatnonzero(((code == self.positive) | (code == self.negative)) & (own > 0))
         sign = np.where(code[row] == self.positive, 1.0, -1.0)
-        return Members(row, loaded.X[row], sign, own[row])
+        return Members(row, loaded.X if len(row) == len(code) else loaded.X[row], sign, own[row])
 
     def gram(self, X: NDArray) -> Gram:
         """Return the kernel over points."""

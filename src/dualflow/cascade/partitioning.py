@@ -8,21 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.runtime.arrays import is_dask
 from ..exceptions import ProblemError
 from .parts import Chunk, Mapped, Part, Rows
 
-__all__ = ["PARTITIONERS", "chunks_of", "is_dask", "is_parts", "parts_of"]
+__all__ = ["PARTITIONERS", "chunks_of", "delayed_chunks", "is_parts", "parts_of"]
 
 #: Ways to choose the rows of each part.
 PARTITIONERS = ("random", "clusters", "given")
 
 #: Rows that k-means is fitted to. More do not improve the centres, and data in a file need not be read.
 N_SAMPLE_ROWS = 20_000
-
-
-def is_dask(X: Any) -> bool:
-    """Return whether X is a dask array or dataframe, without importing dask."""
-    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 def is_parts(X: Any) -> bool:
@@ -86,15 +82,15 @@ def _clusters(X: NDArray, count: int, rng: np.random.Generator) -> NDArray:
     return np.concatenate(parts)
 
 
-def chunks_of(X: Any, y: Any, weight: Any) -> list[Part]:
+def chunks_of(X: Any, y: Any, weight: Any) -> list[Chunk]:
     """Return the chunks of dask arrays, or the partitions of dataframes, as parts; columns are not split."""
-    columns = [_delayed(X, "X")]
+    columns = [delayed_chunks(X, "X")]
     for array, name in ((y, "y"), (weight, "sample_weight")):
         if array is None and name == "sample_weight":
             continue
         if not is_dask(array):
             raise ProblemError(f"X is a dask collection, but {name} is a {type(array).__name__}; give one of dask")
-        columns.append(_delayed(array, name))
+        columns.append(delayed_chunks(array, name))
     counts = {len(column) for column in columns}
     if len(counts) > 1:
         raise ProblemError(
@@ -104,7 +100,7 @@ def chunks_of(X: Any, y: Any, weight: Any) -> list[Part]:
     return [Chunk(*row) for row in zip(*columns, strict=True)]
 
 
-def _delayed(array: Any, name: str) -> list[Any]:
+def delayed_chunks(array: Any, name: str) -> list[Any]:
     """Return the chunks along the rows; an array that is also split along its columns is rechunked first."""
     if getattr(array, "ndim", 1) == 2 and hasattr(array, "rechunk"):
         array = array.rechunk({1: -1})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -10,17 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.kernel_functions import as_matrix
+from ..core.sparse_points import is_sparse
 from ..exceptions import ProblemError, SolverUnavailable
 
-__all__ = ["Chunk", "Loaded", "Mapped", "Part", "RowGroup", "Rows", "load", "row_groups"]
+__all__ = ["Chunk", "Loaded", "Mapped", "Part", "RowGroup", "Rows", "dense", "load", "row_groups", "unreadable"]
+
+
+#: Bytes that a sparse part may take as a dense one.
+MAX_DENSE_BYTES = 1 << 30
 
 
 class Loaded(NamedTuple):
-    """The rows of a part: X of shape (n, m), labels and weights of shape (n,); None stands for weights of 1."""
+    """The rows of a part: X of shape (n, m), labels and weights of shape (n,); None stands for weights of 1.
+
+    ``names`` are those of the columns of X, if they have any.
+    """
 
     X: NDArray
     y: NDArray
     weight: NDArray | None = None
+    names: tuple[str, ...] | None = None
 
 
 class Part(Protocol):
@@ -46,8 +57,11 @@ class Part(Protocol):
     array([False,  True])
     """
 
-    def load(self) -> tuple[Any, Any] | tuple[Any, Any, Any]:
-        """Return X of shape (n, m), y of shape (n,), and weights of shape (n,) if there are any."""
+    def load(self) -> tuple[Any, ...]:
+        """Return X of shape (n, m), y of shape (n,), and weights of shape (n,) if there are any.
+
+        X may be a frame, whose columns must have the same names in every part, or sparse, if it fits in memory dense.
+        """
         ...
 
 
@@ -133,9 +147,11 @@ class RowGroup:
         if missing := requested - set(table.column_names):
             raise ProblemError(f"{self.path} has no column {sorted(missing)}; its columns are {table.column_names}")
         others = [name for name in table.column_names if name not in (self.target, self.weight)]
-        columns = [_numbers(table[name], name, self.path) for name in self.features or others]
+        names = tuple(self.features or others)
+        columns = [_numbers(table[name], name, self.path) for name in names]
         weight = None if self.weight is None else _numbers(table[self.weight], self.weight, self.path)
-        return Loaded(np.column_stack(columns), np.asarray(table[self.target].to_numpy(zero_copy_only=False)), weight)
+        labels = np.asarray(table[self.target].to_numpy(zero_copy_only=False))
+        return Loaded(np.column_stack(columns), labels, weight, names)
 
 
 def row_groups(
@@ -229,13 +245,13 @@ class Chunk:
 
 def load(part: Part | Loaded, number: int) -> Loaded:
     """Return the checked rows of a part: X a finite float64 matrix, with one label and one weight a row."""
-    found = Loaded(*(part if isinstance(part, Loaded) else part.load()))
-    X, y = _as_array(found.X), _as_array(found.y)
-    # A filter may have removed all rows of a part.
-    X = np.empty(X.shape) if X.ndim == 2 and len(X) == 0 else as_matrix(X, f"part {number}: X")
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    weight = None if found.weight is None else np.asarray(_as_array(found.weight), dtype=float)
+    try:
+        found = Loaded(*(part if isinstance(part, Loaded) else part.load()))
+    except OSError as error:
+        raise ProblemError(unreadable(number, error)) from error
+    X, names = _points(found.X, number)
+    y = _labels(found.y, number)
+    weight = None if found.weight is None else _as_numbers(found.weight, f"part {number}: sample_weight")
     if y.shape != (len(X),) or (weight is not None and weight.shape != (len(X),)):
         shapes = f"{y.shape}" + ("" if weight is None else f" and {weight.shape}")
         raise ProblemError(
@@ -243,9 +259,84 @@ def load(part: Part | Loaded, number: int) -> Loaded:
         )
     if weight is not None and not np.isfinite(weight).all():
         raise ProblemError(f"part {number}: sample_weight contains NaN or infinity")
-    return Loaded(X, y, weight)
+    return Loaded(X, y, weight, names or found.names)
 
 
-def _as_array(values: Any) -> NDArray:
-    """Return a frame, a series or a list as an array."""
-    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+def unreadable(number: int, error: OSError, reader: str | None = None) -> str:
+    """Return the text of the error for a part that the ``reader``, by default this process, cannot read."""
+    reader = reader or f"process {os.getpid()} of {platform.node()}"
+    return (
+        f"part {number} cannot be read by {reader}: {type(error).__name__}: {error}; every process that works on parts "
+        "must be able to open their files by the same name"
+    )
+
+
+def _points(X: Any, number: int) -> tuple[NDArray, tuple[str, ...] | None]:
+    """Return X as a finite float64 matrix, and the names of its columns if all are text."""
+    name, columns = f"part {number}: X", getattr(X, "columns", None)
+    names = None if columns is None or not all(isinstance(one, str) for one in columns) else tuple(columns)
+    array = _as_numbers(X, name) if columns is not None else np.asarray(dense(X, name))
+    # A filter may have removed all rows of a part.
+    return (np.empty(array.shape) if array.ndim == 2 and len(array) == 0 else as_matrix(array, name)), names
+
+
+def dense(X: Any, name: str) -> Any:
+    """Return sparse X as an array, any other X as it is; raise `ProblemError` if it would be larger than 1 GB."""
+    if not is_sparse(X):
+        return X
+    if 8 * X.shape[0] * X.shape[1] > MAX_DENSE_BYTES:
+        raise ProblemError(
+            f"{name} is sparse, and its {X.shape[0]} x {X.shape[1]} numbers do not fit in {MAX_DENSE_BYTES >> 30} GB "
+            "dense, which a part must be here; give smaller parts, reduce the columns (scikit-learn's TruncatedSVD), "
+            "or fit SVC, which keeps sparse X sparse"
+        )
+    return X.toarray()
+
+
+def _as_numbers(values: Any, name: str) -> NDArray:
+    """Return numbers as float64; in a frame or series, bool and nullable columns too, with NaN where one is missing."""
+    try:
+        if hasattr(values, "to_numpy"):
+            return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        names = list(getattr(values, "columns", ()))
+        odd = [f"{column!r} ({values[column].dtype})" for column in names if not _holds_numbers(values[column])]
+        see = f": see the columns {', '.join(odd[:5])}" if odd else ""
+        raise ProblemError(f"{name} does not hold numbers{see} ({error})") from error
+
+
+def _holds_numbers(column: Any) -> bool:
+    """Whether a column of a frame can be read as numbers."""
+    try:
+        column.to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _labels(y: Any, number: int) -> NDArray:
+    """Return labels of shape (n,); raise `ProblemError` for one that is missing, or for text beside numbers."""
+    array = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.dtype.kind == "O" and array.ndim == 1:
+        kinds = {type(label) for label in array}
+        if kinds != {str}:
+            # A missing label is None, NaN or pandas.NA, none of which is equal to itself or has a length.
+            missing = [k for k, label in enumerate(array) if label is None or not _equals_itself(label)]
+            if missing:
+                raise ProblemError(
+                    f"part {number}: y has no label in row {missing[0]} ({len(missing)} of {len(array)} rows); drop "
+                    "these rows, or give them a label"
+                )
+            if str in kinds:
+                others = sorted(kind.__name__ for kind in kinds - {str})
+                raise ProblemError(f"part {number}: y holds text beside {others}; give labels of one type")
+    return array
+
+
+def _equals_itself(label: Any) -> bool:
+    """Whether a label is equal to itself, which NaN and pandas.NA are not."""
+    equal = label == label
+    return isinstance(equal, (bool, np.bool_)) and bool(equal)

@@ -24,16 +24,12 @@ from ..core.runtime.arrays import immutable
 from ..core.runtime.clock import OutOfTime
 from ..core.solution import Status
 from ..driver.solve import solve
-from ..exceptions import ProblemError
 from .engines import Engine
 from .model import Model, Window, reduced
 from .records import CascadePairResult, PairState, Round
-from .tasks import Broadcast, Found, Survivors, begin, fetch, kind_of, squares_of, sweep
+from .tasks import CHANGED_PART, Broadcast, Found, Survivors, begin, fetch, kind_of, sweep
 
 __all__ = ["Cascade"]
-
-#: Text of the error for a negative gap, or for a row that differs from what it was.
-CHANGED_PART = "X: a part changed between two reads; parts must not change while they are fitted"
 
 #: Fraction of the tolerance that the pool's own solve may use.
 POOL_TOL_FRACTION = 0.25
@@ -43,6 +39,12 @@ UNSENT_TOL_FRACTION = 0.25
 PARTS_TOL = 1e-3
 #: Tolerance below which the pool's solve is refined.
 MAX_TOL_REFINED = 1e-5
+#: Fraction of the time left that the parts' own solves may use, one after another.
+PARTS_TIME_FRACTION = 0.25
+#: Fraction of the time left that the first round's solve may use; the rest is for its bound.
+POOL_TIME_FRACTION = 0.5
+#: Smallest time limit of a solve, in seconds; the driver refuses 0.
+MIN_LIMIT_S = 1e-3
 #: Smallest tolerance of the pool's solve.
 MIN_POOL_TOL = 1e-14
 #: Half the width of the first window of multipliers for which knots are sent, in units of the margin.
@@ -125,7 +127,9 @@ class Cascade:
     def _initial_pool(self) -> tuple[PairState, Survivors]:
         """Return the first state and pool: the survivors of the parts' own problems, which are feasible together."""
         tol = max(PARTS_TOL, POOL_TOL_FRACTION * self.tol)
-        pool = Survivors.joined(self.engine.run(begin, [None] * self.parts, (self.model, tol)))
+        left = None if self.deadline is None else max(MIN_LIMIT_S, self.deadline - time.monotonic())
+        limit = None if left is None else PARTS_TIME_FRACTION * left / self.parts
+        pool = Survivors.joined(self.engine.run(begin, [None] * self.parts, (self.model, tol, limit)))
         if self.model.on_simplex and (total := float(pool.alpha.sum())) > 0:
             pool = replace(pool, alpha=pool.alpha / total)
         return PairState(
@@ -160,9 +164,6 @@ class Cascade:
         shared = Broadcast(self.model, pool.X[with_weight], coefficients, nu, window, threshold, most)
         own_rows = [(pool.row[J], pool.alpha[J]) for J in self._positions_by_part(pool.part)]
         found: list[Found] = self.engine.run(sweep, own_rows, shared)
-        for number, (J, one) in enumerate(zip(self._positions_by_part(pool.part), found, strict=True)):
-            if not np.allclose(squares_of(pool.X[J]), one.squares, rtol=1e-12, atol=0.0):
-                raise ProblemError(f"{CHANGED_PART}: part {number} gives other rows now than before")
         certificate, multiplier_error = self._certify_all(problem, pool_certificate, found, window)
         invaders = Survivors.joined([one.invaders for one in found])
         steps = state.steps + (not state.closed)
@@ -231,7 +232,9 @@ class Cascade:
         """Return the certificate and status of the pool's own problem, solved from its present multipliers."""
         if state.closed:
             return certify(problem, pool.alpha), Status.OPTIMAL
-        left = None if self.deadline is None else max(1e-3, self.deadline - time.monotonic())
+        left = None if self.deadline is None else max(MIN_LIMIT_S, self.deadline - time.monotonic())
+        if left is not None and not state.steps:
+            left *= POOL_TIME_FRACTION  # without the bound of the first round there is no certified model
         solution = solve(
             problem,
             tol=state.own_tol,

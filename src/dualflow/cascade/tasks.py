@@ -5,6 +5,7 @@ A task takes a part, its number, the data of this part and the data that all par
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
@@ -18,14 +19,16 @@ from ..core.runtime.threads import blas_for
 from ..driver.solve import solve
 from ..exceptions import ProblemError
 from .model import Members, Model, Share, Window, share_of
-from .parts import Part, load
+from .parts import Loaded, Part, load
 
 __all__ = [
+    "CHANGED_PART",
     "Broadcast",
     "Found",
     "Survey",
     "Survivors",
     "begin",
+    "checksum",
     "fetch",
     "nbytes",
     "raise_if_late",
@@ -34,7 +37,8 @@ __all__ = [
     "sweep",
 ]
 
-
+#: Text of the error for rows that differ from what they were, or for a negative gap, which proves the same.
+CHANGED_PART = "X: a part changed between two reads; parts must not change while they are fitted"
 #: Rows that a part of one class only contributes to the first pool, since it has no problem of its own.
 MAX_ROWS_ONE_CLASS = 64
 #: ρ above which a point without weight leaves the pool, in units of its gradient's largest part. Points nearer to the
@@ -59,6 +63,10 @@ class Survey:
         Sum of the weights of each class.
     trace : array
         For each class a number between −1 and 1 that changes if the rows change or are reordered.
+    checksum : str
+        `checksum` of the rows, which every later reading must have.
+    names : tuple of str, or None
+        Names of the columns of X.
     """
 
     n: int
@@ -69,6 +77,8 @@ class Survey:
     spread: NDArray
     mass: NDArray
     trace: NDArray
+    checksum: str
+    names: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -146,31 +156,58 @@ class Found:
         Number of all such points, sent or not.
     idle : array of int
         Its rows in the pool without weight and far outside the margin.
-    squares : array
-        ‖x‖² of its rows in the pool, as read in this round.
     """
 
     share: Share
     invaders: Survivors
     violators: int
     idle: NDArray
-    squares: NDArray
 
 
-def run_task(function: Any, part: Part, number: int, own: Any, shared: Any, left: float | None = None) -> Any:
-    """Call a task with one BLAS thread, so that bits do not depend on where it runs.
+def run_task(
+    function: Any,
+    part: Part | Loaded,
+    number: int,
+    own: Any,
+    shared: Any,
+    left: float | None = None,
+    expected: str | None = None,
+) -> Any:
+    """Read a part and call a task on its rows, with one BLAS thread, so that bits do not depend on where it runs.
 
     ``left`` is the time limit in seconds if the task runs in another process; if it is exceeded, the class
-    `clock.OutOfTime` is returned.
+    `clock.OutOfTime` is returned. ``expected`` is the checksum of the part's rows when they were read first.
     """
     with blas_for(1 << 30, shared=True):
         if left is None:
-            return function(part, number, own, shared)
+            return function(_reread(part, number, expected), number, own, shared)
         try:
             with clock.within(time.monotonic() + left):
-                return function(part, number, own, shared)
+                return function(_reread(part, number, expected), number, own, shared)
         except clock.OutOfTime:
             return clock.OutOfTime
+
+
+def _reread(part: Part | Loaded, number: int, expected: str | None) -> Loaded:
+    """Return the rows of a part; raise `ProblemError` if their checksum is not the expected one."""
+    clock.check_time()
+    loaded = load(part, number)
+    if expected is not None and checksum(loaded) != expected:
+        raise ProblemError(
+            f"{CHANGED_PART}: part {number} gives other rows, or another order of them, now than before. If its rows "
+            "are shuffled, sampled or computed anew, store them once (dask: persist), or fix the order and the seed"
+        )
+    return loaded
+
+
+def checksum(loaded: Loaded) -> str:
+    """Return a number that changes if any bit, or the order, of a part's rows, labels or weights changes."""
+    digest = hashlib.blake2b(repr((loaded.X.shape, loaded.y.dtype.str)).encode(), digest_size=16)
+    for array in loaded[:3]:
+        if array is not None:
+            given: NDArray = array.astype(str) if array.dtype.kind == "O" else array
+            digest.update(np.ascontiguousarray(given).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def raise_if_late(found: list[Any]) -> list[Any]:
@@ -180,9 +217,9 @@ def raise_if_late(found: list[Any]) -> list[Any]:
     return found
 
 
-def survey(part: Part, number: int, own: None, shared: None) -> Survey:
+def survey(loaded: Loaded, number: int, own: None, shared: None) -> Survey:
     """Return the statistics of all rows of a part."""
-    X, y, weight = load(part, number)
+    X, y, weight, names = loaded
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ProblemError(f"part {number}: y contains NaN or infinity")
     classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
@@ -191,50 +228,52 @@ def survey(part: Part, number: int, own: None, shared: None) -> Survey:
     mass, mean = np.bincount(codes, kept, minlength=len(classes)), X.sum(axis=0) / max(1, len(X))
     off = X - mean
     along = (off @ np.cos(np.arange(X.shape[1]))) * np.linspace(1.0, 2.0, len(X))
-    trace, most = (np.bincount(codes, of, minlength=len(classes)) for of in (along, np.abs(along)))
+    signed, most = (np.bincount(codes, of, minlength=len(classes)) for of in (along, np.abs(along)))
     spread = np.square(off, out=off).sum(axis=0)
-    return Survey(len(X), classes, counts, weighty, mean, spread, mass, trace / np.maximum(most, 1e-300))
+    trace = signed / np.maximum(most, 1e-300)
+    return Survey(len(X), classes, counts, weighty, mean, spread, mass, trace, checksum(loaded), names)
 
 
-def begin(part: Part, number: int, own: None, shared: tuple[Model, float]) -> Survivors:
+def begin(loaded: Loaded, number: int, own: None, shared: tuple[Model, float, float | None]) -> Survivors:
     """Solve the problem of a part alone and return its support vectors with their multipliers.
 
-    A part of one class only has no such problem; it contributes some rows without weight.
+    A part of one class only has no such problem; it contributes some rows without weight. The last entry of ``shared``
+    is the time limit of the solve in seconds, after which it returns what it has.
     """
-    model, tol = shared
-    members = model.members(load(part, number), number)
+    model, tol, time_limit = shared
+    members = model.members(loaded, number)
     both = (members.sign > 0).any() and (members.sign < 0).any()
     if not both:
         J = np.unique(np.linspace(0, len(members.row) - 1, min(MAX_ROWS_ONE_CLASS, len(members.row))).astype(np.intp))
         return Survivors.of(number, members, J)
     problem = model.pose(members.X, members.sign, members.weight)
-    solution = solve(problem, tol=tol)
+    solution = solve(problem, tol=tol, time_limit=time_limit)
     return Survivors.of(number, members, np.flatnonzero(solution.alpha > 0), solution.alpha)
 
 
-def fetch(part: Part, number: int, own: tuple[NDArray, NDArray], shared: Model) -> Survivors:
+def fetch(loaded: Loaded, number: int, own: tuple[NDArray, NDArray], shared: Model) -> Survivors:
     """Return rows of a part by number, with the given multipliers."""
     rows, alpha = own
-    members = shared.members(load(part, number), number)
+    members = shared.members(loaded, number)
     position = _row_positions(
         members, rows, f"part {number} does not hold the rows that the checkpoint names; delete the file"
     )
     return replace(Survivors.of(number, members, position), alpha=alpha)
 
 
-def sweep(part: Part, number: int, own: tuple[NDArray, NDArray], shared: Broadcast) -> Found:
+def sweep(loaded: Loaded, number: int, own: tuple[NDArray, NDArray], shared: Broadcast) -> Found:
     """Compare all rows of a part with the survivors: return its share of the bound, and the invaders.
 
     Parameters
     ----------
-    part : Part
+    loaded : Loaded
     number : int
     own : tuple of arrays
         Its rows in the pool, ascending, and their multipliers.
     shared : Broadcast
     """
     model, (rows, alpha) = shared.model, own
-    members = model.members(load(part, number), number)
+    members = model.members(loaded, number)
     position = _row_positions(
         members, rows, f"part {number} does not hold rows that it held before; it must not change"
     )
@@ -256,13 +295,7 @@ def sweep(part: Part, number: int, own: tuple[NDArray, NDArray], shared: Broadca
         worst = np.sort(worst[np.argsort(rho[worst], kind="stable")[: shared.most]])
     size = shared.nu if model.on_simplex else 1.0
     idle = rows[(alpha <= 0) & (rho[position] > MIN_IDLE_SLACK * abs(size))]
-    return Found(share, Survivors.of(number, members, worst), violators, idle, squares_of(members.X[position]))
-
-
-def squares_of(X: NDArray) -> NDArray:
-    """Return ‖x‖² of rows, by the same operations in every process."""
-    squares: NDArray = np.square(X).sum(axis=1)
-    return squares
+    return Found(share, Survivors.of(number, members, worst), violators, idle)
 
 
 def _row_positions(members: Members, rows: NDArray, message: str) -> NDArray:

@@ -20,6 +20,12 @@ app = typer.Typer(
     name="dualflow",
     help="Train, check and compare support vector machines, whose dual problems are solved by interchangeable, "
     "certified solvers.",
+    epilog="""\b
+Examples, for a table with the label in its last column:
+  dualflow compare churn.csv                     which model to use
+  dualflow train churn.csv --search --proba      writes model.dualflow
+  dualflow predict model.dualflow new.csv        writes the predictions
+  dualflow check model.dualflow                  is the model optimal?""",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

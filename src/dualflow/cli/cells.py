@@ -418,8 +418,9 @@ class ColumnBuilder:
             self.codes.append(self.words.setdefault(cell, len(self.words)))
             if self.max_texts is not None and len(self.words) > self.max_texts:
                 self.fault = self.fault or UnusableColumnError(
-                    f"{place}, {self.name[:SHOWN_CHARS]}: {shortened(cell)} is the {len(self.words)}th different "
-                    f"text of this column; leave the column out with --drop {self.name[:SHOWN_CHARS]}",
+                    f"{place}, {self.name[:SHOWN_CHARS]}: {shortened(cell)} is one text more than the {self.max_texts} "
+                    f"that a column of categories may have; leave the column out with --drop "
+                    f"{self.name[:SHOWN_CHARS]}",
                     self.name,
                     f"more than {self.max_texts} different texts",
                 )

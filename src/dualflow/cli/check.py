@@ -27,6 +27,12 @@ def check(
         float | None,
         typer.Option(help="Relative gap up to which a model is optimal; by default the model's own, or 1e-6."),
     ] = None,
+    removal: Annotated[
+        Path | None,
+        typer.Option(
+            help="A certificate of removal (JSON): verify it, and that the model is the one after the removal."
+        ),
+    ] = None,
     label: Label = None,
     positive: shared.Positive = None,
     delimiter: shared.Delimiter = None,
@@ -61,12 +67,18 @@ def check(
             tol = Number(above=0).check("--tol", tol)
         with print_warnings():
             machine, known = read_model(model)
+            machine = getattr(machine, "estimator_", machine)  # of a conformal model
             certificates = list(machine.certificates_)
         limit = tol if tol is not None else float(getattr(machine, "tol", None) or 1e-6)
         gaps = [certificate.relative_gap for certificate in certificates]
         met = [gap is not None and gap <= limit for gap in gaps]
         optimal = bool(met) and all(met)
         worst = max((float("inf") if gap is None else gap for gap in gaps), default=float("inf"))
+        verified = None
+        if removal is not None:
+            from ..estimators import verify_removal
+
+            verified = list(verify_removal(removal, machine))
         same = counts = None
         if data is not None:
             table, X, known = encoded(
@@ -89,6 +101,7 @@ def check(
             "optimal": optimal,
             "circuits": list(machine.raw_summaries_) or None,
             "data": None if data is None else same is None,
+            "removal": verified,
             "scores": None if counts is None else counts.plain(),
         }
         if json:
@@ -102,10 +115,15 @@ def check(
             shown = dict(rows) | {"relative gap": "none" if worst == float("inf") else gap_text(worst)}
             if facts["circuits"]:
                 shown["circuits"] = "\n".join(facts["circuits"])
+            shown.pop("removal", None)
+            if len(gaps) == 1:
+                shown = {name: value for name, value in shown.items() if name not in ("problems", "optimal problems")}
             shown |= {"tol": f"{limit:g}", "optimal": "yes" if optimal else "NO"}
             if data is not None:
                 shown["data"] = "its training points" if same is None else f"NOT its training points: {same}"
             print_table(("", ""), list(shown.items()))
+            for sentence in verified or ():
+                say(f"Removal: {sentence}.")
             if counts is not None:
                 title = "training rows (new rows score lower)" if same is None else "rows of the table"
                 for line in score_lines(counts, title, getattr(machine, "class_weight", None) is not None):

@@ -135,19 +135,20 @@ def compare(
     time_limit: Annotated[
         float | None,
         typer.Option(
-            help="Seconds for each row; a row that reaches it shows its result so far. 4 for DATA by default, else 2."
+            help="Seconds for each solver's run; a run that reaches it shows its result so far. 4 for DATA by default, "
+            "else 2."
         ),
     ] = None,
     total_time_limit: Annotated[
         float | None,
         typer.Option(
-            help="Seconds for the whole comparison; rows that have not begun by then are not run. 45 by default for "
+            help="Seconds for the whole comparison; runs that have not begun by then are left out. 45 by default for "
             "DATA without circuits."
         ),
     ] = None,
     tol: Annotated[float, typer.Option(help="Relative gap at which a solver stops.")] = 1e-6,
     report: Annotated[Path, typer.Option(help="The HTML report to write.")] = Path("dualflow-report.html"),
-    csv: Annotated[Path | None, typer.Option(help="Also write the rows as CSV, to this file.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write the table of solvers as CSV, to this file.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
     dry: Annotated[
@@ -172,11 +173,12 @@ def compare(
     timed; then every solver solves the same problem. Without DATA, all solvers, those with circuits included, solve
     three problems of two digits.
 
-    After Ctrl-C, or when the time is up, the report shows the rows that have run.
+    After Ctrl-C, or when the time is up, the report shows the runs that have ended.
     """
     with clear_errors():
         from ..comparison import dry_run
         from ..report.comparison import is_comparison_csv, is_comparison_html
+        from ..report.scores import best_model
         from .reading import read_new
         from .table import RequestedColumns
         from .training_data import EncodingOptions
@@ -251,6 +253,13 @@ def compare(
             raise typer.Exit(EXIT_INTERRUPTED)
         if not json and not comparison.models:
             say(RANKING_NOTE)
+        # With other options of the table or the model the line would have to repeat them.
+        other = (classes, delimiter, header, missing, thousands, format, standardise)
+        is_plain = (one_hot, impute, decimal, kernel) == (True, True, ".", "rbf") and other == (None,) * len(other)
+        best = best_model(comparison.models, comparison.scoring)
+        if best is not None and data is not None and str(data) != "-" and is_plain and not json:
+            weights = best.class_weight if class_weight is None else class_weight
+            say(f"Next: {_train_command(data, label, drop, text, weights)}")
 
 
 @dataclass(frozen=True)
@@ -427,6 +436,19 @@ def _plain(comparison: Comparison) -> dict[str, Any]:
 
 def _split_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _train_command(
+    data: Path, label: str | None, drop: list[str] | None, text: list[str] | None, class_weight: str | None
+) -> str:
+    """Return the command line that trains a model on the same columns, with a search and probabilities."""
+    import shlex
+
+    words = ["dualflow", "train", str(data)]
+    given = {"--label": [label], "--drop": drop, "--text": text, "--class-weight": [class_weight]}
+    for option, values in given.items():
+        words += [word for value in values or () if value is not None for word in (option, value)]
+    return shlex.join([*words, "--search", "--proba"])
 
 
 def _two_digits(digits: str) -> Rows:

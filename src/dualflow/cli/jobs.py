@@ -23,6 +23,9 @@ jobs = typer.Typer(
     no_args_is_help=True,
 )
 
+#: Longest name of a device that is printed on one line: with the tag it leaves 20 of 80 columns.
+MAX_DEVICE_CHARS = 30
+
 JournalFile = Annotated[Path, typer.Argument(help="The journal file.")]
 JobId = Annotated[str, typer.Argument(help="The job's tag, or its id on the device.")]
 OptionalJob = Annotated[str | None, typer.Argument(help="The job's tag, or its id on the device; all jobs by default.")]
@@ -34,26 +37,42 @@ JobDevice = Annotated[
 
 @jobs.command("list")
 def list_jobs(file: JournalFile, json: Json = False) -> None:
-    """List the jobs: what was sent to which device, and the outcome."""
+    """List the jobs: what was sent to which device, and the outcome.
+
+    A table fits 80 columns; --json and `show` have the device's id of a job, its time and its circuit, too.
+    """
     with clear_errors():
         from ..quantum.runs.journal import read_journal
 
-        rows = [
-            (
-                record.tag,
-                record.job_id or "",
-                record.intended,
-                record.device,
-                record.label,
-                record.circuit,
-                record.circuits,
-                "exact" if record.shots is None else record.shots,
-                _outcome(record),
-            )
-            for record in read_journal(file)
-        ]
-        headers = ("tag", "job", "written down", "device", "for", "circuit", "circuits", "shots", "outcome")
-        print_table(headers, rows, json)
+        records = read_journal(file)
+        if json:
+            say_json([_listed(record) for record in records])
+            return
+        rows = [(record.tag, record.device, _contents(record), _outcome(record)) for record in records]
+        longest = max((len(record.device) for record in records), default=0)
+        whole = 2 if longest <= MAX_DEVICE_CHARS else 1
+        print_table(("tag", "device", "for: circuits × shots", "outcome"), rows, whole=whole)
+
+
+def _listed(record: JobRecord) -> dict[str, object]:
+    """Return a job as a row of ``jobs list --json``."""
+    return {
+        "tag": record.tag,
+        "job": record.job_id or "",
+        "written down": record.intended,
+        "device": record.device,
+        "for": record.label,
+        "circuit": record.circuit,
+        "circuits": record.circuits,
+        "shots": "exact" if record.shots is None else record.shots,
+        "outcome": _outcome(record),
+    }
+
+
+def _contents(record: JobRecord) -> str:
+    """Return what a job runs as a cell of the table."""
+    shots = "exact" if record.shots is None else f"{record.shots:,}"
+    return f"{record.label}: {record.circuits:,} × {shots}"
 
 
 @jobs.command()

@@ -181,8 +181,11 @@ def piped_width() -> int:
     return int(given) if given.isascii() and given.isdigit() and int(given[:5]) > 0 else TABLE_WIDTH_CHARS
 
 
-def print_table(headers: Any, rows: Any, json: bool = False) -> None:
-    """Print a table, whose cells are printed as plain text; with ``json`` as a list of rows."""
+def print_table(headers: Any, rows: Any, json: bool = False, whole: int = 1) -> None:
+    """Print a table, whose cells are printed as plain text; with ``json`` as a list of rows.
+
+    The first ``whole`` columns are not broken into lines.
+    """
     if json:
         say_json([dict(zip(headers, row, strict=True)) for row in rows])
         return
@@ -192,7 +195,7 @@ def print_table(headers: Any, rows: Any, json: bool = False) -> None:
 
     table = Table(box=box.SIMPLE_HEAD if any(headers) else None, pad_edge=False, show_header=any(headers))
     for number, header in enumerate(headers):
-        table.add_column(header, overflow="fold", no_wrap=number == 0)
+        table.add_column(header, overflow="fold", no_wrap=number < whole)
     for row in rows:
         table.add_row(*(Text(escape_control_characters(str(cell))) for cell in row))
     console().print(table)

@@ -111,7 +111,9 @@ def predict(
         if out is None:
             for chunk in _csv_chunks(predictions, values | chances):
                 typer.echo(chunk, nl=False)
-        if score:
+        if proba and (note := _disagreement(machine, predictions, chances)) is not None:
+            say(note, err=out is None)
+        if score and counts is None:
             name, value = next(iter(score.items()))
             say(f"{name} {value:.4g} on {score['labelled']} rows with a label", err=out is None)
         if counts is not None:
@@ -248,6 +250,20 @@ def _probabilities(machine: Any, known: Any, X: Any, empty: NDArray) -> dict[str
 
     found = probabilities(known.calibration, machine.decision_function(X))
     return {f"probability {name}": _without_empty(found[:, k].tolist(), empty) for k, name in enumerate(known.written)}
+
+
+def _disagreement(machine: Any, predictions: list[Any], chances: dict[str, list[Any]]) -> str | None:
+    """Return a sentence if a row's prediction is not its class of highest probability; None if all rows agree."""
+    names = [name.removeprefix("probability ") for name in chances]
+    rows = [(p, row) for p, row in zip(predictions, zip(*chances.values(), strict=True), strict=True) if p is not None]
+    count = sum(row[names.index(str(p))] < max(row) for p, row in rows)
+    if not count:
+        return None
+    shift = "" if getattr(machine, "class_weight", None) is None else ", which the class weights shift"
+    return (
+        f"The prediction of {count} of {len(rows)} rows is not the class of highest probability: predictions follow "
+        f"the decision values{shift}; probabilities follow the shares of the classes in the training rows."
+    )
 
 
 def _csv_chunks(predictions: list[Any], values: dict[str, list[Any]]) -> Any:

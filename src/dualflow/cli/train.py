@@ -266,8 +266,9 @@ def _print(facts: dict[str, Any]) -> None:
     gap = facts["relative_gap"]
     certified = "none: the kernel is indefinite" if gap is None else gap_text(gap)
     verdict = f"{'optimal' if facts['optimal'] else 'NOT optimal'} to {facts['tol']:g}"
+    settings = [f"{name} {_short(value)}" for name, value in facts["parameters"].items()]
     rows = [
-        ("model", ", ".join([facts["kind"], *(f"{name} {value}" for name, value in facts["parameters"].items())])),
+        ("model", ", ".join([facts["kind"], *settings])),
         ("points", facts["points"]),
         ("features, encoded", facts["features"]),
         ("classes", None if facts["classes"] is None else _first_names(facts["classes"])),
@@ -291,6 +292,11 @@ def _print(facts: dict[str, Any]) -> None:
         rows.append(("probabilities", "calibrated, 5 folds; dualflow predict --proba"))
     rows += [("seconds", facts["seconds"]), ("saved as", facts["model"])]
     print_table(("", ""), [(name, value) for name, value in rows if value is not None])
+
+
+def _short(value: Any) -> Any:
+    """Return a number with 6 digits, as text; any other value as it is."""
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def _first_names(names: list[str]) -> str:

@@ -112,7 +112,10 @@ def searched_model(
     )
     begun = time.monotonic()
     try:
-        search.fit(X, y)
+        with warnings.catch_warnings():
+            # Settings that the time did not suffice for have no score; "finished" counts the others.
+            warnings.filterwarnings("ignore", message="One or more of the test scores are non-finite")
+            search.fit(X, y)
     except FitError as error:  # the time limit was reached
         reason = str(error).replace("time_limit=", "--search-time ").replace("raise time_limit", "raise --search-time")
         raise ProblemError(f"--search found no model: {reason}; or give --C and --gamma") from None

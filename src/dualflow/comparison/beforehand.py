@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 from ..core.problem import DualProblem
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
 from ..planning.estimate import Estimate, duration_text, estimate
-from ..quantum.devices import check_shots
 from ..solvers import Solver
-from .plan import plan
+from .plan import OWN_SHOTS, plan, planned_shots
 from .rows import ProgressCallback
 from .tasks import Task, given_task, tasks_from_data
 
@@ -106,7 +105,7 @@ def dry_run(
     gamma: str | float = "scale",
     degree: float = 3,
     coef0: float = 0.0,
-    shots: int | None = 10_000,
+    shots: int | str | None = OWN_SHOTS,
     devices: Sequence[str] | None = None,
     studies: bool = False,
     inlier_class: Any = None,
@@ -120,7 +119,7 @@ def dry_run(
     Classical rows and controls are left out. A row that ends by ``time_limit`` sends fewer circuits than its estimate;
     the limit also bounds each rehearsal.
     """
-    shots = check_shots(shots)
+    solvers, shots = planned_shots(solvers, shots)
     entries = [entry for entry in plan(solvers, shots, devices, False, studies) if entry.role == "quantum"]
     posing: dict[str, Any] = {
         "y": y,

@@ -20,12 +20,11 @@ from ..core.runtime.clock import keeping_interrupts
 from ..driver.solve import check_limits, limit_kernel_wait
 from ..exceptions import ProblemError, did_you_mean
 from ..planning.estimate import duration_text
-from ..quantum.devices import check_shots
 from ..report import Comparison
 from ..report.scores import SCORES, ModelScore, best_model
 from ..solvers import Solver
 from .models import AUTO_WEIGHTS, MODEL_KERNELS, score_models
-from .plan import Entry, plan
+from .plan import OWN_SHOTS, Entry, plan, planned_shots
 from .repairs import check_repairs
 from .rows import ProgressCallback, RowRunner, refusal
 from .tasks import Subsample, Task, given_settings, given_task, tasks_from_data
@@ -48,14 +47,14 @@ def announcement(
     found = [entry for number, _ in enumerate(tasks) for entry in entries if apply[number, entry.group]]
     circuits = sum(entry.role in ("quantum", "emulated", "control") for entry in found)
     rows = len(found) + repairs
-    text = f"{_counted(len(tasks), 'problem')}, {_counted(rows, 'row')}"
+    text = f"{_counted(len(tasks), 'problem')}, {_counted(rows, 'run')}"
     text += f", {circuits} of them on devices and their controls" if circuits else ""
     if total is not None and (time_limit is None or total < rows * time_limit):
-        return f"{text}; no row begins after {duration_text(total)}."
+        return f"{text}; no run begins after {duration_text(total)}."
     if time_limit is None:
         return f"{text}; there is no time limit."
     all_rows = duration_text(rows * time_limit)
-    return f"{text}; each row takes at most {duration_text(time_limit)}, all together at most {all_rows}."
+    return f"{text}; each run takes at most {duration_text(time_limit)}, all together at most {all_rows}."
 
 
 def _counted(number: int, what: str) -> str:
@@ -86,7 +85,7 @@ def compare(
     gamma: str | float = "scale",
     degree: float = 3,
     coef0: float = 0.0,
-    shots: int | None = 10_000,
+    shots: int | str | None = OWN_SHOTS,
     devices: Sequence[str] | None = None,
     controls: bool = True,
     studies: bool = False,
@@ -144,8 +143,9 @@ def compare(
         strategies can solve.
     kernel, gamma, degree, coef0
         As for `Gram`. gamma="scale" is computed once, on the subsample.
-    shots : int ≥ 1 or None
-        Shots per circuit; None gives exact distributions for all rows.
+    shots : int ≥ 1, None, or "own", default="own"
+        Shots per circuit; None gives exact distributions for all rows. Both are set in instances, too. "own" leaves
+        instances as they are, and takes 10 000 for solvers by name.
     devices : sequence of str, optional
         Devices of the quantum solvers; "aer" and "pennylane:lightning.qubit" by default.
     controls : bool
@@ -214,7 +214,7 @@ def compare(
     check_limits(tol, None, time_limit)
     total_time_limit = TOTAL_TIME_LIMIT.check("total_time_limit", total_time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
-    shots = check_shots(shots)
+    solvers, shots = planned_shots(solvers, shots)
     entries, mending = plan(solvers, shots, devices, controls, studies, circuits), check_repairs(repairs)
     posing: dict[str, Any] = {
         "y": y,
@@ -233,6 +233,8 @@ def compare(
     }
     if class_weight == AUTO_WEIGHTS and not models:
         raise ProblemError("class_weight='auto' needs models=True, whose scores choose the weights")
+    if positive is not None and not models:
+        raise ProblemError(f"positive={positive!r} needs models=True, whose recall and precision are of this class")
     if scoring not in SCORES:
         raise ProblemError(f"scoring={scoring!r} is not one of {', '.join(SCORES)}{did_you_mean(str(scoring), SCORES)}")
     posing |= {"class_weight": class_weight, "models": models, "positive": positive}

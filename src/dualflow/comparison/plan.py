@@ -10,15 +10,19 @@ from typing import Any
 
 from ..core import evidence
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
-from ..quantum.devices import DEVICES, Device, make_device
+from ..quantum.devices import DEVICES, Device, check_shots, make_device
 from ..quantum.solvers.base import CircuitSolver
 from ..solvers import Solver
 from ..solvers.registry import list_solvers, solver_class, solver_names
 
-__all__ = ["CONTROLS", "REFERENCE", "Entry", "plan"]
+__all__ = ["CONTROLS", "DEFAULT_SHOTS", "OWN_SHOTS", "REFERENCE", "Entry", "plan", "planned_shots"]
 
 #: The solver whose answer is the reference of each section.
 REFERENCE = "cvxopt"
+#: Value of ``shots`` that leaves an instance its own, and gives solvers by name `DEFAULT_SHOTS`.
+OWN_SHOTS = "own"
+#: Shots of each circuit of a solver given by name.
+DEFAULT_SHOTS = 10_000
 #: Devices of quantum solvers if none are given.
 DEFAULT_DEVICES = ("aer", "pennylane:lightning.qubit")
 #: Controls of rows with shots. Exact rows lack "classical-sampler", which without shots is the emulator itself.
@@ -36,6 +40,29 @@ class Entry:
     device: str | None = None
     shots: int | None = None
     group: int = 0  # number of the solver in the list; the same for all of its rows
+
+
+def planned_shots(solvers: Any, shots: Any) -> tuple[Any, int | None]:
+    """Return the solvers, with the shots set in instances that take shots unless they are `OWN_SHOTS`, and the number.
+
+    Raises
+    ------
+    ProblemError
+        The number is out of range, or does not suit other options of an instance.
+    """
+    if isinstance(shots, str) and shots == OWN_SHOTS:
+        return solvers, DEFAULT_SHOTS
+    number = check_shots(shots)
+    if solvers is None or isinstance(solvers, str):
+        return solvers, number
+    given = [solvers] if isinstance(solvers, Solver) else list(solvers)
+    return [_with_shots(solver, number) for solver in given], number
+
+
+def _with_shots(solver: Any, shots: int | None) -> Any:
+    """Return an instance of a quantum solver with these shots, if it takes shots; anything else as it is."""
+    takes = isinstance(solver, Solver) and solver.quantum and "shots" in {f.name for f in dataclasses.fields(solver)}
+    return dataclasses.replace(solver, shots=shots) if takes else solver
 
 
 def plan(

@@ -243,7 +243,7 @@ def tasks_from_data(
         "problems": list(names),
         "training points": data.describe(data.y),
         "held-out points": data.describe(data.y_test),
-        "+1 in the two-class sections": data.classes[1],
+        "class +1": data.classes[1],
         "class described by svdd": data.inlier if "svdd" in names else None,
         "C": C,
         "class weights": weights_text(weights),

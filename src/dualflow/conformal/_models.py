@@ -6,7 +6,7 @@ fold. Every model is certified; one that misses the tolerance is solved again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,16 @@ from ..exceptions import ProblemError
 from ..online.point_paths import PointPaths
 from ..online.state import PathError
 
-__all__ = ["MAX_POINTS_LEFT_OUT", "Models", "held_out", "left_out"]
+__all__ = [
+    "MAX_POINTS_LEFT_OUT",
+    "Models",
+    "check_left_out",
+    "has_paths",
+    "held_out",
+    "left_out",
+    "no_report",
+    "relative_gaps",
+]
 
 #: Most points for leaving out one at a time: a matrix of 8000 × 8000 takes half a gigabyte.
 MAX_POINTS_LEFT_OUT = 8000
@@ -38,10 +47,14 @@ MAX_INFEASIBILITY = 1e-10
 MODELS_PER_BLOCK = 256
 #: Values that a prediction holds in memory at a time: 32 MB.
 MAX_BLOCK_VALUES = 1 << 22
-#: The index of the point left out, for a model of all points.
-NO_POINT = np.array([-1])
+#: What is called with the number of models found so far, and of all.
+Report = Callable[[int, int], None]
 
 _EPS = float(np.finfo(float).eps)
+
+
+def no_report(done: int, count: int) -> None:
+    """Do nothing: the progress of a fit that is not verbose."""
 
 
 @dataclass(frozen=True)
@@ -74,20 +87,36 @@ class Models:
     values: NDArray
     gap: float
 
+    def spread(self, n: int) -> NDArray:
+        """Return the weights of all n points, shape (n, k)."""
+        weights = np.zeros((n, self.weights.shape[1]))
+        weights[self.rows] = self.weights
+        return weights
+
     def at(self, Z: NDArray) -> NDArray:
         """Return each model's values of new points, (len(Z), k); with a precomputed kernel Z has the columns `rows`."""
         return self.gram.expand(Z, np.arange(len(self.rows)), self.weights) + self.biases
 
 
-def left_out(problem: DualProblem, alpha: NDArray) -> Models:
-    """Return the models without one point each. Leaving out a point without weight does not change the model."""
-    n = problem.gram.n
+def check_left_out(n: int) -> None:
+    """Raise `ProblemError` if leaving out one of n points at a time needs too much memory."""
     available, needed = memory_bytes(), MAX_MATRICES * 8 * n * n
     if n > MAX_POINTS_LEFT_OUT or (available is not None and needed > available):
         raise ProblemError(
             f"cv=None: leaving out one of n={n} points may take {needed / 1e9:.3g} GB, and is for {MAX_POINTS_LEFT_OUT}"
             " points at most; give cv=10, for ten folds"
         )
+
+
+def left_out(
+    problem: DualProblem, alpha: NDArray, max_refits: float = np.inf, report: Report = no_report
+) -> Models | None:
+    """Return the models without one point each. Leaving out a point without weight does not change the model.
+
+    None if more than ``max_refits`` of them cannot be found along the path, so that each would be solved again.
+    """
+    n = problem.gram.n
+    check_left_out(n)
     best = certified_optimum(problem, alpha)
     posed = problem.centred()
     K = KeptGram(posed.gram).full()
@@ -103,17 +132,24 @@ def left_out(problem: DualProblem, alpha: NDArray) -> Models:
     weights, biases, gaps_of = np.zeros((n, count)), np.zeros(count), np.zeros(count)
     weights[:, 0], biases[0], gaps_of[0] = all_weights, b, gap
     is_certified = np.zeros(count, dtype=bool)  # found along the path, and then certified
-    for model, point in enumerate(movers, 1):
-        if path is not None and (found := path.without(int(point))) is not None:
-            weights[:, model], biases[model] = _read(problem, *found)
-            is_certified[model] = True
     for start in range(1, count, MODELS_PER_BLOCK):
-        part = start + np.flatnonzero(is_certified[start : start + MODELS_PER_BLOCK])
-        gaps_of[part] = _relative_gaps(problem, posed, K, weights[:, part], biases[part], movers[part - 1])
+        block = range(start, min(start + MODELS_PER_BLOCK, count))
+        for model in block:
+            if path is not None and (found := path.without(int(movers[model - 1]))) is not None:
+                weights[:, model], biases[model] = _read(problem, *found)
+                is_certified[model] = True
+            report(model, count - 1)
+        part = start + np.flatnonzero(is_certified[block])
+        out = np.arange(n)[:, None] == movers[part - 1]
+        gaps_of[part] = relative_gaps(problem, posed, K, weights[:, part], biases[part], out)
         is_certified[part] = gaps_of[part] <= TOL
-    for model in (int(k) for k in 1 + np.flatnonzero(~is_certified[1:])):
-        out = np.arange(n) == movers[model - 1]
-        weights[:, model], biases[model], gaps_of[model] = _refit(problem, posed, best.alpha, out)
+        if np.count_nonzero(~is_certified[1 : block.stop]) > max_refits:
+            return None
+    refits = 1 + np.flatnonzero(~is_certified[1:])
+    for done, model in enumerate(refits.tolist()):
+        report(count - 1 - len(refits) + done, count - 1)
+        is_out = np.arange(n) == movers[model - 1]
+        weights[:, model], biases[model], gaps_of[model] = _refit(problem, posed, best.alpha, is_out)
     without = np.zeros(n, dtype=np.intp)
     without[movers] = np.arange(1, 1 + len(movers))
     values = K @ weights[:, 0] + biases[0]
@@ -122,7 +158,7 @@ def left_out(problem: DualProblem, alpha: NDArray) -> Models:
     return _gathered(posed, weights, biases, without, values, float(gaps_of.max()))
 
 
-def held_out(problem: DualProblem, alpha: NDArray, folds: Sequence[NDArray]) -> Models:
+def held_out(problem: DualProblem, alpha: NDArray, folds: Sequence[NDArray], report: Report = no_report) -> Models:
     """Return the models without one fold each. The folds are given as points of the problem, each point in one fold."""
     n, posed, best = problem.gram.n, problem.centred(), certified_optimum(problem, alpha)
     weights, biases = np.zeros((n, 1 + len(folds))), np.zeros(1 + len(folds))
@@ -130,6 +166,7 @@ def held_out(problem: DualProblem, alpha: NDArray, folds: Sequence[NDArray]) -> 
     weights[:, 0] = coefficients(problem, best)
     biases[0] = best.bias + posed.gram.constant(weights[:, 0])
     for model, fold in enumerate(folds, 1):
+        report(model - 1, len(folds))
         if not len(fold):  # the fold has no points of this pair of classes
             weights[:, model], biases[model] = weights[:, 0], biases[0]
             continue
@@ -151,15 +188,21 @@ def _path(
     problem: DualProblem, posed: DualProblem, K: NDArray, alpha: NDArray, b: float
 ) -> tuple[PointPaths, float] | None:
     """Return the path to the models without a point and the gap of its first model; None if there is no such path."""
-    if problem.d or problem.ridge.any() or not np.isfinite(problem.upper).all():
+    if not has_paths(problem):
         return None
     try:
         path = PointPaths(posed, K, alpha, b)
     except (PathError, np.linalg.LinAlgError):
         return None
     weights, b = _read(problem, *path.at_rest())
-    gap = float(_relative_gaps(problem, posed, K, weights[:, None], np.array([b]), NO_POINT)[0])
+    nothing = np.zeros((problem.gram.n, 1), dtype=bool)
+    gap = float(relative_gaps(problem, posed, K, weights[:, None], np.array([b]), nothing)[0])
     return (path, gap) if gap <= TOL else None
+
+
+def has_paths(problem: DualProblem) -> bool:
+    """Whether a problem has a path to its models without a point: the hinge and the tube, with finite bounds."""
+    return not (problem.d or problem.ridge.any()) and bool(np.isfinite(problem.upper).all())
 
 
 def _read(problem: DualProblem, alpha: NDArray, b: float) -> tuple[NDArray, float]:
@@ -169,10 +212,10 @@ def _read(problem: DualProblem, alpha: NDArray, b: float) -> tuple[NDArray, floa
     return weights, b if problem.e is not None else problem.offset * float(signed.sum())
 
 
-def _relative_gaps(
+def relative_gaps(
     problem: DualProblem, posed: DualProblem, K: NDArray, weights: NDArray, biases: NDArray, out: NDArray
 ) -> NDArray:
-    """Return the relative gap of each model, shape (k,), where model j leaves out the point ``out[j]``.
+    """Return the relative gap of each model, shape (k,), where model j leaves out the points in the mask ``out[:, j]``.
 
     The gap is computed by a product from scratch, with the dual bound at the model's own bias. A gap that may be
     round-off counts as at most `TOL`; an infeasible model has gap ∞.
@@ -180,8 +223,7 @@ def _relative_gaps(
     idx = slice(None) if problem.idx is None else problem.idx
     tube = problem.idx is not None
     sigma, p = problem.sigma[:, None], posed.p[:, None]
-    upper = np.tile(problem.upper[:, None], weights.shape[1])
-    upper[(np.arange(problem.gram.n)[:, None] == out)[idx]] = 0.0
+    upper = np.where(out[idx], 0.0, problem.upper[:, None])
     alpha = np.maximum(sigma * weights[idx], 0.0) if tube else sigma * weights
     rho = sigma * (K @ weights + biases)[idx] - p
     linear = (p * alpha).sum(axis=0)

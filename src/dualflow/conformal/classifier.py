@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.pipeline import Pipeline
 
 from ..estimators._classifier import class_pairs
 from ..estimators._validation import label_text
 from ..estimators.svc import SVC
 from ..exceptions import ProblemError
-from ._base import Conformal, folds_of, row_blocks
+from ._base import Conformal, ModelReporter, row_blocks
+from ._models import Models
 
 __all__ = ["ConformalSVC"]
 
@@ -31,7 +33,7 @@ class ConformalSVC(ClassifierMixin, Conformal):
 
     Parameters
     ----------
-    estimator : SVC, optional
+    estimator : SVC or Pipeline that ends in one, optional
         An unfitted estimator with the parameters of all models, which is cloned; by default an `SVC` with its defaults.
         Its solver, limits and ``tol`` apply to `estimator_` only: the models without a point are exact.
         ``class_weight="balanced"`` is not allowed, because the weights would differ between models; give the weights.
@@ -39,19 +41,25 @@ class ConformalSVC(ClassifierMixin, Conformal):
         1 − α. It may be changed after the fit.
     method : {"plus", "minmax", "base"}, default="plus"
         How p-values are computed from the models, by MAPIE's names; see Notes. It may be changed after the fit.
-    cv : int, splitter or iterable, optional
+    cv : "auto", None, int, splitter or iterable, default="auto"
         None leaves out one point at a time (jackknife), for up to 8000 points in two classes. Otherwise the folds, as
-        in scikit-learn's ``cv`` (stratified), of which each point is in one: CV+, with one warm solve for each fold
-        and pair of classes.
+        in scikit-learn's ``cv`` (stratified), of which each point is in one: CV+, with one warm solve for each fold and
+        pair of classes. "auto" leaves out one point at a time where that is cheap, else ten folds: above 5000 points in
+        two classes, or where too many models would have to be solved again (32 of 2000 points each). The choice does
+        not depend on the machine; see `n_folds_`.
+    verbose : bool, default=False
+        Whether to print how many models are found: one line on a terminal, else one line a second.
 
     Attributes
     ----------
-    estimator_ : SVC
+    estimator_ : SVC or Pipeline
         The estimator fitted to all points.
     classes_ : array of shape (n_classes,)
         The class labels.
     conformity_scores_ : array of shape (n,)
         The score of each point with its own label by the models without it; large for unusual points.
+    n_folds_ : int or None
+        Number of folds that were left out (CV+); None if one point at a time was (jackknife+).
     n_models_ : int
         Number of distinct models of all pairs of classes, including those of all points.
     max_relative_gap_ : float
@@ -77,6 +85,8 @@ class ConformalSVC(ClassifierMixin, Conformal):
     A set is empty if no label is plausible. The theorem needs a training that treats all points alike and does not use
     the point left out. ``gamma="scale"`` does use it, since the width is that of all n points in every model, and so
     does a standardisation before; give a number for gamma if the guarantee must hold exactly.
+
+    The transformers of a Pipeline are fitted to all points, too; one that learns from y is refused.
 
     There is no ``sample_weight``: points of different weights are not exchangeable.
 
@@ -125,42 +135,53 @@ class ConformalSVC(ClassifierMixin, Conformal):
             there are more than 8000 points in two classes for ``cv=None``; or ``cv`` does not hold out every point
             exactly once. After an error the estimator is as it was.
         """
-        if getattr(self.estimator, "class_weight", None) == "balanced":
+        if getattr(self._given, "class_weight", None) == "balanced":
             raise ProblemError(
                 "class_weight='balanced' changes with every point left out; give the weights, "
                 "class_weight={label: weight}"
             )
         with self._limited():
             model = self._fitted(X, y)
-            if model._present is not None:
-                absent = np.setdiff1d(np.arange(len(model.classes_)), model._present)
-                name = label_text(model.classes_[absent[0]])
+            machine = model[-1] if isinstance(model, Pipeline) else model
+            if machine._present is not None:
+                absent = np.setdiff1d(np.arange(len(machine.classes_)), machine._present)
+                name = label_text(machine.classes_[absent[0]])
                 raise ProblemError(
                     f"class_weight: class {name} has weight 0, and no model is made of its points; leave them out of X "
                     "and y"
                 )
-            codes = _codes(model)
-            fold = folds_of(self.cv, X, codes, classifier=True)
-            _check_folds(codes, np.arange(len(codes)) if fold is None else fold, model.classes_)
-            found = self._take(model, fold)
+            found, folds = self._find_models(machine, X, _codes(machine), classifier=True)
+        self._keep_scores(model, found, folds, None)
+        return self
+
+    def _take(
+        self, machine: Any, fold: NDArray | None, max_work: float, reporter: ModelReporter
+    ) -> list[Models] | None:
+        codes = _codes(machine)
+        _check_folds(codes, np.arange(len(codes)) if fold is None else fold, machine.classes_)
+        return super()._take(machine, fold, max_work, reporter)
+
+    def _keep_scores(self, model: Any, found: list[Models], folds: int | None, targets: NDArray | None) -> None:
+        machine = model[-1] if isinstance(model, Pipeline) else model
+        codes, count = _codes(machine), len(machine.classes_)
         # Values of pairs without the point's class stay 0: the score with its own label does not use them.
         values, without = np.zeros((len(codes), len(found))), np.zeros((len(codes), len(found)), dtype=np.intp)
-        for pair, (models, rows) in enumerate(zip(found, model._rows, strict=True)):
+        for pair, (models, rows) in enumerate(zip(found, machine._rows, strict=True)):
             values[rows, pair], without[rows, pair] = models.values, models.without
-        if fold is not None:  # leaving out a fold also changes the pairs without the point's class
-            without = np.tile(1 + fold[:, None], len(found))
-        scores = _scores(values, len(model.classes_))[np.arange(len(codes)), codes]
+        if folds is not None:  # leaving out a fold also changes the pairs without the point's class
+            without = np.tile(without.max(axis=1)[:, None], len(found))
+        scores = _scores(values, count)[np.arange(len(codes)), codes]
         # The first row is the combination of the models of all points.
         together, which = np.unique(np.vstack([0 * without[:1], without]), axis=0, return_inverse=True)
         self._keep(
             model,
             found,
-            classes_=model.classes_,
+            folds,
+            classes_=machine.classes_,
             conformity_scores_=scores,
             _together=together,
             _which=which.ravel()[1:],
         )
-        return self
 
     def predict_set(self, X: ArrayLike) -> NDArray:
         """Return the prediction sets of new points.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.pipeline import Pipeline
 
 from ..estimators.svr import SVR
-from ._base import Conformal, folds_of, rank, row_blocks
+from ._base import Conformal, rank, row_blocks
+from ._models import Models
 
 __all__ = ["ConformalSVR"]
 
@@ -23,25 +25,31 @@ class ConformalSVR(RegressorMixin, Conformal):
 
     Parameters
     ----------
-    estimator : SVR, optional
+    estimator : SVR or Pipeline that ends in one, optional
         An unfitted estimator with the parameters of all models, which is cloned; by default an `SVR` with its defaults.
         Its solver, limits and ``tol`` apply to `estimator_` only: the models without a point are exact.
     confidence_level : float in (0, 1), default=0.9
         1 − α. It may be changed after the fit.
     method : {"plus", "minmax", "base"}, default="plus"
         How intervals are computed from the models, by MAPIE's names; see Notes. It may be changed after the fit.
-    cv : int, splitter or iterable, optional
+    cv : "auto", None, int, splitter or iterable, default="auto"
         None leaves out one point at a time (jackknife), for up to 8000 points. Otherwise the folds, as in
-        scikit-learn's ``cv``, of which each point is in one: CV+, with one warm solve for each fold.
+        scikit-learn's ``cv``, of which each point is in one: CV+, with one warm solve for each fold. "auto" leaves out
+        one point at a time where that is cheap, else ten folds: above 2500 points, or where too many models would have
+        to be solved again (32 of 2000 points each). The choice does not depend on the machine; see `n_folds_`.
+    verbose : bool, default=False
+        Whether to print how many models are found: one line on a terminal, else one line a second.
 
     Attributes
     ----------
-    estimator_ : SVR
+    estimator_ : SVR or Pipeline
         The estimator fitted to all points.
     left_out_predictions_ : array of shape (n,)
         The prediction for each point by the model without it (without its fold).
     conformity_scores_ : array of shape (n,)
         The absolute residuals of these predictions, Rᵢ = |yᵢ − f₋ᵢ(xᵢ)|.
+    n_folds_ : int or None
+        Number of folds that were left out (CV+); None if one point at a time was (jackknife+).
     n_models_ : int
         Number of distinct models, including that of all points.
     max_relative_gap_ : float
@@ -66,6 +74,8 @@ class ConformalSVR(RegressorMixin, Conformal):
     guarantee must hold exactly.
 
     If n is too small for the level, ⌈(1 − α)(n + 1)⌉ > n, the interval is (−∞, ∞).
+
+    The transformers of a Pipeline are fitted to all points, too; one that learns from y is refused.
 
     There is no ``sample_weight``: points of different weights are not exchangeable.
 
@@ -115,11 +125,22 @@ class ConformalSVR(RegressorMixin, Conformal):
         with self._limited():
             model = self._fitted(X, y)
             values = np.asarray(y, dtype=float).ravel()
-            (models,) = self._take(model, folds_of(self.cv, X, values, classifier=False))
-        self._keep(
-            model, [models], left_out_predictions_=models.values, conformity_scores_=np.abs(values - models.values)
-        )
+            machine = model[-1] if isinstance(model, Pipeline) else model
+            found, folds = self._find_models(machine, X, values, classifier=False)
+        self._keep_scores(model, found, folds, values)
         return self
+
+    def _keep_scores(self, model: Any, found: list[Models], folds: int | None, targets: NDArray | None) -> None:
+        (models,) = found
+        assert targets is not None
+        self._keep(
+            model,
+            found,
+            folds,
+            left_out_predictions_=models.values,
+            conformity_scores_=np.abs(targets - models.values),
+            _targets=targets,
+        )
 
     def predict_interval(self, X: ArrayLike) -> NDArray:
         """Return the prediction intervals of new points.

@@ -14,7 +14,6 @@ that is found too (`bounds.level_of`): ρ = h − νe − μ, and D has one more
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,12 +118,12 @@ MAX_N_DENSE = 1024
 MIN_VALUES_TIMED = 1 << 22
 #: The speed is measured again if the number of points with weight has grown by this factor.
 REMEASURE_RATIO = 1.5
-#: Factor on the estimated time, for a machine that is busier when the certificate is made.
+#: Factor on the estimated time, for a machine that is busier when the certificate is made than it has been on average.
 TIME_MARGIN = 1.25
 #: Certified relative gap up to which no bound from weights of the features is tried: it costs as much as all the rest.
 MIN_GAP_PRIMAL = 1e-12
-#: Certified relative gap up to which the bound of a hard margin is not tried.
-MIN_GAP_MARGIN = 1e-9
+#: Relative rounding error of a gap from which the bound of a hard margin is tried: no α has a small gap then.
+MIN_ROUNDING_MARGIN = 1e-4
 #: The problems with finite bounds for which the bound of a hard margin holds.
 _CAN_SEPARATE = (Kind.BOX, Kind.BOX_EQUALITY)
 #: Relative gap beyond which objective and bound are shown beside it: it is at most 2 if they differ in sign.
@@ -362,6 +361,12 @@ class Certifier:
         self._Q: NDArray | None = None  # for quick certificates
         self._given = np.empty(0)
         self._timed = 0, 0.0  # points with weight when the speed of a product was measured, seconds per kernel value
+        self._timer = clock.Timer()
+
+    @property
+    def last(self) -> tuple[NDArray, Certificate] | None:
+        """Return the α that was certified last, as given, and its certificate; None if there is none."""
+        return None if self._last is None else (self._given, self._last[0])
 
     @property
     def psd(self) -> SpectrumEvidence:
@@ -391,7 +396,12 @@ class Certifier:
         return rho
 
     def seconds(self, alpha: NDArray) -> float:
-        """Return about how many seconds a certificate of α takes: those of Qα from scratch, from the time of a part."""
+        """Return about how many seconds a certificate of α takes: those of Qα from scratch, from the time of a part.
+
+        The part takes some hundredths of a second, in which the process may have had the processor for itself, or may
+        have waited for it. So its processor time is measured, and multiplied by the machine's load since the certifier
+        was made. A callable kernel may wait for something else, and its wall time counts.
+        """
         problem, gram = self.problem, self.problem.gram
         some = np.flatnonzero(alpha)
         weights = len(some) if problem.idx is None else int(np.count_nonzero(np.bincount(problem.idx[some])))
@@ -402,10 +412,13 @@ class Certifier:
             with clock.without_time_limit():
                 # By the problem, not the workspace, whose caches, and with them last bits, must not depend on a limit.
                 problem.product(alpha, rows[:1])
-                begun = time.monotonic()
+                timer = clock.Timer()
                 problem.product(alpha, rows)
-            self._timed = weights, (time.monotonic() - begun) / gram.product_cost(weights, len(rows))
-        return TIME_MARGIN * gram.product_cost(weights) * self._timed[1]
+                wall, processor = timer.seconds()
+            taken = wall if callable(gram.kernel) else min(wall, processor)  # threads take more than the wall time
+            self._timed = weights, taken / gram.product_cost(weights, len(rows))
+        load = 1.0 if callable(gram.kernel) else self._timer.load()
+        return TIME_MARGIN * load * gram.product_cost(weights) * self._timed[1]
 
     def compute(self, alpha: NDArray) -> NDArray:
         """Return Qα, shape (n,), from `Products`."""
@@ -473,9 +486,9 @@ class Certifier:
         return replace(made_by_w, primal=w) if _largest_gap(made_by_w) < _largest_gap(certificate) else certificate
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
-        """Return the certificate of a feasible α of ``problem``, which is `problem` with other bounds.
+        """Return the certificate of a feasible α of ``problem``, which is `problem` with other bounds or another p.
 
-        ``problem`` comes from `DualProblem.within`; ``Qa`` is Qα from scratch.
+        ``Qa`` is Qα from scratch.
         """
         certifier = object.__new__(Certifier)
         certifier._begin(problem, problem)
@@ -498,7 +511,7 @@ class Certifier:
         separates the classes and is below its bounds, a slightly larger w has no slack at all, and its bound no C.
         """
         problem, (certificate, point, Qa) = self.problem, made
-        if problem.kind not in _CAN_SEPARATE or certificate.gap is None or certificate.within(MIN_GAP_MARGIN):
+        if problem.kind not in _CAN_SEPARATE or (certificate.relative_rounding or 0.0) < MIN_ROUNDING_MARGIN:
             return made
         found = hard_margin_bound(problem, point, Qa)
         if found is None:

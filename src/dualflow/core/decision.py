@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .certificate import Certificate
 from .problem import DualProblem
+from .sparse_points import SparsePoints, given_points
 
 __all__ = ["coefficients", "decision_values", "feature_weights"]
 
@@ -35,18 +36,21 @@ def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray |
 
 
 def decision_values(problem: DualProblem, certificate: Certificate, Z: ArrayLike) -> NDArray:
-    """Return the decision function of a certified α at new points Z of shape (k, m): values of shape (k,).
+    """Return the decision function of a certified α at new points Z of shape (k, m), dense or sparse: shape (k,).
 
     It is Σ wᵢk(z, xᵢ) + b, with the `coefficients` w and the certificate's bias; for the data description
     R² − ‖φ(z) − Σ αᵢφ(xᵢ)‖² (Howell 23). A positive value means the class of σ = +1, or inside.
     """
     weights, posed = coefficients(problem, certificate), problem.centred()
+    points, center = given_points(Z), posed.gram.center
     if (w := feature_weights(problem, certificate)) is not None:
-        points = np.asarray(Z, dtype=float) - (0.0 if posed.gram.center is None else posed.gram.center)
+        if isinstance(points, SparsePoints) and (center is not None or posed.reading.needs_self_kernel):
+            points = points.toarray()
+        points = points if center is None else points - center
         if posed.reading.needs_self_kernel:
             found: NDArray = (certificate.radius or 0.0) ** 2 - ((points - w) ** 2).sum(axis=1)
             return found
         shift = 0.0 if posed is problem else float(w @ posed.gram.center)
-        return np.asarray(points @ w + (certificate.bias + shift))
+        return np.asarray(points.dot(w) + (certificate.bias + shift))
     bias = certificate.bias if posed is problem else certificate.bias + posed.gram.constant(weights)
-    return posed.reading.decision_values(posed, weights, bias, certificate.radius, np.asarray(Z, dtype=float))
+    return posed.reading.decision_values(posed, weights, bias, certificate.radius, points)

@@ -8,18 +8,17 @@ diagonal is round-off, and returns None if that takes too many columns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
-from math import comb, factorial
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from .gram import KernelMatrix
+from .monomials import monomials, rank_by_kernel
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-__all__ = ["Features", "features_of", "pivoted_features", "rank_by_kernel", "scales_apart"]
+__all__ = ["Features", "features_of", "pivoted_features", "scales_apart"]
 
 #: Rest of the diagonal of K at which the factorisation stops, relative to its largest entry. Certificates use K itself.
 DIAGONAL_TOL = 1e-14
@@ -53,19 +52,17 @@ class Features:
         return int(self.points.shape[1])
 
 
-def rank_by_kernel(gram: KernelMatrix) -> int | None:
-    """Return the number of columns that suffice for any points, or None if it is not known or infinite."""
-    if callable(gram.kernel) or not gram.is_psd_by_kernel or gram.kernel == "rbf":
-        return None
-    m = int(gram.X.shape[1])
-    if gram.kernel == "linear":
-        return m
-    degree = int(gram.degree)
-    return comb(m + degree, degree) if gram.coef0 else comb(m + degree - 1, degree)
+def scales_apart(X: NDArray, enough: float = 1.0) -> float:
+    """Return the ratio of the largest to the smallest standard deviation of the columns, without constant ones.
 
-
-def scales_apart(X: NDArray) -> float:
-    """Return the ratio of the largest to the smallest standard deviation of the columns, without constant ones."""
+    Where the columns' ranges show that it is at most ``enough``, the bound that they give is returned instead.
+    """
+    # A standard deviation is at most half of the range, and at least the range over √(2n).
+    ranges = X.max(axis=0) - X.min(axis=0)
+    ranges = ranges[ranges > 0]
+    bound = float(ranges.max() / ranges.min()) * (0.5 * len(X)) ** 0.5 if len(ranges) else 1.0
+    if bound <= enough:
+        return bound
     spread = X.std(axis=0)
     spread = spread[spread > 0]
     return float(spread.max() / spread.min()) if len(spread) else 1.0
@@ -81,22 +78,7 @@ def features_of(gram: KernelMatrix, most: int) -> Features | None:
     points = gram.X.toarray() if isinstance(gram.X, SparsePoints) else gram.X
     if gram.kernel == "linear":
         return Features(points, gram.center, True)
-    return Features(_monomials(points if gram.center is None else points - gram.center, gram))
-
-
-def _monomials(X: NDArray, gram: KernelMatrix) -> NDArray:
-    """Return columns with inner products (γ⟨x, z⟩ + coef0)^degree: one monomial each, by the multinomial theorem."""
-    degree, columns = int(gram.degree), []
-    powers = range(degree + 1) if gram.coef0 else (degree,)
-    for k in powers:
-        for chosen in combinations_with_replacement(range(X.shape[1]), k):
-            check_time()
-            weight = factorial(degree) // factorial(degree - k)
-            for column in set(chosen):
-                weight //= factorial(chosen.count(column))
-            scale = np.sqrt(weight * gram.gamma**k * gram.coef0 ** (degree - k))
-            columns.append(scale * np.prod(X[:, list(chosen)], axis=1) if k else np.full(len(X), scale))
-    return np.ascontiguousarray(np.column_stack(columns))
+    return Features(monomials(points if gram.center is None else points - gram.center, gram))
 
 
 def pivoted_features(gram: KernelMatrix, most: int) -> Features | None:

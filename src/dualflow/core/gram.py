@@ -34,15 +34,25 @@ from .kernel_functions import (
     read_again,
     squared_lengths,
 )
+from .monomials import monomial_product, product_by_monomials
 from .named_kernels import named, values_of_products
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, constant, immutable, immutable_rows, in_parts
 from .runtime.clock import check_time
-from .runtime.memory import check_block, check_memory, submatrix
+from .runtime.memory import arena_array, check_block, check_memory, submatrix
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
 
-__all__ = ["BLOCK_ENTRIES", "GROWTH", "MIN_POINTS_SEPARATE", "Gram", "KernelMatrix", "measured", "reach"]
+__all__ = [
+    "BLOCK_ENTRIES",
+    "GROWTH",
+    "LINEAR_GROWTH",
+    "MIN_POINTS_SEPARATE",
+    "Gram",
+    "KernelMatrix",
+    "measured",
+    "reach",
+]
 
 
 EPS = float(np.finfo(float).eps)
@@ -186,7 +196,7 @@ class KernelMatrix:
             return GROWTH + (exponent if exponent * EPS < 1.0 else 0.0)
         if self.kernel == "linear":
             return LINEAR_GROWTH
-        return GROWTH * named(self.kernel).powers(self.degree)
+        return GROWTH * named(self.kernel).error_factor(self.degree)
 
     @property
     def has_few_features(self) -> bool:
@@ -248,6 +258,8 @@ class KernelMatrix:
         J, height = v.nonzero()[0], self.n if rows is None else len(rows)
         if self.is_linear and height * len(J) > MIN_VALUES_SUMMED and self._known() is None:
             return self.linear_values(self.weighted_sum(v, J), rows)
+        if (rank := product_by_monomials(self, height, len(J))) and self._known() is None:
+            return monomial_product(self, v, slice(None) if rows is None else rows, J, rank)
         known = self._known(height * len(J) if dtype is float else 0)
         if known is not None and len(J) > self.n // 4 and 8 * height > self.n:
             return known @ v if rows is None else (known @ v)[rows]
@@ -276,10 +288,13 @@ class KernelMatrix:
     def product_cost(self, columns: int, rows: int | None = None) -> int:
         """Return how many kernel values a product with this number of columns takes, in all rows or some.
 
-        A linear kernel takes none, but a pass over the points of the rows and columns: their number is returned.
+        A linear kernel takes none, but a pass over the points of the rows and columns: their number is returned. A
+        polynomial one takes such a pass for each of its monomials, if these are faster.
         """
         if self.kernel == "linear":
             return (self.n if rows is None else rows) + columns
+        if rank := product_by_monomials(self, self.n if rows is None else rows, columns):
+            return rank * ((self.n if rows is None else rows) + columns)
         if rows is None and self.is_radial and columns > MIN_PART_SQUARE * self.n:  # each value is used twice
             return self.n * columns - columns * columns // 2
         return (self.n if rows is None else rows) * columns
@@ -447,14 +462,22 @@ class KernelMatrix:
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
         work = self._work(dtype)
+        # BLAS makes a square in half the time. Runs of an indefinite kernel depend on its last bits: they stay.
+        is_square = rows is J and self.is_psd_by_kernel
         if self.is_radial:
-            return self.radial_points(work, rows).kernel(self.radial_points(work, J)).astype(dtype, copy=False)
-        return self._of_products(self._points(rows, work), self._points(J, work), dtype)
+            radial = self.radial_points(work, rows)
+            others = radial if is_square else self.radial_points(work, J)
+            return radial.kernel(others).astype(dtype, copy=False)
+        points = self._points(rows, work)
+        return self._of_products(points, points if is_square else self._points(J, work), dtype)
 
     def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
         """Return the kernel values between centred points, from their inner products (not for "rbf")."""
         work = self._work(dtype)
-        return self._apply(products(A.astype(work, copy=False), B.astype(work, copy=False))).astype(dtype, copy=False)
+        points = A.astype(work, copy=False)
+        others = points if A is B else B.astype(work, copy=False)
+        inner = None if isinstance(points, SparsePoints) else arena_array((len(points), len(others)), work)
+        return self._apply(products(points, others, inner)).astype(dtype, copy=False)
 
     def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
         """Return new points scaled for the radial kernel, and a mask of those of Z that they are.
@@ -472,7 +495,7 @@ class KernelMatrix:
         return dtype if dtype is float or self.is_safe_in_single else float
 
     def _apply(self, inner: NDArray) -> NDArray:
-        """Return the kernel values of inner products (not for "rbf")."""
+        """Return the kernel values of inner products (not for "rbf"), which are overwritten."""
         return values_of_products(self, inner)
 
 

@@ -6,13 +6,11 @@ The checks raise a `ProblemError` that names the argument, what was found, and t
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
 
 from ..exceptions import ProblemError, did_you_mean
 from ._points import all_finite, asymmetry, mean_and_squares, square_points
@@ -20,6 +18,7 @@ from .named_kernels import KERNELS
 from .runtime.arrays import in_parts
 from .runtime.clock import awaited, check_time
 from .runtime.memory import arena_array
+from .runtime.warn import warn_user
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
 __all__ = [
@@ -191,7 +190,7 @@ def _check_asymmetry(found: float, scale: float) -> None:
             "pass (K + K.T)/2 if that is intended"
         )
     if found > 1e-8 * scale:
-        warnings.warn(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used", stacklevel=6)
+        warn_user(f"K was not exactly symmetric (by {found:.3g}); (K + K.T)/2 is used")
 
 
 #: Numbers of sparse points that are made dense at a time, to compute differences.
@@ -257,6 +256,8 @@ def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma
                 K[rows, J] = from_differences(own, B[J].toarray(), gamma)
         return K
     with np.errstate(over="ignore"):
+        from scipy.spatial.distance import cdist  # its import takes 0.1 s, and few kernels are computed by it
+
         return np.exp(-gamma * cdist(A, B, "sqeuclidean"))
 
 
@@ -329,8 +330,10 @@ def check_callable(kernel: KernelFunction, points: Any) -> None:
     """
     n, part = points.shape[0] if hasattr(points, "shape") else len(points), slice(None, None, 2)
     K, tol = _with_resolution(_call(kernel, points, points), (n, n))
-    again, first = kernel_values(_call(kernel, points[part], points), (len(K[part]), n)), K[part]
-    excess = np.abs(again - first) - tol * _size(K)[part]
+    first = K[part, part]
+    # Square, as in a fit: scikit-learn calls no kernel with fewer points on the left than on the right while it fits.
+    again = kernel_values(_call(kernel, points[part], points[part]), first.shape)
+    excess = np.abs(again - first) - tol * _size(K)[part, part]
     if (excess > 0).any():
         worst = np.unravel_index(int(excess.argmax()), excess.shape)
         raise ProblemError(

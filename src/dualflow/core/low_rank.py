@@ -7,11 +7,14 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from .problem import DualProblem
+from .runtime.clock import check_time
 
 __all__ = ["LowRankSystem", "thin_factor"]
 
 #: Largest rank that counts as low, as a part of n.
 MAX_RANK_PART = 0.25
+#: Rows of a QR factorisation: 8192 rows of 20 columns stay in a core's cache. Up to this number there is only one.
+ROWS_PER_QR = 8192
 
 
 def thin_factor(problem: DualProblem) -> NDArray | None:
@@ -45,10 +48,13 @@ class LowRankSystem:
         self.L, self.root = L, 1.0 / np.sqrt(D)
         self.D = np.where(np.isfinite(D), D, 0.0)
         self.scaled = L * self.root[:, None]
-        # The Cholesky factor of I + LᵀD⁻¹L, by QR: if this sum is formed, rounding loses I, and it is indefinite at
-        # gaps of 1e-10.
-        stack = np.vstack([self.scaled, np.eye(L.shape[1])])
-        self.factor = scipy.linalg.qr(stack, mode="r", overwrite_a=True, check_finite=False)[0][: L.shape[1]]
+        # The Cholesky factor of I + LᵀD⁻¹L, by QR of stretches of rows: if this sum is formed, rounding loses I, and it
+        # is indefinite at gaps of 1e-10.
+        self.factor = np.eye(L.shape[1])
+        for start in range(0, len(L), ROWS_PER_QR):
+            check_time()
+            stack = np.vstack([self.scaled[start : start + ROWS_PER_QR], self.factor])
+            self.factor = scipy.linalg.qr(stack, mode="r", overwrite_a=True, check_finite=False)[0][: L.shape[1]]
 
     def solve(self, right: NDArray) -> NDArray:
         """Return the solution, shape (n,), for one right-hand side of shape (n,), with one step of refinement."""

@@ -19,6 +19,8 @@ __all__ = ["KERNELS", "NamedKernel", "named", "values_of_products"]
 
 #: Degree up to which integer powers are computed by products: numpy's pow is 20 times slower.
 MAX_DEGREE_PRODUCTS = 64
+#: Entries of a part whose powers are computed at a time: its copies stay in the cache, and need no new memory.
+PART_ENTRIES = 1 << 13
 #: Round-off of a base that a non-integer power takes as 0, in units of ε times the largest base.
 MAX_ROUND_OFF_BASE = 64
 
@@ -40,16 +42,16 @@ class NamedKernel:
     parameters : tuple of str
         The parameters that it has, of "gamma", "degree" and "coef0".
     of_products : callable (products, gamma, coef0, degree) → values, or None
-        Its values from the inner products ⟨x, z⟩ of centred points, in their float type. None if it is another
-        function of the points.
+        Its values from the inner products ⟨x, z⟩ of centred points, in their float type; it overwrites these. None if
+        it is another function of the points.
     is_psd : callable (degree, coef0) → bool
         Whether its matrix is positive semidefinite for any points (Mercer).
     is_translatable : callable (degree, coef0) → bool
         Whether a translation of all points changes it by u(x) + u(z) alone.
     is_bounded : bool
         Whether |k(x, z)| ≤ 1 for any points.
-    powers : callable (degree) → float
-        Factor by which it multiplies a relative error of the inner products.
+    error_factor : callable (degree) → float
+        The factor by which the kernel multiplies a relative error of the inner products.
     libsvm : str
         Its name in LIBSVM's files.
     """
@@ -60,7 +62,7 @@ class NamedKernel:
     libsvm: str
     is_translatable: Callable[[float, float], bool] = _no
     is_bounded: bool = False
-    powers: Callable[[float], float] = lambda degree: 1.0
+    error_factor: Callable[[float], float] = lambda degree: 1.0
 
 
 def _linear(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArray:
@@ -68,8 +70,8 @@ def _linear(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArra
 
 
 def _scaled(inner: NDArray, gamma: float, coef0: float) -> NDArray:
-    """Return γ·inner + coef0 in the float type of the inner products."""
-    inner = inner * inner.dtype.type(gamma)
+    """Return γ·inner + coef0 in the float type of the inner products, which are overwritten."""
+    inner *= inner.dtype.type(gamma)
     inner += inner.dtype.type(coef0)
     return inner
 
@@ -81,9 +83,15 @@ def _sigmoid(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArr
 
 
 def _poly(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArray:
-    base = _scaled(inner, gamma, coef0)
     if degree in range(1, MAX_DEGREE_PRODUCTS + 1):
-        return _integer_power(base, int(degree))
+        inner = np.ascontiguousarray(inner)
+        flat = inner.reshape(-1)
+        for start in range(0, flat.size, PART_ENTRIES):
+            part = _scaled(flat[start : start + PART_ENTRIES], gamma, coef0)
+            if degree > 1:
+                part[:] = _integer_power(part, int(degree))
+        return inner
+    base = _scaled(inner, gamma, coef0)
     if not float(degree).is_integer():
         base = _non_negative(base, degree)
     return base**degree
@@ -122,7 +130,7 @@ KERNELS: dict[str, NamedKernel] = {
         _is_psd_poly,
         "polynomial",
         is_translatable=lambda degree, coef0: degree == 1 and coef0 >= 0,
-        powers=lambda degree: 1.0 + degree,
+        error_factor=lambda degree: 1.0 + degree,
     ),
     "rbf": NamedKernel(("gamma",), None, _yes, "rbf", is_bounded=True),
     "sigmoid": NamedKernel(("gamma", "coef0"), _sigmoid, _no, "sigmoid", is_bounded=True),

@@ -6,6 +6,7 @@ exact up to round-off (`project_onto`), and the dense Q of a problem (`dense_mat
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, NoReturn
@@ -17,11 +18,11 @@ from ..exceptions import ProblemError
 from . import psd
 from .gram import BLOCK_ENTRIES, Gram
 from .reading import Reading
-from .runtime.arrays import immutable
+from .runtime.arrays import MAX_ENTRIES_CACHED, immutable
 from .runtime.clock import check_time
 from .runtime.memory import check_memory
 
-__all__ = ["DualProblem", "Kind", "dense_matrix", "kind_of", "project_onto"]
+__all__ = ["DualProblem", "Kind", "dense_matrix", "kind_of", "paired", "project_onto"]
 
 
 class Kind(Enum):
@@ -47,9 +48,27 @@ class Kind(Enum):
     __hash__ = object.__hash__  # not by the name: a solver could overwrite that for all problems
 
     @property
+    def meaning(self) -> str:
+        """The feasible set in a formula, and the models that have it, for messages."""
+        return _MEANINGS[self]
+
+    @property
     def may_be_unbounded(self) -> bool:
         """Whether f may be unbounded below, which proves that the data are not separable."""
         return self in (Kind.ORTHANT, Kind.ORTHANT_EQUALITY)
+
+
+#: The feasible set and the models of each kind.
+_MEANINGS = {
+    Kind.BOX_EQUALITY: "0 ≤ α ≤ u and eᵀα = d: the hinge loss with an intercept, and SVR",
+    Kind.BOX: "0 ≤ α ≤ u: the hinge loss without an intercept",
+    Kind.SIMPLEX: "α ≥ 0 and 1ᵀα = d: the squared hinge loss, and SVDD without outliers",
+    Kind.CAPPED_SIMPLEX: "0 ≤ α ≤ u and 1ᵀα = d: SVDD with outliers, and the one-class SVM",
+    Kind.ORTHANT_EQUALITY: "α ≥ 0 and eᵀα = d: C=inf with an intercept",
+    Kind.ORTHANT: "α ≥ 0: C=inf without an intercept",
+    Kind.TWO_EQUALITIES: "0 ≤ α ≤ u, eᵀα = d and 1ᵀα = total: ν-SVC and ν-SVR",
+    Kind.AFFINE: "α without bounds: least squares",
+}
 
 
 def kind_of(lower: NDArray, upper: NDArray, e: NDArray | None, d: float, total: float | None = None) -> Kind:
@@ -145,6 +164,20 @@ def dense_matrix(problem: Any) -> NDArray:
 
 #: Default parts of a problem, for `DualProblem.of_parts`.
 _DEFAULTS = {"e": None, "d": 0.0, "scale": 1.0, "offset": 0.0, "idx": None}
+
+
+def paired(n: int) -> tuple[NDArray, NDArray]:
+    """Return signs and points of two variables for each of n points, (1, −1) and (0 … n−1) twice, as `immutable`."""
+    return _cached_pairs(n) if n <= MAX_ENTRIES_CACHED else _made_pairs(n)
+
+
+def _made_pairs(n: int) -> tuple[NDArray, NDArray]:
+    signs, order = np.ones(2 * n), np.arange(n)
+    signs[n:] = -1.0
+    return immutable(signs), immutable(np.concatenate([order, order]), np.intp)
+
+
+_cached_pairs = functools.lru_cache(maxsize=8)(_made_pairs)
 
 
 @dataclass(frozen=True, eq=False)

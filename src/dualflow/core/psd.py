@@ -18,6 +18,7 @@ __all__ = [
     "MAX_POINTS_CHECKED",
     "MIN_POINTS_SCREENED",
     "REPAIRS",
+    "REPAIR_HINT",
     "Repair",
     "SpectrumEvidence",
     "examine",
@@ -36,6 +37,11 @@ SCREEN_PRODUCTS = 20
 #: A screen factorises the block of every fourth point, in a sixtieth of the time of all.
 SCREEN_STRIDE = 4
 
+#: Way out for messages about a matrix that is not positive semidefinite, such as that of a sampled quantum kernel.
+REPAIR_HINT = (
+    "dualflow.repair(K) makes K positive semidefinite, and kernel='precomputed' takes its matrix; that problem has a "
+    "certified optimum"
+)
 #: Methods of `repair` for eigenvalues λ < 0: replace them by 0, by −λ, or add −λ_min to all eigenvalues.
 REPAIRS = ("clip", "flip", "shift")
 

@@ -13,7 +13,7 @@ from ..catalogue import SOLVER_CLASSES, Catalogue, CatalogueEntry
 from ..exceptions import SolverMismatch, did_you_mean
 from .options import check_fields
 from .problem import DualProblem, Kind
-from .psd import SpectrumEvidence
+from .psd import REPAIR_HINT, SpectrumEvidence
 from .runtime.random import generator, generator_state
 from .solution import DirectResult
 from .workspace import Workspace
@@ -237,6 +237,7 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
         if problem.kind not in self.kinds:
             can = ", ".join(sorted(kind.value for kind in self.kinds))
             found = f"{self.name!r} does not solve problems of kind {problem.kind.value!r} (it solves: {can})"
+            found += f"; {problem.kind.value!r} is {problem.kind.meaning}"
             return f"{found}; {_way_out(problem, self.kinds, self.quantum)}"
         if self.max_n is not None and problem.n > self.max_n:
             other = _OF_KIND.get(problem.kind, "working-set")
@@ -247,7 +248,7 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
         """Raise `SolverMismatch` if this solver cannot solve the problem; ``psd`` is evidence on its Q, if known."""
         reason = self.mismatch(problem)
         if reason is None and self.needs_psd and (psd := psd or problem.psd).kind == "indefinite":
-            reason = f"{self.name!r} needs a positive semidefinite Q; this one is {psd}"
+            reason = f"{self.name!r} needs a positive semidefinite Q; this one is {psd}. {REPAIR_HINT}"
         if reason:
             raise SolverMismatch(reason)
 

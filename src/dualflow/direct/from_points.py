@@ -461,7 +461,7 @@ class PointPairs:
             m, n = self.sizes[i], self.sizes[j]
             in_float32 = pays_in_float32(self.gram, m + n, (m + n) / 2, self.thresholds)
             limits = limits_of(m + n, self.gram.X.shape[1], self.thresholds)
-            rows.append([m, n, self.starts[i], self.starts[j], in_float32, *limits, at_alpha])
+            rows.append([m, n, self.starts[i], self.starts[j], in_float32, *limits, 0, at_alpha])
             at_alpha += m + n
         return np.array(rows, dtype=np.int64)
 

@@ -16,7 +16,7 @@ from ..core.runtime.memory import arena_array
 from ..working_set._classes import N_COLUMNS, N_FIRST, N_SECOND
 from .strategy import USUAL, Thresholds
 
-__all__ = ["BlockList", "SharedBlocks", "dense_list"]
+__all__ = ["BlockList", "SharedBlocks", "dense_list", "relative_spread"]
 
 
 class BlockList(NamedTuple):
@@ -210,5 +210,15 @@ def _has_digits(first: NDArray, between: NDArray, second: NDArray, thresholds: T
     certificate computes values of its own.
     """
     diag = np.concatenate([first.diagonal(), second.diagonal()])
-    total = float(first.sum() + 2 * between.sum() + second.sum())
-    return float(diag.mean()) - total / len(diag) ** 2 > thresholds.min_relative_spread * float(diag.max())
+    return _spread(diag, float(first.sum() + 2 * between.sum() + second.sum())) > thresholds.min_relative_spread
+
+
+def relative_spread(K: NDArray) -> float:
+    """Return the mean squared distance of the points of a kernel matrix from their mean, over the largest Kᵢᵢ."""
+    return _spread(K.diagonal(), float(K.sum()))
+
+
+def _spread(diag: NDArray, total: float) -> float:
+    """Return the `relative_spread` of a matrix with this diagonal and sum."""
+    largest = float(diag.max())
+    return (float(diag.mean()) - total / len(diag) ** 2) / largest if largest > 0 else 0.0

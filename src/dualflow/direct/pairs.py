@@ -28,10 +28,12 @@ from ..core.certificate import Certificate
 from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind
 from ..core.psd import SpectrumEvidence
+from ..core.radial import FEW_FEATURES
 from ..core.reading import Reading, multiplier_of
 from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
 from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED, DirectResult, Status
+from ..core.sparse_points import SparsePoints
 from ..refinement.refine import support_set
 from ..working_set import _classes, _point_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
@@ -39,6 +41,7 @@ from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_
 from .pair_blocks import BlockList, SharedBlocks, dense_list
 from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
+from .whole import WholeResult, is_wide, solve_whole, suits_whole
 
 __all__ = [
     "Batch",
@@ -46,15 +49,20 @@ __all__ = [
     "CertifiedResult",
     "DirectPair",
     "DirectSimplex",
+    "DirectWhole",
     "PairBatch",
     "PairResult",
     "is_pair",
     "joined_weights",
+    "solve_cost_path",
     "solve_directly",
     "solve_pair",
 ]
 
 
+#: A gap up to this part of its own rounding error counts as the least that float64 holds: the error is estimated from
+#: above, by about a factor of 10 on the data sets that scikit-learn brings.
+MAX_PART_OF_ROUNDING = 0.1
 #: The reason that an error for a negative gap gives.
 NEGATIVE_GAP_REASON = "X changed while the pair was solved"
 
@@ -88,11 +96,15 @@ class CertificateRow(NamedTuple):
         return max(abs(self.objective), abs(self.lower_bound)) <= MIN_PART_OF_TERMS * self.terms
 
     def meets_tols(self, tol: float, tol_with_rounding: float) -> bool:
-        """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with the bound on rounding."""
+        """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with the bound on rounding.
+
+        A gap that is a small part of its own rounding error meets ``tol`` too: float64 holds no smaller one.
+        """
         if not all(map(math.isfinite, self)):
             return False
         gap, size = self.objective - self.lower_bound, max(abs(self.objective), abs(self.lower_bound))
-        return (gap <= tol * size and gap + self.rounding <= tol_with_rounding * size) or self.vanishes
+        is_least = gap <= max(tol * size, MAX_PART_OF_ROUNDING * self.rounding)
+        return (is_least and gap + self.rounding <= tol_with_rounding * size) or self.vanishes
 
 
 class Batch(NamedTuple):
@@ -210,6 +222,12 @@ class PairResult:
     def wall_time_s(self) -> float:
         """Seconds: the mean of its list."""
         return self.batch.seconds
+
+    @property
+    def relative_gap(self) -> float:
+        """Certified relative gap, as the `certificate` has it."""
+        row = self.batch.rows[self.number]
+        return 0.0 if row.vanishes else gaps(row.objective, row.lower_bound, row.rounding, NEGATIVE_GAP_REASON)[1]
 
     @property
     def certificate(self) -> Certificate:
@@ -330,8 +348,38 @@ class DirectSimplex(CertifiedResult):
         return self.found.support
 
 
+class DirectWhole(CertifiedResult):
+    """Result of a problem of few variables, over its whole kernel matrix.
+
+    Parameters
+    ----------
+    found : WholeResult
+    seconds : float
+        Seconds spent in total.
+    """
+
+    def __init__(self, found: WholeResult, seconds: float) -> None:
+        self.__dict__.update(
+            alpha=immutable(found.alpha),
+            certificate=found.certificate,
+            kernel_columns=found.entries / len(found.alpha),
+            seconds=seconds - found.certify_s,
+            certify_s=found.certify_s,
+            found=found,
+        )
+
+    found: WholeResult
+
+    def support(self, problem: DualProblem) -> NDArray:
+        return self.found.support()
+
+
 #: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
 MAX_CALL_S = 0.05
+
+
+#: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
+MAX_PATH_CALL_S = 0.2
 
 
 class GapTols(NamedTuple):
@@ -379,6 +427,58 @@ def solve_pair(
             return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
         return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
     return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
+
+
+def solve_cost_path(
+    gram: Gram,
+    groups: Sequence[NDArray],
+    weight: NDArray,
+    costs: Sequence[float],
+    tol: float,
+    thresholds: Thresholds = USUAL,
+) -> Iterator[PairResult | None] | None:
+    """Solve the pairs of classes for several values of C, which share the kernel rows of each pair.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of the radial kernel.
+    groups : sequence of int arrays
+        The points of each class.
+    weight : array
+        Factors of C of their points, one class after another.
+    costs : sequence of float
+        The values of C, ascending.
+    tol : float
+        Certified relative gap to reach.
+    thresholds : Thresholds
+
+    Returns
+    -------
+    iterator of PairResult or None
+        For each pair of classes in the order of `PairBatch` the result of each C, or None where a single fit is needed.
+        None in place of the iterator if no pair suits.
+    """
+    classes, sizes = len(groups), sorted(map(len, groups))
+    upper = np.concatenate([C * weight for C in costs])
+    features = gram.X.shape[1]
+    if (
+        isinstance(gram.X, SparsePoints)
+        or not gram.is_radial
+        or features > FEW_FEATURES
+        or sizes[-1] + sizes[-2] > thresholds.max_points_unsampled
+        or not _are_positive_finite(upper)
+    ):
+        return None
+    pairs = PointPairs(gram, list(groups) * len(costs), upper, None, thresholds)
+    if pairs.points is None or pairs.points.table is not None:
+        return None
+    every = list(combinations(range(classes), 2))
+    table = pairs.table([(c * classes + i, c * classes + j) for i, j in every for c in range(len(costs))])
+    total = table[:, _point_pairs.N_FIRST] + table[:, _point_pairs.N_SECOND]
+    table[:, _point_pairs.MAX_ROWS] = table[:, _point_pairs.MAX_ROWS_BOUNDED] = total
+    table[:, _point_pairs.CONTINUES] = np.tile(np.arange(len(costs)) > 0, len(every))
+    return _pairs_by_points(pairs, table, -1.0 if classes == 2 else 1.0, GapTols.of(tol, True), MAX_PATH_CALL_S)
 
 
 def _are_positive_finite(upper: NDArray) -> bool:
@@ -541,7 +641,9 @@ def _pair_by_search(
     return next(_results(pair, found, 0, 1, tols, time.monotonic() - begun))
 
 
-def _pairs_by_points(pairs: PointPairs, table: NDArray, sign: float, tols: GapTols) -> Iterator[PairResult | None]:
+def _pairs_by_points(
+    pairs: PointPairs, table: NDArray, sign: float, tols: GapTols, max_call_s: float = MAX_CALL_S
+) -> Iterator[PairResult | None]:
     """Solve the pairs of a table from their points; only arrays made here are written to."""
     last = table[-1]
     size = int(last[_point_pairs.AT_ALPHA] + last[_point_pairs.N_FIRST] + last[_point_pairs.N_SECOND])
@@ -551,7 +653,7 @@ def _pairs_by_points(pairs: PointPairs, table: NDArray, sign: float, tols: GapTo
     found = PairArrays(np.empty(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
-        end = pairs.solve(table, sign, tols.computed, found, begin, MAX_CALL_S)
+        end = pairs.solve(table, sign, tols.computed, found, begin, max_call_s)
         yield from _results(table, found, begin, end, tols, (time.monotonic() - begun) / (end - begin))
         begin = end
 
@@ -573,6 +675,15 @@ def _pairs_by_blocks(
 ) -> Iterator[PairResult | None]:
     """Solve the pairs of a list from their kernel values; only arrays made here are written to."""
     within, between, listed, entries, centred, has_digits = part
+    if has_digits is not None and not has_digits.all():
+        # Rounding may make the matrix of such a pair indefinite, and pair updates then go on to the bounds.
+        (solved,) = has_digits.nonzero()
+        found: Iterator[PairResult | None] = iter(())
+        if len(solved):
+            own = part._replace(listed=listed[solved], entries=entries[solved], has_digits=None)
+            found = _pairs_by_blocks(own, upper, sign, max_updates, tols, growth)
+        yield from (next(found) if has else None for has in has_digits.tolist())
+        return
     last = listed[-1]
     size = int(last[_classes.AT_ALPHA] + last[_classes.N_FIRST] + last[_classes.N_SECOND])
     alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
@@ -587,11 +698,8 @@ def _pairs_by_blocks(
         seconds = (time.monotonic() - begun) / (end - begin)
         shift = 0.0 if centred is None else centred.constant(weights)
         batch = Batch.of(which, alpha, point, weights, figures, shift, seconds, entries[begin:end])
-        accepted = batch.meet_tols(*tols)
-        if has_digits is not None:
-            accepted = [meets and has for meets, has in zip(accepted, has_digits[begin:end].tolist(), strict=True)]
-        for k, accept in enumerate(accepted):
-            yield PairResult(batch, k) if accept else None
+        for k, meets in enumerate(batch.meet_tols(*tols)):
+            yield PairResult(batch, k) if meets else None
         begin = end
 
 
@@ -611,6 +719,18 @@ def _is_constant(vector: NDArray, value: float) -> bool:
     return (n <= MAX_ENTRIES_CACHED and vector is cached_constant(n, value)) or bool((vector == value).all())
 
 
+def _is_whole_first(problem: DualProblem, gram: Gram, thresholds: Thresholds) -> bool:
+    """Whether a pair is solved over its whole matrix without a trial of `solve_pair`.
+
+    Its rows are expensive, and `solve_pair` would make them one by one, or not take them at all.
+    """
+    n = len(problem.p)
+    if n <= thresholds.max_pair_dense or not is_wide(problem, thresholds):
+        return False
+    in_blocks = gram.is_radial and n * gram.X.shape[1] >= thresholds.max_pair_numbers_wide
+    return not (in_blocks and float(problem.upper.max()) <= thresholds.max_bound_expensive)
+
+
 def solve_directly(
     problem: DualProblem, tol: float, refine: bool, thresholds: Thresholds = USUAL
 ) -> CertifiedResult | None:
@@ -619,8 +739,8 @@ def solve_directly(
     Parameters
     ----------
     problem : DualProblem
-        The hinge's dual with an intercept, or a problem on the simplex, with a kernel that is positive semidefinite for
-        any points. Others return None.
+        The hinge's dual with an intercept, a problem on the simplex, or any convex problem of few variables, with a
+        kernel that is positive semidefinite for any points. Others return None.
     tol : float
         Certified relative gap to reach.
     refine : bool
@@ -630,14 +750,21 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
         return None
-    if is_pair(problem):
+    pairs, suits = is_pair(problem), None
+    if pairs and _is_whole_first(problem, gram, thresholds):
+        suits = suits_whole(problem, thresholds)
+    if pairs and not suits:
         negative = problem.sigma < 0
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
         pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
-        return None if pair is None else DirectPair(pair, order)
-    if not suits_simplex_points(problem, thresholds):
-        return None
-    begun = time.monotonic()
-    found = simplex_from_points(problem, min(MAX_GAP_UNREFINED, tol) if refine else tol, thresholds)
-    return None if found is None else DirectSimplex(found, time.monotonic() - begun)
+        if pair is not None:
+            return DirectPair(pair, order)
+    begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
+    if suits_simplex_points(problem, thresholds):
+        found = simplex_from_points(problem, gap_tol, thresholds)
+        return None if found is None else DirectSimplex(found, time.monotonic() - begun)
+    if suits is None:
+        suits = suits_whole(problem, thresholds)
+    whole = solve_whole(problem, gap_tol, tol, thresholds) if suits else None
+    return None if whole is None else DirectWhole(whole, time.monotonic() - begun)

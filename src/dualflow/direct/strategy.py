@@ -18,7 +18,7 @@ class Thresholds:
     serve several pairs of classes.
     """
 
-    # --- the dense_list matrix of a pair, solved in float64 -------------------------------------------
+    # --- the dense matrix of a pair, solved in float64 ------------------------------------------------
 
     #: Points of a pair, up to which its dense matrix is cheap.
     max_pair_dense: int = 640
@@ -116,6 +116,26 @@ class Thresholds:
     max_uncertain_share: float = 0.3
     #: Error bounds from its sign's change, beyond which a point's product stays in float32: the multiplier may move.
     safe_errors: float = 2.0
+
+    # --- other problems, over the whole matrix of their points ------------------------------------
+
+    #: Variables: of more, a run takes less time.
+    max_whole_variables: int = 1280
+    #: The same for points of many features: products take most of the time, and a run makes them up to three times. The
+    #: matrix takes 128 MB.
+    max_whole_variables_wide: int = 4096
+    #: Features from which `max_whole_variables_wide` holds.
+    min_features_whole_wide: int = 128
+    #: Points of a sample that says, of more variables than `max_whole_variables`, whether many are support vectors.
+    sample_points_whole: int = 256
+    #: Support vectors of the sample, as a part of it, from which the whole matrix is made.
+    min_support_share_whole: float = 0.5
+    #: SMO updates for each variable, up to `max_whole_variables`.
+    max_whole_updates: int = 20
+    #: SMO updates for each variable, of more.
+    max_whole_updates_wide: int = 8
+    #: Free variables that take a Newton step together after the pair loop: a second.
+    max_free_polished: int = 4096
 
     # --- a problem on the simplex, from its points ------------------------------------------------
 

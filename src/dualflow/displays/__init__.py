@@ -7,7 +7,15 @@ may import a display.
 from .comparison import ComparisonDisplay
 from .ecosystem import EcosystemDisplay
 from .regularization import RegularizationPathDisplay
+from .scaling import ScalingDisplay
 from .support import SupportDisplay
 from .trajectory import TrajectoryDisplay
 
-__all__ = ["ComparisonDisplay", "EcosystemDisplay", "RegularizationPathDisplay", "SupportDisplay", "TrajectoryDisplay"]
+__all__ = [
+    "ComparisonDisplay",
+    "EcosystemDisplay",
+    "RegularizationPathDisplay",
+    "ScalingDisplay",
+    "SupportDisplay",
+    "TrajectoryDisplay",
+]

@@ -15,6 +15,8 @@ __all__ = ["EcosystemDisplay"]
 
 #: Links are searched among this number of the largest survivors.
 MAX_LINKED_SURVIVORS = 500
+#: Variables that are drawn, at most; of more, a sample with equal steps between the indices, and those with links.
+MAX_DRAWN = 5000
 #: With more survivors than this, links are drawn above the points, which would hide them.
 MAX_SURVIVORS_ABOVE_LINKS = 60
 
@@ -46,6 +48,8 @@ class EcosystemDisplay:
     ----------
     figure_, ax_
     positions_ : array of shape (n, 2)
+    drawn_ : array of int
+        Indices of the variables that are drawn: all up to 5000, of more a sample.
     links_ : tuple of LineCollection
         Competition, mutualism.
     pairs_ : tuple of int arrays of shape (k, 2)
@@ -184,6 +188,7 @@ class EcosystemDisplay:
         self.ax_ = place = axes[0]
         self.positions_, labels = self._positions()
         self.pairs_, press, counts = self._links(int(max_links))
+        self.drawn_ = self._drawn_variables()
         handles = self._draw_species(place, scatter_kwargs)
         handles += self._draw_links(place, press, counts)
         place.set(xlabel=labels[0], ylabel=labels[1], title=self.title or "")
@@ -226,6 +231,14 @@ class EcosystemDisplay:
             found.append(np.column_stack([J[first[which]], J[second[which]]]))
         return (found[0], found[1]), pressed, counts
 
+    def _drawn_variables(self) -> NDArray:
+        """Return the variables that are drawn: all, or a sample and those with links."""
+        n = self.problem.n
+        if n <= MAX_DRAWN:
+            return np.arange(n)
+        sample = np.linspace(0, n - 1, MAX_DRAWN).astype(np.intp)
+        return np.unique(np.concatenate([sample, *(pairs.ravel() for pairs in self.pairs_)]))
+
     def _draw_species(self, ax: Any, style: dict[str, Any]) -> list[Any]:
         n, line = self.problem.n, matplotlib_part("lines").Line2D
         alive = np.zeros(n, dtype=bool)
@@ -234,10 +247,12 @@ class EcosystemDisplay:
         largest = 230.0 * min(1.0, 40.0 / max(1, len(self.support))) + 20.0
         area = 15.0 + largest * weight / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
         P, signs = self.positions_, self.problem.sigma
+        drawn = np.zeros(n, dtype=bool)
+        drawn[self.drawn_] = True
         gone = ~alive
         if self.problem.idx is not None:  # a point is extinct if all of its variables are
             gone &= ~np.isin(self.problem.idx, self.problem.idx[alive])
-        self.extinct_ = ax.scatter(*P[gone].T, s=9, color=GREY, linewidths=0, zorder=2)
+        self.extinct_ = ax.scatter(*P[gone & drawn].T, s=9, color=GREY, linewidths=0, zorder=2)
         regression = self.problem.model == "svr"
         tube = ("on or below the tube", "on or above the tube")
         names = self.names or (tube if regression else ("class −1", "class +1"))
@@ -255,7 +270,8 @@ class EcosystemDisplay:
                 "linewidths": 0.6,
                 "zorder": 3,
             }
-            self.survivors_.append(ax.scatter(*P[kept].T, s=area[kept], **own | style))
+            shown = kept & drawn
+            self.survivors_.append(ax.scatter(*P[shown].T, s=area[shown], **own | style))
             label = f"{name}: {kept.sum()} survive" if both else f"{kept.sum()} survive"
             handles.append(
                 line([], [], color=colour, marker=marker, linestyle="", markersize=8, label=f"{label} (area: α)")
@@ -264,6 +280,8 @@ class EcosystemDisplay:
             handles.append(
                 line([], [], color=GREY, marker="o", linestyle="", markersize=3, label=f"{gone.sum()} extinct")
             )
+        if len(self.drawn_) < n:
+            handles.append(line([], [], linestyle="", label=f"{len(self.drawn_)} of {n} are drawn"))
         return handles
 
     def _draw_links(self, ax: Any, press: list[NDArray], counts: list[int]) -> list[Any]:

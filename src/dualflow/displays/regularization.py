@@ -63,8 +63,10 @@ class RegularizationPathDisplay:
         Raises
         ------
         ProblemError
-            ``max_lines`` is not an integer above 0.
+            ``path`` is of another kind, or ``max_lines`` is not an integer above 0.
         """
+        if not hasattr(path, "n_support"):
+            raise ProblemError(f"path is {type(path).__name__}; give what regularization_path returns")
         if not (isinstance(max_lines, int) and max_lines > 0):
             raise ProblemError(f"max_lines={max_lines!r} is not an integer ≥ 1")
         display = cls(path)

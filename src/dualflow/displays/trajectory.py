@@ -32,6 +32,9 @@ QUANTITIES = ("alpha", "survivors", "objective", "gap")
 LOG_TIME_RATIO = 1e3
 #: The objective's axis is logarithmic above this ratio of the range to the final value.
 LOG_OBJECTIVE_RATIO = 20.0
+#: Variables up to which the largest are drawn. Of more, a sample of all is drawn: those at the upper bound alone would
+#: fill the panel.
+MAX_N_LARGEST = 5000
 #: Trajectories with more states are drawn without markers.
 MAX_MARKED_STATES = 40
 
@@ -132,7 +135,8 @@ class TrajectoryDisplay:
             One for each quantity, or a single one, which is divided. A new figure by default.
         quantities : sequence of {"alpha", "survivors", "objective", "gap"}
         max_lines : int
-            Maximum number of variables that are drawn: those with the largest α at any time.
+            Maximum number of variables that are drawn: those with the largest α at any time; of more than 5000
+            variables a sample, evenly from the smallest to the largest final α.
         **line_kwargs
             Passed to the lines of matplotlib.
 
@@ -157,7 +161,7 @@ class TrajectoryDisplay:
         rows = -(-len(chosen) // columns)
         self.figure_, self.axes_ = axes_for(ax, rows, columns, (4.6 * columns, 3.1 * rows), len(chosen))
         self.ax_, self.text_, self.lines_ = self.axes_[0], None, {}
-        self.shown_ = self._largest(max_lines)
+        self.shown_ = self._drawn_variables(int(max_lines))
         if len(self.trajectory.t) <= MAX_MARKED_STATES:
             line_kwargs = {"marker": ".", **line_kwargs}
         for name, place in zip(chosen, self.axes_, strict=True):
@@ -178,7 +182,8 @@ class TrajectoryDisplay:
             colour = BLUE if self.signs is None else SIGNS[1 if self.signs[i] > 0 else -1]
             own = {"color": colour, "linewidth": 1.0, "linestyle": "-" if alive[i] else ":"} | style
             lines += ax.plot(path.t, path.alpha[:, i], **own)
-        few = f", largest {len(self.shown_)} of {n}" if len(self.shown_) < n else ""
+        which = "largest" if n <= MAX_N_LARGEST else "sample:"
+        few = f", {which} {len(self.shown_)} of {n}" if len(self.shown_) < n else ""
         ax.set_ylabel(f"raw weight α{few}")
         line, handles = matplotlib_part("lines").Line2D, []
         if self.signs is not None:
@@ -234,10 +239,14 @@ class TrajectoryDisplay:
 
     # --- help ------------------------------------------------------------------------------------
 
-    def _largest(self, count: int) -> NDArray:
-        """Return the variables with the largest α at any time, ascending."""
-        peak = np.abs(self.trajectory.alpha).max(axis=0)
-        return np.sort(np.argsort(-peak, kind="stable")[:count])
+    def _drawn_variables(self, count: int) -> NDArray:
+        """Return the variables with the largest α at any time, or a sample if there are many; ascending."""
+        alpha = self.trajectory.alpha
+        n = alpha.shape[1]
+        if n > MAX_N_LARGEST:
+            order = np.argsort(np.abs(alpha[-1]), kind="stable")
+            return np.sort(order[np.linspace(0, n - 1, min(count, n)).astype(np.intp)])
+        return np.sort(np.argsort(-np.abs(alpha).max(axis=0), kind="stable")[:count])
 
     def _time_axis(self, ax: Any) -> None:
         t = self.trajectory.t

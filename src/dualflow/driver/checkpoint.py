@@ -18,7 +18,6 @@ import os
 import time
 import types
 import typing
-import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number
+from ..core.runtime.warn import warn_user
 from ..exceptions import DeviceError, ProblemError
 from ..persistence.files import open_regular, replacing
 from ..persistence.npy import array_of
@@ -315,7 +315,7 @@ class CheckpointFile:
         except OSError as error:
             if self.error is None:
                 text = f"checkpoint {self.path} could not be written at step {steps}: {error}; the run goes on"
-                warnings.warn(text, UserWarning, stacklevel=6)
+                warn_user(text)
             self.error = str(error)
         else:
             self.error = None

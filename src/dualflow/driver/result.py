@@ -20,7 +20,7 @@ from ..core.problem import DualProblem
 from ..core.runtime import clock
 from ..core.runtime.arrays import immutable
 from ..core.solution import MAX_GAP_UNREFINED, Cost, Solution, Status
-from ..refinement.refine import MAX_N_REFINED, support_set
+from ..refinement.refine import MAX_N_REFINED, support_set, supporting
 from ..solvers import Solver
 from .run import Run, number
 
@@ -39,8 +39,11 @@ _NOT_REFINED = (
 #: Statuses that no certificate changes: an estimator of many solves must see Ctrl-C even if this solve was complete.
 _FINAL = (Status.BROKEN, Status.NOT_SEPARABLE, Status.INTERRUPTED)
 
-#: Seconds after its time limit at which a run's certificate is given up.
-GRACE_S = 0.3
+#: Seconds after its time limit at which a run's certificate is given up: a fit ends within a second or 5 % of its
+#: limit, whichever is more, and what follows the certificate takes less than the rest of that second.
+GRACE_S = 0.7
+#: The same as a part of the limit.
+GRACE_PART = 0.04
 
 #: Difference of a margin and 1 up to which it counts as round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
@@ -55,13 +58,16 @@ def conclude(run: Run, refine: bool | str, problem: DualProblem) -> Solution:
         run.reported = _reported_by_solver(run)
     if run.deadline is None:
         return _solution_of(run, problem, run.reported, refine)
+    grace_s = max(GRACE_S, GRACE_PART * (run.deadline - run.started))
     try:
         # The run has reserved time for this, of which a device that hung may have used a part.
-        with clock.within(max(run.deadline, time.monotonic()) + GRACE_S):
+        with clock.within(max(run.deadline, time.monotonic()) + grace_s):
             return _solution_of(run, problem, run.reported, refine)
     except clock.OutOfTime:
         run.status = Status.TIME_LIMIT
         with clock.without_time_limit():
+            if run.certifier.last is not None:
+                return _last_certified(run, problem, *run.certifier.last)
             needed_s = run.certifier.seconds(run.alpha())
         return replace(uncertified(run, problem), extras={"certificate_s": np.array(needed_s)})
 
@@ -103,6 +109,18 @@ def uncertified(run: Run, problem: DualProblem) -> Solution:
         cost=Cost(wall_time_s=run.seconds(), steps=run.steps, kernel_columns=run.columns()),
         trajectory=run.rows.trajectory() if run.record and len(run.rows) else None,
         provenance=provenance_of(run.engine, run.checkpoint_file.key.get("seed"), **run.arguments) | _errors_of(run),
+    )
+
+
+def _last_certified(run: Run, problem: DualProblem, raw_alpha: NDArray, certificate: Certificate) -> Solution:
+    """Return the solution of the state that was certified last, where the time is over for that of the last state."""
+    return replace(
+        uncertified(run, problem),
+        alpha=certificate.alpha,
+        raw_alpha=immutable(raw_alpha),
+        support=supporting(run.certifier.problem, certificate.alpha, run.certifier.rho(certificate)),
+        certified=certificate,
+        raw_certified=certificate,
     )
 
 

@@ -26,6 +26,7 @@ from ..exceptions import BudgetSpent, DeviceError
 from ..refinement.refine import Refinement
 from ..refinement.refine import refine as refine_support
 from ..solvers import Solver
+from ..working_set.dense import solve_nearly_free
 from .checkpoint import CheckpointFile, Saved
 
 __all__ = ["Record", "Run", "number"]
@@ -439,4 +440,5 @@ class Run:
             certifier=self.certifier,
             gradient=gradient,
             tol=tol,
+            solve_nearly_free=solve_nearly_free,
         )

@@ -218,6 +218,8 @@ _TOL = Number(above=0, note="(a relative gap)")
 _MAX_STEPS = Number(at_least=1, whole=True, none=True)
 #: Time limit in seconds of the smaller problem if the search for repeated points has used the whole limit.
 MIN_LIMIT_S = 1e-3
+#: Certified relative gap of the reference of `Solution.summary`: below every floor of shots.
+REFERENCE_TOL = 1e-9
 #: The values of ``on_interrupt``: what Ctrl-C does.
 ON_INTERRUPT = OneOf(words=("raise", "keep"))
 _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds)")
@@ -346,11 +348,6 @@ def solve(
         check_writable(path)
         direct = not path.exists()
 
-    # If no certificate is visible before the solution is returned, the spectrum of a large Q is examined when the
-    # solution's certificate is read: the factorisation takes ten times as long as a fit with few support vectors.
-    presumes = callback is None and not trajectory and path is None and not (engine.needs_psd or engine.stochastic)
-    presumes = presumes and problem.kind is not Kind.AFFINE and not problem.is_hard_margin
-
     def begin(hand_over: bool, presumes: bool = False) -> Run:
         """Return a run that has not started."""
         aimed = engine.aim(tol, hand_over=hand_over)
@@ -393,6 +390,10 @@ def solve(
             return conclude_interrupted(run, problem)
         if solution is not None:
             return solution
+    # If no certificate is visible before the solution is returned, the spectrum of a large Q is examined when the
+    # solution's certificate is read: the factorisation takes ten times as long as a fit with few support vectors.
+    presumes = callback is None and not trajectory and path is None and not (engine.needs_psd or engine.stochastic)
+    presumes = presumes and problem.kind is not Kind.AFFINE and not problem.is_hard_margin
     with blas_for(problem.n, shared=problem.gram.is_radial), limit_kernel_wait(time_limit):
         run = begin(bool(refine), presumes)
         try:
@@ -506,3 +507,12 @@ def _warm_start(problem: DualProblem, warm: ArrayLike | Solution | None) -> NDAr
     if alpha.shape != (problem.n,) or not np.isfinite(alpha).all():
         raise ProblemError(f"warm must be {problem.n} finite numbers, found shape {alpha.shape}")
     return problem.project(alpha)
+
+
+def _solve_classically(problem: DualProblem) -> Solution:
+    """Return the classical reference of `Solution.summary`."""
+    solver = "gradient-flow" if problem.kind is Kind.AFFINE else AUTO
+    return solve(problem, solver, tol=REFERENCE_TOL, refine=True)
+
+
+Solution.solve_classically = staticmethod(_solve_classically)

@@ -2,6 +2,7 @@
 
 from ..exceptions import FitError
 from ._persistence import load
+from ._removal import verify_removal
 from .cascade_svc import CascadeSVC
 from .eco_svc import EcoSVC
 from .eco_svdd import EcoSVDD
@@ -11,6 +12,7 @@ from .lda import LDA
 from .least_squares import LSSVC, LSSVR
 from .nu_svm import NuSVC, NuSVR
 from .one_class import OneClassSVM
+from .partitioned_linear_svc import PartitionedLinearSVC
 from .quantile_svr import QuantileSVR
 from .svc import SVC
 from .svdd import SVDD
@@ -34,7 +36,9 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "PartitionedLinearSVC",
     "QuantileSVR",
     "generalization_report",
     "load",
+    "verify_removal",
 ]

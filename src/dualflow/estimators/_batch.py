@@ -7,13 +7,13 @@ what pickles hold, and predicts by feature weights where the kernel is linear.
 from __future__ import annotations
 
 import secrets
-import warnings
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state
@@ -24,11 +24,13 @@ from ..core.gram import Gram
 from ..core.kernel_functions import check_callable, kernel_values, read_again
 from ..core.options import Flag
 from ..core.problem import DualProblem
+from ..core.psd import REPAIR_HINT
 from ..core.runtime.arrays import in_parts
 from ..core.runtime.threads import at_most, cached_property
+from ..core.runtime.warn import warn_user
 from ..core.solution import LeftOut, Solution, Status
 from ..core.solver import BOUNDED
-from ..core.sparse_points import is_sparse
+from ..core.sparse_points import SparsePoints, is_sparse
 from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
@@ -83,23 +85,34 @@ class BatchMachine(KernelMachine):
         with at_most(None if self.n_jobs is None else thread_count(self.n_jobs)):
             return super()._expanded(X)
 
-    #: Feature weights by which a model with a linear kernel over dense points predicts, shape (r, n_features): those
-    #: that were certified, or else those that the support vectors make.
+    #: Feature weights by which a model with a linear kernel predicts, shape (r, n_features): those that were certified,
+    #: or else those that the support vectors make. None for sparse points where none was certified.
     _linear: NDArray | None = None
 
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
         """Set the feature weights of a linear kernel; ``given`` holds the certified ones of each expansion, or None."""
         self._linear = None
-        if self.kernel != "linear" or self._vectors is None or self._sparse or not self._vectors.is_linear:
+        if self.kernel != "linear" or self._vectors is None or not self._vectors.is_linear:
+            return
+        if self._sparse and all(w is None for w in given):
             return
         if any(w is None for w in given):
-            found = self._vectors.combined(self._weights.T)
+            of_points = self._vectors.sparse_weights(self._weights).toarray().T if self._sparse else None
+            found = self._vectors.combined(self._weights.T) if of_points is None else of_points
             given = [found[k] if w is None else w for k, w in enumerate(given)]
         self._linear = frozen(np.array(given, dtype=float))
 
     def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
         if self._linear is None:
-            return super()._expansion(X, beside)
+            vectors = self._vectors
+            if not self._sparse or vectors is None or vectors.gram.kernel != "linear":
+                return super()._expansion(X, beside)
+            self._check_parameters("predict_dtype")
+            with np.errstate(over="ignore", invalid="ignore"):
+                if vectors.gram.center is not None and vectors.gram.center.any():
+                    X = (SparsePoints.of(scipy.sparse.csr_array(X)) - vectors.gram.center).tocsr()
+                found = X @ vectors.sparse_weights(self._weights)
+                return found.toarray() if is_sparse(found) else found
         self._check_parameters("predict_dtype")
         center, W = self._vectors.center, self._linear.T
         with np.errstate(over="ignore", invalid="ignore"):
@@ -210,11 +223,15 @@ class BatchMachine(KernelMachine):
         if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
 
-    def _set_status(self, solutions: list[Solution]) -> None:
-        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined."""
+    def _set_status(self, solutions: Sequence[Solution | None]) -> None:
+        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined.
+
+        None stands for a direct result, which is optimal.
+        """
         self.__dict__.pop("fit_status_", None)
-        if all(s.provisional.psd.kind != "presumed" for s in solutions):
-            self.fit_status_ = int(any(s.status is not Status.OPTIMAL for s in solutions))
+        runs = [solution for solution in solutions if solution is not None]
+        if all(run.provisional.psd.kind != "presumed" for run in runs):
+            self.fit_status_ = int(any(run.status is not Status.OPTIMAL for run in runs))
 
     @fitted
     def fit_status_(self) -> int:
@@ -263,7 +280,7 @@ class BatchMachine(KernelMachine):
             _warn(
                 f"kernel: the problem's matrix is {first.provisional.psd}. The state the solver reached is used "
                 f"as it is, its certificate is withheld{f' ({len(withheld)}{of_all})' if of_all else ''}. "
-                f"{first.status.text} A positive semidefinite kernel has a certified optimum."
+                f"{first.status.text} {REPAIR_HINT}."
             )
         if above_tol:
             worst = max(above_tol, key=_gap)
@@ -276,12 +293,11 @@ class BatchMachine(KernelMachine):
         unused = [s for s in solutions if s.refined and s.ran_circuits and not s.shows_circuits]
         if unused:
             worst = max(unused, key=lambda s: s.raw_excess)
-            warnings.warn(
+            warn_user(
                 f"{f'{len(unused)}{of_all} owe' if of_all else 'The model owes'} nothing to circuits: "
                 f"{worst.raw_summary()}. The refinement finds the optimum from any start; refine=False shows the "
                 "circuits' own answer.",
                 UnusedCircuitsWarning,
-                stacklevel=4,
             )
         if mended and self.max_steps is not None:
             worst = max(mended, key=lambda s: _relative(s.raw_certificate))
@@ -345,7 +361,7 @@ def _gap(solution: Solution) -> float:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    warn_user(message, ConvergenceWarning)
 
 
 class Seeds(Sequence[int]):

@@ -15,7 +15,8 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from ..core.options import OneOf
 from ..core.runtime.arrays import packed, unpacked
 from ..exceptions import ProblemError
-from ._base import KernelMachine, immutable, set_by_fit, unavailable
+from ._base import KernelMachine, as_csr, immutable, set_by_fit, unavailable
+from ._chunks import accuracy, by_chunks, is_dask
 from ._validation import winners
 
 __all__ = ["Joint", "PairClassifier", "PairSupport", "class_pairs", "constants_of", "join_support", "libsvm_layout"]
@@ -165,6 +166,12 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         self._check_parameters("decision_function_shape")
         return self._expanded(X) + (self.intercept_ + self._constants)
 
+    def _values_of_part(self, X: ArrayLike, k: int) -> NDArray:
+        """Return the decision values of points for pair k, shape (n_new,)."""
+        values: NDArray = self._pair_values(X)[:, k]
+        return values
+
+    @by_chunks
     def decision_function(self, X: ArrayLike) -> NDArray:
         """Return the decision values of new points.
 
@@ -187,6 +194,7 @@ class PairClassifier(ClassifierMixin, KernelMachine):
             return values
         return _ovr_decision_function(values < 0, -values, len(self.classes_))
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the labels of new points, shape (n_new,): by the sign with two classes, by pairs' votes with more."""
         if self.break_ties and self.decision_function_shape == "ovo":  # as in scikit-learn, `fit` does not check this
@@ -195,11 +203,17 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         values = self._pair_values(X)
         return self.classes_[winners(values, len(self.classes_), self.break_ties)]
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the weighted share of correct labels; of dask collections, which need the same chunks, by chunks."""
+        if is_dask(X):
+            return accuracy(self, X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
+
     @immutable
     def coef_(self) -> NDArray:
         """Weights of the features, shape (n_pairs, n_features), CSR if X was sparse; linear kernel only."""
         if self._as_fitted.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
         if (linear := getattr(self, "_linear", None)) is not None:
-            return linear
+            return as_csr(linear) if self._sparse else linear
         return self._of_features(self._pair_coef.T, getattr(self, "_support_gram", None))

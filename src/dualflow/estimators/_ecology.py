@@ -7,7 +7,6 @@ extinct.
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from ..core.gram import Gram
 from ..core.kernel_functions import mean_of
 from ..core.options import Number, OneOf
 from ..core.problem import DualProblem
+from ..core.runtime.warn import warn_user
 from ..core.solution import Solution, Status
 from ..driver.solve import DEFAULT_SOLVER, solve
 from ..exceptions import FitError, ProblemError
@@ -80,11 +80,9 @@ class Ecology(StreamMachine):
         self.n_seen_ = 0
         self._communities = [Community.empty(X.shape[1])] * count
         if self._first_points() < X.shape[1]:
-            warnings.warn(
+            warn_user(
                 f"n_init={self.n_init} is smaller than the {X.shape[1]} features: nearly all of the first points are "
-                "then support vectors, and tell little about the next (Howell's SI asks for more). Raise n_init",
-                UserWarning,
-                stacklevel=4,
+                "then support vectors, and tell little about the next (Howell's SI asks for more). Raise n_init"
             )
 
     def _first_points(self) -> int:
@@ -267,7 +265,7 @@ class Ecology(StreamMachine):
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=6)
+    warn_user(message, ConvergenceWarning)
 
 
 def _key(x: NDArray, sign: float, cap: float) -> bytes:

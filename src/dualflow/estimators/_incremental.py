@@ -7,6 +7,7 @@ and writes them to files.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +21,8 @@ from ..online.growing_problem import Stream
 from ..online.leave_one_out import Path, recorded_path
 from ..online.optimality import restore_optimum
 from ..problems import Growing
-from ._base import as_ids, fitted, new_ids, uninterrupted
+from ._base import fitted, uninterrupted
+from ._ids import PointNames, as_ids, as_names, check_new_names, new_ids
 from ._streaming import TOL, StreamMachine, optimum, remembered, warn_of_gap
 from ._verify import check_stream, stored
 
@@ -39,6 +41,8 @@ class IncrementalMachine(StreamMachine):
 
     next_id_: int
     _streams: list[Stream]
+    #: The names of the points, if their ids are not whole numbers.
+    _names: PointNames | None = None
 
     # --- what a subclass defines ---------------------------------------------------------------
 
@@ -63,7 +67,20 @@ class IncrementalMachine(StreamMachine):
 
         ``again`` learns points once more with the kept parameters, without a look at the current ones.
         """
-        new = new_ids(ids, len(X), 0 if first else self.next_id_, None if first or ids is None else self.ids_)
+        has_names = not first and self._names is not None
+        names = None if ids is None or again else as_names(ids, has_names)
+        if not (again or first) and has_names != (names is not None):
+            raise ProblemError(
+                "ids are left out, and the points so far have names; give the names of the new ones"
+                if has_names
+                else f"ids: {(names or [])[:3]} are names, and the points so far have whole numbers; give numbers"
+            )
+        if names is not None:
+            check_new_names(names, len(X), None if first else self._names)
+            ids = None
+        new = new_ids(
+            ids, len(X), 0 if first else self.next_id_, None if first or ids is None else self._remembered_ids()
+        )
         if not again:
             self._refuse_changes()
             self._take_parameters()
@@ -87,11 +104,29 @@ class IncrementalMachine(StreamMachine):
             with uninterrupted():
                 for stream in self._streams:
                     self._drop_beyond_reserve(stream)
-        self.next_id_ = max(0 if first else self.next_id_, int(new.max(initial=-1)) + 1)
+        with uninterrupted():
+            self._keep_removal(None)
+            self.next_id_ = max(0 if first else self.next_id_, int(new.max(initial=-1)) + 1)
+            if not again and first:
+                self._names = None if names is None else PointNames()
+            if self._names is not None and names is not None:
+                self._names.add(names, new)
+                if params.reserve is not None:
+                    self._names.keep(self._remembered_ids())
+
+    def _remembered_ids(self) -> NDArray:
+        """Return the numbers of the remembered points, ascending."""
+        return np.unique(np.concatenate([stream.ids for stream in self._streams]))
+
+    def _parts(self) -> list[tuple[NDArray, NDArray, NDArray]]:
+        return [(stream.gram.X.copy(), stream.targets, np.ones(stream.n)) for stream in self._streams]
+
+    def _public_ids(self, numbers: NDArray) -> NDArray:
+        return numbers if self._names is None else self._names.names(numbers)
 
     def _bring_to_optimum(self, stream: Stream, *gone: NDArray) -> None:
         """Bring a stream to its optimum if round-off has moved it away; warn if the gap stays above `TOL`."""
-        warn_of_gap(restore_optimum(stream, optimum, *gone), TOL, stacklevel=5)
+        warn_of_gap(restore_optimum(stream, optimum, *gone), TOL)
 
     def _new_stream(self, model: Growing, some: NDArray) -> Stream:
         """Return an empty stream; ``some`` points fix the number of features."""
@@ -137,18 +172,20 @@ class IncrementalMachine(StreamMachine):
 
     # --- forgetting ----------------------------------------------------------------------------
 
-    def forget(self, ids: ArrayLike, purge: bool = False) -> Self:
+    def forget(self, ids: ArrayLike, purge: bool = False, record: bool = False) -> Self:
         """Unlearn points exactly: the model becomes the optimum over the remaining points (CP Algorithm 2).
 
         Parameters
         ----------
-        ids : array of int
+        ids : array, list or a single id
             Ids of the points, as given to `partial_fit` or numbered by arrival (`ids_`).
         purge : bool, default=False
             Whether to learn the remaining points again, in the order of their ids, so that the forgotten points leave
             no trace even in round-off (of coefficients, of the width ``gamma="scale"``, of the order of support
             vectors). The state is then a function of the remaining points, their targets and ids, `next_id_` and
             `classes_` alone.
+        record : bool, default=False
+            Whether to keep what `certificate_of_removal` needs: a digest and a certificate of the model as it was.
 
         Returns
         -------
@@ -160,12 +197,16 @@ class IncrementalMachine(StreamMachine):
             An id is unknown (with ``reserve``, was never given), or occurs twice. No point is forgotten then.
         """
         self._check_fitted()
-        forgotten = as_ids(ids)
-        unknown = np.setdiff1d(forgotten, self.ids_)
+        if self._names is None:
+            forgotten = as_ids(ids)
+        else:
+            forgotten = self._names.numbers(as_names(ids, numbers_too=True) or [])
+        unknown = np.setdiff1d(forgotten, self._remembered_ids())
         if self._as_fitted.reserve is not None:  # ids of points that the reserve has dropped are valid
             unknown = unknown[(unknown < 0) | (unknown >= self.next_id_)]
         if len(unknown):
             raise ProblemError(f"ids: {unknown[:5].tolist()} are not remembered; see ids_")
+        removal = self._before_removal(ids, purge, record)
         if purge:
             with self._transaction():
                 known, X, targets = self._collect()
@@ -176,6 +217,8 @@ class IncrementalMachine(StreamMachine):
                 else:
                     self._streams = [self._new_stream(stream.model, X[:1]) for stream in self._streams]
                 self.next_id_ = counter
+                self._forget_names()
+                self._keep_removal(removal)
             return self
         places = [np.flatnonzero(np.isin(stream.ids, forgotten)) for stream in self._streams]
         with self._transaction():
@@ -185,14 +228,21 @@ class IncrementalMachine(StreamMachine):
             with uninterrupted():
                 for stream, gone in zip(self._streams, places, strict=True):
                     stream.keep(np.setdiff1d(np.arange(stream.n), gone))
+                self._forget_names()
+                self._keep_removal(removal)
         return self
+
+    def _forget_names(self) -> None:
+        """Remove the names of points that are not remembered any more."""
+        if self._names is not None:
+            self._names.keep(self._remembered_ids())
 
     # --- fitted attributes ---------------------------------------------------------------------
 
     @fitted
     def ids_(self) -> NDArray:
-        """Ids of the remembered points, ascending, shape (n,)."""
-        return np.unique(np.concatenate([stream.ids for stream in self._streams]))
+        """Ids of the remembered points, shape (n,): ascending numbers, or names in the order of arrival."""
+        return self._public_ids(self._remembered_ids())
 
     @fitted
     def drift_(self) -> float:
@@ -226,13 +276,13 @@ class IncrementalMachine(StreamMachine):
 
     @fitted
     def support_(self) -> NDArray:
-        """Ids of the support vectors, by class and then ascending."""
-        return self._support()[0]
+        """Ids of the support vectors, by class and then ascending, or by arrival if they are names."""
+        return self._public_ids(self._support()[0])
 
     @fitted
     def support_ids_(self) -> NDArray:
         """Ids of the support vectors; equal to `support_`."""
-        return self._support()[0]
+        return self.support_
 
     @fitted
     def support_vectors_(self) -> NDArray:
@@ -264,7 +314,8 @@ class IncrementalMachine(StreamMachine):
         ProblemError
             There are more than two classes.
         """
-        return recorded_path(self._only_stream("path"))
+        found = recorded_path(self._only_stream("path"))
+        return replace(found, ids=self._public_ids(found.ids))
 
     def _only_stream(self, what: str) -> Stream:
         """Return the only stream; `ProblemError` names the method ``what`` if there are several."""
@@ -299,6 +350,8 @@ class IncrementalMachine(StreamMachine):
             streams.append(facts)
         if self._kernel_center is not None:
             arrays["kernel_center"] = np.array(self._kernel_center)
+        if self._names is not None:
+            arrays["names"] = self._names.names(self._remembered_ids())
         return arrays, {"next_id": self.next_id_, "gamma": self._gamma, "streams": streams}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
@@ -321,3 +374,14 @@ class IncrementalMachine(StreamMachine):
                 raise ValueError("its points do not fit the number of features, or its ids the next one")
             check_stream(stream)
             self._streams.append(stream)
+        self._names = None
+        if "names" in arrays:
+            names, numbers = as_names(arrays["names"].tolist()), self._remembered_ids()
+            if (
+                arrays["names"].dtype.kind != "O"
+                or len(arrays["names"]) != len(numbers)
+                or (names is None and len(numbers))
+            ):
+                raise ValueError("the names of its points are not one for each")
+            self._names = PointNames()
+            self._names.add(names or [], numbers)

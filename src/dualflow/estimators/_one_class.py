@@ -25,6 +25,7 @@ from ..online.leave_one_out import each_without
 from ..problems.checks import NU_RULE
 from ..problems.description import NU_OR_NONE_RULE
 from ._base import KernelMachine, fitted, immutable, set_by_fit, unavailable
+from ._chunks import by_chunks
 from ._solving import LEFT_OUT_TOL, certified_optimum
 from ._verify import stored
 
@@ -435,14 +436,18 @@ class Ball(OutlierMixin, KernelMachine):
     #: The training matrix of a precomputed kernel whose diagonal is not constant.
     _training_kernel: NDArray | None = None
 
+    @by_chunks
     def score_samples(self, X: ArrayLike) -> NDArray:
         """Return −‖φ(x) − a‖², shape (n_new,): larger for points more like the training data.
 
         X and errors are those of `decision_function`.
         """
         points = self._check_new_data(X)
+        if not points.shape[0]:  # kernels need a point
+            return np.zeros(0)
         return -self._squared_distances(points, self._self_kernel(points))
 
+    @by_chunks
     def decision_function(self, X: ArrayLike) -> NDArray:
         """Return R² − ‖φ(x) − a‖², shape (n_new,): positive inside the ball, negative outside.
 
@@ -460,6 +465,7 @@ class Ball(OutlierMixin, KernelMachine):
         """
         return self.score_samples(X) - self.offset_
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return +1 for points inside the ball or on it, −1 for points outside, shape (n_new,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)

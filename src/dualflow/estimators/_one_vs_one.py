@@ -384,7 +384,6 @@ class SavedPairs(BatchMachine):
         steps = np.array([1 if run is None else iterations_of(run) for run in runs])
         moved = gram.kernel != "rbf" and gram.is_translatable
         moved = moved and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
-        self._set_status([run for run in runs if run is not None])
         given = [None if run is None else feature_weights(run.problem, run.provisional) for run in runs]
         support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found, results)
         if self._present is not None:
@@ -401,6 +400,7 @@ class SavedPairs(BatchMachine):
                 given[column] = None if w is None else sign * w
         own = self._keep_support(gram, support, moved)
         self._keep_linear(given)
+        self._set_status(runs)
         self._constants = 0.0
         if own is not None and self._linear is not None:
             self._constants = self._linear @ own.center

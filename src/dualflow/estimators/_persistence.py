@@ -6,7 +6,8 @@ code or files are marked (`mark_unconfirmed`) and have no effect until the user 
 `encode` and `decode` convert plain values to JSON and back, exact to the bit and to the type; values that would need
 pickle are refused. JSON's own types stay as they are. Other types become an object with one key that begins with
 ``$``: ``$float`` (NaN and infinities), ``$scalar`` (of NumPy), ``$array``, ``$tuple``, ``$map`` (a dict whose keys are
-not text), ``$bytes``, ``$solver`` (name and options), ``$kernel`` (a quantum kernel), ``$random_state``.
+not text), ``$bytes``, ``$solver`` (name and options), ``$kernel`` (a quantum kernel), ``$random_state``, ``$estimator``
+(class and parameters of an unfitted one).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ __all__ = [
     "load",
     "load_with_header",
     "mark_unconfirmed",
+    "model_of",
     "save_with_header",
 ]
 
@@ -121,6 +123,8 @@ def encode(value: Any, where: str) -> Any:
         return {"$solver": [value.name, encode(options, where)]}
     if is_quantum(value):
         return {"$kernel": encode(value.plain(), where)}
+    if isinstance(value, Persistent) and _is_ours(kind):
+        return {"$estimator": [kind.__name__, encode(value.get_params(deep=False), where)]}
     if kind is np.random.RandomState and value.get_state(legacy=False)["bit_generator"] == "MT19937":
         return {"$random_state": encode(value.get_state(legacy=False), where)}
     what = f"the function {getattr(value, '__name__', value)!r}" if callable(value) else f"a {kind.__name__}"
@@ -135,6 +139,8 @@ def _fix(where: str) -> str:
         "kernel": "; fit with kernel='precomputed' on the matrix of its values, or with a kernel that has a name",
         "callback": "; it serves training only: set_params(callback=None) before saving",
         "random_state": "; give an integer",
+        "estimator": "; keep a model around a Pipeline by pickle",
+        "cv": "; it serves training only: set_params(cv='auto') before saving",
     }.get(where, "; give plain values (numbers, text, lists, dicts) or names")
 
 
@@ -194,6 +200,9 @@ class _Decoder:
             if name not in CATALOGUE:
                 raise ValueError(f"it names a solver {name!r}, which is not in the catalogue")
             return solver_class(name).from_options(self.decode(options))
+        if tag == "$estimator":
+            name, parameters = content
+            return class_of(name)(**mark_unconfirmed(self.decode(parameters)))
         if tag == "$kernel":
             plain = self.decode(content)
             return _quantum_kernel(plain["kind"], plain["options"], plain["state"])
@@ -281,7 +290,22 @@ CLASSES = {
     "IncrementalSVC": "dualflow.estimators.incremental:IncrementalSVC",
     "IncrementalSVDD": "dualflow.estimators.incremental:IncrementalSVDD",
     "IncrementalSVR": "dualflow.estimators.incremental:IncrementalSVR",
+    "ConformalSVC": "dualflow.conformal.classifier:ConformalSVC",
+    "ConformalSVR": "dualflow.conformal.regressor:ConformalSVR",
 }
+
+
+def class_of(name: Any) -> Any:
+    """Return the class that a file names; ValueError for one that no file can hold."""
+    if name not in CLASSES:
+        raise ValueError(f"its class {name!r} is not one of {', '.join(CLASSES)}")
+    module, _, attribute = CLASSES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _is_ours(kind: type) -> bool:
+    """Whether a class is in `CLASSES`."""
+    return CLASSES.get(kind.__name__) == f"{kind.__module__}:{kind.__qualname__}"
 
 
 class Persistent(BaseEstimator):
@@ -318,7 +342,7 @@ class Persistent(BaseEstimator):
     def _header(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Return header and arrays of the file."""
         kind = type(self)
-        if CLASSES.get(kind.__name__) != f"{kind.__module__}:{kind.__qualname__}":
+        if not _is_ours(kind):
             raise ProblemError(f"{kind.__name__} is not one of the classes that can be saved: {', '.join(CLASSES)}")
         check_is_fitted(self)
         parameters, changed = self.get_params(deep=False), self._changed()
@@ -467,7 +491,7 @@ def load_with_header(
     header, arrays = container.read(path, max_bytes)
     _check_format(path, header)
     try:
-        return _model_of(header, arrays, trusted), header
+        return model_of(header, arrays, trusted), header
     except Exception as error:  # a manipulated file may lead to any kind of error
         raise ProblemError(f"{path} holds no sound model: {error or type(error).__name__}") from error
 
@@ -493,13 +517,10 @@ def _check_format(path: Path, header: dict[str, Any]) -> None:
         )
 
 
-def _model_of(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> Any:
+def model_of(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) -> Any:
     """Return the model of a file's header and arrays, checked; any exception means that the file is not sound."""
     name = header["class"]
-    if name not in CLASSES:
-        raise ValueError(f"its class {name!r} is not one of {', '.join(CLASSES)}")
-    module, _, attribute = CLASSES[name].partition(":")
-    kind = getattr(importlib.import_module(module), attribute)
+    kind = class_of(name)
     parts = {"changed": {}} | {part: header[part] for part in ("parameters", "features", "objects", "facts")}
     values = decode(parts | {part: header[part] for part in ("changed",) if part in header})  # with one budget
     parameters, changed, facts = values["parameters"], values["changed"], values["facts"]

@@ -11,8 +11,9 @@ from sklearn.base import RegressorMixin
 
 from ..core.decision import feature_weights
 from ..core.gram import Gram
-from ._base import immutable, set_by_fit, unavailable
+from ._base import as_csr, immutable, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
+from ._chunks import by_chunks, explained_variance, is_dask
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
 from ._verify import agree, round_off, stored
 
@@ -67,17 +68,25 @@ class ValueMachine(RegressorMixin, BatchMachine):
         """Return the values of all outputs at new points, shape (n_new, n_outputs)."""
         return self._expanded(X) + (self.intercept_ + self._constant)
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the predicted values of new points, shape (n_new,)."""
         return self._outputs(X)[:, 0]
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R² of the predicted values; of dask collections, which need the same chunks, by chunks."""
+        if is_dask(X):
+            return explained_variance(self, X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     @immutable
     def coef_(self) -> NDArray:
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         if self._as_fitted.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
-        linear = self._linear
-        return self._of_features(self._weights.T, self._support_gram) if linear is None else linear
+        if (linear := self._linear) is not None:
+            return as_csr(linear) if self._sparse else linear
+        return self._of_features(self._weights.T, self._support_gram)
 
     # --- files ---------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -27,6 +26,7 @@ from ..core.options import Flag, Number, OneOf, Rule
 from ..core.problem import DualProblem
 from ..core.runtime.clock import Interrupt, interruptible
 from ..core.runtime.threads import ONE_THREAD, Crew
+from ..core.runtime.warn import warn_user
 from ..core.solution import Solution, Status, raw_summaries
 from ..direct.pairs import PairBatch, PairResult
 from ..driver.solve import Progress, check_limits, solve
@@ -198,7 +198,7 @@ def warn_of_ignored(model: Any) -> None:
     """Warn once, with all arguments that are set and have no effect."""
     if found := ignored_arguments(model):
         text = f"{type(model).__name__} takes these for scikit-learn's sake and ignores them: {'; '.join(found)}."
-        warnings.warn(text, UserWarning, stacklevel=6)
+        warn_user(text)
 
 
 def step_limit(model: Any, engine: Solver[Any, Any]) -> tuple[Solver[Any, Any], int | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
+from ..core.runtime.warn import warn_user
 from ..core.solution import Cost, Solution, Status
 from ..driver.solve import DEFAULT_SOLVER, solve
+from ..exceptions import ProblemError
 from ._base import KernelMachine
+from ._persistence import encode
+from ._removal import removal_record, state_of
 from ._validation import checked_data
 
 __all__ = ["TOL", "StreamMachine", "optimum", "remembered", "warn_of_gap"]
@@ -36,21 +39,19 @@ def optimum(problem: DualProblem, alpha: NDArray) -> Certificate:
     return best
 
 
-def warn_of_gap(gap: float | None, tol: float, stacklevel: int) -> None:
+def warn_of_gap(gap: float | None, tol: float) -> None:
     """Warn with `ConvergenceWarning` if a state's relative gap exceeds ``tol`` or is unknown (None)."""
     if gap is None:
-        warnings.warn(
+        warn_user(
             "kernel: it is not positive semidefinite on these points; the state reached is used as it is, and "
             "certificates are withheld",
             ConvergenceWarning,
-            stacklevel=stacklevel,
         )
     elif not gap <= tol:
-        warnings.warn(
+        warn_user(
             f"The optimum over the points that are remembered was reached to relative gap {gap:.3g} only, not "
             f"{tol:.3g}: kernel values have too few digits. Scale the features, or lower C",
             ConvergenceWarning,
-            stacklevel=stacklevel,
         )
 
 
@@ -79,10 +80,72 @@ class StreamMachine(KernelMachine):
     reserve: Any
     #: The kernel width γ of the stream.
     _gamma: float
+    #: What `certificate_of_removal` needs of the last removal: the state before it, the ids, and whether it purged.
+    _removal: tuple[dict[str, Any], list[Any], bool] | None = None
+
+    def _remembered_ids(self) -> NDArray:
+        """Return the numbers of the remembered points, ascending."""
+        raise NotImplementedError
+
+    def _public_ids(self, numbers: NDArray) -> NDArray:
+        """Return the ids of points as the caller gave them."""
+        return numbers
+
+    def _parts(self) -> list[tuple[NDArray, NDArray, NDArray]]:
+        """Return points, targets (±1, or numbers) and weights of each problem, over the remembered points."""
+        raise NotImplementedError
+
+    def _values_of_part(self, X: NDArray, k: int) -> NDArray:
+        """Return the decision values of points in problem k."""
+        raise NotImplementedError
+
+    def _before_removal(self, ids: Any, purge: bool, record: bool) -> tuple[dict[str, Any], list[Any], bool] | None:
+        """Return what `certificate_of_removal` needs, or None without ``record``."""
+        if not record:
+            return None
+        listed = ids.tolist() if hasattr(ids, "tolist") else ids
+        listed = [listed] if isinstance(listed, (str, bytes)) or not hasattr(listed, "__iter__") else list(listed)
+        listed = [int(one) if isinstance(one, np.integer) else one for one in listed]
+        encode(listed, "ids")  # an id that JSON cannot hold is an error before anything is removed
+        return state_of(self), listed, purge
+
+    def _keep_removal(self, removal: tuple[dict[str, Any], list[Any], bool] | None) -> None:
+        """Set what `certificate_of_removal` needs, or remove it where the model has changed since."""
+        self.__dict__.pop("_removal", None)
+        if removal is not None:
+            self._removal = removal
+
+    def certificate_of_removal(self) -> dict[str, Any]:
+        """Return a record of the last removal, by ``forget(ids, record=True)``, for your files.
+
+        It holds the removed ids, digests of the model before and after, both certificates, the distance between the
+        model and a batch fit of the points it still remembers, version, time, and a SHA-256 of all these.
+        `dualflow.verify_removal` and ``dualflow check --removal`` verify it. It holds no data.
+
+        Returns
+        -------
+        dict
+            Plain values, for `json.dump`. The field "meaning" says what it shows and what it does not: it is no proof
+            that other copies were deleted, and a digest is not a signature.
+
+        Raises
+        ------
+        ProblemError
+            The last call was not a ``forget`` with ``record=True``: the model has changed since, or no state before the
+            removal was recorded.
+        """
+        self._check_fitted()
+        if self._removal is None:
+            raise ProblemError(
+                "there is no record of a removal: call forget(ids, record=True), and certificate_of_removal() before "
+                "the model changes again"
+            )
+        return removal_record(self, *self._removal)
 
     def _forget_everything(self) -> None:
         """Drop the fitted state before a `fit`, which begins a new stream."""
-        for name in (self._fitted_by, "_parameters_kept", "classes_", "n_features_in_", "feature_names_in_"):
+        data = ("classes_", "n_features_in_", "feature_names_in_")
+        for name in (self._fitted_by, "_removal", "_parameters_kept", *data):
             self.__dict__.pop(name, None)
 
     def _check_batch(self, X: ArrayLike, *y: ArrayLike, least: int = 1, numeric: bool = False) -> tuple[NDArray, ...]:

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..core._points import all_finite, small_numbers, two_labels
-from ..core.runtime.arrays import filled
+from ..core.runtime.arrays import filled, is_dask
 from ..core.sparse_points import check_indices, is_sparse
 from ..exceptions import ProblemError
 
@@ -107,7 +107,8 @@ def classes_with_weight(counts: NDArray, classes: NDArray) -> NDArray:
         absent = label_text(classes[int(np.argmin(counts))])
         raise ProblemError(
             f"sample_weight, class_weight: no point of class {absent} has a positive weight, and at least two classes "
-            "need one (Invalid input - all samples with positive weights belong to the same class)"
+            "need one (Invalid input - all samples with positive weights belong to the same class; for NuSVC: "
+            "specified nu is infeasible)"
         )
     return present
 
@@ -222,9 +223,22 @@ def checked_data(
                 model.n_features_in_ = plain.shape[1]
                 model.__dict__.pop("feature_names_in_", None)
             return plain, *matching
+    if is_dask(X):
+        raise ProblemError(
+            f"X is a dask {type(X).__name__.lower()}, and {type(model).__name__} needs all rows in this process: give "
+            "X.compute() if they fit in memory; CascadeSVC and PartitionedLinearSVC fit data in chunks"
+        )
     if is_sparse(X):
-        _reject_sparse(model)
+        _reject_sparse(model, first)
         check_indices(X, "X")
+        rows: Any = X
+        matching = [array for array in labels if array is not None and len(array) == rows.shape[0]]
+        has_features = first or (rows.shape[1] == model.n_features_in_ and not hasattr(model, "feature_names_in_"))
+        if _is_plain_csr(rows, least) and has_features and len(matching) == len(y):
+            if first:
+                model.n_features_in_ = rows.shape[1]
+                model.__dict__.pop("feature_names_in_", None)
+            return rows, *matching
     else:
         _reject_unfit(X)
     for array in y:
@@ -304,17 +318,33 @@ def _plain(array: Any, ndim: int, words: bool = False) -> NDArray | None:
     return array if is_plain else None
 
 
+def _is_plain_csr(X: Any, least: int) -> bool:
+    """Whether a sparse matrix, whose indices are valid, needs no further validation: finite float64 CSR."""
+    if X.format != "csr" or X.ndim != 2 or X.dtype != np.float64 or X.shape[0] < max(least, 1) or X.shape[1] < 1:
+        return False
+    return bool(np.isfinite(X.data).all())
+
+
 def _is_precomputed(model: Any) -> bool:
     return isinstance(kernel := model._as_fitted.kernel, str) and kernel == "precomputed"
 
 
-def _reject_sparse(model: Any) -> None:
-    """Raise TypeError for sparse X if it is a kernel matrix or the model does not accept it."""
+def _reject_sparse(model: Any, first: bool) -> None:
+    """Raise TypeError for sparse X if it is a kernel matrix or the model does not accept it.
+
+    As in scikit-learn, a fitted model of dense points raises `ProblemError` for sparse new ones, unless its kernel is a
+    callable.
+    """
     if _is_precomputed(model):
         raise TypeError("Sparse precomputed kernels are not supported, and X is sparse; use X.toarray()")
     if not model._takes_sparse:
         raise TypeError(
             f"X is sparse; {type(model).__name__} needs dense data, use X.toarray(), or SVC, SVDD or SVR, which take "
+            "sparse data"
+        )
+    if not first and not model._sparse and not callable(model._as_fitted.kernel):
+        raise ProblemError(
+            f"X: cannot use sparse input in {type(model).__name__!r} trained on dense data; use X.toarray(), or fit on "
             "sparse data"
         )
 

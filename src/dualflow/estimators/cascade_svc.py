@@ -7,7 +7,6 @@ weights, kernel width), and `joint_support` joins the support vectors of the pai
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..cascade.checkpoint import CascadeCheckpoint, run_key
 from ..cascade.engines import engine_of
+from ..cascade.linear import LinearResult
 from ..cascade.model import Model
-from ..cascade.partitioning import PARTITIONERS, chunks_of, is_dask, is_parts, parts_of
-from ..cascade.parts import Part, Rows
+from ..cascade.partitioning import PARTITIONERS, chunks_of, is_parts, parts_of
+from ..cascade.parts import Part, Rows, dense
 from ..cascade.records import CascadePairResult, Round
 from ..cascade.run import Cascade
 from ..cascade.tasks import Survey, survey
@@ -31,6 +31,9 @@ from ..core.kernel_cache import KeptGram
 from ..core.kernel_functions import check_gamma, check_number
 from ..core.named_kernels import named
 from ..core.options import Number, OneOf
+from ..core.runtime import clock
+from ..core.runtime.arrays import is_dask
+from ..core.runtime.warn import warn_user
 from ..core.solution import Status
 from ..driver.checkpoint import Checkpoint
 from ..driver.solve import ON_INTERRUPT, time_limited
@@ -88,7 +91,7 @@ def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> li
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(name, str) for name in names):
             model.feature_names_in_ = np.asarray(names, dtype=object)
-        return chunks_of(X, y, sample_weight)
+        return [*chunks_of(X, y, sample_weight)]
     if isinstance(X, np.memmap) and X.ndim == 2 and y is not None:
         labels = _column(y, len(X), "y")
         weight = None if sample_weight is None else _column(sample_weight, len(X), "sample_weight")
@@ -128,15 +131,13 @@ def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePa
     return joint, np.concatenate(points)[joint.first]
 
 
-def warn_unless_optimal(found: list[CascadePairResult]) -> None:
+def warn_unless_optimal(found: Sequence[CascadePairResult | LinearResult]) -> None:
     """Warn of the worst pair of classes that ended above the tolerance, if any did."""
     if above_tol := [ended for ended in found if ended.status is not Status.OPTIMAL]:
         worst = max(above_tol, key=lambda ended: float(ended.certificate.relative_gap))  # type: ignore[arg-type]
         of_all = f" ({len(above_tol)} of {len(found)} pairs of classes; the worst)" if len(found) > 1 else ""
         gap = f"{worst.certificate.relative_gap:.3g}{of_all}"
-        warnings.warn(
-            f"{worst.status.text} Certified relative gap over all parts {gap}.", ConvergenceWarning, stacklevel=3
-        )
+        warn_user(f"{worst.status.text} Certified relative gap over all parts {gap}.", ConvergenceWarning)
 
 
 def numbered(parts: list[Part], sizes: NDArray, part: NDArray, row: NDArray) -> NDArray:
@@ -198,8 +199,9 @@ class DataSummary:
         widths = {len(one.mean) for one in surveys}
         if len(widths) > 1:
             raise ProblemError(f"X: parts have {sorted(widths)} features; all must have the same")
-        names = getattr(model, "feature_names_in_", None)
-        model.n_features_in_ = widths.pop() if names is None else len(names)
+        if names := _common_names(surveys, getattr(model, "feature_names_in_", None)):
+            model.feature_names_in_ = np.asarray(names, dtype=object)
+        model.n_features_in_ = widths.pop()
         filled = [one for one in surveys if one.n]
         if not filled:
             raise ProblemError("X: the parts hold no rows")
@@ -286,6 +288,23 @@ class DataSummary:
             # Rounded to digits that are the same with every BLAS.
             "traces": [(trace.round(6) + 0.0).tolist() for trace in self.traces],
         }
+
+
+def _common_names(surveys: list[Survey], given: NDArray | None) -> list[str] | None:
+    """Return the names of the columns, which must be those of every part that has names; None without names."""
+    known, source = (None if given is None else given.tolist()), "X.columns"
+    for number, one in enumerate(surveys):
+        if one.names is None or (known is not None and len(one.names) != len(known)):
+            continue  # another number of columns is an error of its own
+        if known is None:
+            known, source = list(one.names), f"part {number}"
+        for k, (name, other) in enumerate(zip(one.names, known, strict=True)):
+            if name != other:
+                raise ProblemError(
+                    f"part {number}: column {k} of X is {name!r}, but {other!r} in {source}; give the same columns in "
+                    "the same order in every part"
+                )
+    return known
 
 
 def _moments(surveys: list[Survey]) -> tuple[NDArray, NDArray]:
@@ -508,7 +527,7 @@ class CascadeSVC(PairClassifier):
             The rounds of a pair ended above ``tol``.
         """
         started = time.monotonic()
-        with self._transaction():
+        with clock.keeping_interrupts(), self._transaction():
             self._take_parameters()
             if self.n_jobs is not None:
                 thread_count(self.n_jobs)
@@ -517,7 +536,9 @@ class CascadeSVC(PairClassifier):
             engine = engine_of(self.engine, parts, self.n_jobs)
             try:
                 with time_limited(self._time_left(), "a round of each pair of classes was certified", self.time_limit):
-                    summary = DataSummary.of(self, engine.run(survey, [None] * len(parts), None))
+                    surveys: list[Survey] = engine.run(survey, [None] * len(parts), None)
+                    engine.checksums = [one.checksum for one in surveys]
+                    summary = DataSummary.of(self, surveys)
                     keeping = CascadeCheckpoint.of(self.checkpoint, run_key(self, summary.digest(), len(parts), seed))
                     rounds: list[Round] = []
 
@@ -582,6 +603,9 @@ class CascadeSVC(PairClassifier):
             self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
         for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
             frozen(getattr(self, name))
+
+    def _check_new_data(self, X: Any) -> Any:
+        return super()._check_new_data(dense(X, "X"))
 
     def save(self, path: Any) -> None:
         """Raise `ProblemError`: the model cannot be saved, see Notes."""

@@ -26,6 +26,7 @@ from ..problems.classification import C_RULE, hinge
 from ._base import read_lazily
 from ._classifier import PairClassifier, join_support
 from ._ecology import Ecology
+from ._ids import as_ids
 from ._validation import (
     check_same_classes,
     checked_weight,
@@ -318,6 +319,64 @@ class EcoSVC(PairClassifier, BatchUpdates):
             self._learn(X, y, classes, sample_weight, is_fit=False)
         return self
 
+    def forget(self, ids: ArrayLike, record: bool = False) -> Self:
+        """Remove points: the model becomes the optimum over the other points that it remembers.
+
+        A point that the stream has dropped already has no weight and is not stored. It may still have decided which
+        other points were dropped; only with ``reserve=np.inf`` is the model that of a stream without them. ``tol``,
+        ``reequilibrate``, ``reserve`` and ``n_init`` that have changed since the last call count, those of the model do
+        not.
+
+        Parameters
+        ----------
+        ids : array of int, or int
+            Numbers of the points in the stream, from 0 over all calls (`survivors_`, `reserve_`).
+        record : bool, default=False
+            Whether to keep what `certificate_of_removal` needs: a digest and a certificate of the model as it was.
+
+        Returns
+        -------
+        EcoSVC
+            The estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            A number is not below ``n_seen_``, or occurs twice. No point is removed then.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The new equilibrium was not reached to ``tol``.
+        """
+        self._check_fitted()
+        forgotten = as_ids(ids)
+        unknown = forgotten[(forgotten < 0) | (forgotten >= self.n_seen_)]
+        if len(unknown):
+            raise ProblemError(f"ids: {unknown[:5].tolist()} are no numbers of points learned, which are below n_seen_")
+        removal = self._before_removal(ids, False, record)
+        with self._transaction():
+            self._check_parameters()
+            self._keep_removal(removal)
+            self._communities = [self._without(c, forgotten) for c in self._communities]
+            self._read()
+        return self
+
+    def _without(self, c: Community, forgotten: NDArray) -> Community:
+        """Return a community without some points, at the equilibrium of the others that it remembers."""
+        is_gone = np.isin(c.ids, forgotten)
+        kept = np.flatnonzero(~is_gone)
+        if not is_gone.any():
+            return c
+        before = len(c.survivors)
+        X, sign, cap, ids = (array[kept] for array in (c.X, c.sign, c.cap, c.ids))
+        if not c.alpha[is_gone].any():  # the equilibrium stays
+            return replace(c, X=X, sign=sign, cap=cap, alpha=c.alpha[kept], h=c.h[kept], ids=ids)
+        empty = replace(Community.empty(c.X.shape[1]), seen=c.seen - len(kept))
+        found = self._learn_block(empty, X, sign, cap, ids) if len(kept) else replace(empty, seen=c.seen)
+        change = len(found.survivors) - before
+        return replace(found, invasions=c.invasions + max(0, change), extinctions=c.extinctions + max(0, -change))
+
     def certify(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Certificate | list[Certificate]:
@@ -374,7 +433,15 @@ class EcoSVC(PairClassifier, BatchUpdates):
                 self._learn_block(self._communities[k], points[rows], sign, self.C * weight[rows], ids[rows])
             )
         self._communities, self.n_seen_ = communities, self.n_seen_ + len(points)
+        self._keep_removal(None)
         self._read()
+
+    def _remembered_ids(self) -> NDArray:
+        return np.unique(np.concatenate([c.ids for c in self._communities]))
+
+    def _parts(self) -> list[tuple[NDArray, NDArray, NDArray]]:
+        C = self._as_fitted.C
+        return [(c.X, c.sign, c.cap / C if np.isfinite(C) else np.ones(len(c.X))) for c in self._communities]
 
     def _set_classes(self, classes: ArrayLike | None, name: str) -> None:
         """Set the classes in the first call, and check them in later ones; ``name`` is the argument in errors."""

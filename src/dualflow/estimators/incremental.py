@@ -6,6 +6,7 @@ They follow the path of the optimum while a point is added or removed (Cauwenber
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..problems import Growing, GrowingBall, GrowingHinge, GrowingTube
 from ..problems.classification import FINITE_C_RULE
 from ..problems.regression import EPSILON_RULE
 from ._base import fitted, nearest, unavailable
+from ._chunks import by_chunks
 from ._classifier import Joint, PairClassifier, join_support
 from ._incremental import IncrementalMachine
 from ._one_class import Ball, sphere
@@ -59,7 +61,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     ids_ : array of shape (n,)
         Ids of the remembered points.
     next_id_ : int
-        The id that the next point gets by default.
+        The id that the next point gets by default; with names, the number of points learned.
     support_ : array of shape (n_SV,)
         Ids of the support vectors, by class and then ascending; `support_ids_` is another name for it.
     support_vectors_, n_support_, dual_coef_, intercept_, coef_
@@ -162,8 +164,9 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             Labels of the points.
         classes : array of shape (n_classes,), optional
             All labels that the stream will have. Required in the first call, unless its y holds them all.
-        ids : integer array of shape (k,), optional
-            Ids by which `forget` names the points; by default `next_id_`, `next_id_` + 1, …
+        ids : array or list of length k, optional
+            Ids by which `forget` names the points: whole numbers ≥ 0, by default `next_id_`, `next_id_` + 1, …; or
+            names, which are hashable values such as text. The first call chooses one of these two kinds.
 
         Returns
         -------
@@ -286,7 +289,8 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             There are more than two classes, or the method is unknown.
         """
         OneOf(words=("exact", "first_segment")).check("method", method)
-        return leave_one_out_margins(self._only_stream("leave_one_out"), method)
+        found = leave_one_out_margins(self._only_stream("leave_one_out"), method)
+        return replace(found, ids=self._public_ids(found.ids))
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = super()._pack()
@@ -412,6 +416,9 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         quadratic, squared = self._ball()
         return sphere(squared, self._streams[0].gram.diag(), quadratic)[1]
 
+    def _values_of_part(self, X: NDArray, k: int) -> NDArray:
+        return self.decision_function(X)
+
     def _self_kernel(self, X: NDArray) -> NDArray:
         with np.errstate(over="ignore"):
             return self._streams[0].gram.self_kernel(X)
@@ -494,6 +501,7 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
         points, values = self._check_batch(X, y, numeric=True)
         self._learn(points, values.astype(float), ids, not self.__sklearn_is_fitted__())
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the predicted values of new points, shape (n_new,)."""
         return self._expanded(X)[:, 0] + self._streams[0].bias

@@ -28,6 +28,7 @@ from ..solvers import Solver
 from ..solvers.registry import make_solver
 from ._base import set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, seeds_of
+from ._chunks import by_chunks
 from ._packing import pack_attributes, pack_solutions, unpack_solutions, unpacked
 from ._solving import Solving
 from ._validation import checked_data, encode, require_two_classes
@@ -354,6 +355,7 @@ class LDA(ClassifierMixin, BatchMachine):
 
     # --- prediction ----------------------------------------------------------------------------
 
+    @by_chunks
     def decision_function(self, X: ArrayLike) -> NDArray:
         """Return the logarithms of the classes' densities times their priors, relative to each other.
 
@@ -371,16 +373,19 @@ class LDA(ClassifierMixin, BatchMachine):
         values = self._finite(self._check_new_data(X) @ self.coef_.T + self.intercept_)
         return values[:, 0] if len(self.classes_) == 2 else values
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the most probable labels, shape (n_new,)."""
         values = self.decision_function(X)
         return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
 
+    @by_chunks
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the probabilities of the classes, shape (n_new, n_classes), for normal densities."""
         values = self.decision_function(X)
         return np.column_stack([expit(-values), expit(values)]) if values.ndim == 1 else softmax(values, axis=1)
 
+    @by_chunks
     def predict_log_proba(self, X: ArrayLike) -> NDArray:
         """Return the logarithms of `predict_proba`, shape (n_new, n_classes)."""
         values = self.decision_function(X)

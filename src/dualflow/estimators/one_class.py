@@ -15,8 +15,9 @@ from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..driver.solve import AUTO, Progress
 from ..solvers import Solver
-from ._base import immutable, set_by_fit, unavailable
+from ._base import as_csr, immutable, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
+from ._chunks import by_chunks
 from ._one_class import NU_RULE, ShareOfNew
 from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, nonnegative_weight
@@ -204,6 +205,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         """The distance term ρ, shape (1,): decision_function = score_samples − offset_."""
         return -self.intercept_
 
+    @by_chunks
     def score_samples(self, X: ArrayLike) -> NDArray:
         """Return ⟨w, φ(x)⟩, shape (n_new,): larger for points more like the training data.
 
@@ -212,6 +214,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         found: NDArray = self._expanded(X)[:, 0]
         return found
 
+    @by_chunks
     def decision_function(self, X: ArrayLike) -> NDArray:
         """Return ⟨w, φ(x)⟩ − ρ, shape (n_new,): positive inside, negative outside.
 
@@ -222,6 +225,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         """
         return self.score_samples(X) + self.intercept_[0]
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return +1 for points inside or on the plane, −1 for points outside, shape (n_new,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
@@ -231,8 +235,9 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         if self._as_fitted.kernel != "linear":
             raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
-        linear = self._linear
-        return self._of_features(self._weights.T, self._support_gram) if linear is None else linear
+        if (linear := self._linear) is not None:
+            return as_csr(linear) if self._sparse else linear
+        return self._of_features(self._weights.T, self._support_gram)
 
     def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:
         return values

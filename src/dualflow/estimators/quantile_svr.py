@@ -20,6 +20,7 @@ from ..problems.classification import FINITE_C_RULE
 from ..problems.regression import QUANTILE_RULE
 from ..solvers import Solver
 from ._batch import seeds_of
+from ._chunks import by_chunks
 from ._packing import unpacked
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
@@ -208,6 +209,7 @@ class QuantileSVR(ValueMachine):
             self._publish()
         return self
 
+    @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the quantiles at new points, shape (n_new,), or (n_new, n_quantiles) if ``quantile`` is a sequence."""
         values = self._outputs(X)

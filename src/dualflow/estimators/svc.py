@@ -87,8 +87,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     predict_dtype : {"float64", "float32"}, default="float64"
         Precision of kernel values in prediction; training is not affected. "float32" is faster, with an error of about
         1e-4 of the largest decision value. float64 is used all the same if a test on a few points shows a larger error
-        (as for polynomials away from the origin, whose terms cancel), for fewer than 64 points, and for a linear kernel
-        over dense points, which predicts by `coef_`.
+        (as for polynomials away from the origin, whose terms cancel), for fewer than 64 points, and for a linear
+        kernel, which predicts by `coef_`.
     n_jobs : int, optional
         Number of threads for the pairs of classes, independent of the threads of BLAS, and for predictions; -1 is all
         processors. None is 1 for pairs, or the number set by `joblib.parallel_config`, and the number of BLAS for

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from ..core.factored import FactoredWorkspace
 from ..core.low_rank import LowRankSystem, thin_factor
 from ..core.workspace import Workspace
 from ..refinement.linear_systems import ConjugateSystem, factorise
@@ -48,7 +49,7 @@ class FreeFlow:
     def __init__(self, problem: Workspace) -> None:
         self.problem = problem
         # Q is represented by L, or by the dense matrix, or only by products.
-        self.L = thin_factor(problem)
+        self.L = problem.L if isinstance(problem, FactoredWorkspace) else thin_factor(problem)
         small = self.L is None and problem.n <= MAX_N_DENSE
         self.L = low_rank(problem) if small else self.L
         self.Q = problem.dense() if small and self.L is None else None

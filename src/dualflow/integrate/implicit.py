@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.factored import FactoredWorkspace
 from ..core.problem import DualProblem
 from ..flows.gradient import weights
 from .stiff_system import LowRankSystem, StiffSystem
@@ -110,7 +111,7 @@ def implicit_step(
     Parameters
     ----------
     problem : DualProblem
-        Q must be positive semidefinite; the dense matrix is formed.
+        Q must be positive semidefinite. The dense matrix is formed, unless it is a `FactoredWorkspace`.
     state : ImplicitState
     tau : float ≥ 0
         Time scale of a dynamic multiplier; 0 makes it exact.
@@ -119,7 +120,7 @@ def implicit_step(
     growth : float ≥ 1
         Factor from this step's h to the next one's.
     factor : array of shape (n, r), optional
-        L with Q = LLᵀ + diag(ridge), if the rank is low (see `low_rank`).
+        L with Q = LLᵀ + diag(ridge), if the rank is low (see `low_rank`). That of a `FactoredWorkspace` is its own.
     """
     system = _System(problem, state, tau, factor)
     change = _mehrotra_change(problem, state, system) if mutation is None else system.towards(mutation)
@@ -203,15 +204,18 @@ class _System:
         diagonal = np.divide(1.0, state.h * w, out=np.zeros(n), where=positive & (w > 0))
         diagonal += state.z_lower * self.inverse + state.z_upper * self.inverse_room
         diagonal[~positive] = np.inf
-        Q, e = problem.dense(), problem.e
-        self.residual = Q @ state.alpha - problem.p - state.z_lower + state.z_upper
+        e, is_factored = problem.e, isinstance(problem, FactoredWorkspace)
+        product = problem.product(state.alpha) if is_factored else problem.dense() @ state.alpha
+        self.residual = product - problem.p - state.z_lower + state.z_upper
         if e is not None:
             self.residual -= state.nu * e
         if problem.total is not None:
             self.residual -= state.level
         self.stiff: StiffSystem | LowRankSystem
+        if isinstance(problem, FactoredWorkspace):
+            factor = problem.L
         if factor is None:
-            self.stiff = StiffSystem(Q, diagonal)
+            self.stiff = StiffSystem(problem.dense(), diagonal)
         else:
             self.stiff = LowRankSystem(factor, diagonal + problem.ridge)
         self.slope = tau / state.h  # entry of the multiplier in the equality's row

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import solve_ivp
 
 from ..exceptions import DualflowError
 
@@ -36,6 +35,8 @@ def ivp_step(
     DualflowError
         The method failed.
     """
+    from scipy.integrate import solve_ivp  # its import takes 0.1 s, and few runs integrate by it
+
     with np.errstate(over="ignore", invalid="ignore"):
         result = solve_ivp(rate, (t, t + h), y, method=method, rtol=rtol, atol=atol)
     if not result.success:

@@ -5,7 +5,9 @@ The header needs a C99 compiler, and <math.h> unless its numbers are fixed-point
 
 from __future__ import annotations
 
+import math
 import re
+import warnings
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,8 +37,12 @@ TABLE_ENTRIES = 256
 MULTIPLIER_BITS = 30
 #: Largest relative deviation of a step of a pipeline from an affine function of each column.
 MAX_DEVIATION = 1e-9
+#: Value of a probe that shows the scale of a column to the last bit, beside an offset of any usual size.
+LARGE_PROBE = 2.0**40
 #: Largest header, in numbers.
 MAX_NUMBERS = 1 << 24
+#: Largest shift of a sum of 64 bits.
+MAX_SHIFT = 61
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -104,18 +110,27 @@ def _scaling(model: Any) -> tuple[NDArray, NDArray, Any]:
     if not isinstance(model, Pipeline):
         m = int(model.n_features_in_)
         return np.ones(m), np.zeros(m), model
-    m = int(model.n_features_in_)
-    probes = np.vstack([np.zeros(m), np.ones(m), np.linspace(-3.0, 7.0, m), np.full(m, 1e3)])
-    found = np.asarray(model[:-1].transform(probes), dtype=float) if len(model) > 1 else probes
-    steps = ", ".join(type(step).__name__ for _, step in model.steps[:-1])
-    refusal = f"{steps}: to_c takes steps that scale and shift each column, such as StandardScaler"
-    if found.shape != probes.shape:
+    last = model.steps[-1][1]
+    steps = [step for _, step in model.steps[:-1] if step is not None and step != "passthrough"]
+    m = int(getattr(steps[0] if steps else last, "n_features_in_", last.n_features_in_))
+    probes = np.vstack([np.zeros(m), np.ones(m), np.linspace(-3.0, 7.0, m), np.full(m, 1e3), np.full(m, LARGE_PROBE)])
+    names = ", ".join(type(step).__name__ for step in steps)
+    refusal = f"{names}: to_c takes steps that scale and shift each column, such as StandardScaler"
+    found = probes
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        try:
+            for step in steps:
+                found = np.asarray(step.transform(found), dtype=float)
+        except (AttributeError, TypeError, ValueError):
+            raise ProblemError(refusal) from None
+    if found.shape != probes.shape or not np.isfinite(found).all():
         raise ProblemError(refusal)
-    offset, scale = found[0], found[1] - found[0]
-    size = np.abs(found).max() + 1.0
-    if not np.isfinite(found).all() or np.abs(found - (probes * scale + offset)).max() > MAX_DEVIATION * size:
+    offset, scale = found[0], (found[-1] - found[0]) / LARGE_PROBE
+    deviation = np.abs(found - (probes * scale + offset))[:-1].max(axis=0)
+    if (deviation > MAX_DEVIATION * np.abs(found[:-1]).max(axis=0)).any():
         raise ProblemError(refusal)
-    return scale, offset, model.steps[-1][1]
+    return scale, offset, last
 
 
 class _Floating:
@@ -153,7 +168,10 @@ class _Floating:
         """Return the table of labels: numbers, or text."""
         labels = self.parts.labels
         if labels.dtype.kind in "iu" or labels.dtype.kind == "b":
-            values, kind = ", ".join(f"{int(label)}" for label in labels), "const long long"
+            # C has no literal for the least of its numbers: the minus is an operator.
+            least = np.iinfo(np.int64).min
+            texts = (f"({least + 1} - 1)" if label == least else f"{int(label)}" for label in labels)
+            values, kind = ", ".join(texts), "const long long"
         elif labels.dtype.kind == "f":
             values, kind = ", ".join(float(label).hex() for label in labels), "const double"
         else:
@@ -170,7 +188,8 @@ class _Floating:
 
     def literal(self, value: Any) -> str:
         """Return a number that a compiler reads to the bit."""
-        value = float(np.float32(value)) if self.number == "float" else float(value)
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value)) if self.number == "float" else float(value)
         if not np.isfinite(value):
             raise ProblemError(f"{self.name}: a number of the model is beyond {self.number}; use number='double'")
         return f"{value!r}{self.suffix}"
@@ -189,7 +208,8 @@ class _Floating:
     def functions(self) -> list[str]:
         """Return the kernel and ``NAME_decide``."""
         name, upper, parts = self.name, self.upper, self.parts
-        kernel = [] if self.is_linear else [*self.kernel(), ""]
+        # The value of a ball needs k(z, z) with a linear kernel, too.
+        kernel = [] if self.is_linear and parts.task != "ball" else [*self.kernel(), ""]
         lines = [
             *kernel,
             self.decide_head(),
@@ -321,13 +341,14 @@ class _Fixed(_Floating):
         if features >= 2.0 ** (31 - FRACTION_BITS):
             raise ProblemError(f"number='fixed': a feature is {features:.3g}, and 32767 is the largest; scale the data")
         # Points are in units in which a radial kernel is 2^(−‖z − s‖²).
-        unit = 1.0 if self.is_linear else float(np.sqrt(parts.gamma * np.log2(np.e)))
+        unit = 1.0 if self.is_linear else math.sqrt(parts.gamma * math.log2(math.e))
         self.bits = FRACTION_BITS if self.is_linear else POINT_BITS
         self.scale, self.offset = scale * unit, offset * unit
         self.points = parts.points * unit
         weights = parts.weights().T if self.is_linear else parts.coefficients
         sums = np.abs(weights).sum(axis=1 if self.is_linear else 0)
-        self.sum_bits = 30 - int(np.ceil(np.log2(max(float(sums.max()), 2.0**-60))))
+        most = MAX_SHIFT - (0 if self.is_linear else 31 - FRACTION_BITS)  # a model may have no weights but 0
+        self.sum_bits = min(most, 30 - int(np.ceil(np.log2(max(float(sums.max()), 2.0**-60)))))
         self.weights = weights
 
     def head(self) -> list[str]:

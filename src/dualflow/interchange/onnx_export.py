@@ -37,6 +37,7 @@ from ..estimators import (
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
 from ..persistence.files import replacing
 from .libsvm_model import LibsvmModel
+from .onnx_columns import columns_of
 from .onnx_parts import Parts, labels_of, parts_of
 
 __all__ = ["Graph", "draw", "register_onnx", "to_onnx"]
@@ -249,10 +250,11 @@ def to_onnx(
 ) -> Any:
     """Return a fitted model, or a pipeline with one, as an ONNX graph, which onnxruntime evaluates without Python.
 
-    The input is ``X``, of shape (n, n_features). Classifiers, data descriptions and one-class models have the outputs
-    ``label`` and ``scores``: those of `predict` and `decision_function`, in the same shapes, labels of the same type. A
-    regression has the output ``variable``, shape (n, 1), as others of skl2onnx. The graph computes in float64, and
-    holds the kernel values of all n points in memory.
+    The input is ``X``, of shape (n, n_features), or, for a pipeline with a `ColumnTransformer` that was fitted on named
+    columns, one input of shape (n, 1) for each column, under its name. Classifiers, data descriptions and one-class
+    models have the outputs ``label`` and ``scores``: those of `predict` and `decision_function`, in the same shapes,
+    labels of the same type. A regression has the output ``variable``, shape (n, 1), as others of skl2onnx. The graph
+    computes in float64, and holds the kernel values of all n points in memory.
 
     Parameters
     ----------
@@ -261,7 +263,8 @@ def to_onnx(
     path : str or Path, optional
         A file to write, too; an existing one is replaced.
     dtype : {"float32", "float64"}, default="float32"
-        Type of the input, of decision values and of regression values. float32 loses digits of X, of the answer, and in
+        Type of the input (of named columns: those of numbers; columns of text are text, columns of whole-number
+        categories int64), of decision values and of regression values. float32 loses digits of X, of the answer, and in
         the other steps of a pipeline, but not within the model.
     target_opset : int ≥ 13, optional
         Version of the ONNX operators; by default the latest that skl2onnx has tested.
@@ -318,7 +321,7 @@ def to_onnx(
             "probabilities differ; calibrate with method='sigmoid'"
         )
     kind = FloatTensorType if dtype == "float32" else DoubleTensorType
-    inputs = [("X", kind([None, int(model.n_features_in_)]))]
+    inputs = columns_of(model, kind) or [("X", kind([None, int(model.n_features_in_)]))]
     try:
         made = convert_sklearn(model, "dualflow", initial_types=inputs, target_opset=target_opset)
     except DualflowError:
@@ -336,7 +339,9 @@ def to_onnx(
 def register_onnx() -> None:
     """Register the estimators of dualflow with skl2onnx, so that `skl2onnx.to_onnx` converts pipelines with them.
 
-    It may be called repeatedly; `to_onnx` calls it, too. Outputs, errors and limits are those of `to_onnx`.
+    It is called by itself as soon as both packages are imported, in any order, and by `to_onnx`. It may be called
+    again: if skl2onnx is "unable to find a shape calculator" for a class of dualflow, call it. Outputs, errors and
+    limits are those of `to_onnx`.
 
     Raises
     ------
@@ -453,7 +458,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if within and len(parts.labels) == 2:
         column = graph.rows(values, 1)
         values = graph.node("Concat", graph.node("Neg", column), column, axis=1)
-    doubles = isinstance(operator.inputs[0].type, DoubleTensorType)
+    doubles = isinstance(operator.outputs[-1].type, DoubleTensorType)
     graph.cast(values, graph.types.DOUBLE if doubles else graph.types.FLOAT, out=operator.outputs[-1].full_name)
     if len(operator.outputs) == 2:
         graph.node("Identity", labels, out=operator.outputs[0].full_name)

@@ -146,8 +146,10 @@ def parts_of(model: Any) -> Parts:
     if isinstance(model, LibsvmModel):
         _check_kernel(model, model.svm_type)
         return _of_file(model)
-    check_is_fitted(model)
     name = type(model).__name__
+    if not hasattr(type(model), "_as_fitted"):
+        raise ProblemError(f"{name} is no model of dualflow; give one, or a LIBSVM model by from_libsvm")
+    check_is_fitted(model)
     _check_kernel(model, name)
     kept = model._as_fitted
     gram = model._streams[0].gram if hasattr(model, "_streams") else model._support_gram
@@ -175,7 +177,9 @@ def parts_of(model: Any) -> Parts:
         facts |= _classifier(model)
     elif is_regressor(model):
         if coefficients.shape[1] > 1:
-            raise ProblemError(f"{name} of {coefficients.shape[1]} quantiles: an ONNX graph has one; fit one a model")
+            raise ProblemError(
+                f"{name} of {coefficients.shape[1]} quantiles: an ONNX graph or C header has one; fit one a model"
+            )
         bias = model._streams[0].bias if hasattr(model, "_streams") else float((model.intercept_ + model._constant)[0])
         facts |= {"task": "regression", "bias": np.array([float(bias)])}
     elif is_outlier_detector(model) and hasattr(model, "_center_square"):
@@ -192,7 +196,8 @@ def _check_kernel(model: Any, name: str) -> None:
     if not isinstance(kernel, str) or kernel not in KERNELS:
         found = repr(kernel) if isinstance(kernel, str) else f"a callable, {getattr(kernel, '__name__', kernel)}"
         raise ProblemError(
-            f"{name}: its kernel is {found}, which an ONNX graph cannot compute; fit with one of {', '.join(KERNELS)}"
+            f"{name}: its kernel is {found}, which ONNX graphs and C headers cannot compute; fit with one of "
+            f"{', '.join(KERNELS)}"
         )
 
 

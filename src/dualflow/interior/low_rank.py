@@ -35,7 +35,17 @@ from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, inside
 
-__all__ = ["EXACT_GAP", "LowRank", "System", "copies_of"]
+__all__ = [
+    "EXACT_GAP",
+    "MAX_STALLED",
+    "MAX_STALLED_NEAR",
+    "MIN_ROW_SHARE",
+    "NEAR_GAP",
+    "STEP_TO_BOUND",
+    "LowRank",
+    "System",
+    "copies_of",
+]
 
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows: a few milliseconds.

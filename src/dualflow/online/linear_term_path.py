@@ -18,7 +18,7 @@ from ..core.runtime.clock import check_time
 from ._path import AT_LOWER, AT_UPPER, ENTERING, FREE, TRAVELLED
 from .hinge_updates import DenseMatrix
 from .incremental import Engine
-from .optimum_transfer import set_optimum
+from .optimum_transfer import set_optimum, tracked_gap
 from .state import PathError
 
 __all__ = ["LinearTermPath", "Solve", "follow_linear_term"]
@@ -37,6 +37,12 @@ MAX_DEVIATION = 1e-12
 LEFT_OUT_RATIO = 1e-3
 #: Times that the path may break off.
 MAX_BREAKS = 200
+#: Relative gap at the end of a section, beyond which round-off has spoiled the section.
+MAX_GAP_SECTION = 1e-9
+#: The same in units of the gap at its start, which the solver may have left.
+MAX_GAP_GROWTH = 10.0
+#: Part of the first width of a section, below which a spoiled one is left out instead of halved.
+MIN_SECTION_SHARE = 1.0 / 16.0
 
 #: Returns the optimum and its multiplier ν at t.
 Solve = Callable[[float], tuple[NDArray, float]]
@@ -100,6 +106,15 @@ class _Record:
         self.engine = engine
         self.begin, self.sign = 0.0, 1.0
         self.rows: list[_Row] = []
+        #: Relative gap up to which the engine's α counts as the optimum.
+        self.max_gap = MAX_GAP_SECTION
+
+    def is_optimum(self, p: NDArray) -> bool:
+        """Whether the engine's α is the optimum of the linear term p, or as near as the round-off of its gradients."""
+        self.engine.p[:] = p
+        self.engine.recompute()
+        gap, gap_and_rounding = tracked_gap(self.engine)
+        return gap <= max(self.max_gap, gap_and_rounding - gap)
 
     def note(self, broken: bool = False) -> None:
         """Add the engine's state, or replace the last one at the same t; ``broken``: the path broke off before it."""
@@ -184,27 +199,40 @@ def follow_linear_term(
     engine.pivots_per_call = -1
     engine.on_pivot = lambda _engine, _variable: record.note()
     count = 0
-    for end in _sections(first, last):
-        while record.begin != end:
+    for last_end in _sections(first, last):
+        ends, least = [last_end], MIN_SECTION_SHARE * abs(last_end - record.begin)
+        while ends:
             check_time()
+            begin, kept, end = record.begin, list(record.rows), ends[-1]
             try:
-                _follow(engine, record, end, rate)
+                _follow(engine, record, end, p, rate)
+                ends.pop()
+                continue
             except PathError:
-                count += 1
-                if count > MAX_BREAKS:
-                    raise
                 here = record.begin + record.sign * float(engine.figures[TRAVELLED])
-                t = here + LEFT_OUT_RATIO * (end - here)
-                t = end if abs(end - t) <= MIN_DISTANCE * abs(end) else t
-                _start(engine, record, t, p + t * rate, solve)
-                record.note(broken=True)
+            t = here + LEFT_OUT_RATIO * (end - here)
+            if not record.is_optimum(p + here * rate):
+                record.rows[:] = kept  # round-off has spoiled all breakpoints since ``begin``
+                if abs(end - begin) > least:
+                    ends.append(begin + 0.5 * (end - begin))
+                    _start(engine, record, begin, p + begin * rate, solve)
+                    continue
+                t = end
+            count += 1
+            if count > MAX_BREAKS:
+                raise PathError(PathError.NOT_PSD)
+            t = end if abs(end - t) <= MIN_DISTANCE * abs(end) else t
+            _start(engine, record, t, p + t * rate, solve)
+            record.note(broken=True)
+            if t == end:
+                ends.pop()
     return record.path()
 
 
 def _sections(first: float, last: float) -> NDArray:
     """Return the ends of the sections of a path."""
-    if first * last > 0:
-        count = max(MIN_SECTIONS, int(np.ceil(abs(np.log(last / first)) / np.log(SECTION_RATIO))))
+    if first > 0 and last > 0:
+        count = max(MIN_SECTIONS, int(np.ceil(abs(np.log(last) - np.log(first)) / np.log(SECTION_RATIO))))
         return np.append(np.geomspace(first, last, count + 1)[1:-1], last)
     return np.append(np.linspace(first, last, 4 * MIN_SECTIONS + 1)[1:-1], last)
 
@@ -219,14 +247,17 @@ def _start(engine: Engine, record: _Record, t: float, p: NDArray, solve: Solve) 
     set_optimum(engine, alpha, -nu)
     engine.figures[TRAVELLED] = 0.0
     engine.on_pivot = on_pivot
+    record.max_gap = max(MAX_GAP_SECTION, MAX_GAP_GROWTH * tracked_gap(engine)[0])
 
 
-def _follow(engine: Engine, record: _Record, end: float, rate: NDArray) -> None:
+def _follow(engine: Engine, record: _Record, end: float, p: NDArray, rate: NDArray) -> None:
     """Follow the path to the end of a section, and compute all gradients from scratch there."""
     engine.update_floor()
     engine.move_p(record.sign * rate, abs(end - record.begin))
     record.begin = end
     engine.figures[TRAVELLED] = 0.0
+    if not record.is_optimum(p + end * rate):
+        raise PathError(PathError.NOT_PSD)
     on_pivot, engine.on_pivot = engine.on_pivot, None
     engine.tidy(exact=True)
     engine.on_pivot = on_pivot

@@ -16,6 +16,7 @@ from ..solvers import Solver
 from ..solvers.registry import make_solver
 
 if TYPE_CHECKING:
+    from ..quantum.circuits import ParametricCircuit
     from ..quantum.devices import Device, Price
     from ..quantum.runs.batches import Batch
 
@@ -63,6 +64,11 @@ class Estimate:
         Another solver for the same problem that takes at most half, if the run is expensive and one is known.
     options : dict
         Options of the solver that were given or differ from the defaults.
+    simulation_s : float, optional
+        Seconds that this computer needs to build and simulate all circuits, by the simulator's measured speed, within a
+        factor of about three; None if it is not known. The classical part of the solver is not included.
+    memory_bytes : float, optional
+        Memory of the largest circuit and its state on this computer; None if it is not known.
 
     Examples
     --------
@@ -87,6 +93,8 @@ class Estimate:
     basis: str
     options: dict[str, Any]
     cheaper: Estimate | None = None
+    simulation_s: float | None = None
+    memory_bytes: float | None = None
 
     @property
     def qpu_seconds(self) -> float | None:
@@ -128,6 +136,9 @@ class Estimate:
             ("cost", self.money),
             ("these numbers", self.basis),
         ]
+        if self.simulation_s is not None and self.memory_bytes is not None:
+            amount = f"about {self.simulation_s:.2g} s and {self.memory_bytes / 1e6:,.1f} MB for all circuits"
+            rows.append(("simulation", amount))
         if self.price.formula and not self.local:
             rows.insert(5, ("formula", self.price.formula))
         totals = {"max_shots": self.shots, "max_qpu_seconds": self.qpu_seconds, "max_cost": self.cost}
@@ -260,6 +271,12 @@ def _estimate_run(
                 if piece.shots is not None:  # exact distributions come from computers, and have no price
                     price = price + device.price(piece.circuit, piece.circuits, piece.shots).times(times)
         sizes = [device.resources(circuit) for circuit in {batch.circuit: None for batch in batches}]
+        totals: Counter[ParametricCircuit] = Counter()
+        for batch, times in batches.items():
+            totals[batch.circuit] += batch.circuits * times
+        simulations = [device.simulation(circuit, count) for circuit, count in totals.items()]
+        known = [found for found in simulations if found is not None]
+        all_known = bool(known) and len(known) == len(simulations)
     return Estimate(
         solver=engine.name,
         device=device.name,
@@ -275,6 +292,8 @@ def _estimate_run(
         fixed=fixed,
         basis=basis,
         options=_shown_options(engine, given),
+        simulation_s=sum(seconds for seconds, _ in known) if all_known else None,
+        memory_bytes=max(memory for _, memory in known) if all_known else None,
     )
 
 

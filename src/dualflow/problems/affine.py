@@ -113,7 +113,8 @@ def _values_terms(y: ArrayLike, n: int, C: float) -> tuple[NDArray, NDArray]:
     """Return σ and p for values, which are checked."""
     z = np.asarray(y, dtype=float)
     if z.shape != (n,) or not np.isfinite(z).all():
-        raise ProblemError(f"y must be {n} finite numbers, found shape {z.shape}")
+        found = f"shape {z.shape}" if z.shape != (n,) else "NaN or infinity"
+        raise ProblemError(f"y must be {n} finite numbers, found {found}")
     largest = float(np.abs(z).max())
     if largest > np.sqrt(np.finfo(float).max / (4.0 * n * max(1.0, C))):  # f is a sum of n of their squares, times C
         raise ProblemError(f"y is as large as {largest:.3g}, and C times its square overflows; scale it")

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core.gram import Gram, KernelMatrix
 from ..core.options import option
-from ..core.problem import DualProblem
+from ..core.problem import DualProblem, Kind
 from ..core.reading import Interval, Posed, Reading
+from ..core.runtime.arrays import constant
 from ..exceptions import ProblemError
 from .checks import NU_RULE, check_weight
 from .growing import Growing, Variables
@@ -115,6 +116,20 @@ def one_class(gram: Gram, nu: float = 0.5, *, sample_weight: ArrayLike | None = 
     """
     if nu is None:
         raise ProblemError("nu must be a number in (0, 1]; the hard one-class problem is svdd(gram, nu=None)")
+    if sample_weight is None:  # the usual case: constant vectors that need no checks
+        ones, zeros = constant(gram.n, 1.0), constant(gram.n, 0.0)
+        return DualProblem.of_parts(
+            gram,
+            p=zeros,
+            lower=zeros,
+            ridge=zeros,
+            upper=constant(gram.n, 1.0 / (NU_RULE.check("nu", nu) * gram.n)),
+            e=ones,
+            d=1.0,
+            sigma=ones,
+            reading=ONE_CLASS,
+            kind=Kind.CAPPED_SIMPLEX,
+        )
     return DualProblem(
         gram,
         p=np.zeros(gram.n),

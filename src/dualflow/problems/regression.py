@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core.gram import Gram
 from ..core.options import Number, option
-from ..core.problem import DualProblem
+from ..core.problem import DualProblem, Kind, paired
 from ..core.reading import Reading
+from ..core.runtime.arrays import constant, immutable
 from ..exceptions import ProblemError
 from .checks import NU_RULE, check_weight
 from .classification import FINITE_C_RULE
@@ -59,7 +60,8 @@ def svr(
     """
     C, epsilon = FINITE_C_RULE.check("C", C), EPSILON_RULE.check("epsilon", epsilon)
     z = _values(z, gram.n, C, epsilon)
-    upper = np.tile(C * check_weight(sample_weight, gram.n), 2)
+    upper = C * check_weight(sample_weight, gram.n)
+    upper = np.concatenate([upper, upper])
     return _two_sided(gram, np.concatenate([z - epsilon, -z - epsilon]), upper, REGRESSION, None)
 
 
@@ -151,7 +153,8 @@ def _values(z: ArrayLike, n: int, C: float, epsilon: float = 0.0) -> NDArray:
     """Return the target values as float64, shape (n,), or raise a `ProblemError`."""
     z = np.asarray(z, dtype=float)
     if z.shape != (n,) or not np.isfinite(z).all():
-        raise ProblemError(f"z must be {n} finite numbers, found shape {z.shape}")
+        found = f"shape {z.shape}" if z.shape != (n,) else "NaN or infinity"
+        raise ProblemError(f"z must be {n} finite numbers, found {found}")
     largest = float(np.abs(z).max()) + epsilon
     if 4.0 * n * max(1.0, C) > np.finfo(float).max / max(1.0, largest):  # f is a sum of n of them, times C
         raise ProblemError(f"z is as large as {largest:.3g}, and C times the sum of it overflows; scale it")
@@ -160,17 +163,24 @@ def _values(z: ArrayLike, n: int, C: float, epsilon: float = 0.0) -> NDArray:
 
 def _two_sided(gram: Gram, p: NDArray, upper: NDArray, reading: Reading, total: float | None) -> DualProblem:
     """Return the problem with two variables per point, for the upper and the lower side of the tube."""
-    signs = np.concatenate([np.ones(gram.n), -np.ones(gram.n)])
+    signs, idx = paired(gram.n)
+    if total is None and float(upper.min()) > 0.0 and float(upper.max()) < np.inf:
+        # The usual case, which needs no other checks: `_values` has made sure that p is finite.
+        zeros = constant(len(p), 0.0)
+        return DualProblem.of_parts(
+            gram,
+            p=immutable(p),
+            lower=zeros,
+            ridge=zeros,
+            upper=immutable(upper),
+            e=signs,
+            sigma=signs,
+            idx=idx,
+            reading=reading,
+            kind=Kind.BOX_EQUALITY,
+        )
     return DualProblem(
-        gram,
-        p=p,
-        lower=np.zeros(1),
-        upper=upper,
-        e=signs,
-        sigma=signs,
-        idx=np.tile(np.arange(gram.n), 2),
-        reading=reading,
-        total=total,
+        gram, p=p, lower=np.zeros(1), upper=upper, e=signs, sigma=signs, idx=idx, reading=reading, total=total
     )
 
 

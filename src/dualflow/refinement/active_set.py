@@ -12,6 +12,7 @@ The functions before it compute a Newton step over the free variables (`newton_s
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,10 @@ from ..core.bounds import inseparability_witness
 from ..core.certificate import Certifier
 from ..core.problem import project_onto
 from ..core.reading import multiplier_of
+from ..core.workspace import Workspace
 from .linear_systems import ConjugateSystem, FreeSystem, suits_conjugate_gradients
 
-__all__ = ["ActiveSet", "advance", "hold_beyond", "newton_step", "pass_bounds"]
+__all__ = ["ActiveSet", "SolveNearlyFree", "advance", "hold_beyond", "newton_step", "pass_bounds"]
 
 
 _EPS = float(np.finfo(float).eps)
@@ -243,6 +245,9 @@ _MAX_NEAR_ROUNDS = 50
 #: Variables from which the near ones are checked apart.
 _MIN_N_NEAR = 4000
 
+#: Rounds between two calls of ``solve_nearly_free``: most refinements need fewer.
+_ROUNDS_PER_CALL = 4
+
 #: Violators that may be freed in one batch even if fewer variables are free.
 _MIN_VIOLATORS_BATCH = 32
 
@@ -250,6 +255,10 @@ _MIN_VIOLATORS_BATCH = 32
 _MAX_N_FACTOR = 16_384
 #: Error of the gradient at the start, which may come from float32, as a part of its size.
 _START_ERROR = 1e-6
+
+
+#: A function of a workspace, α and the KKT violation of each variable, that returns a better α.
+SolveNearlyFree = Callable[[Workspace, NDArray, NDArray], NDArray]
 
 
 class ActiveSet:
@@ -271,6 +280,9 @@ class ActiveSet:
         Relative gap that suffices; with 0 it runs to the optimum.
     exact_up_to : int
         Number of variables up to which it runs to the optimum in spite of ``tol``, if there are few violators.
+    solve_nearly_free : callable, optional
+        Returns a better α of a workspace from an α and the KKT violation of each variable. It is called where rounds
+        of freeing violators and holding them again crawl.
     """
 
     def __init__(
@@ -283,8 +295,9 @@ class ActiveSet:
         deadline: float | None,
         tol: float = 0.0,
         exact_up_to: int = 0,
+        solve_nearly_free: SolveNearlyFree | None = None,
     ) -> None:
-        self.exact_up_to = exact_up_to
+        self.exact_up_to, self.solve_nearly_free = exact_up_to, solve_nearly_free
         self.certifier, self.problem = certifier, certifier.workspace
         self.max_solves, self.deadline, self.tol = max_solves, deadline, tol
         self.alpha, self.h = alpha.copy(), gradient.copy()
@@ -340,10 +353,10 @@ class ActiveSet:
 
     def run(self) -> NDArray | None:
         """Minimise over the free variables and free violators, in turn; return a witness if f has no minimum."""
-        stalled, last = 0, np.inf
+        stalled, last, rounds = 0, np.inf, 0
         while not self.out_of_budget():
             self.minimise_free_and_near()
-            rough = self.error > 0.0
+            rough, rounds = self.error > 0.0, rounds + 1
             from_scratch = self.update_gradient()
             if (witness := self.witness()) is not None:
                 return witness
@@ -368,11 +381,24 @@ class ActiveSet:
                 continue
             if stalled > 2:
                 break
+            if rounds % _ROUNDS_PER_CALL == 0 and not self.error and self.solve_nearly_free is not None:
+                self.move_nearly_free(self.solve_nearly_free)
+                continue
             candidates = violators[: max(_MIN_VIOLATORS_BATCH, len(self.free)) if stalled == 0 else 2]
             if self.error or self.certifier.products.is_screened:
                 self.h[candidates] = self.problem.product(self.alpha, candidates) - self.problem.p[candidates]
             self.free = np.union1d(self.free, candidates)
         return None
+
+    def move_nearly_free(self, solve_nearly_free: SolveNearlyFree) -> None:
+        """Replace α by the one that ``solve_nearly_free`` returns."""
+        problem = self.problem
+        rho = self.multipliers()
+        excess = np.where(self.alpha <= problem.lower, -rho, np.where(self.alpha >= problem.upper, rho, np.abs(rho)))
+        self.alpha = solve_nearly_free(problem, self.alpha, excess).copy()
+        self.free = np.flatnonzero((self.alpha > problem.lower) & (self.alpha < problem.upper))
+        self.system = None
+        self.update_gradient(from_scratch=True)
 
     def minimise_free_and_near(self) -> None:
         """Minimise over the free variables and over near ones, which have multipliers close to zero.

@@ -15,7 +15,7 @@ from ..core.certificate import Certificate, Certifier
 from ..core.problem import DualProblem, project_onto
 from ..core.runtime import clock
 from ..exceptions import ProblemError
-from .active_set import ActiveSet
+from .active_set import ActiveSet, SolveNearlyFree
 
 __all__ = ["MAX_N_REFINED", "Refinement", "refine", "snap", "support_set", "supporting"]
 
@@ -112,6 +112,7 @@ def refine(
     certifier: Certifier | None = None,
     gradient: NDArray | None = None,
     tol: float = 0.0,
+    solve_nearly_free: SolveNearlyFree | None = None,
 ) -> Refinement:
     """Minimise f from any start by the active-set method.
 
@@ -132,6 +133,8 @@ def refine(
     tol : float, default=0
         Relative gap at which the refinement ends if the problem is large or has many violators left; others run to the
         optimum, which is near.
+    solve_nearly_free : callable, optional
+        As of `ActiveSet`.
 
     Returns
     -------
@@ -155,7 +158,7 @@ def refine(
             start, h, rho = _start(certifier, given, gradient)
             snapped = snap(problem, start, rho)
             most = max_solves or 20 * problem.n + 200
-            search = ActiveSet(certifier, snapped, start, h, most, deadline, tol, MAX_N_REFINED)
+            search = ActiveSet(certifier, snapped, start, h, most, deadline, tol, MAX_N_REFINED, solve_nearly_free)
             witness = search.run()
             late = not search.converged and witness is None and clock.is_late()
     except clock.OutOfTime:

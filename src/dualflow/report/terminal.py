@@ -152,8 +152,8 @@ def renderable(comparison: Results) -> RenderableType:
     if comparison.interrupted:
         parts.append(Text("Interrupted (Ctrl-C): only the rows so far are shown.", style="bold red"))
     sampled = any(section.by_excess for section in comparison.sections)
-    note = "Gaps are relative; infeasibility is absolute. # ranks the rows that met the tolerance by time, the others "
-    note += "by excess if a row is sampled, else by raw gap." if sampled else "by raw gap."
+    note = "# ranks the rows that met the tolerance by time, the others by "
+    note += "excess if a row is sampled, else by raw gap." if sampled else "raw gap."
     if any(row.device is not None for row in comparison.rows):
         note += " Emulated rows are ranked among themselves (in brackets); controls are not ranked."
     parts.append(Text(note))

@@ -77,9 +77,8 @@ def _use(times: dict[str, float], tol: float, what: str, how: str) -> str:
     took = least if least == most else f"{least} to {most}"
     names = " or ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     others = len(times) - len(named)
-    more = f" ({others} more)" if others else ""
-    tied = f"; everything within tol = {tol:g} is a tie{more}" if len(times) > 1 else ""
-    return f"Use {names}: {what} {took}{how}{tied}."
+    slower = f"; {others} other{'s' if others > 1 else ''} met tol = {tol:g} in more time" if others else ""
+    return f"Use {names}: {what} {took}{how}{slower}."
 
 
 def _name(row: Row) -> str:
@@ -125,8 +124,11 @@ def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
     beside = "" if plain is None else f" ({always}: {max(plain.score(scoring), 0.0):.3f})"
     same = [s for s in scores if s.class_weight == best.class_weight and s is not best and s.fit_time_s is not None]
     others = "".join(f"; {one.model}: {one.score(scoring):.3f}, {seconds_text(one.fit_time_s or 0.0)}" for one in same)
+    tied = ""
+    if any(one.score(scoring) > best.score(scoring) for one in same):
+        tied = f". The difference is within the standard error ({counts.error:.3f}), so the faster fit is named"
     weights = "" if best.class_weight is None else f" with {best.class_weight} class weights"
     return (
         f"Use {best.model}{weights}: {name}{of} {best.score(scoring):.3f} on {counts.n} held-out rows{beside}, fitted "
-        f"to {n} rows in {seconds_text(best.fit_time_s)}{others}."
+        f"to {n} rows in {seconds_text(best.fit_time_s)}{others}{tied}."
     )

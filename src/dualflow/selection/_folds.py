@@ -14,7 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.gram import Gram
+from ..core.runtime import clock
 from ..core.solution import MAX_GAP_UNREFINED
+from ..direct.pairs import PairResult, solve_cost_path
 from ..estimators._classifier import class_pairs
 from ..estimators._validation import class_weights
 from ._duals import Duals, Fits
@@ -146,6 +149,18 @@ class _Folds:
     def __init__(self, splits: Sequence[Split], train_scores: bool) -> None:
         self.splits, self.train_scores = splits, train_scores
 
+    def weights(self, model: Any, rows: NDArray) -> NDArray | None:
+        """Return the factor of C for each point in a fit to these rows; None if no shared fit is possible."""
+        raise NotImplementedError
+
+    def weights_of(self, model: Any, fold: int) -> NDArray | None:
+        """Return `weights` for the training rows of a fold."""
+        return self.weights(model, self.splits[fold][0])
+
+    def path(self, gram: Gram, chain: Chain, fold: int) -> dict[int, Answer]:
+        """Return answers in a fold that are faster than single fits; here none."""
+        return {}
+
     def empty(self, fold: int, width: int) -> Answer:
         """Return an answer with unset values for a fold."""
         train, test = self.splits[fold]
@@ -178,6 +193,7 @@ class Classes(_Folds):
         super().__init__(splits, train_scores)
         self.fitted = {"classes_": classes, "n_features_in_": features}
         self.classes, self.codes, self.weight = classes, codes, weight
+        self._weights_known: dict[tuple[str, int], NDArray | None] = {}
         self.pairs = class_pairs(len(classes))
         counts = np.bincount(codes)
         self.ranges = [slice(end - count, end) for end, count in zip(np.cumsum(counts), counts, strict=True)]
@@ -193,6 +209,61 @@ class Classes(_Folds):
         has_all_classes = (np.bincount(self.codes, own > 0, minlength=len(self.classes)) > 0).all()
         return own if has_all_classes and len(np.unique(rows)) == len(rows) else None
 
+    def weights_of(self, model: Any, fold: int) -> NDArray | None:
+        """Return `weights` for the training rows of a fold; computed once for each ``class_weight``."""
+        key = repr(model.class_weight), fold
+        if key not in self._weights_known:
+            self._weights_known[key] = self.weights(model, self.splits[fold][0])
+        return self._weights_known[key]
+
+    def path(self, gram: Gram, chain: Chain, fold: int) -> dict[int, Answer]:
+        """Return the answers of candidates in a fold that are solved from the points, with kernel rows for all C.
+
+        ``gram`` is the radial kernel of all points. A candidate without an answer needs a single fit.
+        """
+        began = thread_time()
+        train, test = self.splits[fold]
+        weight = self.weights_of(chain.model, fold)
+        if weight is None or not (weight[train] > 0).all() or chain.model.fit_intercept is not True:
+            return {}
+        rows = np.sort(train)
+        groups = np.split(rows, np.searchsorted(rows, [part.stop for part in self.ranges[:-1]]))
+        found = solve_cost_path(gram, groups, weight[rows], chain.costs, chain.model.tol)
+        if found is None:
+            return {}
+        count = len(chain.costs)
+        results: list[list[PairResult | None]] = [[] for _ in self.pairs]
+        for number, result in enumerate(found):
+            results[number // count].append(result)
+            clock.check_time()
+        solved = [c for c in range(count) if all(of_pair[c] is not None for of_pair in results)]
+        if not solved:
+            return {}
+        weights, biases = np.zeros((gram.n, len(self.pairs), len(solved))), np.empty((len(self.pairs), len(solved)))
+        gaps_of = np.zeros(len(solved))
+        for k, (i, j) in enumerate(self.pairs):
+            members = np.concatenate([groups[i], groups[j]])
+            for place, c in enumerate(solved):
+                result = results[k][c]
+                assert result is not None
+                weights[members, k, place], biases[k, place] = result.coefficients, result.bias
+                gaps_of[place] = max(gaps_of[place], result.relative_gap)
+        (support,) = weights.any(axis=(1, 2)).nonzero()
+        points = gram.radial_points(float)
+        columns = weights[support].reshape(len(support), biases.size)
+        tables = [test, train] if self.train_scores else [test]
+        values = [
+            points.take(at).expand(points.take(support), columns).reshape(len(at), *biases.shape) + biases
+            for at in tables
+        ]
+        seconds = (thread_time() - began) / max(1, len(solved))
+        return {
+            chain.candidates[c]: Answer(
+                values[0][:, :, place], values[1][:, :, place] if self.train_scores else None, gaps_of[place], seconds
+            )
+            for place, c in enumerate(solved)
+        }
+
     def answers(
         self, K: NDArray, scale: float, chain: Chain, folds: list[int], watch: Watch
     ) -> Iterator[tuple[int, int, Answer]]:
@@ -200,7 +271,7 @@ class Classes(_Folds):
         found: dict[tuple[int, int], Answer] = {}
         weight = self.weights(chain.model, np.arange(len(self.codes)))
         assert weight is not None
-        weights = np.array([self.weights(chain.model, self.splits[fold][0]) for fold in folds])
+        weights = np.array([self.weights_of(chain.model, fold) for fold in folds])
         is_multiclass = len(self.pairs) > 1
         # Rows of K that give the values of all pairs, gathered once.
         tested = {fold: K[self.splits[fold][1]] if is_multiclass else K for fold in folds}

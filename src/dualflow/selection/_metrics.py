@@ -22,38 +22,45 @@ except ImportError:  # no scorer is replaced then
 
 __all__ = ["Metrics"]
 
-Metric = Callable[[NDArray, NDArray], float | None]
+Metric = Callable[[NDArray, NDArray, NDArray | None], float | None]
 
 #: Kinds of dtype of labels for which scores are computed here; scikit-learn checks others in more ways.
 LABEL_KINDS = "biuU"
 
 
-def _accuracy(y: NDArray, predicted: NDArray) -> float | None:
-    return float(np.mean(y == predicted)) if _are_labels(y, predicted) else None
+def _accuracy(y: NDArray, predicted: NDArray, weight: NDArray | None) -> float | None:
+    return float(np.average(y == predicted, weights=weight)) if _are_labels(y, predicted) else None
 
 
-def _f1_macro(y: NDArray, predicted: NDArray) -> float | None:
-    if (counts := _counts(y, predicted)) is None:
+def _f1_macro(y: NDArray, predicted: NDArray, weight: NDArray | None) -> float | None:
+    if (counts := _counts(y, predicted, weight)) is None:
         return None
     hits, true, named = counts
+    if not (true + named > 0).all():
+        return None
     return float(np.mean(2.0 * hits / (true + named)))
 
 
-def _r2(y: NDArray, predicted: NDArray) -> float | None:
+def _r2(y: NDArray, predicted: NDArray, weight: NDArray | None) -> float | None:
     if not _are_numbers(y, predicted):
         return None
     y, predicted = y[:, None], predicted[:, None]  # the order of scikit-learn's sums
-    residual = ((y - predicted) ** 2).sum(axis=0)[0]
-    total = ((y - np.average(y, axis=0)) ** 2).sum(axis=0)[0]
+    factor = 1.0 if weight is None else weight[:, None]
+    residual = (factor * (y - predicted) ** 2).sum(axis=0)[0]
+    total = (factor * (y - np.average(y, axis=0, weights=weight)) ** 2).sum(axis=0)[0]
     return float(1.0 - residual / total) if total != 0 else None
 
 
-def _mean_absolute_error(y: NDArray, predicted: NDArray) -> float | None:
-    return float(np.average(np.abs(predicted - y)[:, None], axis=0)[0]) if _are_numbers(y, predicted) else None
+def _mean_absolute_error(y: NDArray, predicted: NDArray, weight: NDArray | None) -> float | None:
+    if not _are_numbers(y, predicted):
+        return None
+    return float(np.average(np.abs(predicted - y)[:, None], axis=0, weights=weight)[0])
 
 
-def _mean_squared_error(y: NDArray, predicted: NDArray) -> float | None:
-    return float(np.average(((y - predicted) ** 2)[:, None], axis=0)[0]) if _are_numbers(y, predicted) else None
+def _mean_squared_error(y: NDArray, predicted: NDArray, weight: NDArray | None) -> float | None:
+    if not _are_numbers(y, predicted):
+        return None
+    return float(np.average(((y - predicted) ** 2)[:, None], axis=0, weights=weight)[0])
 
 
 def _are_labels(y: NDArray, predicted: NDArray) -> bool:
@@ -67,13 +74,24 @@ def _are_numbers(y: NDArray, predicted: NDArray) -> bool:
     return both_float and len(y) > 1 and bool(np.isfinite(y).all() and np.isfinite(predicted).all())
 
 
-def _counts(y: NDArray, predicted: NDArray) -> tuple[NDArray, NDArray, NDArray] | None:
-    """Return for each label how often it is predicted correctly, how often it is true and how often predicted."""
+def _can_weigh(weight: Any, n: int) -> bool:
+    """Return whether weights are None or n finite float64 numbers of at least 0, not all 0."""
+    if weight is None:
+        return True
+    if type(weight) is not np.ndarray or weight.shape != (n,) or weight.dtype != np.float64:
+        return False
+    return n > 0 and bool(weight.min() >= 0) and 0.0 < float(weight.sum()) < np.inf
+
+
+def _counts(y: NDArray, predicted: NDArray, weight: NDArray | None) -> tuple[NDArray, NDArray, NDArray] | None:
+    """Return the weight of the rows with each label that are predicted correctly, that are true, and predicted."""
     if not _are_labels(y, predicted):
         return None
     labels, codes = np.unique(np.concatenate([y, predicted]), return_inverse=True)
     true, named = codes[: len(y)], codes[len(y) :]
-    hits, true, named = (np.bincount(part, minlength=len(labels)) for part in (true[true == named], true, named))
+    right = true == named
+    parts = (true[right], None if weight is None else weight[right]), (true, weight), (named, weight)
+    hits, true, named = (np.bincount(part, own, minlength=len(labels)) for part, own in parts)
     return hits, true, named
 
 
@@ -95,7 +113,8 @@ class Metrics:
     scorer : callable
         The scorer that `GridSearchCV` would call.
     params : dict
-        The parameters that it would get besides the data.
+        The parameters that it would get besides the data; scikit-learn is called if there is one that is not
+        ``sample_weight``.
     """
 
     def __init__(self, scorer: Any, params: dict[str, Any]) -> None:
@@ -103,12 +122,13 @@ class Metrics:
         self._is_dict = isinstance(scorers_given, dict)
         scorers = dict(scorers_given) if isinstance(scorers_given, dict) else {"score": scorer}
         known = {name: _metric_of(one) for name, one in scorers.items()}
-        passes = any(value is not None for value in params.values()) or get_config()["enable_metadata_routing"]
+        given = [name for name, value in params.items() if value is not None]
+        passes = any(name != "sample_weight" for name in given) or get_config()["enable_metadata_routing"]
         self._known = {} if passes or None in known.values() else {k: one for k, one in known.items() if one}
 
-    def __call__(self, model: Any, X: Any, y: Any) -> Any:
+    def __call__(self, model: Any, X: Any, y: Any, weight: Any = None) -> Any:
         """Return the score, or a dict of scores; None if scikit-learn must be called."""
-        if not self._known or type(y) is not np.ndarray or y.ndim != 1:
+        if not self._known or type(y) is not np.ndarray or y.ndim != 1 or not _can_weigh(weight, len(y)):
             return None
         try:
             predicted = model.predict(X)
@@ -118,7 +138,7 @@ class Metrics:
             return None
         scores: dict[str, float] = {}
         for name, (sign, metric) in self._known.items():
-            if (score := metric(y, predicted)) is None:
+            if (score := metric(y, predicted, weight)) is None:
                 return None
             scores[name] = sign * score
         return scores if self._is_dict else scores["score"]

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from ..estimators.svc import SVC
 from ..estimators.svr import SVR
 
-__all__ = ["FoldSVC", "FoldSVR", "unfitted_copy"]
+__all__ = ["FoldSVC", "FoldSVR", "unfitted_copy", "with_parameters"]
 
 #: Types of parameters that a copy may hold as they are.
 PLAIN_TYPES = (str, int, float, bool, type(None), np.generic)
@@ -29,6 +29,16 @@ def unfitted_copy(model: Any) -> Any:
     copied = object.__new__(type(model))
     copied.__dict__.update(vars(model))
     return copied
+
+
+def with_parameters(model: Any, parameters: dict[str, Any]) -> Any:
+    """Return a copy of an unfitted model with other parameters, as `clone` and `set_params` make it."""
+    values = vars(model)
+    if all(name in values and isinstance(value, PLAIN_TYPES) for name, value in parameters.items()):
+        copied = unfitted_copy(model)
+        vars(copied).update(parameters)
+        return copied
+    return clone(model).set_params(**clone(parameters, safe=False))
 
 
 class _OfFold:

@@ -77,6 +77,10 @@ class Kernels:
             K /= max_diagonal
         return K, max_diagonal
 
+    def gram(self, setting: Setting) -> Gram:
+        """Return the Gram of the points for a radial kernel."""
+        return Gram(self.points, setting.kernel, gamma=setting.gamma)
+
     def _squared(self) -> tuple[NDArray, float]:
         """Return squared distances, shape (n, n), and the largest from the mean; computed once."""
         with self._lock:
@@ -128,8 +132,8 @@ def is_shared(model: Any) -> bool:
         return False  # a single fit raises the error
 
 
-def chains_of(models: Sequence[Any], folds: int) -> list[Chain]:
-    """Return the chains of candidates to plan; a chain of one candidate needs many folds.
+def chains_of(models: Sequence[Any], folds: int, points: int) -> list[Chain]:
+    """Return the chains of candidates to plan; one candidate needs many folds, or kernel rows made on demand.
 
     Parameters
     ----------
@@ -137,6 +141,7 @@ def chains_of(models: Sequence[Any], folds: int) -> list[Chain]:
         One for each candidate, with its parameters.
     folds : int
         Number of folds.
+    points : int
     """
     chains: dict[tuple[Any, ...], Chain] = {}
     for candidate, model in enumerate(models):
@@ -144,7 +149,21 @@ def chains_of(models: Sequence[Any], folds: int) -> list[Chain]:
             chain = chains.setdefault(_key_without_cost(model), Chain(model))
             chain.candidates.append(candidate)
             chain.costs.append(float(model.C))
-    return [chain for chain in chains.values() if len(chain.costs) > 1 or folds >= MIN_FOLDS_ONE_COST]
+    return [
+        chain
+        for chain in chains.values()
+        if len(chain.costs) > 1 or folds >= MIN_FOLDS_ONE_COST or can_skip_calls(chain.model, points)
+    ]
+
+
+#: Points up to which lone candidates are solved by `Classes.path`. Of more, a fit may be given up, and be made again.
+MAX_POINTS_LONE = 640
+
+
+def can_skip_calls(model: Any, points: int) -> bool:
+    """Return whether `Classes.path` solves the fits of one candidate as a single fit does, with fewer calls."""
+    is_pair_problem = hasattr(model, "class_weight") and model.fit_intercept is True
+    return points <= MAX_POINTS_LONE and is_pair_problem and model.kernel == "rbf"
 
 
 def planned(
@@ -178,7 +197,7 @@ def planned(
 
 def _key_without_cost(model: Any) -> tuple[Any, ...]:
     """Return the parameters of a model without C, as a dictionary key."""
-    return tuple((name, repr(value)) for name, value in sorted(model.get_params(deep=False).items()) if name != "C")
+    return tuple((name, repr(value)) for name, value in sorted(vars(model).items()) if name != "C")
 
 
 def _settings(model: Any, folds: Classes | Numbers, points: NDArray) -> dict[Setting, list[int]]:
@@ -186,7 +205,7 @@ def _settings(model: Any, folds: Classes | Numbers, points: NDArray) -> dict[Set
     found: dict[Setting, list[int]] = defaultdict(list)
     parameters = KERNELS[model.kernel].parameters
     for fold, (train, _) in enumerate(folds.splits):
-        if folds.weights(model, train) is None:
+        if folds.weights_of(model, fold) is None:
             continue
         try:
             gamma = check_gamma(model.gamma, points[train]) if "gamma" in parameters else 1.0

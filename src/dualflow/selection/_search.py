@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar
 
@@ -20,11 +19,13 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..core.options import Number
 from ..core.runtime.threads import blas_for
+from ..core.runtime.warn import warn_user
 from ..estimators._base import MIN_TIME_LEFT_S
 from ..estimators._solving import thread_count
 from ..exceptions import FitError, ProblemError
 from ._evaluation import Evaluation, Task, Times, last_name, last_step
 from ._folds import Classes, Numbers
+from ._models import with_parameters
 from ._plan import MAX_POINTS_SHARED, Kernels, Plan, chains_of, planned
 
 __all__ = ["Search"]
@@ -119,7 +120,8 @@ class Search(BaseSearchCV):
         splits = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(X, y, **routed.splitter.split)]
         splits = [tuple(np.flatnonzero(rows) if rows.dtype == bool else rows for rows in pair) for pair in splits]  # type: ignore[misc]
         candidates = list(ParameterGrid(self.param_grid))
-        models = [clone(self.estimator).set_params(**clone(each, safe=False)) for each in candidates]
+        plain = clone(self.estimator)
+        models = [with_parameters(plain, each) for each in candidates]
         for each, model in zip(candidates, models, strict=True):
             self._check_kind(f"param_grid: the estimator of {each}", model)
         self._check_names(models, y)
@@ -167,7 +169,7 @@ class Search(BaseSearchCV):
         if isinstance(self.estimator, Pipeline):
             return {}, every, None, None
         known = not task.fit_params.keys() - {"sample_weight"} and _num_samples(task.X) <= MAX_POINTS_SHARED
-        chains = chains_of(task.models, len(task.splits)) if known else []
+        chains = chains_of(task.models, len(task.splits), _num_samples(task.X)) if known else []
         if not chains:
             return {}, every, None, None
         try:
@@ -196,11 +198,10 @@ class Search(BaseSearchCV):
         gaps = np.array([row["gap"] for row in out]).reshape(len(models), splits)
         wide = [k for k, model in enumerate(models) if (gaps[k] > last_step(model).tol).any()]
         if wide:
-            warnings.warn(
+            warn_user(
                 f"{len(wide)} of {len(models)} candidates have fits above their tol; the widest certified relative gap "
                 f"is {np.nanmax(gaps[wide]):.3g}, of {candidates[wide[0]]}. Scale the features, or lower C.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         widest = np.where(np.isnan(gaps).any(axis=1), np.nan, gaps.max(axis=1))
         results: dict[str, Any] = self._format_results(candidates, splits, out, {"max_relative_gap": widest})

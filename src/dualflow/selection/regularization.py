@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ __all__ = ["RegularizationPath", "regularization_path"]
 START_TOL = 1e-11
 #: Variables up to which a path is followed: it holds a matrix of this order.
 MAX_VARIABLES = 10_000
+#: Ratio of the ends of a path along C: it has a section for each factor of 2.
+MAX_RATIO = 1e50
 _VALUE = Number(above=0)
 _EPSILON = Number(at_least=0)
 
@@ -43,8 +46,8 @@ class RegularizationPath:
         The breakpoints, ascending; the first and last are the ends of the path. Two are equal where α jumps between
         two optima, which happens where it is not unique (a linear kernel of few features).
     is_exact : array of shape (k − 1,)
-        Whether α is known between breakpoints i and i + 1. Where round-off breaks the path off, α is computed anew a
-        little further on; in between, α is interpolated, and `certificate` says how good it is.
+        Whether α is known between breakpoints i and i + 1. Where round-off breaks the path off, or spoils a stretch of
+        it, α is computed anew further on; in between, α is interpolated, and `certificate` says how good it is.
     model : SVC or SVR
         The estimator, unfitted.
     classes_ : array of shape (2,) or None
@@ -63,10 +66,11 @@ class RegularizationPath:
     is_exact: NDArray
     model: Any
     classes_: NDArray | None
-    _path: LinearTermPath
-    _problem: Callable[[float], DualProblem]
-    _Q: NDArray
-    _data: tuple[Any, Any]
+    _path: LinearTermPath = field(repr=False)
+    _problem: Callable[[float], DualProblem] = field(repr=False)
+    _Q: NDArray = field(repr=False)
+    _data: tuple[Any, ...] = field(repr=False)
+    _fitted: SVC | SVR = field(repr=False)
 
     def _checked(self, value: float) -> float:
         value = float((_VALUE if self.parameter == "C" else _EPSILON).check(self.parameter, value))
@@ -94,7 +98,7 @@ class RegularizationPath:
 
     def decision_function(self, X: ArrayLike, value: float) -> NDArray:
         """Return the decision values of new points, or the predicted values of an `SVR`, shape (n_new,)."""
-        return decision_values(self.problem(value), self.certificate(value), X)
+        return decision_values(self.problem(value), self.certificate(value), self._fitted._check_new_data(X))
 
     def predict(self, X: ArrayLike, value: float) -> NDArray:
         """Return the predicted classes, or the predicted values of an `SVR`, shape (n_new,)."""
@@ -108,12 +112,12 @@ class RegularizationPath:
         at_bound = (path.codes == AT_UPPER).sum(axis=1)
         return at_bound + np.array([int((values > 0).sum()) for values in path.values])
 
-    def relative_gaps(self, values: Sequence[float] | NDArray | None = None) -> NDArray:
+    def relative_gaps(self, values: ArrayLike | None = None) -> NDArray:
         """Return the certified relative gaps at some values of the parameter, by default at all breakpoints.
 
         The products are made from the dense Q that the path was followed with.
         """
-        wanted = self.values if values is None else np.asarray(values, dtype=float)
+        wanted = self.values if values is None else np.atleast_1d(np.asarray(values, dtype=float))
         certifier = Certifier(self.problem(float(self.values[0])))
         found = []
         for value in wanted:
@@ -122,12 +126,18 @@ class RegularizationPath:
             found.append(certifier.certify_product(alpha, self._Q @ alpha, problem).relative_gap)
         return np.array([np.inf if gap is None else gap for gap in found])
 
-    def leave_one_out_errors(self, values: Sequence[float]) -> NDArray:
-        """Return the exact leave-one-out errors of an `SVC` at some values of C; see `generalization_report`."""
+    def leave_one_out_errors(self, values: ArrayLike) -> NDArray:
+        """Return the exact leave-one-out errors of an `SVC` without sample weights at some values of C.
+
+        See `generalization_report`.
+        """
         if self.classes_ is None:
             raise ProblemError("leave_one_out_errors is for classifiers; an SVR has no errors to count")
-        X, y = self._data
-        models = (clone(self.model).set_params(**{self.parameter: self._checked(value)}) for value in values)
+        X, y, sample_weight = self._data
+        if sample_weight is not None:
+            raise ProblemError("sample_weight: leave_one_out_errors is for a path without weights")
+        wanted = [self._checked(float(value)) for value in np.atleast_1d(np.asarray(values, dtype=float))]
+        models = (clone(self.model).set_params(**{self.parameter: value}) for value in wanted)
         return np.array([generalization_report(model.fit(X, y)).loo_error for model in models])
 
 
@@ -159,7 +169,7 @@ def regularization_path(
     X, y : arrays of shape (n, n_features) and (n,)
         Training data; two classes for an `SVC`. The path holds an n × n matrix (2n × 2n for an `SVR`).
     C : (low, high), optional
-        The ends of the path along C, 0 < low < high.
+        The ends of the path along C, 0 < low < high ≤ 1e50 · low.
     epsilon : (low, high), optional
         The ends of the path along ε, of an `SVR`, instead of C.
     sample_weight : array of shape (n,), optional
@@ -199,9 +209,14 @@ def regularization_path(
     low, high = (float(rule.check(parameter, value)) for value in span)
     if not low < high:
         raise ProblemError(f"{parameter}={span!r} must be in ascending order")
-    if sample_weight is not None and not (np.asarray(sample_weight) > 0).all():
-        raise ProblemError("sample_weight must be greater than 0: leave the other points out")
-    posed = _problems(model, X, y, sample_weight, parameter, low)
+    if parameter == "C" and high / low > MAX_RATIO:
+        raise ProblemError(f"C={span!r}: the ends of a path are at most a factor of {MAX_RATIO:g} apart")
+    if sample_weight is not None:
+        weight = np.asarray(sample_weight)
+        if weight.dtype.kind in "US" or not (weight > 0).all():
+            raise ProblemError("sample_weight must be numbers greater than 0: leave the other points out")
+    fitted = clone(model).set_params(**{parameter: low}).fit(X, y, sample_weight)
+    posed = _problems(fitted, parameter, low)
     problem = posed(low)
     if problem.n > MAX_VARIABLES:
         raise ProblemError(
@@ -225,14 +240,12 @@ def regularization_path(
         path = follow_linear_term(Q, problem.e, problem.upper, problem.p + low, rate, (low, high), optimum)
         values = path.t
     classes = np.unique(np.asarray(y)) if isinstance(model, SVC) else None
-    return RegularizationPath(parameter, values, ~path.breaks[1:], clone(model), classes, path, posed, Q, (X, y))
+    data = deepcopy((X, y, sample_weight))  # the caller may change its arrays
+    return RegularizationPath(parameter, values, ~path.breaks[1:], clone(model), classes, path, posed, Q, data, fitted)
 
 
-def _problems(
-    model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, parameter: str, low: float
-) -> Callable[[float], DualProblem]:
-    """Return the function that makes the problem at a value of the parameter; the model is fitted at the lowest one."""
-    fitted = clone(model).set_params(**{parameter: low}).fit(X, y, sample_weight)
+def _problems(fitted: Any, parameter: str, low: float) -> Callable[[float], DualProblem]:
+    """Return the function that makes the problem at a value of the parameter, from a model fitted at the lowest one."""
     if len(fitted.solutions_) != 1:
         raise ProblemError(f"y has {len(fitted.classes_)} classes; a path is that of two: fit each pair on its own")
     base = fitted.solution_.problem

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.runtime.warn import warn_user
 from ..estimators._validation import checked_data, checked_weight, encode, names_not_in, require_two_classes
 from ..estimators.svc import SVC
 from ..estimators.svr import SVR
@@ -79,6 +79,8 @@ class SVCSearchCV(Search):
     loss, with or without intercept, at finite C, with kernels "linear", "poly" (integer degree, coef0 ≥ 0) and "rbf",
     the default solver, up to 8000 points, and several C or at least 32 folds. Other candidates, and pipelines, are
     fitted one by one. Memory is 16 n² bytes, 8 n² more for each further thread, and twice as much for leave-one-out.
+    With a radial kernel of at most 64 features, and 4096 points of two classes at most, the fits to one fold share the
+    kernel rows that they need, and each C starts from the solution of the C before.
     With ``gamma="scale"`` the width depends on each fold's training points, so that every fold has its own matrix, made
     from shared distances; a number is faster.
 
@@ -103,11 +105,9 @@ class SVCSearchCV(Search):
         labels = np.ravel(np.asarray(y))
         unknown = dict.fromkeys(label for each in given for label in names_not_in(each, labels))
         if unknown:
-            warnings.warn(
+            warn_user(
                 f"class_weight names {list(unknown)!r}, but y holds {list(dict.fromkeys(labels.tolist()))!r}; these "
-                "weights have no effect. Name classes as they are in y",
-                UserWarning,
-                stacklevel=3,
+                "weights have no effect. Name classes as they are in y"
             )
 
     def _folds(self, model: Any, task: Task) -> tuple[NDArray, Classes]:

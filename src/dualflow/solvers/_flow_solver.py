@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.factored import FactoredWorkspace, factor_of
+from ..core.low_rank import MAX_RANK_PART
+from ..core.monomials import rank_by_kernel
 from ..core.options import Number, OneOf, option
 from ..core.problem import DualProblem, Kind
 from ..core.runtime.threads import cached_property
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
+from ..exceptions import SolverMismatch
 from ..flows.gradient import GradientField, equality_multiplier, interior_point, weights
 from ..flows.lotka_volterra import LotkaVolterraField
-from ..integrate.free import MAX_RELATIVE_ROUND_OFF, FreeFlow
+from ..integrate.free import MAX_N_DENSE, MAX_RELATIVE_ROUND_OFF, FreeFlow
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from ..integrate.multiplicative import max_descent_step, multiplicative_step
 from ..integrate.scipy_ivp import METHODS, ivp_step
@@ -23,17 +27,23 @@ from ..integrate.stiff_system import low_rank
 
 __all__ = ["FlowContext", "FlowSolver", "FlowState"]
 
+#: Columns of a factor, at most: a matrix of their products takes 32 MB, and a step some seconds for 100 000 points.
+MAX_COLUMNS = 2000
+
 
 @dataclass
 class FlowContext:
-    """The workspace, and factors of its matrix for implicit steps."""
+    """The workspace, and factors of its matrix for implicit steps.
+
+    Where the kernel is known to have low rank the workspace is a `FactoredWorkspace`, and no dense matrix is formed.
+    """
 
     workspace: Workspace
 
     @cached_property
     def factor(self) -> NDArray | None:
         """L of shape (n, r) with Q = LLᵀ + diag(ridge), or None if the rank is not low."""
-        return low_rank(self.workspace)
+        return self.workspace.L if isinstance(self.workspace, FactoredWorkspace) else low_rank(self.workspace)
 
     @cached_property
     def free(self) -> FreeFlow:
@@ -83,8 +93,22 @@ class FlowSolver(Solver[FlowContext, FlowState]):
         """Return the time scale τ of the multiplier; 0 is the exact multiplier."""
         return 0.0
 
+    def mismatch(self, problem: DualProblem) -> str | None:
+        if problem.kind in self.kinds and (_rank_is_low(problem) or _may_have_low_rank(problem)):
+            return None
+        return super().mismatch(problem)
+
     def open(self, problem: DualProblem, workspace: Workspace) -> FlowContext:
-        return FlowContext(workspace)
+        is_large = problem.kind is not Kind.AFFINE and problem.n > (self.max_n or problem.n)
+        if not (_rank_is_low(problem) or is_large):
+            return FlowContext(workspace)
+        L = factor_of(workspace, _max_columns(problem))
+        if L is None:
+            raise SolverMismatch(
+                f"{super().mismatch(problem)}; for more, the kernel matrix must have a rank of at most "
+                f"{_max_columns(problem)}; a linear kernel of features (Nyström, random features) has it"
+            )
+        return FlowContext(FactoredWorkspace(workspace, L))
 
     def start(self, context: FlowContext, rng: np.random.Generator, warm: NDArray | None = None) -> FlowState:
         problem = context.workspace
@@ -149,8 +173,31 @@ class FlowSolver(Solver[FlowContext, FlowState]):
     def is_exact(self, state: FlowState) -> bool:
         return not state.at.z_lower.size and state.complementarity <= MAX_RELATIVE_ROUND_OFF
 
+    def provenance(self, context: FlowContext, state: FlowState) -> dict[str, Any]:
+        work = context.workspace
+        if isinstance(work, FactoredWorkspace):
+            return {"structure": "low rank", "rank": int(work.L.shape[1])}
+        forms_none = self.integrator != "implicit" or (work.kind is Kind.AFFINE and work.n > MAX_N_DENSE)
+        return {"structure": "products" if forms_none else "dense"}
+
     def time(self, state: FlowState) -> float:
         return state.at.t
 
     def multiplier(self, state: FlowState) -> float | None:
         return state.at.nu
+
+
+def _max_columns(problem: DualProblem) -> int:
+    """Return the number of columns up to which the rank is low."""
+    return min(MAX_COLUMNS, int(MAX_RANK_PART * problem.gram.n))
+
+
+def _rank_is_low(problem: DualProblem) -> bool:
+    """Whether the kernel alone says that the rank is low."""
+    rank = rank_by_kernel(problem.gram)
+    return rank is not None and rank + (problem.offset > 0) <= _max_columns(problem)
+
+
+def _may_have_low_rank(problem: DualProblem) -> bool:
+    """Whether a pivoted Cholesky factorisation may find a low rank, which the kernel alone does not say."""
+    return problem.gram.is_psd_by_kernel and rank_by_kernel(problem.gram) is None

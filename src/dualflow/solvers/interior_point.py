@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.features import features_of, rank_by_kernel
+from ..core.features import features_of
+from ..core.monomials import rank_by_kernel
 from ..core.problem import DualProblem, Kind
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace

@@ -22,7 +22,8 @@ class LotkaVolterra(FlowSolver):
     """Lotka-Volterra flow (Howell eq. 7, 16, 27): α̇ = w(g + λe), λ̇ = −(eᵀα − d)/τ.
 
     The multiplier λ is a state of its own, so eᵀα = d holds at rest and not on the way. Implicit steps treat λ
-    implicitly too: with steps much longer than τ it becomes the exact multiplier.
+    implicitly too: with steps much longer than τ it becomes the exact multiplier. Kernels of low rank need no n × n
+    matrix, as for `GradientFlow`: points are then consumers of r resources, which is MacArthur's model.
 
     Parameters
     ----------

@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any
 
 from ..catalogue import CatalogueEntry
-from ..core.features import rank_by_kernel, scales_apart
+from ..core.features import scales_apart
 from ..core.gram import KernelMatrix
+from ..core.monomials import rank_by_kernel
 from ..core.problem import Kind
 from . import CATALOGUE, SOLVERS, Solver
 
@@ -85,8 +86,8 @@ def auto_solver_name(gram: KernelMatrix, n: int) -> str:
     """Return the name of the solver that "auto" means for a problem of n variables with finite bounds."""
     if n >= MIN_N_LOW_RANK and _is_low_rank(gram, n):
         return "interior-point"
-    linear = gram.kernel == "linear" and gram.is_linear
-    apart = linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n and scales_apart(gram.X) > MAX_SCALE_RATIO
+    tall = gram.kernel == "linear" and gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n
+    apart = tall and scales_apart(gram.X, MAX_SCALE_RATIO) > MAX_SCALE_RATIO
     return "interior-point" if apart else DEFAULT_SOLVER
 
 

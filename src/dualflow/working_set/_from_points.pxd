@@ -20,7 +20,8 @@ cdef struct search_rules:
 
 cdef double search(Index n, Index m, const real *points, const real *half, const real *ep, const double *low,
                    const double *high, double *beta, real *G, search_rules rules, real *rows, real *tiles, real *work,
-                   long long *slots, long long *wanted, real *spare, Index spare_size) noexcept nogil
+                   long long *slots, long long *wanted, real *spare, Index spare_size,
+                   Index *kept) noexcept nogil
 
 
 cdef inline Index rows_of(Index n, Index max_rows, bint fills) noexcept:

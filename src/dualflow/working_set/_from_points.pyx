@@ -75,27 +75,33 @@ def solve_points(const real[:, ::1] points, const real[::1] half, const real[::1
     cdef double made
     with nogil:
         made = search(n, m, &points[0, 0], &half[0], &ep[0], &low[0], &high[0], &beta[0], &G[0], rules, &rows[0],
-                      &tiles[0], &work[0], &slots[0], &slots[n], spare_at, spare_size)
+                      &tiles[0], &work[0], &slots[0], &slots[n], spare_at, spare_size, NULL)
     return made
 
 
 cdef double search(Index n, Index m, const real *points, const real *half, const real *ep, const double *low,
                    const double *high, double *beta, real *G, search_rules rules, real *rows, real *tiles, real *work,
-                   long long *slots, long long *wanted, real *spare, Index spare_size) noexcept nogil:
+                   long long *slots, long long *wanted, real *spare, Index spare_size,
+                   Index *kept) noexcept nogil:
     """`solve_points` with memory from the caller.
 
     ``rows`` holds `rows_of` numbers, ``tiles`` the padded points, ``work`` 7 times the padded n, ``spare`` `spare_for`
-    numbers or none, and ``slots`` and ``wanted`` n each.
+    numbers or none, and ``slots`` and ``wanted`` n each. If ``kept`` is given, ``slots`` and ``rows`` hold that number
+    of rows of the same points, and it receives their new number; the rows returned are those that were made anew.
     """
     cdef Index stride = (n + 127) // 128 * 128, used = 0, begun = 0, entries = 0, max_rows = rules.max_rows, moved = 0, k
+    cdef Index before = 0
     cdef real *halves = work + 4 * stride
     cdef real *ones = work + 5 * stride
     cdef real *ridge = work + 6 * stride
     cdef double violation = 0.0
     cdef int turn = 0
     cdef bint is_given_up = False
+    if kept:
+        used = before = kept[0]
     for k in range(n):
-        slots[k] = -1
+        if before == 0:
+            slots[k] = -1
         if beta[k] != 0:
             wanted[begun] = k
             begun += 1
@@ -140,7 +146,12 @@ cdef double search(Index n, Index m, const real *points, const real *half, const
         if is_given_up:
             break
         turn += 1
-    return 0.0 if is_given_up else used + <double>entries / n
+    if kept:
+        kept[0] = used
+    if is_given_up:
+        return 0.0
+    # A search over kept rows may need no other; 0 would say that it was given up.
+    return max(used - before + <double>entries / n, 1.0 / n) if kept else used + <double>entries / n
 
 
 ctypedef fused a_source:

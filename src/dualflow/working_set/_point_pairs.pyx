@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Pairs of classes solved from their points and certified, many in one compiled call without the interpreter's lock.
 
-For each pair it does what `direct.from_points.FromPoints` and `direct.point_sums.PointSums` do in Python for larger
+For each pair it does what `PointSearch` and `PointSums` of `direct.from_points` do in Python for larger
 problems: a search that makes kernel rows on demand, in float32 first where that pays; a float64 subproblem over the
 free and nearly free variables; and a certificate from kernel sums that are in float64 wherever float32 leaves the sign
 of a multiplier undetermined.
@@ -50,11 +50,12 @@ cpdef enum:
     MAX_UPDATES = 6
     MAX_ROWS = 7
     MAX_ROWS_BOUNDED = 8
-    AT_ALPHA = 9  # where the pair's multipliers begin
-    N_COLUMNS = 10
+    CONTINUES = 9  # whether the pair has the points of the row before: it keeps its kernel rows and starts from its solution
+    AT_ALPHA = 10  # where the pair's multipliers begin
+    N_COLUMNS = 11
 
 
-#: Places in a row of figures, the fields of `direct.results.CertificateRow`.
+#: Places in a row of figures, the fields of `direct.pairs.CertificateRow`.
 cpdef enum:
     OBJECTIVE = 0
     LOWER_BOUND = 1
@@ -140,9 +141,12 @@ cdef struct PairBuffers:
     void *packed
     void *spare
     Index spare_bytes, max_chosen, size
+    # Kernel rows that the search has made for the current points.
+    Index kept
     char *memory
     long long *members
     long long *slots
+    long long *row_slots
     long long *subset
     long long *weighted
     unsigned char *chosen
@@ -170,8 +174,9 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         The same in float32; empty if no pair is searched in float32.
     members, upper : arrays
         Places in ``points``, and upper bounds of the multipliers, of one class after another.
-    table : array of shape (n_pairs, 10)
-        A row for each pair, with the columns named above.
+    table : array of shape (n_pairs, 11)
+        A row for each pair, with the columns named above. A pair that continues the row before has all of its kernel
+        rows, and starts from its solution if that row is solved in the same call; it is given up with that row.
     sign : float
         Label of the first class of each pair, ±1; the second has −``sign``.
     features : int
@@ -209,7 +214,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
     """
     cdef Index count = table.shape[0], m = points.shape[1], max_n = 0, max_made = 0, row_bytes = 0, max_chosen = 0
     cdef Index made, spare, k, n, begins
-    cdef bint single
+    cdef bint single, keeps, is_solved = True
     cdef double until = monotonic() + seconds
     cdef PairBuffers pair
     cdef search_rules rules
@@ -247,10 +252,18 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         rules.tolerance, rules.rounds = tol_float32 if single else STOP_TOL, 1 if single else RESTARTS
         rules.exact_updates = UPDATES_EXACT
         rules.shrinks = table[k, N_FIRST] + table[k, N_SECOND] >= MIN_N_SHRINK
+        keeps = table[k, CONTINUES] or (k + 1 < count and table[k + 1, CONTINUES])
+        if k > begin and table[k, CONTINUES] and not is_solved:
+            entries[k] = 0.0
+            continue
         with nogil:
-            load_pair(&pair, points, half, points_32, half_32, members, upper, &table[k, 0],
-                      &start[begins] if start.shape[0] else NULL)
-            solve_one(&pair, rules, single, &alpha[begins], &point[begins], &weights[begins], &figures[k, 0])
+            if k > begin and table[k, CONTINUES]:
+                continue_pair(&pair, upper, &table[k, 0])
+            else:
+                load_pair(&pair, points, half, points_32, half_32, members, upper, &table[k, 0],
+                          &start[begins] if start.shape[0] else NULL)
+            is_solved = solve_one(&pair, rules, single, keeps, &alpha[begins], &point[begins], &weights[begins],
+                                  &figures[k, 0])
         entries[k] = pair.entries
         if sums.shape[0]:
             for n in range(pair.n):
@@ -269,7 +282,7 @@ cdef check_table(const double[:, ::1] points, const double[::1] half, const floa
     if points.shape[1] == 0 or points.shape[1] % 4 or half.shape[0] != points.shape[0] or upper.shape[0] != size:
         raise ValueError("points must be (n, multiple of 4), half (n,), and upper as long as members")
     if table.shape[1] != N_COLUMNS or (sign != 1 and sign != -1):
-        raise ValueError("a row of the table has 10 numbers, and sign must be ±1")
+        raise ValueError("a row of the table has 11 numbers, and sign must be ±1")
     for k in range(size):
         if not 0 <= members[k] < points.shape[0]:
             raise ValueError("members must be places of points")
@@ -283,41 +296,61 @@ cdef check_table(const double[:, ::1] points, const double[::1] half, const floa
                 and 0 <= table[k, AT_SECOND] <= size - n and 0 <= table[k, AT_ALPHA] <= alpha.shape[0] - m - n
                 and 0 <= min(table[k, MAX_UPDATES], table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])):
             raise ValueError(f"pair {k} leads out of its arrays")
+        if table[k, CONTINUES] and (k == 0 or not continues(members, table[k - 1], table[k])):
+            raise ValueError(f"pair {k} must have all points of pair {k - 1}, the same precision, and room for all rows")
 
 
-cdef void solve_one(PairBuffers *pair, search_rules rules, bint single, double *alpha, double *point, double *weights,
-                    double *figures) noexcept nogil:
-    """Solve and certify the loaded pair; figures are not written if the search is given up."""
+cdef bint continues(const long long[::1] members, const long long[:] before, const long long[:] row):
+    """Return whether a row of the table may keep the kernel rows of the one before."""
+    cdef Index column, k
+    if before[N_FIRST] != row[N_FIRST] or before[N_SECOND] != row[N_SECOND] or before[IN_FLOAT32] != row[IN_FLOAT32]:
+        return False
+    if min(before[MAX_ROWS], row[MAX_ROWS]) < row[N_FIRST] + row[N_SECOND]:
+        return False
+    for column in range(2):
+        for k in range(row[N_FIRST + column]):
+            if members[before[AT_FIRST + column] + k] != members[row[AT_FIRST + column] + k]:
+                return False
+    return True
+
+
+cdef bint solve_one(PairBuffers *pair, search_rules rules, bint single, bint keeps, double *alpha, double *point,
+                    double *weights, double *figures) noexcept nogil:
+    """Solve and certify the loaded pair; return False, with figures not written, if the search is given up.
+
+    ``keeps`` says whether the kernel rows serve another pair, or have done so.
+    """
+    cdef Index *kept = &pair.kept if keeps else NULL
     cdef Index n = pair.n, looks = 0, chosen = 0, k
     cdef double made, objective, bound
     if single:
         made = search(n, pair.m, pair.points_32, pair.half_32, pair.ep_32, pair.low, pair.high, pair.beta, pair.G_32,
-                      rules, <float *>pair.rows, <float *>pair.packed, pair.work_32, pair.slots, pair.slots + n,
-                      <float *>pair.spare, pair.spare_bytes // sizeof(float))
+                      rules, <float *>pair.rows, <float *>pair.packed, pair.work_32, pair.row_slots, pair.slots,
+                      <float *>pair.spare, pair.spare_bytes // sizeof(float), kept)
     else:
         made = search(n, pair.m, pair.points, pair.half, pair.e, pair.low, pair.high, pair.beta, pair.G, rules,
-                      <double *>pair.rows, <double *>pair.packed, pair.work, pair.slots, pair.slots + n,
-                      <double *>pair.spare, pair.spare_bytes // sizeof(double))
+                      <double *>pair.rows, <double *>pair.packed, pair.work, pair.row_slots, pair.slots,
+                      <double *>pair.spare, pair.spare_bytes // sizeof(double), kept)
     pair.entries += n * made
     if made == 0:
-        return
+        return False
     if single:
         for k in range(n):
             pair.G[k] = pair.G_32[k]
         if pair.gap_tol <= MIN_GAP or gap_of(pair) > TRUSTED_SHARE * pair.gap_tol:
             chosen = mark_nearly_free_of(pair)
             if not solve_chosen(pair, chosen):
-                return
+                return False
     while True:
         for k in range(n):
             alpha[k] = min(max(pair.e[k] * pair.beta[k], 0.0), pair.upper[k])
         if not project_one(pair.head, n, pair.upper, pair.upper + pair.head, pair.sign, alpha, point, weights, figures,
                            pair.work):
-            return
+            return False
         make_sums(pair, single, point, weights, figures)
         objective, bound = figures[OBJECTIVE], figures[LOWER_BOUND]
         if objective - bound <= pair.gap_tol * max(fabs(objective), fabs(bound)) or not single or looks == LOOKS:
-            return
+            return True
         for k in range(n):
             pair.G[k] = pair.sums[k] - pair.e[k]
         if chosen == 0:
@@ -325,10 +358,10 @@ cdef void solve_one(PairBuffers *pair, search_rules rules, bint single, double *
         else:
             k, chosen = chosen, mark_violators(pair)
             if k == chosen:
-                return
+                return True
         looks += 1
         if chosen == 0 or not solve_chosen(pair, chosen):
-            return
+            return True
 
 
 cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const double *weights,
@@ -336,7 +369,7 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
     """Compute K times the weights and the figures of the certificate.
 
     The sums are in float64 where float32 leaves the sign of a multiplier undetermined. ``searched`` says whether the
-    pair was searched in float32. See `direct.point_sums.PointSums`.
+    pair was searched in float32. See `direct.from_points.PointSums`.
     """
     cdef Index n = pair.n, count = 0, missing = 0, left = <Index>(pair.max_uncertain_share * n), k
     cdef double least = INFINITE, largest = 0.0
@@ -457,7 +490,8 @@ cdef void lay_out(PairBuffers *pair, char *memory, Index m, Index max_n, Index m
     pair.G_32, pair.some_half_32 = floats(pair, wide), floats(pair, wide)
     pair.other_half_32, pair.weight_32 = floats(pair, wide), floats(pair, 3 * wide)
     pair.work_32 = floats(pair, 7 * wide + tiles)
-    pair.slots, pair.subset = <long long *>doubles(pair, 2 * wide), <long long *>doubles(pair, wide)
+    pair.slots, pair.row_slots = <long long *>doubles(pair, wide), <long long *>doubles(pair, wide)
+    pair.subset, pair.kept = <long long *>doubles(pair, wide), 0
     pair.weighted, pair.members = <long long *>doubles(pair, wide), <long long *>doubles(pair, wide)
     pair.chosen, pair.packed = <unsigned char *>doubles(pair, wide // 8), doubles(pair, wide * m)
     # Large arrays come last: often only their beginning is used.
@@ -484,7 +518,7 @@ cdef void load_pair(PairBuffers *pair, const double[:, ::1] points, const double
     cdef Index k, place, own
     cdef bint single = row[IN_FLOAT32]
     pair.all_points, pair.head, pair.n = &points[0, 0], row[N_FIRST], row[N_FIRST] + row[N_SECOND]
-    pair.entries = 0.0
+    pair.entries, pair.kept = 0.0, 0
     for k in range(pair.n):
         place = row[AT_FIRST] + k if k < pair.head else row[AT_SECOND] + k - pair.head
         own = pair.members[k] = members[place]
@@ -497,6 +531,28 @@ cdef void load_pair(PairBuffers *pair, const double[:, ::1] points, const double
         pair.upper[k], pair.chosen[k] = upper[place], 0
         pair.beta[k] = pair.e[k] * start[k] if start else 0.0
         pair.low[k], pair.high[k] = (0.0, pair.upper[k]) if pair.e[k] > 0 else (-pair.upper[k], 0.0)
+
+
+cdef void continue_pair(PairBuffers *pair, const double[::1] upper, const long long *row) noexcept nogil:
+    """Take the bounds of a row that continues the one before, and move its solution into them.
+
+    The bounds are a multiple of those before. If most support vectors are at their bounds, or the bounds become
+    smaller, all multipliers are multiplied by as much; else they start where they are.
+    """
+    cdef Index k, place, moved = 0, free = 0
+    cdef double factor = upper[row[AT_FIRST]] / pair.upper[0]
+    cdef bint is_free
+    for k in range(pair.n):
+        moved += pair.beta[k] != 0
+        free += pair.low[k] < pair.beta[k] < pair.high[k]
+    pair.entries = 0.0
+    for k in range(pair.n):
+        place = row[AT_FIRST] + k if k < pair.head else row[AT_SECOND] + k - pair.head
+        is_free = pair.low[k] < pair.beta[k] < pair.high[k]
+        pair.upper[k], pair.chosen[k] = upper[place], 0
+        pair.low[k], pair.high[k] = (0.0, pair.upper[k]) if pair.e[k] > 0 else (-pair.upper[k], 0.0)
+        if (factor < 1 or 2 * free <= moved) and pair.beta[k] != 0:
+            pair.beta[k] = pair.beta[k] * factor if is_free else pair.high[k] if pair.beta[k] > 0 else pair.low[k]
 
 
 cdef void mirror(Index n, double *K) noexcept nogil:
@@ -553,7 +609,7 @@ cdef inline double excess_of(const PairBuffers *pair, Index k, double nu) noexce
 
 
 cdef double gap_of(const PairBuffers *pair) noexcept nogil:
-    """Return the relative gap that the gradient gives: see `direct.from_points.FromPoints`."""
+    """Return the relative gap that the gradient gives: see `direct.from_points.PointSearch`."""
     cdef double nu = multiplier_of(pair), gap = 0.0, f = 0.0, away
     cdef Index k
     for k in range(pair.n):

@@ -26,6 +26,7 @@ __all__ = [
     "nearly_free",
     "solve_dense",
     "solve_dense_pairs",
+    "solve_nearly_free",
     "solve_subset",
 ]
 
@@ -164,6 +165,27 @@ def solve_subset(
     violation, updates = finish_dense(M, scaled.e[W] * h / scaled.slope, beta, low, high, equality, max_updates)
     scaled.beta[W] = beta
     return scaled.alpha, violation, updates
+
+
+def solve_nearly_free(problem: Workspace, alpha: NDArray, excess: NDArray) -> NDArray:
+    """Return α after pair updates over its free and nearly free variables; the same α if these are too many.
+
+    A refinement crawls where the kernel matrix of neighbours is nearly singular: each round frees the violators, and
+    holds most of them again. Pair updates choose among all of them at once.
+
+    Parameters
+    ----------
+    problem : Workspace
+    alpha : array of shape (n,)
+        Feasible.
+    excess : array of shape (n,)
+        KKT violation of each variable; negative is slack.
+    """
+    free = (alpha > problem.lower) & (alpha < problem.upper)
+    if np.count_nonzero(free) >= MAX_NEARLY_FREE:
+        return alpha
+    W = nearly_free(free, excess, float(excess[~free].max(initial=0.0)))
+    return solve_subset(problem, alpha, W)[0]
 
 
 def finish_dense(

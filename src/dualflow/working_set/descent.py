@@ -20,7 +20,7 @@ from ..core.workspace import Workspace
 from ..refinement.refine import MAX_N_REFINED
 from .block_rows import makes_rows, one_block_of
 from .dense import KKT_TOL_ROUND_OFF, MAX_NEARLY_FREE, nearly_free, solve_dense, solve_subset
-from .level import MAX_N_FREE_BLOCKS, Level
+from .level import MAX_N_FREE_BLOCKS, MIN_GAP_LOST, Level
 from .seeding import nested_order, restrict, seed, sharing
 from .state import WorkingSetState, restarted
 
@@ -93,9 +93,9 @@ MAX_FEW_SUPPORT = 64
 MAX_FEW_SUPPORT_GIVEN = 256
 #: Steps without progress after which a level ends: round-off prevents more.
 MAX_STALLED_STEPS = 12
-#: The same in float32, while the violation is below the error of the gradient: float64 has to take over. Linear kernel
+#: The same while the violation is below the error of the gradient: in float32, float64 has to take over. Linear kernel
 #: matrices of points far from the origin took 100 blocks otherwise.
-MAX_STALLED_STEPS_FLOAT32 = 2
+MAX_STALLED_STEPS_LOST = 2
 #: Shrunk variables are checked again when the violation falls to this part of its value at the last check.
 UNSHRINK_RATIO = 0.1
 #: Support vectors of the level before, as a part of its points, from which the dense kernel matrix pays, where blocks
@@ -216,7 +216,8 @@ class Descent:
         self.at = (state.depth, state.single, after["blocks"])
         if left is not None and updates >= left:
             return restarted(state, **after | {"done": True})
-        lost = state.single and after["stalled"] >= MAX_STALLED_STEPS_FLOAT32 and violation <= level.error_bound()
+        lost = after["stalled"] >= MAX_STALLED_STEPS_LOST and violation <= level.error_bound()
+        lost &= state.single or gap > MIN_GAP_LOST
         if not stops and after["stalled"] < MAX_STALLED_STEPS and not lost:
             return replace(state, **after)
         if state.depth:
@@ -355,7 +356,7 @@ class Descent:
         if _meets_tols(violation, gap, kkt_tol, gap_tol) or crawls or has_many_free:
             return True
         # A violation below the error of the gradient says nothing. An optimum of 0 has no relative gap to stop at.
-        return violation <= MIN_KKT_FLOAT32 and violation <= level.error_bound()
+        return (violation <= MIN_KKT_FLOAT32 and violation <= level.error_bound()) or level.has_lost(violation, gap)
 
     def has_few_violators(self, level: Level) -> bool:
         """Whether few variables at bounds violate their KKT condition, compared with the free variables."""

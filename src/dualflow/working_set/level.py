@@ -17,7 +17,7 @@ from ._pairs import extremes, shortfall, solve_pairs
 from .block_rows import MAX_N_ONE_BLOCK, MIN_BLOCK_WIDTH, BlockRows, makes_rows, one_block_of, points_of
 from .units import ScaledVariables
 
-__all__ = ["BLOCK_WIDTH", "MAX_BLOCK_WIDTH", "MAX_N_DENSE_BLOCK", "MAX_N_FREE_BLOCKS", "Level"]
+__all__ = ["BLOCK_WIDTH", "MAX_BLOCK_WIDTH", "MAX_N_DENSE_BLOCK", "MAX_N_FREE_BLOCKS", "MIN_GAP_LOST", "Level"]
 
 #: Variables of a block that is computed before it is solved: 512 × 512 in float32 stays in the second-level cache.
 #: Where more than `MAX_N_ONE_BLOCK` variables have all kernel values cached, it is `MIN_BLOCK_WIDTH`: fewer blocks.
@@ -42,6 +42,9 @@ ERROR_SAMPLE_SIZE = 64
 MIN_FREE_PER_RANK = 4
 #: Factor from the largest error of the sample to a bound on the error of the difference of any two gradients.
 ERROR_SAFETY_FACTOR = 8
+#: Relative gap from which float64 may be said to have lost its digits: below it a run has made progress, and its
+#: rounding errors are smaller than the bound from the sums.
+MIN_GAP_LOST = 0.1
 #: Standard deviations that a sum of independent rounding errors may reach.
 ROUNDING_SIGMAS = 2.0
 
@@ -204,17 +207,16 @@ class Level(ScaledVariables):
     def gradient_error(self) -> float:
         """Estimate the error of this precision's gradient (in units of s), from the exact one of a sample.
 
-        If kernel values are cached in float32 the exact gradient is of these; the effect of their rounding is added.
+        If kernel values are cached in float32 the exact gradient is of these; the effect of their rounding is added,
+        and so is that of values too large for float32, which a block rounds.
         """
         sample = np.flatnonzero(self.active)
         sample = sample[:: max(1, len(sample) // ERROR_SAMPLE_SIZE)]
+        in_single = self.dtype is np.float32 and self.precision is float
         rounded = self.precision is np.float32 and self.problem.gram.is_rounded
         true = self.problem.product(self.alpha, sample, np.float32 if rounded else float) - self.problem.p[sample]
         error = float(np.abs(self.e[sample] * true / self.slope - self.G[sample]).max(initial=0.0))
-        if not rounded:
-            return error
-        largest = self.factor * float(np.abs(self.problem.gram.diag()).max())
-        return error + ROUNDING_SIGMAS * float(np.finfo(np.float32).eps) * largest * float(np.linalg.norm(self.beta))
+        return error + (self._rounding_of_block() if rounded or in_single else 0.0)
 
     def error_bound(self) -> float:
         """Return the violation below which this precision cannot identify violators, in units of s."""
@@ -223,6 +225,22 @@ class Level(ScaledVariables):
     def round_off(self) -> float:
         """Return the violation that round-off can leave in float64, in units of s: that of sums as long as β."""
         return 16 * float(np.finfo(float).eps) * float(np.abs(self.beta).sum())
+
+    def has_lost(self, violation: float, gap: float) -> bool:
+        """Whether a violation, in units of s, is below the rounding errors of the gradient's sums.
+
+        Kernel values lose that many digits far from the origin. Rounding makes such matrices indefinite, so that the
+        gap stays where it is, and β grows with each block, up to its bounds. In float32 this is looked for if kernel
+        values are too large for it.
+        """
+        if self.dtype is np.float64:
+            return gap > MIN_GAP_LOST and violation <= float(np.finfo(float).eps) * float(np.abs(self.beta).sum())
+        return self.precision is float and violation <= self._rounding_of_block()
+
+    def _rounding_of_block(self) -> float:
+        """Return the error that a block in float32 adds to a gradient by the rounding of its values, in units of s."""
+        largest = self.factor * float(np.abs(self.problem.gram.diag()).max())
+        return ROUNDING_SIGMAS * float(np.finfo(np.float32).eps) * largest * float(np.linalg.norm(self.beta))
 
     def violation_and_gap(self) -> tuple[float, float]:
         """Return the largest KKT violation (in units of s) and the relative duality gap, in this precision."""

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from dualflow import DeviceError, ProblemError
-from dualflow.quantum.circuits import HardwareEfficientCircuit, TreeCircuit
+from dualflow.quantum.circuits import HardwareEfficientCircuit, SchrodingerisedCircuit, TreeCircuit
 from dualflow.quantum.devices import Noise, make_device
 from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.confusion import apply_tensored, nearest_distribution
+from dualflow.quantum.devices.pauli_basis import PauliCircuit
 
 SHOTS = 200_000
 
@@ -151,3 +152,20 @@ def test_the_nearest_distribution_is_the_euclidean_projection():
         np.testing.assert_allclose(projected, project_onto(row, np.zeros(8), np.ones(8), np.ones(8), 1.0), atol=1e-13)
     inside = rng.dirichlet(np.ones(8))
     np.testing.assert_allclose(nearest_distribution(inside), inside, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "circuit",
+    [TreeCircuit(5), HardwareEfficientCircuit(4, 3), SchrodingerisedCircuit.examples()[0]],
+    ids=lambda circuit: circuit.family,
+)
+def test_the_pauli_basis_equals_aer_s_density_matrix(circuit):
+    theta = np.random.default_rng(3).uniform(-np.pi, np.pi, (3, circuit.n_parameters))
+    device = AerDevice(Noise(0.02, (0.01, 0.06)))
+    compiled, gates = device.compiled(circuit), circuit.gate_parameters(theta)
+    assert isinstance(compiled["native"], PauliCircuit)
+    result = device._simulate(circuit, theta, "exact")
+    theirs = np.array([result.data(i)["probabilities"] for i in range(3)])
+    np.testing.assert_allclose(compiled["native"].probabilities(gates), theirs, atol=1e-12)
+    np.testing.assert_allclose(compiled["native"].probabilities(gates[:1]), theirs[:1], atol=1e-12)
+    assert np.abs(theirs - circuit.distribution(theta)).max() > 1e-3

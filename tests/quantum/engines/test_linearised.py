@@ -433,6 +433,23 @@ def test_with_few_shots_no_run_strays(solver):
         assert problem.objective(problem.project(found.raw_alpha)) - f <= 12 * floor
 
 
+@pytest.mark.parametrize("solver", [LCHS, SCHRODINGERISATION])
+@pytest.mark.parametrize("form", ["replicator", "lotka-volterra"])
+def test_the_final_circuit_of_a_sampled_run_prepares_the_average(solver, form):
+    """The state vector of Qiskit against α; the ancillas resolve a window of length 0 exactly."""
+    problem = dualflow.problems.svdd(Gram(np.random.default_rng(3).normal(size=(4, 2)), gamma=0.5))
+    options = {"form": form, "ancillas": 6, "windows": 4, "shots": 2000, "trotter_steps": 1}
+    found = dualflow.solve(problem, solver, device="emulator", random_state=0, **options)
+    final = dualflow.final_circuit(found)
+    assert final.num_qubits == dualflow.circuit(problem, solver, **options).num_qubits
+    family = {LCHS: LCHSCircuit, SCHRODINGERISATION: SchrodingerisedCircuit}[solver](final.num_qubits, ancillas=6)
+    H = linear_model.quadratic_form(problem)
+    scale = linear_model.linearise(form, H, found.raw_alpha / problem.d).scale
+    distribution = np.abs(Statevector(final).data) ** 2
+    mu, _ = linear_model.read_distribution(family, scale, distribution, problem.n)
+    np.testing.assert_allclose(mu * problem.d, found.raw_alpha, atol=1e-6)
+
+
 def test_budgets_final_shots_and_adaptive_shots():
     problem = problem_of("moons", "svdd", 8)
     run = {"device": "classical-sampler", "tol": 1e-9, "random_state": 0}

@@ -15,7 +15,7 @@ from dualflow.flows.gradient import GradientField
 from dualflow.quantum.circuits import TreeCircuit, encoding
 from dualflow.quantum.devices import Capabilities, make_device
 from dualflow.quantum.solvers.ansatz import make_ansatz
-from dualflow.quantum.solvers.variational_flow import sampling_variance
+from dualflow.quantum.solvers.variational_flow import coupled_step, sampling_variance, semi_implicit_step
 from tests.combinations import covering
 
 SHOTS = 10_000
@@ -574,3 +574,34 @@ def test_a_saved_model_keeps_its_circuit(tmp_path):
     assert circuits[0] == circuits[1] == circuits[2]
     assert circuits[0].num_parameters == 0
     assert circuits[0].count_ops()["ry"] == loaded.solution_.provenance["angles"]
+
+
+def test_a_coupled_step_of_all_variables_is_the_dense_step():
+    problem = svdd_of(24, "rbf", gamma=0.5)
+    ansatz = make_ansatz("tree", 24)
+    mu = np.random.default_rng(0).dirichlet(np.full(24, 0.5)) + 1e-3
+    distribution = np.append(mu / mu.sum(), np.zeros(8))
+    F = problem.gradient(problem.d * distribution[:24])
+    E = F - distribution[:24] @ F
+    dense, fall = semi_implicit_step(problem, ansatz, distribution, 3.0, None)
+    step, its_fall = coupled_step(problem, ansatz, distribution, E, 3.0)
+    np.testing.assert_allclose(step, dense, rtol=1e-6, atol=1e-8)
+    assert its_fall == pytest.approx(fall, rel=1e-6)
+    # With the coupling of six variables only, the step is another one, and still lowers f to first order.
+    partial, its_fall = coupled_step(problem, ansatz, distribution, E, 3.0, coupled=6)
+    assert np.abs(partial - dense).max() > 1e-3
+    assert its_fall > 0
+
+
+def test_more_variables_than_the_dense_system_holds():
+    problem = svdd_of(4200, "rbf", gamma=0.2)
+    found = dualflow.solve(problem, "variational-flow", device="emulator", tol=1e-3, refine=False)
+    assert found.certificate.relative_gap <= 1e-3
+    assert found.cost.qubits == 13
+    for options in ({"shots": 100}, {"ansatz": "hardware-efficient", "layers": 1}, {"integrator": "lsoda"}):
+        with pytest.raises(SolverMismatch, match="at most 4096 variables"):
+            dualflow.solve(problem, "variational-flow", device="emulator", **options)
+
+
+def svdd_of(n, kernel, **options):
+    return dualflow.problems.svdd(Gram(np.random.default_rng(0).normal(size=(n, 2)), kernel, **options))

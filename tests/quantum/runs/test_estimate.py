@@ -298,3 +298,14 @@ def test_bad_arguments(solver, kind, error, match):
 def test_one_point_needs_one_circuit():
     posed = problems.svdd(Gram(np.zeros((1, 2))))
     assert estimate(posed, "variational-flow", Silent(), shots=10).circuits == 1
+
+
+def test_time_and_memory_of_a_simulation_on_this_computer():
+    aer = estimate(problem("simplex"), "variational-flow", "aer", shots=1000)
+    assert 0 < aer.simulation_s < 1
+    assert 1e3 < aer.memory_bytes < 1e7
+    assert "simulation" in str(aer)
+    assert estimate(problem("simplex"), "variational-flow", "aer:noisy", shots=1000).simulation_s > aer.simulation_s
+    unknown = estimate(problem("simplex"), "variational-flow", "aer:mps", shots=1000)
+    assert unknown.simulation_s is None
+    assert "simulation" not in str(unknown)

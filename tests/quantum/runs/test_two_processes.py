@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import json
 import multiprocessing
 import os
 import pickle
@@ -138,3 +139,27 @@ def test_a_kernel_releases_the_lock_between_its_batches(tmp_path):
     kernel = dualflow.FidelityKernel("zz", device=cloud, shots=50, journal=tmp_path / "jobs.db")
     kernel(np.random.default_rng(0).normal(size=(3, 2)), np.random.default_rng(0).normal(size=(3, 2)))
     assert not (tmp_path / "jobs.db-live").exists()
+
+
+@pytest.mark.parametrize("label", ["tiny", "a_machine_with_a_long_name"])
+def test_the_list_of_jobs_fits_80_columns_and_json_has_all(tmp_path, monkeypatch, label):
+    """Each job is one line for a device with a short name, and no word is broken for a long one."""
+
+    class Named(EmulatorDevice):
+        name = label
+
+    path = tmp_path / "jobs.db"
+    dualflow.solve(posed(), "variational-flow", device=Named(), journal=path, shots=1000, steps=2)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = CliRunner().invoke(app, ["jobs", "list", str(path)]).output.splitlines()
+    found = json.loads(CliRunner().invoke(app, ["jobs", "list", str(path), "--json"]).output)
+    assert max(map(len, lines)) <= 80
+    assert len(found) == 3
+    for job in found:
+        line = next(line for line in lines if job["tag"] in line)
+        assert label in line
+        assert "done" in line
+        assert (job["circuits"], job["shots"]) == (1, 1000)
+        assert job["job"]
+        assert "TreeCircuit" in job["circuit"]
+        assert label != "tiny" or f"{job['for']}: 1 × 1,000" in line

@@ -26,6 +26,7 @@ __all__ = [
     "immutable_parts",
     "immutable_rows",
     "in_parts",
+    "is_dask",
     "packed",
     "unpacked",
 ]
@@ -43,6 +44,11 @@ def filled(shape: int | tuple[int, ...], value: float) -> NDArray:
     array = np.empty(shape)
     array.fill(value)
     return array
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether X is a dask array or dataframe, without importing dask."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 #: Entries of a constant vector up to which it is cached: its allocation is a visible part of the time of a small fit.

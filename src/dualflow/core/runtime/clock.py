@@ -14,6 +14,7 @@ from contextvars import ContextVar
 __all__ = [
     "Interrupt",
     "OutOfTime",
+    "Timer",
     "awaited",
     "check_time",
     "interruptible",
@@ -27,6 +28,12 @@ __all__ = [
 
 #: Seconds after which a Ctrl-C that Python dropped is raised again.
 RETRY_S = 0.01
+
+#: Seconds from which the processor's share of the wall time says how busy the machine is: a process waits for its turn
+#: for some hundredths of a second.
+MIN_SECONDS_LOAD = 0.5
+#: Largest `Timer.load`: beyond it a process waits for something else than the processor.
+MAX_LOAD = 10.0
 
 #: `time.monotonic` value at which the current work must stop. A context variable: each thread's run has its own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
@@ -42,6 +49,22 @@ class Interrupt:
 
 
 _interrupt: ContextVar[Interrupt | None] = ContextVar("interrupt", default=None)
+
+
+class Timer:
+    """Wall and processor time since it was made."""
+
+    def __init__(self) -> None:
+        self._wall, self._processor = time.monotonic(), time.process_time()
+
+    def seconds(self) -> tuple[float, float]:
+        """Return the wall time and the processor time of the process."""
+        return time.monotonic() - self._wall, time.process_time() - self._processor
+
+    def load(self) -> float:
+        """Return how much longer work takes than on an idle machine: wall over processor time, from 1 to `MAX_LOAD`."""
+        wall, processor = self.seconds()
+        return 1.0 if wall < MIN_SECONDS_LOAD else min(max(1.0, wall / max(processor, 1e-9)), MAX_LOAD)
 
 
 class OutOfTime(BaseException):

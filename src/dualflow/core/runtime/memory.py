@@ -30,6 +30,7 @@ __all__ = [
     "arena_array",
     "bound_of",
     "check_block",
+    "check_factor",
     "check_memory",
     "give_back",
     "memory_bytes",
@@ -75,6 +76,22 @@ def check_block(height: int, width: int, dtype: type) -> None:
         raise ProblemError(
             f"kernel values of {height} points with {width} take {wanted / 1e9:.3g} GB, and this machine has "
             f"{available / 1e9:.3g} GB; ask for fewer at a time, or for their sums: matvec(), expand()"
+        )
+
+
+def check_factor(n: int, columns: int) -> None:
+    """Raise an error if a factor of shape (n, columns), a scaled copy and its features cannot fit into memory together.
+
+    Raises
+    ------
+    ProblemError
+        They cannot; the message gives their size, the machine's memory, and what needs less.
+    """
+    available, wanted = memory_bytes(), 3 * 8 * n * columns
+    if available is not None and wanted > available:
+        raise ProblemError(
+            f"a factor of {n} rows and {columns} columns takes {wanted / 1e9:.3g} GB while it is used, and this "
+            f"machine has {available / 1e9:.3g} GB; take fewer points or features, or solver='working-set'"
         )
 
 

@@ -40,6 +40,8 @@ class AncillaCircuit(ParametricCircuit):
     """
 
     family: ClassVar[str] = "ancilla"
+    purpose: ClassVar[str] = "box weights αᵢ/uᵢ as P(1 | i) of an ancilla"
+    sent_by: ClassVar[str] = "`hamiltonian-dilation`, `variational-lotka-volterra`"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,6 +66,7 @@ class AncillaCircuit(ParametricCircuit):
         return circuit
 
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
+        """Return φ, shape (…, P): `multiplex_angles` of θ."""
         return multiplex_angles(self.check_parameters(theta))
 
     @property

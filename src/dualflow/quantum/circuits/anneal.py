@@ -40,6 +40,8 @@ class AnnealCircuit(SplitStepCircuit):
     trotter_steps: int = option(30, COUNT_RULE)
     total_time: float = option(6.0, POSITIVE_RULE)
     family: ClassVar[str] = "anneal"
+    purpose: ClassVar[str] = "a corner of the box, by slow evolution"
+    sent_by: ClassVar[str] = "`hamiltonian-adiabatic`"
 
     @property
     def name(self) -> str:

@@ -59,6 +59,9 @@ class ParametricCircuit:
 
     n_qubits: int
     family: ClassVar[str] = ""
+    #: What the circuit prepares, and what sends it, for the table of families; short texts.
+    purpose: ClassVar[str] = ""
+    sent_by: ClassVar[str] = "another package"
 
     def __post_init__(self) -> None:
         COUNT_RULE.check("n_qubits", self.n_qubits)

@@ -38,6 +38,8 @@ class CalibrationCircuit(ParametricCircuit):
 
     of: ParametricCircuit | None = None
     family: ClassVar[str] = "calibration"
+    purpose: ClassVar[str] = "all 0, all 1 and basis states"
+    sent_by: ClassVar[str] = "checks of devices, `mitigation=`"
 
     @property
     def n_parameters(self) -> int:

@@ -42,6 +42,8 @@ class ChebyshevCircuit(ParametricCircuit):
 
     layers: int = 1
     family: ClassVar[str] = "chebyshev"
+    purpose: ClassVar[str] = "a curve over time, as an expectation value"
+    sent_by: ClassVar[str] = "`variational-dqc`"
 
     def __post_init__(self) -> None:
         super().__post_init__()

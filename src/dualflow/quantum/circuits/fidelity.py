@@ -67,6 +67,8 @@ class FidelityCircuit(ParametricCircuit):
     steps: tuple[Step, ...] = ()
     label: str = ""
     family: ClassVar[str] = "fidelity"
+    purpose: ClassVar[str] = "|⟨φ(x)|φ(z)⟩|² as the share of outcome 0"
+    sent_by: ClassVar[str] = "`FidelityKernel` on a device"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,6 +109,7 @@ class FidelityCircuit(ParametricCircuit):
         return circuit
 
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
+        """Return θ of U(x), then −θ of U(z)†, shape (…, P)."""
         theta = self.check_parameters(theta)
         return np.concatenate([theta[..., : self.n_angles], -theta[..., self.n_angles :]], axis=-1)
 

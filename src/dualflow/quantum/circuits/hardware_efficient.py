@@ -42,6 +42,8 @@ class HardwareEfficientCircuit(ParametricCircuit):
 
     layers: int = 1
     family: ClassVar[str] = "hardware-efficient"
+    purpose: ClassVar[str] = "a distribution with few angles"
+    sent_by: ClassVar[str] = '`ansatz="hardware-efficient"`'
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -57,6 +57,8 @@ class HHLCircuit(ParametricCircuit):
     rhs: tuple[float, ...] = (1.0, 0.5)
     least: float = 0.25
     family: ClassVar[str] = "hhl"
+    purpose: ClassVar[str] = "A⁻¹b by phase estimation"
+    sent_by: ClassVar[str] = "`hhl`"
     n_parameters: ClassVar[int] = 0
 
     def __post_init__(self) -> None:

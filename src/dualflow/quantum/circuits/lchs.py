@@ -52,6 +52,8 @@ class LCHSCircuit(SelectCircuit):
 
     cutoff: float = option(12.5, POSITIVE_RULE)
     family: ClassVar[str] = "lchs"
+    purpose: ClassVar[str] = "a window of the flow, as a sum of evolutions"
+    sent_by: ClassVar[str] = "`hamiltonian-lchs`"
     BETA: ClassVar[float] = 0.7
 
     @classmethod

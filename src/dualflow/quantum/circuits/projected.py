@@ -46,6 +46,8 @@ class ProjectedCircuit(ParametricCircuit):
     steps: tuple[Step, ...] = ()
     label: str = ""
     family: ClassVar[str] = "projected"
+    purpose: ClassVar[str] = "the state of each qubit of φ(x)"
+    sent_by: ClassVar[str] = "`ProjectedKernel` on a device"
 
     def __post_init__(self) -> None:
         super().__post_init__()

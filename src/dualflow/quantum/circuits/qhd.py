@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from ...core.options import option
 from ...exceptions import ProblemError
@@ -61,6 +60,8 @@ class QHDCircuit(SplitStepCircuit):
     total_time: float = option(13.0, POSITIVE_RULE)
     bits: int = option(1, COUNT_RULE)  # type: ignore[misc]
     family: ClassVar[str] = "qhd"
+    purpose: ClassVar[str] = "a minimum in a box, by quantum descent"
+    sent_by: ClassVar[str] = "`hamiltonian-descent`"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,5 +132,7 @@ def _stiffness(bits: int) -> float:
         energies, states = np.linalg.eigh(kinetic / np.exp(logarithm) + np.diag(0.5 * x**2))
         force = states[:, 1:].T @ (x * states[:, 0])
         return float(2.0 * np.sum(force**2 / (energies[1:] - energies[0])) - 1.0)
+
+    from scipy.optimize import brentq  # its import takes 0.15 s, which no other circuit needs
 
     return float(np.exp(brentq(excess, 0.0, 12.0, xtol=1e-13)))

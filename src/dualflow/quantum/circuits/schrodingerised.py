@@ -57,6 +57,8 @@ class SchrodingerisedCircuit(SelectCircuit):
     ancillas: int = option(3, Number(at_least=3, whole=True))
     half_width: float = option(16.0, POSITIVE_RULE)
     family: ClassVar[str] = "schrodingerised"
+    purpose: ClassVar[str] = "a window of the flow, with one more dimension"
+    sent_by: ClassVar[str] = "`hamiltonian-schrodingerisation`"
     pairing: ClassVar[int] = -1
     #: Rate of v(0, p) = e^(LEFT_RATE·p) for p < 0.
     LEFT_RATE: ClassVar[float] = 3.0

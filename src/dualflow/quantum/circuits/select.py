@@ -174,6 +174,7 @@ class SelectCircuit(ParametricCircuit):
         return circuit
 
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
+        """Return the gates' angles, shape (…, P): `multiplex_angles` of θ, part by part."""
         theta = self.check_parameters(theta)
         size = 2**self.system
         tree = TreeCircuit(self.system).gate_parameters(theta[..., : size - 1])

@@ -39,6 +39,8 @@ class TreeCircuit(ParametricCircuit):
     """
 
     family: ClassVar[str] = "tree"
+    purpose: ClassVar[str] = "any distribution over 2^q indices"
+    sent_by: ClassVar[str] = "`variational-flow`, `quantum-invasion`"
 
     @property
     def n_parameters(self) -> int:

@@ -45,6 +45,8 @@ class GivenCircuit(ParametricCircuit):
     steps: tuple[Step, ...] = ()
     label: str = ""
     family: ClassVar[str] = "given"
+    purpose: ClassVar[str] = "any distribution"
+    sent_by: ClassVar[str] = "`ansatz=` with your own circuit"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -36,6 +36,8 @@ CATALOGUE = {
     "emulator": "dualflow.quantum.devices.emulator:EmulatorDevice",
     "aer": "dualflow.quantum.devices.aer:AerDevice",
     "aer:noisy": "dualflow.quantum.devices.aer:NoisyAerDevice",
+    "aer:mps": "dualflow.quantum.devices.aer:MPSAerDevice",
+    "aer:gpu": "dualflow.quantum.devices.aer:GPUAerDevice",
     "pennylane:lightning.qubit": "dualflow.quantum.devices.pennylane:LightningDevice",
     "pennylane:default.qubit": "dualflow.quantum.devices.pennylane:PennyLaneDevice",
     "pennylane:<device>": "dualflow.quantum.devices.pennylane:PennyLaneDevice",

@@ -141,6 +141,11 @@ class Device(CatalogueEntry):
         return f"{self.name} ({parts})" if parts else self.name
 
     @property
+    def drawing(self) -> str | None:
+        """How counts are drawn, for the provenance; None if the device does not say."""
+        return None
+
+    @property
     def shared(self) -> Any:
         """The object that only one thread may use at a time: the backend, which several devices may share."""
         return self
@@ -279,6 +284,13 @@ class Device(CatalogueEntry):
     def price(self, circuit: ParametricCircuit, circuits: int, shots: int) -> Price:
         """Return the time and cost of a batch of ``circuits`` bindings with ``shots`` each."""
         return Price(0.0, 0.0, formula="it runs on this computer") if not self.remote else Price()
+
+    def simulation(self, circuit: ParametricCircuit, circuits: int) -> tuple[float, float] | None:
+        """Return about how many seconds and bytes this computer needs to simulate bindings of a circuit.
+
+        None if that is not known: the device is remote, another library's, or its cost depends on the angles.
+        """
+        return None
 
     def resources(self, circuit: ParametricCircuit) -> Resources:
         """Return the gate counts of the circuit as this device runs it."""

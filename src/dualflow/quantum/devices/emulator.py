@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 from ..circuits import ParametricCircuit
 from ..circuits.shifts import Shifts
 from .base import Capabilities
-from .local import LocalDevice
+from .local import LocalDevice, Rates
 
-__all__ = ["EmulatorDevice", "sampled"]
+__all__ = ["DRAWN_FROM_EXACT", "EmulatorDevice", "sampled"]
+
+#: How `sampled` draws counts, for the provenance.
+DRAWN_FROM_EXACT = "multinomial from exact probabilities, numpy's PCG64"
 
 
 class EmulatorDevice(LocalDevice):
@@ -28,6 +31,14 @@ class EmulatorDevice(LocalDevice):
     emulated: ClassVar[bool] = True
     requires: ClassVar[tuple[str, ...]] = ("qiskit",)
     capabilities = Capabilities(exact=True, sampled=True, noisy=False, qubits=24)
+
+    @property
+    def rates(self) -> Rates | None:
+        return Rates(0.0, 1e-4, 1e-7, 0.0)
+
+    @property
+    def drawing(self) -> str | None:
+        return DRAWN_FROM_EXACT
 
     def _ideal(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
         """Return distributions of shape (k, 2^q) for values of shape (k, P)."""

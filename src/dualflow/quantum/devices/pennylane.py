@@ -1,8 +1,14 @@
-"""Devices that run circuits on PennyLane's simulators, and the translation of Qiskit circuits to PennyLane."""
+"""Devices that run circuits on PennyLane's simulators, and the translation of Qiskit circuits to PennyLane.
+
+On a simulator without noise that dualflow makes by its name, the counts are multinomial draws from the exact
+distributions, all rows of a batch in their order by one generator, ``numpy.random.default_rng(seed)`` with the batch's
+seed. They have the distribution of PennyLane's own counts. An instance of the caller runs as it is, with its own shots.
+"""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,11 +17,14 @@ from numpy.typing import NDArray
 
 from ...exceptions import DeviceError
 from ..circuits import ParametricCircuit
+from ..circuits.encoding import reverse_bits
 from ..circuits.gates import PENNYLANE
 from .base import Capabilities, Device
+from .bound_angles import index_and_factor
+from .emulator import DRAWN_FROM_EXACT, sampled
 from .guard import translated
 from .identity import described, vars_digest
-from .local import LocalDevice
+from .local import LocalDevice, Rates
 from .user_generators import generators_of, reseed
 
 if TYPE_CHECKING:
@@ -29,9 +38,22 @@ IDEAL_SIMULATORS = (
     "lightning.qubit",
     "lightning.gpu",
     "lightning.kokkos",
-    "lightning.tensor",
     "default.clifford",
 )
+#: PennyLane's tensor networks, without noise: they give states, but neither probabilities nor shots.
+TENSOR_NETWORKS = ("default.tensor", "lightning.tensor")
+#: Pip lines of PennyLane's devices that need a package of their own.
+INSTALL = {
+    "default.tensor": "pip install quimb",
+    "lightning.tensor": "pip install pennylane-lightning-tensor, for NVIDIA's graphics processors",
+    "lightning.gpu": "pip install pennylane-lightning-gpu, for NVIDIA's graphics processors",
+    "lightning.kokkos": "pip install pennylane-lightning-kokkos",
+}
+#: Speed of the simulators that run without tapes.
+RATES = {
+    "lightning.qubit": Rates(1e-5, 1e-6, 4e-10, 1600.0),
+    "default.qubit": Rates(1e-5, 3e-5, 1e-8, 1600.0),
+}
 #: Most amplitudes, or sampled bits, of the circuits of one tape.
 MAX_BATCH_AMPLITUDES = 2**22
 
@@ -51,8 +73,8 @@ class PennyLaneDevice(LocalDevice):
     ----------
     device : str or pennylane.devices.Device
         PennyLane's own name, such as "lightning.qubit"; or an instance, a copy of which runs the circuits. The run sets
-        the shots. The instance's wires, if it has any, are the qubits in their order. Its seed, the run's seed and the
-        job fix the counts.
+        the shots and draws them. The instance's wires, if it has any, are the qubits in their order. Its seed, the
+        run's seed and the job fix the counts.
 
     Raises
     ------
@@ -75,17 +97,34 @@ class PennyLaneDevice(LocalDevice):
             self.wires = None if device.wires is None else list(device.wires)
             self.name = f"pennylane:{device.name}"
             widest = self.capabilities.qubits if self.wires is None else len(self.wires)
-            self.capabilities = replace(self.capabilities, qubits=widest, noisy=device.name not in IDEAL_SIMULATORS)
+            self.capabilities = replace(
+                self.capabilities, qubits=widest, noisy=device.name not in (*IDEAL_SIMULATORS, *TENSOR_NETWORKS)
+            )
             self.seeded = False  # the instance holds a random generator
             return
         self.name = f"pennylane:{device}"
         try:
             self._make(1, None)
         except Exception as error:  # PennyLane's plugins raise errors of any type
+            advice = f"it needs: {INSTALL[device]}; " if device in INSTALL else ""
+            found = " ".join(str(error).split())
             raise DeviceError(
-                f"device {self.name!r} could not be made by PennyLane ({error}); 'pennylane:lightning.qubit' and "
-                "'pennylane:default.qubit' are known to work"
+                f"device {self.name!r} could not be made by PennyLane ({found}); {advice}"
+                "'pennylane:lightning.qubit' and 'pennylane:default.qubit' are known to work"
             ) from error
+
+    @property
+    def rates(self) -> Rates | None:
+        return RATES.get(self.device) if isinstance(self.device, str) else None
+
+    @property
+    def _draws(self) -> bool:
+        """Whether counts are drawn from exact distributions: for simulators without noise, made by their names."""
+        return isinstance(self.device, str) and self.device in (*IDEAL_SIMULATORS, *TENSOR_NETWORKS)
+
+    @property
+    def drawing(self) -> str:
+        return DRAWN_FROM_EXACT if self._draws else "by PennyLane's own samples"
 
     @property
     def configuration(self) -> dict[str, str]:
@@ -112,14 +151,34 @@ class PennyLaneDevice(LocalDevice):
     def _run(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
     ) -> tuple[NDArray, NDArray | None]:
+        if shots is not None and not self._draws:
+            return self._taped(circuit, values, shots, seed)
+        probabilities = self._probabilities(circuit, values)
+        return (probabilities, None) if shots is None else sampled(np.maximum(probabilities, 0.0), shots, seed)
+
+    def _probabilities(self, circuit: ParametricCircuit, values: NDArray) -> NDArray:
+        """Return the exact distributions of a batch, shape (k, 2^q)."""
+        direct = DIRECT.get(self.device) if isinstance(self.device, str) else None
+        if direct is not None:
+            found = direct(self.compiled(circuit), circuit.gate_parameters(values), 2**circuit.n_qubits)
+            if found:
+                return np.concatenate(found)
+        return self._taped(circuit, values, None, 0)[0]
+
+    def _taped(
+        self, circuit: ParametricCircuit, values: NDArray, shots: int | None, seed: int
+    ) -> tuple[NDArray, NDArray | None]:
+        """Run circuits as PennyLane's tapes, as `_run` does."""
         import pennylane
 
-        steps, outcomes = self.compiled(circuit), 2**circuit.n_qubits
+        steps, outcomes, parameters = self.compiled(circuit), 2**circuit.n_qubits, circuit.gate_parameters(values)
         wires = (self.wires or list(range(circuit.n_qubits)))[: circuit.n_qubits]
         # PennyLane's first wire is the most significant bit of the outcome's index.
         measurement = pennylane.probs(wires=wires[::-1]) if shots is None else pennylane.sample(wires=wires)
+        is_network = self._draws and self.device in TENSOR_NETWORKS
+        if is_network:
+            measurement = pennylane.state()
         rows_per_tape = max(1, MAX_BATCH_AMPLITUDES // max(outcomes, (shots or 0) * circuit.n_qubits))
-        parameters = circuit.gate_parameters(values)
         job = f"{circuit!r} {shots} {described(np.asarray(values))}" if shots else ""
         device = self._make(circuit.n_qubits, None if shots is None else seed, job)
         found = []
@@ -128,6 +187,8 @@ class PennyLaneDevice(LocalDevice):
             tape = pennylane.tape.QuantumScript(operations, [measurement], shots=shots)
             rows = len(parameters[k : k + rows_per_tape])
             result = self._executed(tape, device)
+            if is_network:
+                result = reverse_bits(np.abs(np.asarray(result)) ** 2, circuit.n_qubits)
             if shots is None:
                 # Without parameters PennyLane broadcasts nothing and returns one row for all.
                 found.append(np.broadcast_to(self._rows(result, rows, (outcomes,)), (rows, outcomes)))
@@ -209,42 +270,97 @@ def translate(circuit: QuantumCircuit) -> list[_Step]:
         angle: int | float | tuple[int, float] | None = None
         if gate.params:
             try:
-                angle = index[gate.params[0]] if gate.params[0] in index else float(gate.params[0])
-            except TypeError as error:
-                angle = _multiple(gate.params[0], index)
-                if angle is None:
-                    raise DeviceError(
-                        f"angle {gate.params[0]} of gate {gate.name!r} must be a number, a parameter or a multiple of "
-                        "a parameter"
-                    ) from error
+                angle = _angle_of(gate.params[0], index)
+            except ValueError as error:
+                raise DeviceError(
+                    f"angle {gate.params[0]} of gate {gate.name!r} must be a number, a parameter or a multiple of "
+                    "a parameter"
+                ) from error
         steps.append((PENNYLANE[gate.name], wires, angle))
     return steps
 
 
-def _multiple(expression: Any, index: dict[Any, int]) -> tuple[int, float] | None:
-    """Return (k, c) for an expression c·(parameter k), or None for any other expression."""
-    if len(expression.parameters) != 1:
-        return None
-    [parameter] = expression.parameters
-    at = [float(expression.bind({parameter: value})) for value in (0.0, 1.0, -2.0)]
-    return (index[parameter], at[1]) if at[0] == 0.0 and at[2] == -2.0 * at[1] else None
+def _angle_of(angle: Any, index: dict[Any, int]) -> int | float | tuple[int, float]:
+    """Return a gate's angle as part of a `_Step`; ValueError for functions other than multiples of a parameter."""
+    if not getattr(angle, "parameters", None):
+        return float(angle)
+    k, factor = index_and_factor(angle, index)
+    return k if factor == 1.0 else (k, factor)
 
 
 def _angle(parameters: NDArray, angle: int | float | tuple[int, float]) -> NDArray | float:
     if isinstance(angle, tuple):
-        return parameters[:, angle[0]] * angle[1]
-    return parameters[:, angle] if isinstance(angle, int) else angle
+        return parameters[..., angle[0]] * angle[1]
+    return parameters[..., angle] if isinstance(angle, int) else angle
 
 
 def _operations(steps: list[_Step], parameters: NDArray, wires: list[Any]) -> list[Any]:
-    """Return PennyLane operations whose angles are arrays of shape (k,), for parameters of shape (k, P)."""
+    """Return PennyLane operations whose angles are arrays of shape (k,), for parameters of shape (k, P); or numbers."""
     import pennylane
 
-    operations = []
+    operations, fixed = [], {}
     for name, qubits, angle in steps:
         make, on = getattr(pennylane, name), [wires[qubit] for qubit in qubits]
-        if angle is None:
-            operations.append(make(wires=on))
-        else:
+        if angle is not None:
             operations.append(make(_angle(parameters, angle), wires=on))
+            continue
+        if (name, qubits) not in fixed:
+            fixed[name, qubits] = make(wires=on)
+        operations.append(fixed[name, qubits])
     return operations
+
+
+def _lightning(steps: list[_Step], parameters: NDArray, outcomes: int) -> list[NDArray]:
+    """Return distributions of shape (1, 2^q) by the compiled state vector of lightning.qubit; [] if it is not there.
+
+    A tape takes PennyLane 0.1 ms for each gate, and the simulation of a gate a microsecond.
+    """
+    try:
+        from pennylane_lightning.lightning_qubit_ops import MeasurementsC128, StateVectorC128
+
+        n_qubits = outcomes.bit_length() - 1
+        gates = {name: getattr(StateVectorC128, name) for name, _, _ in steps}
+        calls = [(gates[name], list(on), angle) for name, on, angle in steps]
+        found = []
+        for row in parameters:
+            state, angles = StateVectorC128(n_qubits), row.tolist()
+            for gate, on, angle in calls:
+                gate(state, on, False, [] if angle is None else [_row_angle(angles, angle)])
+            probabilities = MeasurementsC128(state).probs(list(range(n_qubits))[::-1])
+            found.append(np.asarray(probabilities, dtype=float).reshape(1, outcomes))
+    except (ImportError, AttributeError, TypeError):
+        return []
+    return found
+
+
+def _row_angle(angles: list[float], angle: int | float | tuple[int, float]) -> float:
+    if isinstance(angle, tuple):
+        return angles[angle[0]] * angle[1]
+    return angles[angle] if isinstance(angle, int) else angle
+
+
+def _default_qubit(steps: list[_Step], parameters: NDArray, outcomes: int) -> list[NDArray]:
+    """Return distributions of shape (k, 2^q) by the function of default.qubit that applies a gate, without tapes."""
+    from pennylane.devices.qubit import apply_operation, create_initial_state
+
+    wires = list(range(outcomes.bit_length() - 1))
+    rows_per_batch = max(1, MAX_BATCH_AMPLITUDES // outcomes)
+    found = []
+    for first in range(0, len(parameters), rows_per_batch):
+        rows = parameters[first : first + rows_per_batch]
+        state, is_batched = create_initial_state(wires), False
+        # One row is bound as numbers: a batch of one costs twice as much.
+        for operation in _operations(steps, rows[0] if len(rows) == 1 else rows, wires):
+            state = apply_operation(operation, state, is_state_batched=is_batched)
+            is_batched = is_batched or operation.batch_size is not None
+        axes = [0] * is_batched + [wire + is_batched for wire in wires[::-1]]
+        probabilities = np.transpose(np.abs(np.asarray(state)) ** 2, axes).reshape(-1, outcomes)
+        found.append(np.broadcast_to(probabilities, (len(rows), outcomes)))
+    return found
+
+
+#: By the name of a simulator, the function that computes distributions without PennyLane's tapes.
+DIRECT: dict[str, Callable[[list[_Step], NDArray, int], list[NDArray]]] = {
+    "lightning.qubit": _lightning,
+    "default.qubit": _default_qubit,
+}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from numbers import Integral
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...core.kernel_functions import as_matrix
+from ...core.kernel_functions import as_matrix, check_number
 from ...core.runtime.random import generator, generator_of, generator_state
+from ...core.runtime.warn import warn_user
 from ...exceptions import ConcentrationWarning, DeviceError, ProblemError
 from ...persistence.unconfirmed import Unconfirmed
 from ..devices import Device, check_shots, make_device
@@ -58,7 +58,11 @@ class QuantumKernel:
         mitigation: str | None,
         journal: str | Path | None,
         random_state: int | np.random.Generator | None,
+        scale: float = 1.0,
     ) -> None:
+        self.scale = check_number(scale, "scale", lower=0.0)
+        if self.scale == 0.0:
+            raise ProblemError(f"scale={scale!r} must be above 0; with 0 all points would be one")
         if n_qubits is not None and (isinstance(n_qubits, bool) or not isinstance(n_qubits, Integral) or n_qubits < 1):
             raise ProblemError(f"n_qubits={n_qubits!r} must be an integer ≥ 1, or None for one a feature")
         # Copied, since the caller may change the circuit or the weights afterwards.
@@ -98,7 +102,8 @@ class QuantumKernel:
     def __repr__(self) -> str:
         given = self._given_device
         name = str(given) if isinstance(given, str) else self.device.name
-        return f"{type(self).__name__}({self.__name__}, device={name!r}, shots={self.shots})"
+        scale = "" if self.scale == 1.0 else f"scale={self.scale:g}, "
+        return f"{type(self).__name__}({self.__name__}, {scale}device={name!r}, shots={self.shots})"
 
     @property
     def device(self) -> Device:
@@ -176,7 +181,7 @@ class QuantumKernel:
 
     def _run_options(self) -> dict[str, Any]:
         """Return the parameters that all kinds of kernels share."""
-        names = ("shots", "n_qubits", "mitigation", "journal", "random_state")
+        names = ("shots", "n_qubits", "mitigation", "journal", "random_state", "scale")
         return {name: getattr(self, name) for name in names} | {"device": self._device or self._given_device}
 
     # --- files ---------------------------------------------------------------------------------
@@ -209,6 +214,8 @@ class QuantumKernel:
         journal = None if self.journal is None else str(self.journal)
         seed = None if self.random_state is None else int(self.random_state)
         options = self._run_options() | self._own_options()
+        if options["scale"] == 1.0:  # older versions read the file, too
+            del options["scale"]
         options |= {"feature_map": plain, "device": str(device), "journal": journal, "random_state": seed}
         options |= {"weights": None if self._weights is None else self.weights}
         return {"kind": self.kind, "options": options, "state": self._state()}
@@ -313,7 +320,7 @@ class QuantumKernel:
         DeviceError
             A job was refused or failed, or the map needs more qubits than the device has.
         """
-        X, Z = as_matrix(X, "X"), as_matrix(Z, "Z")
+        X, Z = self._scaled(X, "X"), self._scaled(Z, "Z")
         if X.shape[1] != Z.shape[1]:
             raise ProblemError(f"X has {X.shape[1]} features and Z has {Z.shape[1]}")
         self._map_for(X.shape[1])
@@ -326,6 +333,11 @@ class QuantumKernel:
             self._trusting = not warn_of_fault(self._account.fidelity, self.device.name)
         self._compared = compared
         return K
+
+    def _scaled(self, X: ArrayLike, name: str) -> NDArray:
+        """Return points as the feature map takes them: a finite matrix, times the scale."""
+        points: NDArray = as_matrix(X, name)
+        return points if self.scale == 1.0 else self.scale * points
 
     def _between(self, rows: NDArray, columns: NDArray) -> NDArray:
         """Return the kernel values between points given by their numbers."""
@@ -399,13 +411,12 @@ class QuantumKernel:
                 if self.shots is not None
                 else f"a fit does not distinguish values that differ by less than {MIN_SPREAD:g}"
             )
-            warnings.warn(
+            warn_user(
                 f"{self.__name__}: its entries differ by {np.sqrt(variance):.2g} between pairs of points, and {limit}: "
                 "the kernel has concentrated, and a model fitted to it is fitted to noise. Take more shots, fewer "
-                "qubits or layers, or smaller angles (scale the features down); dualflow.concentration gives the "
-                "number of shots",
+                "qubits or layers, or smaller angles (scale below "
+                f"{self.scale:g}); dualflow.concentration gives the number of shots",
                 ConcentrationWarning,
-                stacklevel=3,
             )
 
     def _spread(

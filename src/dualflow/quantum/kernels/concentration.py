@@ -29,6 +29,8 @@ class Concentration:
         Mean variance of an entry with that number of shots.
     pairs : int
         Number of pairs of distinct points, each counted once.
+    scale : float
+        Bandwidth of the kernel.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class Concentration:
     shots: int
     shot_variance: float
     pairs: int
+    scale: float = 1.0
 
     @property
     def concentrated(self) -> bool:
@@ -55,9 +58,10 @@ class Concentration:
         return math.ceil(self.shots * self.shot_variance / self.variance) if self.variance > 0 else math.inf
 
     def __str__(self) -> str:
+        at = "" if self.scale == 1.0 else f" at scale {self.scale:g}"
         verdict = "concentrated" if self.concentrated else "distinguishable"
         return (
-            f"{verdict}: entries {self.mean:.3g} ± {math.sqrt(self.variance):.2g}, noise of {self.shots} shots "
+            f"{verdict}{at}: entries {self.mean:.3g} ± {math.sqrt(self.variance):.2g}, noise of {self.shots} shots "
             f"{math.sqrt(self.shot_variance):.2g}; about {self.shots_needed:.3g} shots leave as much noise as spread"
         )
 
@@ -104,9 +108,9 @@ def concentration(kernel: QuantumKernel, X: ArrayLike, *, shots: int | None = No
     shots = check_shots(shots) or kernel.shots or 1000
     points = as_matrix(X, "X")
     K = kernel(points, points)
-    numbers = kernel._numbers(points)
+    numbers = kernel._numbers(kernel._scaled(points, "X"))
     spread = kernel._spread(numbers, numbers, K, shots)
     if spread is None:
         raise ProblemError("X: a spread needs at least three different points")
     mean, variance, noise, pairs = spread
-    return Concentration(mean, variance, shots, noise, pairs)
+    return Concentration(mean, variance, shots, noise, pairs, kernel.scale)

@@ -51,6 +51,9 @@ class FidelityKernel(QuantumKernel):
         the order of ``circuit.parameters`` without those of ``weights``) takes feature k. A callable of one argument
         without a default, such as Qiskit's ``pauli_feature_map``, is called with the number of features and returns
         that circuit. A callable ``f(x, wires)`` applies PennyLane operations, and is called once for each point.
+    scale : float > 0, default=1.0
+        Bandwidth: every feature is multiplied by it before it becomes an angle. Small angles keep the entries apart
+        (Shaydulin, Wild, PRA 106, 042407 (2022)). It plays the part of gamma of a radial kernel: search it with C.
     device : str or Device, default="emulator"
         A name of `dualflow.list_devices`, or an instance, for example with noise. Devices other than the emulator run a
         circuit for every pair, even if they give exact distributions.
@@ -91,6 +94,7 @@ class FidelityKernel(QuantumKernel):
         self,
         feature_map: Map = "zz",
         *,
+        scale: float = 1.0,
         device: str | Device = "emulator",
         shots: int | None = None,
         diagonal: str = "one",
@@ -102,7 +106,7 @@ class FidelityKernel(QuantumKernel):
     ) -> None:
         if not isinstance(diagonal, str) or diagonal not in DIAGONALS:
             raise ProblemError(f"diagonal={diagonal!r} is not one of {', '.join(map(repr, DIAGONALS))}")
-        super().__init__(feature_map, device, shots, n_qubits, weights, mitigation, journal, random_state)
+        super().__init__(feature_map, device, shots, n_qubits, weights, mitigation, journal, random_state, scale)
         self.diagonal = diagonal
         self._codes = np.empty(0, dtype=np.int64)
         self._values = np.empty(0)
@@ -214,6 +218,7 @@ def quantum_kernel(
     X: ArrayLike,
     Z: ArrayLike | None = None,
     *,
+    scale: float = 1.0,
     device: str | Device = "emulator",
     shots: int | None = None,
     diagonal: str = "one",
@@ -229,7 +234,7 @@ def quantum_kernel(
 
     Parameters
     ----------
-    feature_map, device, shots, diagonal, n_qubits, weights, mitigation, journal, random_state
+    feature_map, scale, device, shots, diagonal, n_qubits, weights, mitigation, journal, random_state
         As for `FidelityKernel`.
     X : array of shape (n, m)
     Z : array of shape (k, m), optional
@@ -254,6 +259,13 @@ def quantum_kernel(
            [0.5, 1. , 0.5],
            [0. , 0.5, 1. ]])
     """
-    run = {"device": device, "shots": shots, "mitigation": mitigation, "journal": journal, "random_state": random_state}
+    run = {
+        "scale": scale,
+        "device": device,
+        "shots": shots,
+        "mitigation": mitigation,
+        "journal": journal,
+        "random_state": random_state,
+    }
     kernel = FidelityKernel(feature_map, diagonal=diagonal, n_qubits=n_qubits, weights=weights, **run)  # type: ignore[arg-type]
     return kernel(X, X if Z is None else Z)

@@ -43,7 +43,7 @@ class ProjectedKernel(QuantumKernel):
 
     Parameters
     ----------
-    feature_map, device, n_qubits, weights, mitigation, journal, random_state
+    feature_map, scale, device, n_qubits, weights, mitigation, journal, random_state
         As for `FidelityKernel`.
     gamma : float > 0, default=1.0
         γ, for distances between density matrices.
@@ -74,6 +74,7 @@ class ProjectedKernel(QuantumKernel):
         self,
         feature_map: Map = "zz",
         *,
+        scale: float = 1.0,
         gamma: float = 1.0,
         device: str | Device = "emulator",
         shots: int | None = None,
@@ -86,7 +87,7 @@ class ProjectedKernel(QuantumKernel):
         self.gamma = check_number(gamma, "gamma", lower=0.0)
         if self.gamma == 0.0:
             raise ProblemError(f"gamma={gamma!r} must be above 0; with 0 all entries would be 1")
-        super().__init__(feature_map, device, shots, n_qubits, weights, mitigation, journal, random_state)
+        super().__init__(feature_map, device, shots, n_qubits, weights, mitigation, journal, random_state, scale)
         self._blochs: dict[int, NDArray] = {}
 
     def _like(self, weights: Any) -> Self:

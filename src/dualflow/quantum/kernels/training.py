@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,10 @@ from scipy.optimize import minimize
 from sklearn.model_selection import train_test_split
 from sklearn.utils.multiclass import type_of_target
 
-from ...core.kernel_functions import as_matrix, check_number
+from ...core.kernel_functions import check_number
 from ...core.options import Number
 from ...core.runtime.random import generator_of
+from ...core.runtime.warn import warn_user
 from ...exceptions import ProblemError
 from ..circuits.adjoint import angle_gradients
 from .alignment import alignment_between, alignment_slopes, target_matrix
@@ -146,7 +146,7 @@ def train_kernel(
     share = check_number(held_out, "held_out", lower=0.0)
     if share >= 1:
         raise ProblemError(f"held_out={held_out!r} must be in [0, 1): at least one point must be trained on")
-    X = as_matrix(X, "X")
+    X = kernel._scaled(X, "X")
     feature_map = kernel._map_for(X.shape[1])
     if not isinstance(feature_map, StepsMap) or not len(feature_map.weights):
         raise ProblemError(
@@ -189,11 +189,9 @@ def train_kernel(
         str(found.message),
     )
     if outside is not None and p is not None and (outside[1] < outside[0] or p > MAX_P_VALUE):
-        warnings.warn(
+        warn_user(
             f"train_kernel: {trained}: the points held out do not confirm the training. Take more points, fewer "
-            "weights (layers), or fewer steps",
-            UserWarning,
-            stacklevel=2,
+            "weights (layers), or fewer steps"
         )
     return trained
 

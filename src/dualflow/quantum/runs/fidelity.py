@@ -11,14 +11,13 @@ variation distance ½ Σ |f − p| replaces χ²; it is 0 for a correct device.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.special
 from numpy.typing import NDArray
 
+from ...core.runtime.warn import warn_user
 from ...exceptions import FidelityWarning
 
 __all__ = [
@@ -169,7 +168,11 @@ class Fidelity:
     @property
     def p_value(self) -> float | None:
         """Probability of a χ² at least as large for a correct device; None if no read-out was sampled."""
-        return float(scipy.special.chdtrc(self.degrees, self.chi_square)) if self.degrees > 0 else None
+        if self.degrees <= 0:
+            return None
+        from scipy.special import chdtrc  # its import takes 0.06 s, which exact runs do not need
+
+        return float(chdtrc(self.degrees, self.chi_square))
 
     @property
     def differs(self) -> bool:
@@ -209,7 +212,7 @@ def checked_rows(count: int, limit: int) -> NDArray:
     return np.arange(checked) * count // checked
 
 
-def warn_of_fault(fidelity: Fidelity, device: str, stacklevel: int = 3) -> bool:
+def warn_of_fault(fidelity: Fidelity, device: str) -> bool:
     """Warn if the slope is below 0.5 or the read-outs of a device declared noiseless differ; return whether it warned.
 
     The warning is a `FidelityWarning`.
@@ -223,11 +226,10 @@ def warn_of_fault(fidelity: Fidelity, device: str, stacklevel: int = 3) -> bool:
         )
     if fidelity.is_fault:
         found += f"; it is declared noiseless (capabilities.noisy is False), and {fidelity.difference}"
-    warnings.warn(
+    warn_user(
         f"device {device!r}: the fidelity of its read-outs to their circuits is {found}; over {fidelity.circuits} "
         "circuits. The result is not that of these circuits; calibrate or check the device",
         FidelityWarning,
-        stacklevel=stacklevel,
     )
     return True
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.runtime.warn import warn_user
 from ...exceptions import FidelityWarning, ProblemError
 from ..circuits import ParametricCircuit
 from ..circuits.export import QPY_START, qpy_bytes
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from ...core.solution import Solution
 
-__all__ = ["FINAL_CIRCUIT", "final_circuit", "pack_circuit"]
+__all__ = ["FINAL_CIRCUIT", "OF_AVERAGE", "final_circuit", "pack_circuit"]
 
 #: Relative L1 distance of the measured state from the circuit's above which there is a warning.
 MAX_DISTANCE = 0.1
+#: Value of ``provenance["final_circuit"]`` if the answer is an average.
+OF_AVERAGE = "computed from the answer, an average over circuits; the run did not send it"
 #: Key of the circuit in `Solution.extras`.
 FINAL_CIRCUIT = "final_circuit_qpy"
 
@@ -44,7 +46,9 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     Returns
     -------
     qiskit.QuantumCircuit
-        Without measurements.
+        Without measurements. If the answer is an average over circuits, as in sampled runs of the solvers
+        "hamiltonian-dilation", "hamiltonian-schrodingerisation" and "hamiltonian-lchs", the circuit prepares the
+        average. Its angles are computed from it, and the run did not send it, which ``metadata["origin"]`` says.
 
     Warns
     -----
@@ -84,15 +88,16 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     if len(circuits) != 1:
         raise ProblemError(f"the final circuit must be one circuit, found {len(circuits)}")
     circuit: QuantumCircuit = circuits[0]
-    if (own := solution.extras.get("parameter_alpha")) is not None:
+    if solution.provenance.get("final_circuit") == OF_AVERAGE:
+        circuit.metadata = {**(circuit.metadata or {}), "origin": OF_AVERAGE}
+    elif (own := solution.extras.get("parameter_alpha")) is not None:
         own = np.asarray(own)
         distance = float(0.5 * np.abs(solution.raw_alpha - own).sum() / max(np.abs(own).sum(), 1e-300))
         circuit.metadata = {**(circuit.metadata or {}), "distance_from_measured": distance}
         if distance > MAX_DISTANCE:
-            warnings.warn(
+            warn_user(
                 f"the state that was measured differs from that of the final circuit by {distance:.2f} of its weight: "
                 "the device did not run this circuit, or noise and shots were too coarse to show it",
                 FidelityWarning,
-                stacklevel=2,
             )
     return circuit

@@ -12,7 +12,6 @@ import os
 import secrets
 import sqlite3
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ...core.runtime.warn import warn_user
 from ...exceptions import DeviceError, ProblemError
 from ...persistence.files import target_of
 from ...persistence.unconfirmed import Unconfirmed
@@ -193,9 +193,7 @@ class Journal:
     def warn_unwritten(self, error: Exception) -> None:
         """Warn once that the file can no longer be written."""
         if not self._warned:
-            warnings.warn(
-                f"{error}; the run goes on, and the results of its jobs are not stored", UserWarning, stacklevel=5
-            )
+            warn_user(f"{error}; the run goes on, and the results of its jobs are not stored")
         self._warned = True
 
     def find(self, record: JobRecord) -> JobRecord | None:

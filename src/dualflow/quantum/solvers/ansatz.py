@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...exceptions import DeviceError, ProblemError
 from ..circuits import HardwareEfficientCircuit, ParametricCircuit, TreeCircuit
-from ..circuits.encoding import free_angles, pad, qubits_for, simplex_to_angles
+from ..circuits.encoding import free_angles, node_masses, pad, qubits_for, simplex_to_angles
 from .own_circuit import OwnCircuit
 
 __all__ = [
@@ -93,6 +93,13 @@ class Ansatz:
         """Return μ of shape (n,), Σμ = 1, and ∂μ/∂θ of shape (n, F) for the F free angles."""
         raise NotImplementedError
 
+    def angle_change(self, mu: NDArray, change: NDArray) -> NDArray:
+        """Return the change of all angles, shape (P,), that changes μ by ``change`` to first order; Σ change = 0.
+
+        Only an ansatz whose angles are one to one with μ has it.
+        """
+        raise NotImplementedError
+
     def spread(self, step: NDArray) -> NDArray:
         """Return a step of the F free angles as one of all angles, shape (P,)."""
         return step
@@ -132,6 +139,15 @@ class TreeAnsatz(Ansatz):
         # One uniform shot is added: the tangents of a leaf without counts would be 0, and it could not grow again.
         smooth = (mu * shots + 1.0 / self.n) / (shots + 1.0) if shots else mu
         return smooth, self.circuit.tangents(pad(smooth, self.circuit.n_qubits))[: self.n][:, self.free]
+
+    def angle_change(self, mu: NDArray, change: NDArray) -> NDArray:
+        # θ = 2 arctan √(r/l) for the masses l, r of a node's children: dθ = (l dr − r dl)/((l + r) √(l r)).
+        masses = node_masses(pad(mu, self.circuit.n_qubits))
+        changes = node_masses(pad(change, self.circuit.n_qubits))
+        left, right = masses[1::2], masses[2::2]
+        area = (left + right) * np.sqrt(left * right)
+        moved = left * changes[2::2] - right * changes[1::2]
+        return np.where(self.free, np.divide(moved, area, out=np.zeros_like(area), where=area > 0), 0.0)
 
     def spread(self, step: NDArray) -> NDArray:
         full = np.zeros(self.circuit.n_parameters)

@@ -25,7 +25,7 @@ from ..devices import Device, make_device
 from ..runs.batches import Schedule
 from ..runs.budget import COUNT_RULE, SHOTS_RULE, ShotPlan
 from ..runs.fidelity import warn_of_fault
-from ..runs.final_circuit import FINAL_CIRCUIT, pack_circuit
+from ..runs.final_circuit import FINAL_CIRCUIT, OF_AVERAGE, pack_circuit
 from ..runs.laboratory import UNBUILT_REASON, Account, Laboratory, QuantumContext
 from ..runs.mitigation import CALIBRATION_SHOTS, check_method
 from ..runs.spending import AMOUNT_RULE, Budget
@@ -185,6 +185,11 @@ class CircuitSolver(Solver[ContextT, StateT]):
         """Return the angles of `circuit` that prepare the final state, or None if no single circuit does."""
         return None
 
+    @property
+    def answers_by_average(self) -> bool:
+        """Whether the answer is an average, whose angles are computed from it and were not sent to the device."""
+        return False
+
     def extras(self, context: ContextT, state: StateT) -> dict[str, NDArray]:
         """Return the packed final circuit, if there is one and it was built in time."""
         angles = self.final_angles(context, state)
@@ -211,6 +216,8 @@ class CircuitSolver(Solver[ContextT, StateT]):
         missing = UNBUILT_REASON if context.lab.unbuilt else None
         if self.final_angles(context, state) is None:
             missing = self.no_final_circuit
+        elif missing is None and self.answers_by_average:
+            missing = OF_AVERAGE
         if not device.control:
             warn_of_fault(fidelity, device.name)
         return (
@@ -296,6 +303,7 @@ class QuantumSolver(CircuitSolver[ContextT, StateT]):
 
     def provenance(self, context: ContextT, state: StateT) -> dict[str, Any]:
         more = {"mitigation": self.mitigation, "padded_size": 2 ** self.circuit(context, state).n_qubits}
+        more |= {} if self.encoding is None else {"encoding": self.encoding}
         return super().provenance(context, state) | more
 
     @property

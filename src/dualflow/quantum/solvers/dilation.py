@@ -108,6 +108,10 @@ class Dilation:
         """
         raise NotImplementedError
 
+    def potential(self, alpha: NDArray) -> NDArray:
+        """Return the V whose circuit prepares a feasible α, both of shape (n,); ±∞ where α is at a bound."""
+        raise NotImplementedError
+
     def feasible_alpha(self, alpha: NDArray) -> NDArray:
         """Return a measured α moved onto the equality, which counts miss by noise.
 
@@ -146,6 +150,11 @@ class SimplexDilation(Dilation):
 
     def feasible_potential(self, V: NDArray) -> NDArray:
         return np.asarray(V - V.max())
+
+    def potential(self, alpha: NDArray) -> NDArray:
+        weight = np.maximum(alpha, 0.0)
+        with np.errstate(divide="ignore"):  # a weight of 0 has the potential −∞, whose outcome is never kept
+            return np.asarray(np.log(weight / weight.max()))
 
     def angles(self, V: NDArray) -> NDArray:
         # An angle of π turns padding to ancilla 1, so that it is never kept.
@@ -195,6 +204,12 @@ class BoxDilation(Dilation):
             return V
         t = self._equality_shift(V, self.upper > 0, self.d)
         return np.asarray(V + t * self.mobility * self.e)
+
+    def potential(self, alpha: NDArray) -> NDArray:
+        share = np.divide(alpha, self.upper, out=np.full(self.n, 0.5), where=self.upper > 0)
+        share = np.clip(share, 0.0, 1.0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(share) - np.log1p(-share))
 
     def feasible_alpha(self, alpha: NDArray) -> NDArray:
         share = np.divide(alpha, self.upper, out=np.zeros(self.n), where=self.upper > 0)

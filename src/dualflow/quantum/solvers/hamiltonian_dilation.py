@@ -298,7 +298,6 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     steps: int | None = option(None, Number(at_least=1, whole=True, powers=True, none=True))
 
     state_type: ClassVar[type] = DilationState
-    no_final_circuit: ClassVar[str] = "its answer is an average over many circuits, which no single circuit prepares"
 
     name: ClassVar[str] = "hamiltonian-dilation"
     reaches: ClassVar[str] = (
@@ -324,7 +323,7 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         return self.method or ("implicit" if self.shots is None else "accelerated")
 
     @property
-    def _averages(self) -> bool:
+    def answers_by_average(self) -> bool:
         """Whether the answer is an average."""
         return self.how == "accelerated" or self.shots is not None
 
@@ -371,9 +370,10 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         """Return the extras; ``parameter_alpha`` is α of the last potential, computed and not measured."""
         return super().extras(context, state) | {"parameter_alpha": context.dilation.model(state.V)}
 
-    def final_angles(self, context: DilationContext, state: DilationState) -> NDArray | None:
-        """Return the angles of the circuit whose α is the answer; None if the answer is an average."""
-        return None if self._averages else context.dilation.angles(state.V)
+    def final_angles(self, context: DilationContext, state: DilationState) -> NDArray:
+        """Return the angles of the circuit whose α is the answer; for an average they are computed from it."""
+        V = context.dilation.potential(state.alpha) if self.answers_by_average else state.V
+        return context.dilation.angles(V)
 
     def drowned(self, context: DilationContext, state: DilationState) -> bool:
         circuit, angles = context.dilation.circuit, context.dilation.angles(state.tried)
@@ -382,6 +382,6 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     def provenance(self, context: DilationContext, state: DilationState) -> dict[str, Any]:
         averaged = f"average of {max(1, state.taken)} measured states"
         return super().provenance(context, state) | {
-            "answer": averaged if self._averages else "the last measured state",
+            "answer": averaged if self.answers_by_average else "the last measured state",
             "least_success_probability": state.least_success if context.dilation.post_selected else None,
         }

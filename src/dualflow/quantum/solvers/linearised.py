@@ -347,9 +347,6 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     longest: float | None = option(None, Number(above=0, none=True))
 
     state_type: ClassVar[type] = LinearisedState
-    no_final_circuit: ClassVar[str] = (
-        "its answer is an average over many circuits, which no single circuit prepares; with shots=None there is one"
-    )
 
     kinds = frozenset({Kind.SIMPLEX})
     exact_method: ClassVar[str] = "exact: a window is accepted only if f falls; the answer is the final state"
@@ -416,9 +413,16 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     def cost(self, context: LinearisedContext, state: LinearisedState) -> dict[str, Any]:
         return super().cost(context, state) | {"success_probability": state.kept / state.reads}
 
-    def final_angles(self, context: LinearisedContext, state: LinearisedState) -> NDArray | None:
-        """Return the angles of the final state; None with shots, where the answer is an average over circuits."""
-        return state.theta if self.shots is None else None
+    def final_angles(self, context: LinearisedContext, state: LinearisedState) -> NDArray:
+        """Return the angles of the final state; those of an average are a window of length 0 that begins at it."""
+        if not self.answers_by_average:
+            return state.theta
+        mu = (1.0 - UNIFORM_SHARE) * state.mean + UNIFORM_SHARE / len(state.mean)
+        return window_angles(context.circuit, linearise(context.form, context.H, mu), 0.0, context.cut)
+
+    @property
+    def answers_by_average(self) -> bool:
+        return self.shots is not None
 
     def drowned(self, context: LinearisedContext, state: LinearisedState) -> bool:
         shots = state.shots or None

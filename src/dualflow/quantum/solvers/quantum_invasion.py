@@ -58,6 +58,8 @@ MIN_SHARE_SURVIVOR = 1e-3
 INVADER_SHARE = 0.25
 #: First weight of an invader, as a share of the block's mean weight.
 SEED_SHARE = 0.1
+#: Most entries of Q that the update of h holds at a time, 128 MB.
+MAX_BLOCK_ENTRIES = 2**24
 #: Exact distributions: a block is finished when its own gap is at most this share of the fall of f that it brought ...
 MAX_GAP_PER_FALL = 0.3
 #: ... or at most this share of the gap of the whole problem when the block began.
@@ -355,7 +357,11 @@ class EcologyContext(QuantumContext):
         work, alpha = self.workspace, np.array(state.alpha)
         alpha[state.index] = self.solver.alpha(state.inner)
         change = alpha[state.index] - state.alpha[state.index]
-        return replace(state, alpha=alpha, h=state.h + work.block(np.arange(work.n), state.index) @ change)
+        rows = np.arange(work.n)
+        height = max(1, MAX_BLOCK_ENTRIES // len(state.index))
+        parts = [rows[first : first + height] for first in range(0, work.n, height)]
+        step = np.concatenate([work.block(part, state.index) @ change for part in parts])
+        return replace(state, alpha=alpha, h=state.h + step)
 
     def _with_block_finished(self, state: Any) -> Any:
         """Return the state after its block, with the count of blocks that did not lower f."""

@@ -25,7 +25,7 @@ from ..runs.budget import COUNT_RULE, ShotPlan
 from ..runs.laboratory import Account, Ledger, QuantumContext
 from .base import QuantumSolver
 
-__all__ = ["AngleFlow", "AngleState", "Pace", "VariationalSolver"]
+__all__ = ["SEMI_IMPLICIT", "AngleFlow", "AngleState", "Pace", "VariationalSolver"]
 
 
 #: Largest change of an angle in a step from exact distributions, radians.

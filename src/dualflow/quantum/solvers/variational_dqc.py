@@ -6,7 +6,6 @@ only if its residual there is small.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from ...core.options import Flag, Number, OneOf, option
 from ...core.problem import DualProblem
 from ...core.runtime.random import generator, generator_state
+from ...core.runtime.warn import warn_user
 from ...core.solver import BOUNDED
 from ...core.workspace import Workspace
 from ...exceptions import DualflowError
@@ -267,12 +267,11 @@ def _reject(state: March, residual: float, allowed: float) -> March:
     halvings = state.halvings + 1
     failed = halvings >= MAX_HALVINGS
     if failed:
-        warnings.warn(
+        warn_user(
             f"differentiable quantum circuit: in the window after t = {state.t:.4g}, of length {state.h:.3g}, the "
             f"residual on the dense grid is {residual:.2g} ({allowed:.2g} is allowed), at the collocation points "
             f"{state.fit.rms:.2g}; {halvings} halvings did not help. The trajectory ends there; more qubits, layers or "
-            "points may help",
-            stacklevel=5,
+            "points may help"
         )
     rng = generator(state.rng)
     theta = rng.uniform(0.0, 2 * np.pi, len(state.first_theta))  # the last angles may lie in a poor local minimum

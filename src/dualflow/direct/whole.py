@@ -1,0 +1,332 @@
+"""Problems of few variables, solved in float64 over the whole kernel matrix of their points.
+
+A run of the driver takes longer than such a solve: workspace, isolated copy, context, states and record are objects of
+Python. Here one matrix serves the pair loop and the certificate.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from ..core.bounds import dual_bound
+from ..core.certificate import Certificate, certificate_of
+from ..core.gram import Gram
+from ..core.problem import DualProblem, Kind, paired
+from ..core.psd import SpectrumEvidence
+from ..core.runtime import clock
+from ..core.runtime.arrays import immutable
+from ..core.runtime.memory import arena_array
+from ..refinement.refine import supporting
+from ..working_set._pairs import solve_pairs
+from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
+from ..working_set.seeding import seed
+from ..working_set.units import ScaledVariables
+from .pair_blocks import relative_spread
+from .strategy import USUAL, Thresholds
+
+__all__ = ["WholeResult", "is_wide", "solve_whole", "suits_whole"]
+
+#: The feasible sets that the pair loop takes.
+_KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
+#: Newton steps over the free variables after the pair loop.
+MAX_POLISH = 3
+#: KKT violation up to which Newton steps finish what the pair loop leaves: the free variables are known then.
+MAX_VIOLATION_POLISHED = 1e-4
+#: Points up to which the matrix is one product, which BLAS makes in half the time; of more it is made by strips.
+MAX_POINTS_ONE_PRODUCT = 1024
+#: Strips of rows, of each of which the part above the diagonal is made.
+STRIPS = 8
+#: Rows that are transposed at a time.
+TILE = 64
+#: Difference of a margin and 1 up to which it counts as round-off.
+MAX_MARGIN_SHORTFALL = 1e-9
+#: Relative gap up to which a result is accepted that round-off keeps above the tolerance.
+MAX_GAP_ROUNDED = 1e-9
+#: Free variables up to which the step is the shortest one, by singular values: 2 ms. Beyond, a singular matrix fails.
+MAX_BY_SINGULAR_VALUES = 64
+
+
+class WholeResult(NamedTuple):
+    """Result of a problem over its whole kernel matrix.
+
+    Attributes
+    ----------
+    alpha : array of shape (n,)
+        As found.
+    certificate : Certificate
+    problem : DualProblem
+        The centred problem.
+    rho : array of shape (n,)
+        Qα − p − νe of it.
+    entries : float
+        Kernel entries evaluated.
+    certify_s : float
+        Seconds spent on the certificate.
+    """
+
+    alpha: NDArray
+    certificate: Certificate
+    problem: DualProblem
+    rho: NDArray
+    entries: float
+    certify_s: float
+
+    def support(self) -> NDArray:
+        """Return the support set."""
+        return supporting(self.problem, self.certificate.alpha, self.rho)
+
+
+def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
+    """Whether kernel values take most of the time of a solve: of many features, or of a polynomial kernel."""
+    return problem.gram.kernel == "poly" or bool(problem.gram.X.shape[1] >= thresholds.min_features_whole_wide)
+
+
+def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
+    """Whether a problem has few variables, either one for each point, or two as in a regression with a tube."""
+    n = problem.n
+    max_variables = thresholds.max_whole_variables
+    if is_wide(problem, thresholds):
+        max_variables = thresholds.max_whole_variables_wide
+    if n > max_variables or problem.kind not in _KINDS or problem.is_hard_margin or not _has_own_rows(problem):
+        return False
+    return n <= thresholds.max_whole_variables or _expects_many(problem, thresholds)
+
+
+def _has_own_rows(problem: DualProblem) -> bool:
+    """Whether each point has one variable, or two as in a regression with a tube."""
+    n, points, idx = problem.n, problem.gram.n, problem.idx
+    if idx is None:
+        return True
+    if n != 2 * points or problem.ridge.any() or problem.e is None or not np.array_equal(problem.e, problem.sigma):
+        return False
+    return bool((idx == paired(points)[1]).all())
+
+
+def _expects_many(problem: DualProblem, thresholds: Thresholds) -> bool:
+    """Whether many points of a sample are support vectors, so that most rows of the kernel matrix are needed."""
+    points, count = problem.gram.n, thresholds.sample_points_whole
+    gram, J = problem.gram, np.arange(count) * points // count
+    assert isinstance(gram, Gram)
+    variables = J if problem.idx is None else np.concatenate([J, points + J])
+    wider = points / count if problem.d else 1.0  # fewer variables share the same d
+    parts = {name: immutable(getattr(problem, name)[variables]) for name in ("p", "lower", "sigma", "ridge")}
+    part = gram.subset(J)
+    sample = DualProblem.of_parts(
+        part,
+        **parts,
+        upper=immutable(problem.upper[variables] * wider),
+        e=None if problem.e is None else immutable(problem.e[variables]),
+        d=problem.d,
+        scale=problem.scale,
+        offset=problem.offset,
+        idx=None if problem.idx is None else paired(count)[1],
+        reading=problem.reading,
+        kind=problem.kind,
+    )
+    found = _minimise(sample, _kernel_matrix(part), thresholds)
+    if found is None:
+        return True
+    nonzero = found > 0.0
+    support = nonzero if problem.idx is None else nonzero[:count] | nonzero[count:]
+    return float(np.count_nonzero(support)) >= thresholds.min_support_share_whole * count
+
+
+def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL) -> WholeResult | None:
+    """Solve and certify a problem for which `suits_whole` is true; None if a tolerance is not reached.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        With a kernel that is positive semidefinite for any points.
+    gap_tol : float
+        Relative gap that objective and bound as computed have to reach.
+    tol : float
+        The same with the bound on rounding errors included.
+    thresholds : Thresholds
+    """
+    problem = problem.centred()
+    gram = problem.gram
+    assert isinstance(gram, Gram)
+    K = _kernel_matrix(gram)
+    if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
+        return None
+    found, psd, best = _minimise(problem, K, thresholds), SpectrumEvidence("by kernel"), None
+    polished, is_stretched, last = 0, False, np.inf
+    while found is not None:
+        clock.check_time()
+        begun = time.monotonic()
+        point = problem.project(found)
+        # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
+        anew = gram.kernel == "linear" or problem.ridge.any()
+        Qa = problem.product(point) if anew else _product(problem, K, point)
+        bound = dual_bound(problem, point, Qa)
+        shift = 0.0
+        if gram.center is not None:
+            shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
+        certificate = certificate_of(problem, psd, found, point, point, Qa, bound, shift)
+        nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
+        rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
+        this = WholeResult(found, certificate, problem, rho, float(gram.n) ** 2, time.monotonic() - begun)
+        best = this if best is None or _gap(certificate) < _gap(best.certificate) else best
+        if certificate.reaches(gap_tol):
+            break
+        found = None if is_stretched else _stretched(this)
+        is_stretched = found is not None
+        if found is None:
+            if polished == MAX_POLISH or not _gap(best.certificate) < 0.5 * last:
+                break
+            polished, last = polished + 1, _gap(best.certificate)
+            step = _newton_step(problem, K, point, rho, thresholds)
+            found = None if step is None else point + step
+    return best if best is not None and _suffices(best.certificate, gap_tol, tol) else None
+
+
+def _stretched(best: WholeResult) -> NDArray | None:
+    """Return α times a number next to 1 that takes all margins past 1, or None if that is not what the gap is made of.
+
+    A margin that round-off leaves at 1 − 1e-16 adds C · 1e-16 to the gap. If no variable is at its bound, a stretch
+    adds a term of second order only.
+    """
+    problem, certificate = best.problem, best.certificate
+    alpha, price, largest = certificate.alpha, float(problem.p.max()), float(problem.upper.max())
+    if problem.d != 0 or not 0 < price == float(problem.p.min()) or (alpha >= problem.upper).any():
+        return None
+    short = ((certificate.rounding or 0.0) / largest - float(best.rho.min())) / price
+    return alpha * (1.0 + 2.0 * short) if 0 < short < MAX_MARGIN_SHORTFALL else None
+
+
+def _gap(certificate: Certificate) -> float:
+    """Return the relative gap."""
+    return np.inf if certificate.relative_gap is None else certificate.relative_gap
+
+
+def _suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
+    """Whether a gap meets its tolerances; ``gap_tol`` may be missed by round-off, which other methods have too."""
+    is_rounded = _gap(certificate) <= min(MAX_GAP_ROUNDED, certificate.relative_rounding or 0.0)
+    return certificate.within(tol) and (is_rounded or certificate.reaches(gap_tol))
+
+
+def _kernel_matrix(gram: Gram) -> NDArray:
+    """Return the kernel matrix of all points in float64."""
+    n = gram.n
+    if not gram.is_radial:
+        every = np.arange(n)
+        return gram.block(every, every) if n <= MAX_POINTS_ONE_PRODUCT else gram.full(arena_array)
+    points, K = gram.radial_points(float), arena_array((n, n), float)
+    if n <= MAX_POINTS_ONE_PRODUCT or gram.has_few_features:
+        return points.kernel(points, K)
+    height = -(-n // STRIPS)
+    for start in range(0, n, height):
+        clock.check_time()
+        rows, rest = slice(start, min(start + height, n)), slice(min(start + height, n), n)
+        own = points.take(rows)
+        K[rows, rows] = own.kernel(own)
+        if rest.start < n:
+            K[rows, rest] = own.kernel(points.take(rest), arena_array((len(own), n - rest.start), float))
+        for left in range(rest.start, n, TILE):  # a few rows, read with a stride, stay in the cache
+            K[left : left + TILE, rows] = K[rows, left : left + TILE].T
+    return K
+
+
+def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
+    """Return Qα from the kernel matrix of the points."""
+    weights, points = problem.sigma * alpha, len(K)
+    sums = K @ (weights if problem.idx is None else weights[:points] + weights[points:])
+    sums = sums if problem.idx is None else np.concatenate([sums, sums])
+    if problem.offset:
+        sums += problem.offset * float(weights.sum())
+    product: NDArray = problem.scale * problem.sigma * sums + problem.ridge * alpha
+    return product
+
+
+def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArray | None:
+    """Return the minimiser of f by pair updates and Newton steps, shape (n,); None if it takes too many updates."""
+    is_large = problem.n > thresholds.max_whole_variables
+    limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
+    start = np.zeros(problem.n)
+    begun = seed(problem, start) if problem.d else start
+    scaled = ScaledVariables(problem, begun, problem.diag())  # type: ignore[arg-type]  # it reads no cache
+    slots = np.arange(problem.n) if problem.idx is None else problem.idx.astype(np.int64)
+    factor = problem.scale * scaled.unit / scaled.slope
+    M = K
+    if factor != 1.0 or problem.offset or problem.idx is not None or (scaled.sign < 0).any():
+        copies = 1 if problem.idx is None else 2  # the two variables of a point have the same row
+        M = arena_array((len(K), copies * len(K)), float)
+        part = M[:, : len(K)]
+        np.add(K, problem.offset, out=part)
+        part *= factor
+        if copies == 2:
+            M[:, len(K) :] = part
+        elif (scaled.sign < 0).any():
+            part *= scaled.sign[:, None]
+            part *= scaled.sign
+    if problem.ridge.any():
+        M = M.copy() if M is K else M
+        M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
+    diag = M.diagonal()[slots]
+    for _ in range(MAX_RESTARTS):
+        G = (M @ scaled.beta)[slots] - scaled.ep
+        low, high, has_equality = scaled.low, scaled.high, problem.e is not None
+        moved, violation, _ = solve_pairs(
+            M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, KKT_TOL_ROUND_OFF, limit
+        )
+        if moved == limit:
+            return scaled.alpha if violation <= MAX_VIOLATION_POLISHED else None
+        if moved == 0 or (violation <= KKT_TOL_ROUND_OFF and moved < MAX_UPDATES_EXACT):
+            break
+    return scaled.alpha
+
+
+def _newton_step(
+    problem: DualProblem, K: NDArray, alpha: NDArray, rho: NDArray, thresholds: Thresholds
+) -> NDArray | None:
+    """Return the shortest Newton step over the free variables, 0 for others; None if these are too many or none.
+
+    The matrix of the free variables may be singular: of few features, say, or of repeated points.
+    """
+    (free,) = ((alpha > problem.lower) & (alpha < problem.effective_upper)).nonzero()
+    m, step = len(free), np.zeros(problem.n)
+    if not 0 < m <= thresholds.max_free_polished:
+        return None
+    points, sigma = free if problem.idx is None else problem.idx[free], problem.sigma[free]
+    A = K[np.ix_(points, points)]
+    if problem.offset:
+        A += problem.offset
+    A *= (problem.scale * sigma)[:, None]
+    A *= sigma
+    A[np.arange(m), np.arange(m)] += problem.ridge[free]
+    e = None if problem.e is None else problem.e[free]
+    try:
+        step[free] = _shortest(A, -rho[free], e) if m <= MAX_BY_SINGULAR_VALUES else _by_factor(A, -rho[free], e)
+    except np.linalg.LinAlgError:
+        return None
+    return step if np.isfinite(step).all() else None
+
+
+def _shortest(A: NDArray, right: NDArray, e: NDArray | None) -> NDArray:
+    """Return the shortest s with As − μe = right, eᵀs = 0, by singular values."""
+    m = len(A)
+    if e is None:
+        found: NDArray = np.linalg.lstsq(A, right, rcond=None)[0]
+        return found
+    bordered, largest = np.zeros((m + 1, m + 1)), float(A.diagonal().max()) or 1.0
+    bordered[:m, :m] = A
+    bordered[m, :m] = bordered[:m, m] = largest * e
+    shortest: NDArray = np.linalg.lstsq(bordered, np.append(right, 0.0), rcond=None)[0][:m]
+    return shortest
+
+
+def _by_factor(A: NDArray, right: NDArray, e: NDArray | None) -> NDArray:
+    """Return the s of `_shortest` for a positive definite A, which is overwritten; else raise `LinAlgError`."""
+    factor = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    solved = scipy.linalg.cho_solve(factor, np.column_stack([right, right if e is None else e]), check_finite=False)
+    if e is None:
+        return np.asarray(solved[:, 0])
+    if not (curvature := float(e @ solved[:, 1])) > 0.0:
+        raise np.linalg.LinAlgError("the matrix is singular to round-off")
+    return np.asarray(solved[:, 0] - solved[:, 1] * (float(e @ solved[:, 0]) / curvature))

@@ -1,0 +1,209 @@
+"""Plot a scaling study: gap and excess against shots, noise, depth or qubits, with bands, floors and controls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..exceptions import ProblemError, did_you_mean
+from ._axes import COLOURS, DARK, GREY, MARKERS, axes_for, drawn_gaps, legend_below, matplotlib_part
+
+__all__ = ["ScalingDisplay"]
+
+#: Quantities that can be drawn, with their labels.
+QUANTITIES = {"gap": "certified relative gap, raw", "excess": "excess $(f - f^*)/|f^*|$"}
+#: Labels of the columns that can be on the x axis.
+LABELS = {
+    "shots": "shots a circuit",
+    "total_shots": "shots a run",
+    "circuits": "circuits a run",
+    "noise": "depolarising probability of a gate",
+    "n": "variables n",
+    "qubits": "qubits",
+    "depth": "depth of the largest circuit",
+    "two_qubit_gates": "two-qubit gates of the largest circuit",
+}
+#: Line styles of controls, in order.
+STYLES = ("-", ":", "-.", (0, (5, 1)), (0, (1, 4)))
+#: Size of one panel, inches: the width of a column of two in a journal is about half of it.
+PANEL = (6.4, 3.6)
+
+
+class ScalingDisplay:
+    """Medians with a band of quartiles, the shot floor as a dashed line, and controls in grey.
+
+    Use `from_study`, which also draws it. ``figure_.savefig("scaling.pdf")`` writes vectors for a paper.
+
+    Attributes
+    ----------
+    figure_ : Figure
+    axes_ : array of Axes
+        One for each quantity; ``ax_`` is the first.
+    lines_ : list of dict
+        For each quantity the median's line by its label.
+    bands_ : list of dict
+        For each quantity the band by the same label.
+    floors_ : list of list of lines
+        For each quantity the dashed lines of shot floors.
+    legend_ : Legend
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from dualflow import Gram, ScalingDisplay, problems, scaling_study
+    >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+    >>> study = scaling_study(problem, "variational-flow", device="emulator", shots=[100, 1000], seeds=2)
+    >>> display = ScalingDisplay.from_study(study, ax=Figure().subplots(2, 1))
+    >>> list(display.lines_[0])
+    ['variational-flow', 'null', 'control:random', 'classical-sampler']
+    """
+
+    figure_: Any
+    axes_: Any
+    ax_: Any
+    lines_: list[dict[str, Any]]
+    bands_: list[dict[str, Any]]
+    floors_: list[list[Any]]
+    legend_: Any
+
+    def __init__(self, study: Any, x: str, y: Sequence[str]) -> None:
+        self.study, self.x, self.y = study, x, tuple(y)
+
+    @classmethod
+    def from_study(
+        cls, study: Any, *, x: str | None = None, y: str | Sequence[str] = ("gap", "excess"), ax: Any = None
+    ) -> ScalingDisplay:
+        """Draw a `ScalingStudy`.
+
+        Parameters
+        ----------
+        study : ScalingStudy
+        x : str, optional
+            Column of the x axis, such as "shots", "total_shots", "noise", "n", "qubits", "depth", "two_qubit_gates" or
+            an option in ``vary``. By default the last axis of the study with several values. Each combination of the
+            other axes is a line of its own.
+        y : {"gap", "excess"} or both
+            One panel for each.
+        ax : Axes, or one for each quantity, optional
+            A new figure by default.
+
+        Raises
+        ------
+        ProblemError
+            The study has no such column, or no point with a value.
+        SolverUnavailable
+            matplotlib is not installed; the message has the pip line.
+        """
+        if not hasattr(study, "points") or not hasattr(study, "axes"):
+            raise ProblemError(f"study must be what dualflow.scaling_study returns, found {type(study).__name__}")
+        own = [point for point in study.points if point.role == "quantum" and not np.isnan(point.gap)]
+        if not own:
+            raise ProblemError("no point of the study has a certified gap to draw; its reasons are in the table")
+        x = x or (study.axes[-1] if study.axes else "n")
+        known = [*LABELS, *own[0].varied]
+        if x not in known:
+            raise ProblemError(f"x={x!r} is not one of {', '.join(known)}{did_you_mean(str(x), known)}")
+        chosen = [y] if isinstance(y, str) else list(y)
+        for name in chosen:
+            if name not in QUANTITIES:
+                raise ProblemError(f"y={name!r} is not one of {', '.join(QUANTITIES)}")
+        display = cls(study, x, chosen)
+        count = len(chosen)
+        display.figure_, display.axes_ = axes_for(ax, count, 1, (PANEL[0], PANEL[1] * count))
+        display.ax_ = display.axes_[0]
+        display.lines_, display.bands_, display.floors_ = [], [], []
+        for axes, name in zip(display.axes_, chosen, strict=True):
+            display._panel(axes, name)
+        handles = list(display.lines_[-1].values())
+        if display.floors_[-1]:
+            line = matplotlib_part("lines").Line2D
+            handles.append(line([], [], color=DARK, linestyle="--", label="shot floor"))
+        display.legend_ = legend_below(display.axes_[-1], handles)
+        return display
+
+    def _panel(self, axes: Any, name: str) -> None:
+        """Draw one quantity."""
+        lines: dict[str, Any] = {}
+        bands: dict[str, Any] = {}
+        floors: list[Any] = []
+        points = self.study.points
+        if "shots" in self.x:  # exact distributions have no place on this axis
+            points = [point for point in points if point.shots is not None]
+        own = _by_label([p for p in points if p.role == "quantum"], self._label)
+        controls = _by_label([p for p in points if p.role == "control"], lambda point: point.device)
+        for k, (label, group) in enumerate(own.items()):
+            colour = COLOURS[k % len(COLOURS)]
+            style = {"color": colour, "marker": MARKERS[k % len(MARKERS)], "markersize": 4, "label": label, "zorder": 3}
+            x, middle, low, high, floor = self._columns(group, name)
+            lines[label] = axes.plot(x, middle, **style)[0]
+            bands[label] = axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+            if np.isfinite(floor).any():
+                floors += axes.plot(x, floor, color=DARK if len(own) == 1 else colour, linestyle="--", linewidth=1.0)
+        places = [_number(point.value(self.x)) for point in points if point.role == "quantum"]
+        for k, (label, group) in enumerate(controls.items()):
+            style = {"color": GREY, "linestyle": STYLES[k % len(STYLES)], "linewidth": 1.2, "zorder": 2}
+            for part in _by_label(group, self._label).values():  # one grey line for each line of the solver
+                x, middle, low, high, _ = self._columns(part, name)
+                if len(x) == 1 and len(set(places)) > 1:  # a control does not depend on the noise
+                    x, middle = np.array([min(places), max(places)]), np.repeat(middle, 2)
+                    low, high = np.repeat(low, 2), np.repeat(high, 2)
+                line = axes.plot(x, middle, label="_" if label in lines else label, **style)[0]
+                band = axes.fill_between(x, low, high, color=GREY, alpha=0.12, linewidth=0)
+                lines.setdefault(label, line)
+                bands.setdefault(label, band)
+        axes.set(xlabel=LABELS.get(self.x, self.x), ylabel=QUANTITIES[name], yscale="log")
+        self._scale(axes, places)
+        axes.set_title(f"{self.study.solver}, median and quartiles of {points[0].seeds} runs", fontsize="small")
+        self.lines_.append(lines)
+        self.bands_.append(bands)
+        self.floors_.append(floors)
+
+    def _scale(self, axes: Any, places: list[float]) -> None:
+        """Set the scale of the x axis: logarithmic, with a linear part if there is a 0; one tick for each value."""
+        positive = sorted({place for place in places if place > 0})
+        if positive and len(positive) < len(set(places)):
+            axes.set_xscale("symlog", linthresh=positive[0])
+        elif positive and positive[-1] >= 10 * positive[0]:
+            axes.set_xscale("log")
+        else:
+            axes.set_xticks(sorted(set(places)))
+
+    def _label(self, point: Any) -> str:
+        """Return the legend's text of a line: the solver, and the values of the axes that are not drawn."""
+        names = [name for name in self.study.axes if name != self.x and not (name == "shots" and "shots" in self.x)]
+        if self.x in ("qubits", "depth", "two_qubit_gates"):  # these follow from n and from the varied options
+            names = [name for name in names if name in ("noise", "shots")]
+        values = [f"{name} = {_text(point.value(name))}" for name in names]
+        return ", ".join([self.study.solver, *values])
+
+    def _columns(self, group: list[Any], name: str) -> tuple[Any, ...]:
+        """Return x, median, lower and upper quartile and floor of some points, in the order of x."""
+        rows = sorted((_number(p.value(self.x)), *self._values(p, name)) for p in group)
+        x, middle, low, high, floor = np.array(rows, dtype=float).T
+        return x, drawn_gaps(middle), drawn_gaps(low), drawn_gaps(high), floor
+
+    @staticmethod
+    def _values(point: Any, name: str) -> tuple[float, ...]:
+        return tuple(getattr(point, key) for key in (name, f"{name}_low", f"{name}_high", f"{name}_floor"))
+
+
+def _by_label(points: list[Any], label: Any) -> dict[str, list[Any]]:
+    """Return the points in groups by their labels, in order."""
+    found: dict[str, list[Any]] = {}
+    for point in points:
+        found.setdefault(label(point), []).append(point)
+    return found
+
+
+def _number(value: Any) -> float:
+    """Return a value of the x axis as a number; a missing one, such as the noise of a control, is 0."""
+    try:
+        return 0.0 if value is None else float(value)
+    except (TypeError, ValueError):
+        raise ProblemError(f"x: {value!r} is not a number, and a line needs numbers; give another column") from None
+
+
+def _text(value: Any) -> str:
+    return "exact" if value is None else f"{value:,}" if isinstance(value, int) else f"{value}"

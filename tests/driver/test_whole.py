@@ -1,0 +1,145 @@
+"""Problems of few variables, solved over the whole kernel matrix of their points without a run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dualflow import Gram, certify, problems, solve
+from dualflow.direct.pairs import solve_directly
+from dualflow.direct.strategy import USUAL
+from dualflow.direct.whole import solve_whole, suits_whole
+
+#: Thresholds with which no problem is solved over its whole matrix.
+WITHOUT = replace(USUAL, max_whole_variables=0, max_whole_variables_wide=0)
+
+
+def points(n=60, m=4, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, m))
+
+
+def targets(X, seed=1):
+    noise = np.random.default_rng(seed).standard_normal(len(X))
+    return np.sin(2.0 * X[:, 0]) + 0.3 * noise
+
+
+def labels(X, seed=1):
+    return np.where(targets(X, seed) > 0, 1.0, -1.0)
+
+
+def posed(name, kernel, C=10.0):
+    X = points()
+    gram, y = Gram(X, kernel, coef0=0.5), labels(X)
+    return {
+        "tube": lambda: problems.svr(gram, targets(X), C),
+        "weighted tube": lambda: problems.svr(gram, targets(X), C, sample_weight=np.linspace(0.0, 2.0, len(X))),
+        "one class": lambda: problems.one_class(gram, 0.3),
+        "ball": lambda: problems.svdd(gram, 0.3),
+        "hard ball": lambda: problems.svdd(gram),
+        "no intercept": lambda: problems.svc(gram, y, C, fit_intercept=False),
+        "penalised": lambda: problems.svc(gram, y, C, fit_intercept="penalised"),
+        "squared hinge": lambda: problems.svc(gram, y, C, loss="squared_hinge"),
+    }[name]()
+
+
+MODELS = ("tube", "weighted tube", "one class", "ball", "hard ball", "no intercept", "penalised", "squared hinge")
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_optimum_is_that_of_an_interior_point_method(name, kernel):
+    problem = posed(name, kernel)
+    assert suits_whole(problem)
+    found = solve_whole(problem, 1e-10, 1e-6)
+    assert found is not None
+    wanted = solve(problem, "interior-point", refine=True, tol=1e-9).certificate
+    anew = certify(problem, found.certificate.alpha)  # by kernel values of its own
+    scale = abs(wanted.objective) + 1e-9
+    assert abs(found.certificate.objective - wanted.objective) <= 1e-8 * scale
+    assert anew.relative_gap <= 1e-9
+    assert found.certificate.bias == pytest.approx(anew.bias, rel=1e-6, abs=1e-6)
+    if problem.e is not None:
+        assert found.certificate.multiplier == pytest.approx(anew.multiplier, rel=1e-6, abs=1e-6)
+    np.testing.assert_array_equal(found.support(), solve(problem, "working-set", refine=True).support)
+
+
+@pytest.mark.parametrize("name", ["tube", "one class"])
+def test_a_fit_is_direct_and_a_run_has_the_same_optimum(name):
+    problem = posed(name, "poly")
+    assert solve(problem, refine=True).provenance["strategy"] == "direct"
+    assert solve_directly(problem, 1e-6, True, WITHOUT) is None
+    run = solve(problem, refine=True, warm=np.zeros(problem.n))  # a start rules direct methods out
+    assert run.provenance["strategy"] != "direct"
+    np.testing.assert_allclose(solve(problem, refine=True).alpha, run.alpha, atol=1e-7)
+
+
+def test_a_bound_that_vanishes_is_reached_by_the_shortest_step():
+    """0 lies in the hull of the points, so f is 0 at many α; pair updates leave their rounding errors."""
+    for seed in range(5):
+        problem = problems.one_class(Gram(points(200, 3, seed), "linear"), 0.1)
+        found = solve_whole(problem, 1e-10, 1e-6)
+        assert found is not None
+        assert found.certificate.relative_gap == 0.0
+        assert certify(problem, found.certificate.alpha).relative_gap == 0.0
+
+
+def test_newton_steps_finish_where_pair_updates_crawl():
+    X = points(300, 40)
+    problem = problems.svr(Gram(X, "poly", coef0=1.0), targets(X), 1e4)
+    few = replace(USUAL, max_whole_updates=3)
+    found = solve_whole(problem, 1e-10, 1e-6, few)
+    assert found is not None
+    assert certify(problem, found.certificate.alpha).relative_gap <= 1e-9
+    assert solve_whole(problem, 1e-10, 1e-6, replace(few, max_free_polished=0)) is None
+
+
+def test_points_with_equal_kernel_values_are_left_to_a_run():
+    """All kernel values of a polynomial far from the origin have the same leading digits."""
+    X = 1e5 + points()
+    assert solve_whole(problems.svr(Gram(X, "poly", gamma=1.0), targets(X)), 1e-10, 1e-6) is None
+
+
+def test_only_few_variables_suit():
+    X = points(700, 2)
+    assert not suits_whole(problems.svr(Gram(X), targets(X)))
+    wide = points(700, 130)
+    assert suits_whole(problems.svr(Gram(wide), targets(wide)))
+    assert not suits_whole(problems.nu_svr(Gram(points()), targets(points())))
+
+
+@pytest.mark.parametrize("n", [50, 1100])
+def test_sparse_points_and_large_matrices_give_the_optimum(n):
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((n, 2000), density=0.01, format="csr", rng=rng)
+    z = X.sum(axis=1) + 0.1 * rng.standard_normal(n)
+    problem = problems.svr(Gram(X), z, 10.0)
+    found = solve_whole(problem, 1e-10, 1e-6)
+    assert found is not None
+    assert certify(problem, found.certificate.alpha).relative_gap <= 1e-9
+    dense = solve_whole(problems.svr(Gram(X.toarray()), z, 10.0), 1e-10, 1e-6)
+    assert found.certificate.objective == pytest.approx(dense.certificate.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize(("nu", "suits"), [(0.05, False), (0.6, True)])
+def test_a_sample_says_whether_a_large_matrix_pays(nu, suits):
+    gram = Gram(points(1400, 150), gamma=1e-3)
+    assert suits_whole(problems.one_class(gram, nu)) is suits
+
+
+def test_a_sample_of_a_tube_has_both_variables_of_each_point():
+    X = points(1400, 150)
+    assert suits_whole(problems.svr(Gram(X), targets(X), epsilon=0.01))
+    assert not suits_whole(problems.svr(Gram(X), targets(X), epsilon=10.0))
+
+
+def test_margins_that_round_off_leaves_below_1_are_stretched(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 12, size=(230, 98)).astype(float)
+    y = np.where(rng.standard_normal(230) > 0, 1.0, -1.0)
+    problem = problems.svc(Gram(X, "poly"), y, 1e4)
+    found = solve_whole(problem, 1e-10, 1e-6)
+    assert certify(problem, found.certificate.alpha).relative_gap <= 1e-10
+    monkeypatch.setattr("dualflow.direct.whole._stretched", lambda best: None)
+    unstretched = solve_whole(problem, 1e-10, 1e-6)
+    assert unstretched is None or unstretched.certificate.relative_gap > 1e-10
