@@ -111,7 +111,7 @@ def needed(table: Rows, family: str, n: int, seeds: int) -> dict[str, Any] | Non
         found = [steps_to(problem, error, seed) for seed, problem in enumerate(posed)]
         if all(found):
             steps, kappa = np.median(np.array(found), axis=0).tolist()
-            cost = steps * kappa / error**2
+            kappa, cost = (float(f"{value:.4g}") for value in (kappa, steps * kappa / error**2))
             return table.add(f"{family}, n = {n}", family=family, n=n, error=error, steps=steps, kappa=kappa, cost=cost)
     print(f"{family}, n = {n}: no error of {ERRORS} suffices", flush=True)
     return None
