@@ -58,7 +58,7 @@ class HHLCircuit(ParametricCircuit):
     least: float = 0.25
     family: ClassVar[str] = "hhl"
     purpose: ClassVar[str] = "A⁻¹b by phase estimation"
-    sent_by: ClassVar[str] = "`hhl`"
+    sent_by: ClassVar[str] = "`hhl`, `quantum-interior-point`"
     n_parameters: ClassVar[int] = 0
 
     def __post_init__(self) -> None:

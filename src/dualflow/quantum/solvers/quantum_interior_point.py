@@ -110,11 +110,7 @@ class _Step:
         size = float(np.linalg.norm(exact))
         if not (np.isfinite(A).all() and np.isfinite(b).all() and 0 < size < np.inf):
             return exact  # there is nothing to solve, or the iteration ends because of it
-        lowest, highest = np.linalg.eigvalsh(A)[[0, -1]].tolist()
-        if lowest < MIN_EIGENVALUE * highest:
-            lift = MIN_EIGENVALUE * highest - min(lowest, 0.0)
-            A, lowest = A + lift * np.eye(len(A)), max(lowest, 0.0) + lift
-        system = LinearSystem(A, b, lowest, highest)
+        system = _linear_system(A, b)
         if self.solver.systems == "circuits":
             found, clock, success = self._by_circuits(system)
         else:
@@ -171,6 +167,15 @@ class _OwnSystem(System):
         return found
 
 
+def _linear_system(A: NDArray, b: NDArray) -> LinearSystem:
+    """Return the system A u = b of circuits, A positive definite beyond round-off."""
+    lowest, highest = np.linalg.eigvalsh(A)[[0, -1]].tolist()
+    if lowest < MIN_EIGENVALUE * highest:
+        lift = MIN_EIGENVALUE * highest - min(lowest, 0.0)
+        A, lowest = A + lift * np.eye(len(A)), max(lowest, 0.0) + lift
+    return LinearSystem(A, b, lowest, highest)
+
+
 def _clock_for(condition: float) -> int:
     """Return the fewest clock qubits, up to 12, that put the smallest eigenvalue at reading 8 or above."""
     return int(min(MAX_CLOCK, max(MIN_CLOCK, np.ceil(np.log2(MIN_READING * condition / MAX_PHASE)))))
@@ -196,8 +201,11 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
     the extreme eigenvalues of the matrix, which set the clock. A Cholesky factor of 8 unknowns takes a microsecond. No
     advantage is claimed.
 
-    Counted (docs/reference/resources.md, 10 000 shots a circuit): 15 qubits, 12,826 CX and depth 54,761 a circuit at n
-    = 4; by the model, 5.7e5 T gates a shot.
+    The circuit that is counted is the first one of a run. Later ones have up to 12 clock qubits, and then 12,826 CX with
+    four unknowns.
+
+    Counted (docs/reference/resources.md, 10 000 shots a circuit): 9 qubits, 388 CX and depth 1,529 a circuit at n = 64,
+    CX the same at every n; by the model, 32,174 T gates a shot.
 
     Parameters
     ----------
@@ -308,22 +316,23 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
         return state.inner.done
 
     def circuit(self, context: NewtonContext, state: NewtonState | None) -> HHLCircuit:
-        """Return the circuit with the most clock qubits so far; before a run, one of the first system with all 12."""
+        """Return the circuit with the most clock qubits so far, or, before there is one, the first one of the run."""
         if state is not None and state.clock:
             qubits = qubits_for(context.unknowns) + state.clock + 1
             *matrix, rhs = state.largest.tolist()
             return HHLCircuit(qubits, tuple(map(tuple, matrix)), tuple(rhs), state.least)
-        made: list[System] = [System(np.eye(context.form.rows.width), [], [], 1.0)]
+        seen: list[tuple[NDArray, NDArray]] = []
 
-        def system(*parts: Any) -> System:
-            made.append(System(*parts))
-            return made[-1]
+        class First(System):
+            def solution(self, b: NDArray) -> NDArray:
+                seen.append((self.unit, self.scale * b))
+                return super().solution(b)
 
-        context.form.step(context.form.start(None), system)
-        A = made[-1].unit
-        lowest, highest = np.linalg.eigvalsh(A)[[0, -1]].tolist()
-        ones = np.ones(len(A))
-        return LinearSystem(A, ones, lowest, highest).circuit(ones, self.clock or MAX_CLOCK)
+        context.form.step(context.form.start(None) if state is None else state.inner, First)
+        m = context.unknowns
+        A, b = next(((A, b) for A, b in seen if b.any()), (np.eye(m), np.ones(m)))
+        system = _linear_system(A, b)
+        return system.circuit(b, self.clock or _clock_for(system.condition))
 
     def drowned(self, context: NewtonContext, state: NewtonState) -> bool:
         return state.uniform
