@@ -201,8 +201,8 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
     the extreme eigenvalues of the matrix, which set the clock. A Cholesky factor of 8 unknowns takes a microsecond. No
     advantage is claimed.
 
-    The circuit that is counted is the first one of a run. Later ones have up to 12 clock qubits, and then 12,826 CX with
-    four unknowns.
+    The circuit that is counted is the first one of a run. Later ones have up to 12 clock qubits, and then
+    12,826 CX with four unknowns.
 
     Counted (docs/reference/resources.md, 10 000 shots a circuit): 9 qubits, 388 CX and depth 1,529 a circuit at n = 64,
     CX the same at every n; by the model, 32,174 T gates a shot.
