@@ -336,7 +336,9 @@ def test_a_time_limit_gives_a_certified_model_or_none(monkeypatch):
     assert not unfitted.__sklearn_is_fitted__()
 
     def over(row):  # from the end of the first round on
-        monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1e6))
+        monkeypatch.setattr(
+            clock, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1e6, process_time=time.process_time)
+        )
 
     with pytest.warns(ConvergenceWarning, match="time limit"):
         model = CascadeSVC(partitions=8, random_state=0, tol=1e-9, time_limit=1e5, callback=over).fit(X, Y)

@@ -386,7 +386,11 @@ def test_cvxopt_gives_back_where_it_is_when_time_is_up(monkeypatch):
         def counted(W, P):
             factorised.append(W)
             if len(factorised) == 6:
-                monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1000.0))
+                monkeypatch.setattr(
+                    clock,
+                    "time",
+                    SimpleNamespace(monotonic=lambda: time.monotonic() + 1000.0, process_time=time.process_time),
+                )
             return factor(W, P)
 
         return counted

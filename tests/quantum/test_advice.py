@@ -132,7 +132,9 @@ def test_a_comparison_shows_the_fidelity_of_its_devices():
 def test_provenance_reports_that_sampled_runs_have_another_method(solver):
     make = {"hhl": problems.least_squares, "variational-lotka-volterra": problems.svc}
     make |= {"hamiltonian-descent": problems.svc, "hamiltonian-adiabatic": problems.svc}
-    problem = make[solver](Gram(X, gamma=2.0), [-1, 1] * 4, C=1.0) if solver in make else ball()
+    make |= {"quantum-interior-point": problems.svc}
+    gram = Gram(X, "linear") if solver == "quantum-interior-point" else Gram(X, gamma=2.0)
+    problem = make[solver](gram, [-1, 1] * 4, C=1.0) if solver in make else ball()
     said = []
     for shots in (None, 99):
         if shots is not None and solver in ("hhl", "variational-dqc"):

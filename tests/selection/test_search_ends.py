@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 import dualflow
 from dualflow import SVC, SVR, FitError, ProblemError, SVCSearchCV, SVRSearchCV
 from dualflow.core.runtime import clock
-from dualflow.selection import _evaluation
+from dualflow.selection import _evaluation, _plan
 
 GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
 
@@ -139,6 +139,7 @@ def test_a_limit_before_a_complete_candidate_is_an_error_with_its_cost(monkeypat
             clock.check_time()
 
     monkeypatch.setattr(model, "fit", slow)
+    monkeypatch.setattr(_plan, "MAX_POINTS_LONE", 0)  # candidates are fitted one by one
     with pytest.raises(FitError, match=rf"time_limit=0.6 was over before .*: {fits} of 6 fits ended") as caught:
         search(model(), {"gamma": [0.1, 1.0]}, cv=3, time_limit=0.6).fit(X, y)
     assert time.monotonic() - began < 1.6

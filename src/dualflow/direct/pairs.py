@@ -60,8 +60,8 @@ __all__ = [
 ]
 
 
-#: A gap up to this part of its own rounding error counts as the least that float64 holds: the error is estimated from
-#: above, by about a factor of 10 on the data sets that scikit-learn brings.
+#: A gap up to this part of its own rounding error counts as the least that float64 holds, because the error is
+#: estimated from above.
 MAX_PART_OF_ROUNDING = 0.1
 #: The reason that an error for a negative gap gives.
 NEGATIVE_GAP_REASON = "X changed while the pair was solved"

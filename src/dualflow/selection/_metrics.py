@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from sklearn import get_config, metrics
 from sklearn.base import ClassifierMixin, RegressorMixin
 
+from ..estimators._classifier import PairClassifier
+from ..estimators._regressor import ValueMachine
+
 try:
     from sklearn.metrics._scorer import _PassthroughScorer, _Scorer
 except ImportError:  # no scorer is replaced then
@@ -144,13 +147,21 @@ class Metrics:
         return scores if self._is_dict else scores["score"]
 
 
+#: The metric of each method ``score`` of estimators.
+PLAIN_SCORES: dict[Any, Metric] = {
+    ClassifierMixin.score: _accuracy,
+    PairClassifier.score: _accuracy,
+    RegressorMixin.score: _r2,
+    ValueMachine.score: _r2,
+}
+
+
 def _metric_of(scorer: Any) -> tuple[int, Metric] | None:
     """Return the sign and the metric of a scorer; None if it is not known."""
     try:
         if type(scorer) is _PassthroughScorer:
             own = getattr(type(scorer._estimator), "score", None)
-            plain = {ClassifierMixin.score: _accuracy, RegressorMixin.score: _r2}
-            return (1, plain[own]) if own in plain else None
+            return (1, PLAIN_SCORES[own]) if own in PLAIN_SCORES else None
         if type(scorer) is not _Scorer or scorer._response_method != "predict":
             return None
         metric, options = KNOWN_METRICS.get(scorer._score_func, (None, {}))

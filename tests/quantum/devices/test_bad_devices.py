@@ -290,8 +290,8 @@ def test_padding_is_reported(ansatz, said):
 
 
 def test_too_many_points_name_the_number_and_a_suitable_solver():
-    with pytest.raises(SolverMismatch, match="at most 4096 variables, the problem has 4097; try 'working-set'"):
-        dualflow.solve(moons(4097), "variational-flow", device="emulator")
+    with pytest.raises(SolverMismatch, match="at most 65536 variables, the problem has 65537; try 'working-set'"):
+        dualflow.solve(moons(65537), "variational-flow", device="emulator")
     with pytest.raises(SolverMismatch, match=r"at most 1600 angles, and 2000 variables need .*'working-set'"):
         dualflow.solve(moons(2000), "variational-flow", device="emulator", ansatz="hardware-efficient")
 
