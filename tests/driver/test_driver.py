@@ -67,9 +67,10 @@ def clouds():
 
 
 def test_time_limit_returns_what_there_is(clouds):
+    solve(clouds, Creeper(), max_steps=1)  # imports: the driver keeps as much time free as its preparations took
     begun = time.monotonic()
     solution = solve(clouds, Creeper(), time_limit=0.1)
-    assert 0.05 <= time.monotonic() - begun < 2.0  # the time of the last certificate is kept free
+    assert 0.1 <= time.monotonic() - begun < 2.0
     assert solution.status is solution.raw_status is Status.TIME_LIMIT
     assert solution.cost.steps > 0
     assert 0 < solution.certificate.relative_gap < np.inf

@@ -64,9 +64,13 @@ class Bench:
 
     @property
     def claimed(self) -> list[ZooProblem]:
-        """The problems of the kinds that the solver claims, without those that it refuses for another reason."""
+        """The problems of the kinds that the solver claims, without those that it refuses for another reason.
+
+        A kind of which it refuses every problem is claimed without reason: its problems stay, and the checks fail.
+        """
         ours = [z for z in self.problems if z.kind in self.solver.kinds]
-        return [z for z in ours if self.solver.mismatch(z.problem) is None]
+        kinds = {z.kind for z in ours if self.solver.mismatch(z.problem) is None}
+        return [z for z in ours if z.kind not in kinds or self.solver.mismatch(z.problem) is None]
 
     @property
     def with_optimum(self) -> list[ZooProblem]:
