@@ -486,6 +486,7 @@ def test_a_failure_a_missing_package_and_a_time_limit_are_rows(register):
     assert rows["hostile"].status == "FAILED"
     assert rows["hostile"].reason.startswith("RuntimeError: <script>")
     assert rows["missing"].status == "NOT INSTALLED"
+    assert "  not installed (pip install no_such_package_at_all): missing" in found.table().splitlines()
     assert "pip install no_such_package_at_all" in rows["missing"].reason
     assert rows["endless"].status == "TIME_LIMIT"
     assert rows["endless"].raw_gap > 0
@@ -741,6 +742,9 @@ def test_the_tables_fit_120_columns_and_show_all(comparison):
         if row.ran:
             assert RESULTS[0].cell(row) in flat
             assert RESULTS[-1].cell(row) in text
+        elif row.status == "NOT INSTALLED":
+            assert f"  not installed ({row.reason.partition('not installed: ')[2]}): " in text
+            assert row.solver in flat
         elif row.status != "DOES NOT APPLY":
             assert " ".join(row.reason.split()) in flat
     # What does not apply is one line a section; the reasons are in the report.

@@ -148,7 +148,8 @@ def renderable(comparison: Results) -> RenderableType:
     parts: list[RenderableType] = [_text(overall(comparison), "bold"), Text("")]
     if comparison.models:
         parts += _models(comparison)
-    parts += [part for section in comparison.sections for part in _section(section, several)]
+    for section in comparison.sections:
+        parts += [*([Text("")] if section is not comparison.sections[0] else []), *_section(section, several)]
     if comparison.interrupted:
         parts.append(Text("Interrupted (Ctrl-C): only the rows so far are shown.", style="bold red"))
     sampled = any(section.by_excess for section in comparison.sections)
@@ -183,17 +184,21 @@ def _models(comparison: Results) -> list[RenderableType]:
 
 
 #: Statuses of rows without numbers that share one line under the table.
-SHARED_STATUSES = ("DOES NOT APPLY", "NOT RUN")
+SHARED_STATUSES = ("DOES NOT APPLY", "NOT INSTALLED", "NOT RUN")
 
 
 def _shared_lines(rows: Iterable[Row]) -> list[str]:
     """Return one line for the solvers that do not apply, and one for each reason why others were not run."""
     found: dict[str, dict[str, None]] = {}
     for row in rows:
+        what = row.reason or "not run"
         if row.status == "DOES NOT APPLY":
-            found.setdefault("does not apply", {})[row.solver] = None
-        else:
-            found.setdefault(row.reason or "not run", {})[row.solver] = None
+            what = "does not apply"
+        elif row.status == "NOT INSTALLED":
+            # The reason names the solver, its package and the pip line; the solver's name stands behind the colon.
+            way_out = what.partition("not installed: ")[2]
+            what = f"not installed ({way_out})" if way_out else "not installed"
+        found.setdefault(what, {})[row.solver] = None
     return [f"  {what}: {', '.join(names)}" for what, names in found.items()]
 
 
@@ -234,7 +239,7 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
         ]
         resources = _text("quantum resources", "bold")
         parts += [Text(""), FittedTable(resources, NAME_COLUMNS, tuple(QUANTUM), tuple(quantum))]
-    return [*parts, Text("")]
+    return parts
 
 
 def _text(text: str, style: str = "") -> Text:
