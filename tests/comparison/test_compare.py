@@ -30,6 +30,7 @@ from dualflow.core.solver import EVERY_CONVEX, Solver
 from dualflow.report import Row
 from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.report.html import HEIGHT_PX, WIDTH_PX, chart
+from dualflow.report.terminal import SHARED_STATUSES
 from dualflow.solvers import registry
 
 SHOTS = 4000
@@ -743,7 +744,7 @@ def test_the_tables_fit_120_columns_and_show_all(comparison):
             assert RESULTS[0].cell(row) in flat
             assert RESULTS[-1].cell(row) in text
         elif row.status == "NOT INSTALLED":
-            assert f"  not installed ({row.reason.partition('not installed: ')[2]}): " in text
+            assert f" not installed ({row.reason.partition('not installed: ')[2]}): " in flat
             assert row.solver in flat
         elif row.status != "DOES NOT APPLY":
             assert " ".join(row.reason.split()) in flat
