@@ -727,7 +727,10 @@ def _is_whole_first(problem: DualProblem, gram: Gram, thresholds: Thresholds) ->
     n = len(problem.p)
     if n <= thresholds.max_pair_dense or not is_wide(problem, thresholds):
         return False
-    in_blocks = gram.is_radial and n * gram.X.shape[1] >= thresholds.max_pair_numbers_wide
+    features = gram.X.shape[1]
+    if gram.is_radial and n <= thresholds.max_whole_variables and features < thresholds.min_features_whole_wide:
+        return False
+    in_blocks = gram.is_radial and n * features >= thresholds.max_pair_numbers_wide
     return not (in_blocks and float(problem.upper.max()) <= thresholds.max_bound_expensive)
 
 
