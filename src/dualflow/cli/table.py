@@ -197,11 +197,12 @@ class Table:
         labels = None if self.labels is None else [self.labels[row] for row in rows.tolist()]
         return replace(self, columns=columns, labels=labels, where=self.where[rows])
 
-    def without(self, names: Collection[str]) -> Table:
+    def without(self, dropped: Collection[str]) -> Table:
         """Return the table without the feature columns of these names."""
-        left = [k for k, name in enumerate(self.chosen.names) if name not in names]
-        lists = {field: [getattr(self.chosen, field)[k] for k in left] for field in ("places", "names", "kinds")}
-        return replace(self, chosen=replace(self.chosen, **lists), columns=[self.columns[k] for k in left])
+        left = [k for k, name in enumerate(self.chosen.names) if name not in dropped]
+        places, names = [self.chosen.places[k] for k in left], [self.chosen.names[k] for k in left]
+        chosen = replace(self.chosen, places=places, names=names, kinds=[self.chosen.kinds[k] for k in left])
+        return replace(self, chosen=chosen, columns=[self.columns[k] for k in left])
 
     def place(self, row: int) -> str:
         """Return where a row is in the file, for messages."""
