@@ -13,15 +13,16 @@ from .. import problems
 from ..core.bounds import vanishing
 from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind
+from ..core.runtime import clock
 from ..core.runtime.warn import warn_user
-from ..core.solution import Solution
+from ..core.solution import Solution, Status
 from ..driver.solve import AUTO, Progress, solve
 from ..exceptions import FitError
 from ..problems.checks import NU_RULE
 from ..problems.classification import FINITE_C_RULE, check_nu, hinge
 from ..solvers import Solver
 from ..solvers.registry import make_solver
-from ._base import fitted
+from ._base import MIN_TIME_LEFT_S, fitted
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, SavedPairs
@@ -205,25 +206,32 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
             points = pairs[k]
             return problems.nu_svc(self._part(gram, points), pairs.signs(k), self.nu, sample_weight=weight[points])
 
-        engine = make_solver(self.solver, self.solver_options, gram, gram.n, Kind.TWO_EQUALITIES)
+        engine, timer = make_solver(self.solver, self.solver_options, gram, gram.n, Kind.TWO_EQUALITIES), clock.Timer()
         found: Any = Solving(self, pose, seeds, engine).run()
         self.solutions_ = [
-            self._with_margin(solution, engine, seed) if _has_no_margin(solution) else solution
+            self._with_margin(solution, engine, seed, timer) if _has_no_margin(solution) else solution
             for solution, seed in zip(found, seeds, strict=True)
         ]
         return self.solutions_
 
-    def _with_margin(self, solution: Solution, engine: Solver[Any, Any], seed: int) -> Solution:
+    def _with_margin(self, solution: Solution, engine: Solver[Any, Any], seed: int, timer: clock.Timer) -> Solution:
         """Return the solution near the least ν that has a margin, with a warning; `FitError` if there is none.
 
         With C → ∞ the C-SVC goes to the limit of the ν-SVC as its margin goes to 0 (Chang and Lin 2001, section 3).
         """
+        if solution.status is not Status.OPTIMAL:
+            raise FitError(
+                f"nu={self.nu!r}: the solve ended before it found a margin ({solution.ended.text})", solution
+            )
+
+        def left_s() -> float | None:
+            return None if self.time_limit is None else max(MIN_TIME_LEFT_S, self.time_limit - timer.seconds()[0])
+
         problem = solution.problem
         C = LIMIT_C / max(float(problem.centred().gram.diag().mean()), float(np.finfo(float).tiny))
-        limit = solve(hinge(problem.gram, problem.sigma, C * problem.upper), refine="early", time_limit=self.time_limit)
+        limit = solve(hinge(problem.gram, problem.sigma, C * problem.upper), refine="early", time_limit=left_s())
         posed = replace(problem, total=max(float(limit.alpha.sum()) / C, problem.total or 0.0))
-        options: dict[str, Any] = {"tol": self.tol, "time_limit": self.time_limit, "random_state": seed}
-        again = solve(posed, engine, **options)
+        again = solve(posed, engine, tol=self.tol, time_limit=left_s(), random_state=seed)
         if _has_no_margin(again):
             raise FitError(
                 f"nu={self.nu!r}: the margin rho is 0 for every nu, so that no plane is better than another: with this "
