@@ -43,8 +43,8 @@ from . import data_sets, judge, large
 SLOW = 5.0
 #: By the wall clock: a fit that waits takes no processor time.
 HANGING = 30.0
-#: The part of its limit that a fit must have had of the processor for a `FitError` out of time to be a finding: on a busy
-#: machine the limit passes before anything is solved.
+#: The part of its limit that a fit must have had of the processor for a `FitError` out of time to be a finding: on a
+#: busy machine the limit passes before anything is solved.
 MIN_SHARE_OF_LIMIT = 0.5
 #: Beyond `tol`: what two ways to add the same numbers may differ by.
 SLACK = 1e-9
