@@ -43,7 +43,7 @@ def test_uneven_weights_of_a_linear_model_are_solved_to_the_tolerance(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_certificate_is_the_gap_of_any_alpha(seed):
     X, signs, weight = uneven(seed, 60, 3)
-    model = SVC(kernel="linear", loss="squared_hinge", solver="frank-wolfe", max_steps=2000, refine=False)
+    model = SVC(kernel="linear", loss="squared_hinge", solver="frank-wolfe", max_steps=300, refine=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, signs, weight)
@@ -103,3 +103,17 @@ def test_even_weights_keep_the_usual_bound():
     certificate = certify(problem, alpha)
     assert certificate.lower_bound == pytest.approx(product.min() - 0.5 * alpha @ product, rel=1e-12)
     assert solve(problem, refine=True).status.name == "OPTIMAL"
+
+
+def test_a_point_without_weight_changes_nothing():
+    X, signs, weight = uneven(5, 60, 3)
+    more, labels = np.vstack([X, [[3.0, 1.0, 2.0]]]), np.append(signs, 1)
+
+    def posed(X, signs, weight):
+        return problems.svc(Gram(X, "linear"), signs, C=1.0, loss="squared_hinge", sample_weight=weight)
+
+    alpha = np.random.default_rng(5).dirichlet(np.ones(60))
+    alone = certify(posed(X, signs, weight), alpha)
+    beside = certify(posed(more, labels, np.append(weight, 0.0)), np.append(alpha, 0.0))
+    assert beside.lower_bound == pytest.approx(alone.lower_bound, rel=1e-9)
+    assert alone.lower_bound > 0  # the usual bound is far below

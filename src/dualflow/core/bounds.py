@@ -204,7 +204,7 @@ def ridges_apart(ridge: NDArray) -> bool:
 def slack_bound(
     problem: DualProblem, alpha: NDArray, product: NDArray, square: float, error: NDArray
 ) -> tuple[float, float]:
-    """Return a lower bound of f from the best slacks, and its rounding error, for p = 0 on the simplex Σα = d.
+    """Return a lower bound of f from the best slacks, and its rounding error, for p = 0, Σα = d, no upper bounds.
 
     `dual_bound` takes rᵢαᵢ as the slack of a margin. Where the ridges r differ by many powers of 10, α is far from the
     best slacks though f is near its minimum: a large rᵢ makes much of an αᵢ that is 1e-12 of the sum. With fᵢ = (Kα)ᵢ
@@ -221,7 +221,8 @@ def slack_bound(
     error : array of shape (n,)
         Rounding error of each entry of ``product``.
     """
-    r, own = problem.ridge, problem.ridge * alpha
+    own = problem.ridge * alpha
+    r = np.where(problem.upper > 0, problem.ridge, np.inf)  # a point that is left out costs nothing
     f, square = product - own, max(0.0, square - float(own @ alpha))
     q = 0.0
     for _ in range(MAX_SLACK_STEPS):
@@ -231,8 +232,9 @@ def slack_bound(
         q, last = max(0.0, q + step), q
         if abs(q - last) <= EPS * q:
             break
-    slack = np.maximum(1.0 - q * f, 0.0) / r
-    value = 0.5 * (q * q * square + float(slack @ (r * slack)))
+    short = np.maximum(1.0 - q * f, 0.0)
+    slack = short / r
+    value = 0.5 * (q * q * square + float(slack @ short))
     lost = q * float((slack + 0.5 * q * alpha) @ error) + 0.5 * q * q * float((error * error / r).sum())
     lost += 4.0 * (1.0 + problem.n**0.5) * EPS * value
     bound = 0.25 * problem.d * problem.d / value

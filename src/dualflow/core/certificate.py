@@ -498,8 +498,9 @@ class Certifier:
     def _has_uneven_slacks(self) -> bool:
         """Whether `slack_bound` is the bound to try."""
         problem = self.problem
-        posed = problem.kind is Kind.SIMPLEX and not self._moved and not problem.p.any()
-        return posed and ridges_apart(problem.ridge)
+        if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or self._moved or problem.p.any():
+            return False
+        return ridges_apart(problem.ridge) and bool(np.isinf(problem.upper[problem.upper > 0]).all())
 
     def _by_slack(
         self, given: NDArray, projection: NDArray, made: tuple[Certificate, NDArray, NDArray]
