@@ -327,6 +327,11 @@ class Level(ScaledVariables):
         if max_rank < 1 or self.points is None or not problem.psd.is_psd or self.ridge[F].any():
             return False
         points, sign = (F if problem.idx is None else problem.idx[F]), self.sign[F]
+        if len(F) > 2 * sliding.SAMPLE_SIZE:
+            some = points[:: len(F) // sliding.SAMPLE_SIZE]
+            part = problem.gram.block(some, some)
+            if sliding.low_rank(part.diagonal(), lambda k: part[:, k], max_rank) is None:
+                return False
         L = sliding.low_rank(
             problem.gram.diag()[points],
             lambda k: problem.gram.block(points, points[k : k + 1])[:, 0],
