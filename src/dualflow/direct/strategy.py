@@ -47,6 +47,9 @@ class Thresholds:
     #: Mean squared distance of the points in feature space, as a part of the largest squared length, below which
     #: kernel values have lost the digits that count.
     min_relative_spread: float = 1e-6
+    #: Mean squared distance of a pair's points from their mean, as a part of that from the mean of all classes, below
+    #: which their kernel values are about their own mean: two digits may be lost.
+    min_spread_shared: float = 0.01
 
     # --- a pair from its points: kernel rows are made on demand -----------------------------------
 
