@@ -383,7 +383,7 @@ class Evaluation:
         tables = [X_test, X_train] if self.task.train_scores else [X_test]
         raises, seconds = self.task.error_score == "raise", dict.fromkeys(missing, 0.0)
         seconds |= {c: answer.seconds for c, answer in answers.items()}
-        for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check):
+        for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check, limit):
             clock.check_time()  # raises if the search's time has cut the fit short
             self.times.record_fit(fit.seconds, self.task.part_of(fold))
             seconds[fit.candidate] = fit.seconds
@@ -395,8 +395,6 @@ class Evaluation:
             if fit.model.C == model.C:
                 model._fitted = fit.model
             self.rows[fit.candidate, fold] = self.task.row(fit.candidate, fold, model, fit.seconds, fit.gap)
-            if sum(seconds.values()) >= limit:
-                break
         left = [c for c in missing if (c, fold) not in self.rows]
         return list((seconds | dict.fromkeys(left, sum(seconds.values()) / (len(missing) - len(left) or 1))).values())
 
