@@ -388,7 +388,7 @@ def test_a_slow_first_fold_is_left_to_the_matrix(monkeypatch):
     monkeypatch.setattr(_folds.Classes, "path", lambda *given: {})  # fits are made one by one
     fits, honest = [], SVC.fit
     monkeypatch.setattr(SVC, "fit", lambda self, *given, **named: fits.append(self.C) or honest(self, *given, **named))
-    monkeypatch.setattr(_evaluation, "STOP_GAIN", 0.0)
+    monkeypatch.setattr(_evaluation, "STOP_GAIN", 1e-9)
     monkeypatch.setattr(_evaluation, "shared_gain", lambda *given: np.inf)
     monkeypatch.setattr(_folds, "MAX_LOSS_FRACTION", np.inf)
     grid = {"C": [0.1, 0.3, 1.0, 3.0]}
