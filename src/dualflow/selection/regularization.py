@@ -110,7 +110,8 @@ class RegularizationPath:
         """Number of variables with α > 0 at each breakpoint, shape (k,)."""
         path = self._path
         at_bound = (path.codes == AT_UPPER).sum(axis=1)
-        return at_bound + np.array([int((values > 0).sum()) for values in path.values])
+        positive = np.append(0, np.cumsum(path.values > 0))
+        return at_bound + np.diff(positive[path.starts])
 
     def relative_gaps(self, values: ArrayLike | None = None) -> NDArray:
         """Return the certified relative gaps at some values of the parameter, by default at all breakpoints.
