@@ -227,7 +227,8 @@ def regularization_path(
 
     def optimum(t: float) -> tuple[NDArray, float]:
         value = 1.0 / t if parameter == "C" else t
-        solution = solve(posed(value), tol=START_TOL)
+        is_known = value == low and fitted.certificate_.reaches(START_TOL)
+        solution = fitted.solution_ if is_known else solve(posed(value), tol=START_TOL)
         scale = value if parameter == "C" else 1.0
         return solution.alpha / scale, (solution.certificate.multiplier or 0.0) / scale
 
