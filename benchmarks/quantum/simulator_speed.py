@@ -55,6 +55,8 @@ TITLE = "quantum/simulator_speed"
 SHOTS, RUNS = 10_000, 3
 #: Blocks of the solvers that send a circuit for every few variables: all their circuits are alike.
 BLOCKS = 40
+#: Solvers of a quick run, the first ones of the list.
+QUICK_SOLVERS = 3
 SIZES, QUICK_SIZES = (16, 64, 256), (16,)
 DEVICES = ("aer", "pennylane:lightning.qubit", "pennylane:default.qubit")
 #: Every solver that takes shots: its problem, its largest n here, its options.
@@ -312,7 +314,7 @@ def main() -> int:
     first = first_solve_s(runs)
     claims.say("first solve of a process, exact on Aer", "processor time", "n=16", first, "<=", MOST_FIRST_S, "s")
     for n in QUICK_SIZES if options.quick else SIZES:
-        for solver in SOLVERS:
+        for solver in list(SOLVERS)[: QUICK_SOLVERS if options.quick else None]:
             for name in DEVICES:
                 if n <= SOLVERS[solver][1] and chosen(f"{solver} {name} n={n}", options.only):
                     whole(table, claims, solver, name, n, runs)

@@ -49,21 +49,23 @@ class _Gate:
     def indexed(self, q: int) -> _Indexed | None:
         """Return the gate for the whole state of q qubits; None if a row of R has more than two entries."""
         rows: list[list[tuple[int, float, float, float]]] = [[] for _ in range(4 ** len(self.qubits))]
-        for i, j, *coefficients in self.terms:
-            rows[i].append((j, *coefficients))
+        for i, j, constant, of_cosine, of_sine in self.terms:
+            rows[i].append((j, constant, of_cosine, of_sine))
         width = max(map(len, rows))
         if width > 2 or not min(map(len, rows)):
             return None
         digits, whole = np.arange(len(rows)), np.arange(4**q)
-        local = sum((whole >> 2 * qubit) % 4 << 2 * k for k, qubit in enumerate(self.qubits))
-        moved = sum(((digits >> 2 * k) % 4 << 2 * qubit for k, qubit in enumerate(self.qubits)), np.zeros_like(digits))
+        local, moved = np.zeros_like(whole), np.zeros_like(digits)
+        for k, qubit in enumerate(self.qubits):
+            local += (whole >> 2 * qubit) % 4 << 2 * k
+            moved += (digits >> 2 * k) % 4 << 2 * qubit
         parts = []
         for k in range(width):
             # Rows with one entry get a second one of 0.
             entries = [row[k] if k < len(row) else (i, 0.0, 0.0, 0.0) for i, row in enumerate(rows)]
             source = np.array([entry[0] for entry in entries])
-            coefficients = np.array([entry[1:] for entry in entries]).T
-            parts.append((whole + (moved[source] - moved)[local], coefficients[:, local]))
+            table = np.array([entry[1:] for entry in entries]).T
+            parts.append((whole + (moved[source] - moved)[local], table[:, local]))
         return _Indexed(parts, self.angle)
 
 
