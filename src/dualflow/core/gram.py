@@ -168,6 +168,16 @@ class KernelMatrix:
         along = sum(float((weights[part] @ self._points(part)) @ self.center) for part in parts)
         return self.gamma * (along + 0.5 * total * float(self.center @ self.center))
 
+    def constants(self, J: NDArray) -> NDArray | None:
+        """Return by how much the centre lowers a sum for a unit of the weight of each of the points J.
+
+        The sum over points J is the `constant` of weights that sum to 0. None if there is no such centre.
+        """
+        if self.center is None or not self.is_translatable:
+            return None
+        found = np.concatenate([self._points(part).dot(self.center) for part in in_parts(self.X, J)])
+        return self.gamma * found
+
     @property
     def is_safe_in_single(self) -> bool:
         """Whether float32 computes K to 1e-4 of its largest entry; else float64 is used and rounded at the end."""
