@@ -79,7 +79,7 @@ def train(
         ),
     ] = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="Calibrate probabilities by 5 folds, for dualflow predict --proba.")
+        bool, typer.Option("--proba", help="Calibrate probabilities by leave-one-out, for dualflow predict --proba.")
     ] = False,
     cv: Annotated[
         int | None,
@@ -116,7 +116,6 @@ def train(
         from .table import RequestedColumns
         from .training import (
             SEARCH_BUDGET_S,
-            calibration_of,
             check_scorer,
             cross_validation,
             cv_splits,
@@ -169,7 +168,6 @@ def train(
                 random_state=seed,
             )
             best = folded = counts = None
-            calibration: tuple[tuple[float, float], ...] = ()
             splits = cv_splits(kind, y, cv, seed, table.source)
             try:
                 with print_warnings():
@@ -195,10 +193,8 @@ def train(
                         check_scorer(given.scorer, given.scoring, model, X, y)
                     if y is not None and proba:
                         progress(0, None, "calibrating")
-                        calibration = calibration_of(model, X, y, seed, table.source)
-                    description = training_data.description_of(
-                        table, encoding, written, form.cells, given.positive, calibration
-                    )
+                        model.set_params(probability="sigmoid")._calibrate()
+                    description = training_data.description_of(table, encoding, written, form.cells, given.positive)
                     description.save(model, out)
                     if splits:
                         scorer = {"scoring": given.scoring, "scorer": given.scorer}
@@ -224,7 +220,7 @@ def train(
             "circuits": list(model.raw_summaries_) or None,
             "search": best,
             "cross_validation": folded,
-            "probabilities": bool(calibration),
+            "probabilities": hasattr(model, "predict_proba"),
             "scored_rows": None if counts is None else "unseen" if splits else "training",
             "scores": None if counts is None else counts.plain(),
             "seconds": round(time.perf_counter() - begun, 3),
@@ -289,7 +285,7 @@ def _print(facts: dict[str, Any]) -> None:
         score = score_title(found["scoring"])
         rows.append((f"{score}, {found['folds']} folds", f"{found['mean']:.4g} ± {found['std']:.2g}"))
     if facts["probabilities"]:
-        rows.append(("probabilities", "calibrated, 5 folds; dualflow predict --proba"))
+        rows.append(("probabilities", "calibrated by leave-one-out; dualflow predict --proba"))
     rows += [("seconds", facts["seconds"]), ("saved as", facts["model"])]
     print_table(("", ""), [(name, value) for name, value in rows if value is not None])
 

@@ -20,12 +20,10 @@ from .table import SparseTable, Table
 from .training_data import KINDS, EncodingOptions
 
 __all__ = [
-    "calibration_of",
     "check_scorer",
     "cross_validation",
     "cv_splits",
     "new_model",
-    "probabilities",
     "searched_model",
 ]
 
@@ -168,33 +166,6 @@ def _time_text(seconds: float) -> str:
     return seconds_text(seconds) if seconds < MAX_SECONDS_TEXT else duration_text(seconds)
 
 
-def calibration_of(model: Any, X: Any, y: NDArray, seed: int, source: str) -> tuple[tuple[float, float], ...]:
-    """Return the parameters (a, b) of Platt's sigmoids, by scikit-learn's `CalibratedClassifierCV`.
-
-    They are fitted to decision values of folds that a model had not seen; of two classes there is one pair.
-    """
-    from sklearn.base import clone
-    from sklearn.calibration import CalibratedClassifierCV
-
-    folds = _splitter("svc", y, None, seed, source)
-    found = CalibratedClassifierCV(clone(model), method="sigmoid", cv=folds, ensemble=False).fit(X, y)
-    (only,) = found.calibrated_classifiers_
-    return tuple((float(sigmoid.a_), float(sigmoid.b_)) for sigmoid in only.calibrators)
-
-
-def probabilities(calibration: tuple[tuple[float, float], ...], decision: NDArray) -> NDArray:
-    """Return the probabilities of the classes, shape (n, k), of decision values of shape (n,) or (n, k)."""
-    from scipy.special import expit
-
-    values = decision.reshape(len(decision), -1)
-    a, b = np.array(calibration).T
-    found = expit(-(a * values + b))
-    if len(calibration) == 1:
-        return np.hstack([1.0 - found, found])
-    total = found.sum(axis=1, keepdims=True)
-    return np.divide(found, total, out=np.full_like(found, 1.0 / found.shape[1]), where=total > 0)
-
-
 def cross_validation(
     kind: str,
     model: Any,
@@ -219,7 +190,10 @@ def cross_validation(
         progress(done, len(splits), "cross-validating")
         part = table.take(train)
         encoding = how.encoding(part)
-        fold = clone(model).fit(encoding.transform(part)[0], y[train])
+        fold = clone(model)
+        if kind in CLASSIFIERS:
+            fold.set_params(probability=False)  # the scores need predictions only
+        fold.fit(encoding.transform(part)[0], y[train])
         points = encoding.transform(table.take(test))[0]
         predicted[test] = fold.predict(points)
         found.append(float(scorer(fold, points, y[test])))

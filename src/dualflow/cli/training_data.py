@@ -174,12 +174,12 @@ def description_of(
     written: tuple[str, ...],
     cells: CellFormat,
     positive: str | None = None,
-    calibration: tuple[tuple[float, float], ...] = (),
 ) -> TrainingTable:
     """Return the description of a table that is saved with its model."""
-    more: dict[str, Any] = {"positive": positive, "calibration": calibration}
     if isinstance(table, SparseTable):
-        return TrainingTable(encoding, written=written, **more)
+        return TrainingTable(encoding, written=written, positive=positive)
     assert isinstance(encoding, Encoding)
     chosen = table.chosen
-    return TrainingTable(encoding, table.named, table.width, chosen.label_name, chosen.label, written, cells, **more)
+    return TrainingTable(
+        encoding, table.named, table.width, chosen.label_name, chosen.label, written, cells, positive=positive
+    )

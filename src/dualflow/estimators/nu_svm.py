@@ -17,7 +17,7 @@ from ..core.solution import Solution
 from ..driver.solve import AUTO, Progress
 from ..exceptions import FitError
 from ..problems.checks import NU_RULE
-from ..problems.classification import FINITE_C_RULE, check_nu
+from ..problems.classification import FINITE_C_RULE, check_nu, hinge
 from ..solvers import Solver
 from ..solvers.registry import make_solver
 from ._base import fitted
@@ -73,11 +73,16 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         Factors of the points' weights for each class. (`sklearn.svm.NuSVC` ignores it.)
     decision_function_shape, break_ties, warm_start, callback, on_interrupt, random_state, predict_dtype
         As in `SVC`.
-    n_jobs, max_iter, verbose, shrinking, cache_size, probability
+    n_jobs, max_iter, verbose, shrinking, cache_size
         As in `SVC`.
+    probability : bool or {"sigmoid", "isotonic", "venn-abers"}, default=False
+        As in `SVC`. The models without a training point are those of the `SVC` that has this decision function: its C
+        is fixed, 1/ρ.
 
     Attributes
     ----------
+    calibration_ : tuple of calibrators
+        As in `SVC`.
     classes_ : array of shape (n_classes,)
         The class labels.
     class_weight_ : array of shape (n_classes,)
@@ -204,6 +209,10 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         found: Any = Solving(self, pose, seeds, engine).run()
         self.solutions_ = found
         return self.solutions_
+
+    def _with_fixed_bounds(self, solution: Solution) -> tuple[DualProblem, NDArray]:
+        problem, level = solution.problem, float(solution.certificate.level or 0.0)
+        return hinge(problem.gram, problem.sigma, problem.upper / level), solution.alpha / level
 
     def _check_solution(self, solution: Solution) -> None:
         problem, certificate = solution.problem, solution.provisional
