@@ -89,7 +89,7 @@ def test_many_points_take_the_first_segment(monkeypatch, loss):
     """The model without a point for fixed sets: free variables and bias solve the KKT equations."""
     monkeypatch.setattr(_left_out, "MAX_POINTS_EXACT", 100)
     X, y = two(120)
-    model = SVC(C=2.0, probability=True, gamma=0.1, loss=loss, tol=1e-12).fit(X, y)
+    model = SVC(C=2.0, probability=True, gamma=0.1, loss=loss, tol=1e-10).fit(X, y)
     found, f, sign = model.calibration_[0].values, model.decision_function(X), 2.0 * y - 1.0
     alpha = np.zeros(120)
     alpha[model.support_] = sign[model.support_] * model.dual_coef_[0]
@@ -314,11 +314,9 @@ def test_refused():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::dualflow.exceptions.UnusedCircuitsWarning")
 def test_fits_without_circuits_only():
     pytest.importorskip("qiskit_aer", reason="pip install 'dualflow[qiskit]'")
-    X, y = two(8)
-    model = SVC(kernel="linear", loss="squared_hinge", solver="hhl", probability=True)
+    X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    model = SVC(kernel="linear", loss="squared_hinge", solver="variational-dqc", max_steps=1, probability=True)
     with pytest.raises(ProblemError, match="exact, and this one is what circuits found"):
         model.fit(X, y)
-    assert model.set_params(refine=True).fit(X, y).predict_proba(X).shape == (8, 2)
