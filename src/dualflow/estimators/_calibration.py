@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.isotonic import IsotonicRegression
 
 from ._left_out import MAX_POINTS_EXACT
 
@@ -64,6 +63,8 @@ class Calibrator:
             slope, offset = sigmoid_of(*given)
             return lambda f: expit(slope * f + offset)
         if self.method == "isotonic":
+            from sklearn.isotonic import IsotonicRegression  # imported here, because it takes long
+
             predicted: Callable[[NDArray], NDArray] = IsotonicRegression(out_of_bounds="clip").fit(*given).predict
             return predicted
         scores, table = venn_abers(*given)
