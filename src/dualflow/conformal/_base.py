@@ -69,6 +69,8 @@ class Conformal(MetaEstimatorMixin, Persistent):
 
     #: The class of the wrapped estimator, which with its defaults stands for ``estimator=None``.
     _kind: ClassVar[type]
+    #: Other classes of estimators that may be wrapped.
+    _others: ClassVar[tuple[type, ...]] = ()
     _methods: ClassVar[Rule] = OneOf(words=("plus", "minmax", "base"))
 
     estimator_: Any
@@ -123,9 +125,10 @@ class Conformal(MetaEstimatorMixin, Persistent):
         """Return the wrapped estimator, cloned and fitted to all points; `ProblemError` if it is not certified."""
         self._check_parameters()
         given = self._kind() if self.estimator is None else self.estimator
-        if not isinstance(self._given, self._kind):
+        if not isinstance(self._given, (self._kind, *self._others)):
+            names = " or ".join(f"dualflow.{kind.__name__}" for kind in (self._kind, *self._others))
             raise ProblemError(
-                f"estimator: {type(self._given).__name__} is not a dualflow.{self._kind.__name__}, whose models "
+                f"estimator: {type(self._given).__name__} is not a {names}, whose models "
                 "without a point are found without a fit for each; for other estimators use MAPIE"
             )
         for name, step in given.steps[:-1] if isinstance(given, Pipeline) else ():
@@ -259,7 +262,7 @@ class Conformal(MetaEstimatorMixin, Persistent):
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         inner = {k.removeprefix("estimator."): array for k, array in arrays.items() if k.startswith("estimator.")}
         model, folds = model_of(facts["estimator"], inner, False), facts["n_folds"]
-        is_ours: bool = type(model) is self._kind
+        is_ours = type(model) in (self._kind, *self._others)
         if not is_ours or not (folds is None or (type(folds) is int and folds > 1)):
             raise ValueError("its estimator or its number of folds is of another kind")
         if "full" in facts:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import false_discovery_control
 from sklearn.base import OutlierMixin
 
 from ..core.options import Number, OneOf, Rule
@@ -419,8 +420,6 @@ class ShareOfNew(OutlierMixin, KernelMachine):
         array([10, 11])
         """
         _RATE.check("false_discovery_rate", false_discovery_rate)
-        from scipy.stats import false_discovery_control  # imported here, because it takes long
-
         p = self.p_values(X, method, calibration=calibration)
         if not len(p):
             return np.zeros(0, dtype=bool)
