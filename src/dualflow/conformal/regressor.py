@@ -75,9 +75,9 @@ class ConformalSVR(RegressorMixin, Conformal):
     - "base" is f(x) ± q⁺{Rᵢ}, the jackknife, without a guarantee.
 
     For two quantiles f and g, the lower ends have f in these formulas, the upper ends g. They are conformalised
-    (Romano, Patterson, Candès, NeurIPS 32, 2019) by the models without each point, and no part of the points is set aside; the
-    bounds above are those of nested sets (Gupta, Kuchibhotla, Ramdas, Pattern Recognition 127, 2022). An interval whose
-    lower end is above its upper one is empty.
+    (Romano, Patterson, Candès, NeurIPS 32, 2019) by the models without each point, so that no part of the points is set
+    aside; the bounds above are those of nested sets (Gupta, Kuchibhotla, Ramdas, Pattern Recognition 127, 2022). An
+    interval whose lower end is above its upper one is empty.
 
     These probabilities are averages over training sets and new points that are exchangeable. The theorem needs a
     training that treats all points alike and does not use the point left out. ``gamma="scale"`` does use it, since the
