@@ -39,7 +39,7 @@ from ._chunks import by_chunks
 from ._classifier import class_pairs, constants_of, libsvm_layout
 from ._left_out import left_out_decisions
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._solving import certified_optimum
+from ._solving import LEFT_OUT_TOL, certified_optimum
 from ._validation import (
     checked_data,
     class_weights,
@@ -430,7 +430,9 @@ class SavedPairs(BatchMachine):
                         "by sklearn.calibration.CalibratedClassifierCV"
                     )
                 problem, alpha = self._with_fixed_bounds(solution)
-                values = left_out_decisions(problem, certified_optimum(problem, alpha))
+                is_optimal = problem is solution.problem and solution.certificate.reaches(LEFT_OUT_TOL)
+                best = solution.certificate if is_optimal else certified_optimum(problem, alpha)
+                values = left_out_decisions(problem, best)
                 own = np.ones(len(values)) if weight is None else weight[rows]
                 found.append(Calibrator(method, values, problem.sigma > 0, own))
         self.calibration_ = tuple(found)
