@@ -10,10 +10,14 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from ..core.bounds import gaps
 from ..core.certificate import Certificate
 from ..core.decision import coefficients
+from ..core.kernel_cache import KeptGram
 from ..core.problem import DualProblem
-from ..online.leave_one_out import each_without
+from ..online.leave_one_out import Response, each_without
+from ..online.point_paths import MIN_FREE_DISTANCE
+from ..online.state import PathError
 from ._batch import without_round_off
 from ._solving import LEFT_OUT_TOL, certified_optimum
 
@@ -22,6 +26,8 @@ __all__ = ["balances", "left_out_decisions", "left_out_values", "response_and_di
 #: Points of a pair of classes up to which all models without a point are exact: 2000 points take about 1 s of processor
 #: time (benchmarks/classical/probabilities.py). Above, each is taken from the first segment of its path.
 MAX_POINTS_EXACT = 2000
+#: Largest signed sum of weights of a model, relative to their sum, that counts as 0.
+MAX_INFEASIBILITY = 1e-10
 #: Share of the bound from which a variable counts as at its bound.
 AT_BOUND = 1.0 - 1e-12
 
@@ -51,7 +57,7 @@ def left_out_values(problem: DualProblem, certificate: Certificate, points: NDAr
     refits : int
         Number of models that had to be solved, because the path from the optimum broke off.
     """
-    values, gaps, refits = np.full(len(points), np.nan), np.zeros(len(points)), 0
+    values, worst, refits = np.full(len(points), np.nan), np.zeros(len(points)), 0
     others = np.ones(len(points), dtype=bool)
     if balances(problem):
         for sign in (-1.0, 1.0):
@@ -59,12 +65,57 @@ def left_out_values(problem: DualProblem, certificate: Certificate, points: NDAr
             if len(side) == 1:
                 others &= points != side[0]
     computed = np.flatnonzero(others)
+    if problem.n <= MAX_POINTS_EXACT and problem.d == 0 and np.isfinite(problem.upper).all():
+        values[computed], worst[computed] = _by_response(problem, certificate.alpha, points[computed])
+        computed = computed[worst[computed] > LEFT_OUT_TOL]
     found = each_without(problem, certificate.alpha, points[computed], certified_optimum, LEFT_OUT_TOL)
     for k, left in zip(computed, found, strict=True):
         values[k] = left.expansion(left.weights()) + left.certificate.bias
-        gaps[k] = left.certificate.relative_gap or 0.0
+        worst[k] = left.certificate.relative_gap or 0.0
         refits += left.refitted
-    return values, gaps, refits
+    return values, worst, refits
+
+
+def _by_response(problem: DualProblem, alpha: NDArray, points: NDArray) -> tuple[NDArray, NDArray]:
+    """Return decision values and relative gaps of the hinge models without each point, by the linear response.
+
+    The gaps are computed by one product from scratch for all models, with the dual bound at each model's bias. A model
+    that the response does not find, or whose bias no free variable determines, has gap ∞.
+    """
+    posed, values, gap = problem.centred(), np.full(len(points), np.nan), np.full(len(points), np.inf)
+    sigma, upper, balanced = posed.sigma, posed.upper, posed.e is not None
+    Q = sigma[:, None] * (KeptGram(posed.gram).full() + posed.offset) * sigma
+    try:
+        response = Response(posed, Q, alpha)
+    except (PathError, np.linalg.LinAlgError):
+        return values, gap
+    found = [response.without(int(c)) for c in points]
+    known = np.array([k for k, one in enumerate(found) if one is not None], dtype=np.intp)
+    if not len(known):
+        return values, gap
+    A = np.stack([one for one in found if one is not None])
+    product = A @ Q
+    slack = product - posed.p  # h = Qα − p, which is νe for free variables
+    bias = np.zeros(len(known))
+    if balanced:
+        free = np.minimum(A, upper - A) > MIN_FREE_DISTANCE * A.max(axis=1, initial=0.0, keepdims=True)
+        free[np.arange(len(known)), points[known]] = False
+        count = free.sum(axis=1)
+        bias = -np.where(free, slack * sigma, 0.0).sum(axis=1) / np.maximum(count, 1)
+    rho = slack + bias[:, None] * sigma * balanced
+    rho[np.arange(len(known)), points[known]] = 0.0  # the upper bound of the point left out is 0
+    quadratic = np.einsum("ij,ij->i", A, product)
+    objective = 0.5 * quadratic - A @ posed.p
+    bound = np.minimum(rho, 0.0) @ upper - 0.5 * quadratic
+    absolute, relative = np.array([gaps(f, d) for f, d in zip(objective, bound, strict=True)], dtype=float).T
+    round_off = 64 * np.finfo(float).eps * float(np.abs(posed.p) @ upper)
+    gap[known] = np.where(absolute <= round_off, np.minimum(relative, LEFT_OUT_TOL), relative)
+    if balanced:
+        off = np.abs(A @ sigma) > MAX_INFEASIBILITY * A.sum(axis=1)
+        gap[known[(count == 0) | off]] = np.inf
+    own = points[known]
+    values[known] = sigma[own] * product[np.arange(len(known)), own] + bias
+    return values, gap
 
 
 def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> tuple[NDArray, NDArray]:
