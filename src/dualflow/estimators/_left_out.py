@@ -89,21 +89,23 @@ def _by_response(problem: DualProblem, alpha: NDArray, points: NDArray) -> tuple
         response = Response(posed, Q, alpha)
     except (PathError, np.linalg.LinAlgError):
         return values, gap
-    found = [response.without(int(c)) for c in points]
+    found = [response.without(int(c), 1.0) for c in points]
     known = np.array([k for k, one in enumerate(found) if one is not None], dtype=np.intp)
     if not len(known):
         return values, gap
-    A = np.stack([one for one in found if one is not None])
+    own = points[known]
+    A = np.clip(np.stack([one for one in found if one is not None]), 0.0, upper)
+    A[np.arange(len(known)), own] = 0.0
     product = A @ Q
     slack = product - posed.p  # h = Qα − p, which is νe for free variables
     bias = np.zeros(len(known))
     if balanced:
         free = np.minimum(A, upper - A) > MIN_FREE_DISTANCE * A.max(axis=1, initial=0.0, keepdims=True)
-        free[np.arange(len(known)), points[known]] = False
+        free[np.arange(len(known)), own] = False
         count = free.sum(axis=1)
         bias = -np.where(free, slack * sigma, 0.0).sum(axis=1) / np.maximum(count, 1)
     rho = slack + bias[:, None] * sigma * balanced
-    rho[np.arange(len(known)), points[known]] = 0.0  # the upper bound of the point left out is 0
+    rho[np.arange(len(known)), own] = 0.0  # the upper bound of the point left out is 0
     quadratic = np.einsum("ij,ij->i", A, product)
     objective = 0.5 * quadratic - A @ posed.p
     bound = np.minimum(rho, 0.0) @ upper - 0.5 * quadratic
@@ -113,7 +115,6 @@ def _by_response(problem: DualProblem, alpha: NDArray, points: NDArray) -> tuple
     if balanced:
         off = np.abs(A @ sigma) > MAX_INFEASIBILITY * A.sum(axis=1)
         gap[known[(count == 0) | off]] = np.inf
-    own = points[known]
     values[known] = sigma[own] * product[np.arange(len(known)), own] + bias
     return values, gap
 
