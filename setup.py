@@ -36,7 +36,7 @@ class Build(build_ext):
             super().run()
         except (CCompilerError, CompileError, ExecError, PlatformError, FileNotFoundError) as error:
             raise SystemExit(
-                "dualflow compiles fourteen C files (kernel, points, bounds, memory, mating, passes, path, pairs); "
+                "dualflow compiles fifteen C files (kernel, points, bounds, memory, mating, passes, path, pairs); "
                 f"that failed:\n  {error}\n"
                 "A C compiler and Python's headers are needed: on Debian or Ubuntu `apt-get install gcc python3-dev`, "
                 "on Fedora `dnf install gcc python3-devel`, on macOS `xcode-select --install`, on Windows the Visual "
@@ -81,6 +81,7 @@ setup(
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
         compiled("interior._passes", "core/clones.h", "interior/passes.h", flags=STRICT),
         compiled("online._path", "core/clones.h", "online/path.h", flags=STRICT),
+        compiled("online._response", "core/clones.h", "online/path.h", flags=STRICT),
         compiled("working_set._classes", *LOOP),
         compiled("working_set._coordinates", flags=STRICT),
         compiled("working_set._from_points", *LOOP, "working_set/_from_points.pxd"),

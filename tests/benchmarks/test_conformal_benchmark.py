@@ -23,6 +23,20 @@ def covered(plus, minmax=0.95, sigma=0.004):
     return [Row(case, conformal.COVERAGE, 1, times=[1.0], columns=columns)]
 
 
+def full(coverage, sigma=0.004):
+    case = Case("full sets wine", conformal.build_full, {"data_set": "wine"})
+    columns = {"coverage_full": coverage, "size_full": 1.1, "expected": 0.901, "sigma": sigma, "relative_gap": 0.0}
+    return [Row(case, conformal.COVERAGE, 1, times=[1.0], columns=columns)]
+
+
+def novelties(share, sigma=0.01):
+    case = Case("novelties", conformal.build_novelties, {})
+    columns = {"expected": 0.15}
+    for name in ("split", "jackknife+"):
+        columns |= {f"false_{name}": share, f"sigma_{name}": sigma, f"found_{name}": 0.5}
+    return [Row(case, conformal.NOVELTY, 1, times=[1.0], columns=columns), *full(0.9)]
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
@@ -35,6 +49,11 @@ def covered(plus, minmax=0.95, sigma=0.004):
         (covered(0.92), [False, True, True]),
         (covered(0.9, minmax=0.89), [True, False, True]),
         (covered(float("nan")), [False, True, True]),
+        (full(0.9), [True, True]),
+        (full(0.88), [False, True]),
+        (full(0.92), [False, True]),
+        (novelties(0.18), [True, True, True]),
+        (novelties(0.2), [True, False, True]),
     ],
 )
 def test_verdicts(found, expected):
@@ -66,3 +85,17 @@ def test_coverage_counts_what_is_held():
     assert columns["coverage_plus"] > 0.5
     assert columns["expected"] == 55 / 61
     assert columns["relative_gap"] <= 1e-8
+
+
+def test_full_sets_and_novelties_are_counted():
+    (entrant,) = conformal.build_full("iris", 20, 1)
+    entrant.fit()
+    columns = entrant.check()
+    assert 0.5 < columns["coverage_full"] <= 1.0
+    assert columns["expected"] == 19 / 21
+    (entrant,) = conformal.build_novelties(1)
+    entrant.fit()
+    columns = entrant.check()
+    assert 0.0 <= columns["false_split"] <= 1.0
+    assert columns["found_split"] > 0.0
+    assert columns["expected"] == pytest.approx(0.15)

@@ -14,16 +14,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, f1_score, precision_score, recall_score
-from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import dualflow
 from dualflow import compare
 from dualflow.cli.cells import MAX_COLUMN_TEXTS
 from dualflow.cli.output import TABLE_WIDTH_CHARS
-from dualflow.cli.training import Steps, probabilities, searched_model
+from dualflow.cli.training import Steps, searched_model
 from dualflow.cli.training_table import read_model
 from dualflow.exceptions import ProblemError
 from dualflow.persistence import container
@@ -344,7 +342,7 @@ def test_train_predict_and_check_show_recall_and_the_confusion_matrix(folder):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-def test_probabilities_are_those_of_scikit_learns_calibration(folder, k):
+def test_probabilities_are_those_of_the_estimator(folder, k):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))
     y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=120), [0.0, 0.8][: k - 1])
@@ -352,17 +350,11 @@ def test_probabilities_are_those_of_scikit_learns_calibration(folder, k):
     write(folder, f"a,b,kind\n{lines}\n")
     result = run("train", "data.csv", "--proba", "--no-standardise", "--C", "3", "--gamma", "0.5", "--seed", "4")
     assert result.exit_code == 0, result.output
-    folds = StratifiedKFold(5, shuffle=True, random_state=4)
-    model = dualflow.SVC(C=3, gamma=0.5)
-    peer = CalibratedClassifierCV(model, method="sigmoid", cv=folds, ensemble=False).fit(X, y)
+    peer = dualflow.SVC(C=3, gamma=0.5, probability="sigmoid").fit(X, y)
     said = json.loads(run("predict", "model.dualflow", "data.csv", "--proba", "--json").stdout)
     found = np.array(list(said["probability"].values())).T
     assert list(said["probability"]) == [f"probability {label}" for label in range(k)]
-    np.testing.assert_allclose(found, peer.predict_proba(X), atol=1e-6)
-
-
-def test_probabilities_that_are_all_0_are_equal():
-    np.testing.assert_array_equal(probabilities(((1.0, 1e4), (1.0, 1e4)), np.zeros((2, 2))), np.full((2, 2), 0.5))
+    np.testing.assert_allclose(found, peer.predict_proba(X), atol=1e-9)
 
 
 def test_weights_are_those_of_scikit_learn(folder):
@@ -458,22 +450,15 @@ def test_a_model_without_probabilities_or_classes_says_so(folder):
     refused(run("check", "model.dualflow", "--positive", "up"), "--positive needs DATA")
 
 
-def test_a_damaged_calibration_is_refused(folder):
+def test_a_damaged_positive_class_is_refused(folder):
     write(folder, table(40))
     run("train", "data.csv", "--proba", "--positive", "down")
     header, arrays = container.read(folder / "model.dualflow", 1 << 20)
     del header["members"]
     kept = header["table"]
     assert kept["positive"] == "down"
-    for key, value in (
-        ("calibration", [[1.0, 2.0], [1.0, 2.0]]),
-        ("calibration", [[1.0]]),
-        ("calibration", [["x", 2.0]]),
-        ("calibration", {}),
-        ("positive", "left"),
-    ):
-        container.write(folder / "bad", header | {"table": kept | {key: value}}, arrays)
-        refused(run("predict", "bad", "data.csv"), "bad has a damaged table description beside its model")
+    container.write(folder / "bad", header | {"table": kept | {"positive": "left"}}, arrays)
+    refused(run("predict", "bad", "data.csv"), "bad has a damaged table description beside its model")
 
 
 # --- columns that are no features ------------------------------------------------------------------

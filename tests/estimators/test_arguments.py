@@ -31,14 +31,15 @@ def test_ignored_arguments_warn_once(model):
     np.testing.assert_array_equal(silly.predict(X), plain.predict(X))
 
 
-def test_probability_leads_to_calibration():
-    with pytest.warns(UserWarning, match="probability=True .*CalibratedClassifierCV"):
-        model = SVC(probability=True).fit(X, Y)
-    assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match=r"SVC has no predict_proba: see .*CalibratedClassifierCV"):
+@pytest.mark.parametrize("value", ["deprecated", False])
+def test_without_probability_the_way_to_it_is_said(value):
+    model = SVC(probability=value).fit(X, Y)
+    for name in ("predict_proba", "predict_log_proba"):
+        assert not hasattr(model, name)
+        assert not hasattr(SVC(probability=value), name)
+    with pytest.raises(AttributeError, match=r"no attribute 'predict_proba'") as caught:
         model.predict_proba(X)
-    for value in ("deprecated", False):
-        SVC(probability=value).fit(X, Y)
+    assert "fit it with probability='sigmoid', or calibrate it by sklearn" in str(caught.value.__cause__)
 
 
 @every_kind

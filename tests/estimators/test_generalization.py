@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 import dualflow
 from dualflow import SVC, SVDD, Gram, ProblemError, generalization_report
 from dualflow.estimators import _solving
-from dualflow.estimators.generalization import response_and_distance
+from dualflow.estimators._left_out import response_and_distance
 from dualflow.online import leave_one_out
 
 MOONS = make_moons(60, noise=0.3, random_state=0)

@@ -14,15 +14,12 @@ import dualflow, sklearn.svm
 for name in ("SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"):
     setattr(sklearn.svm, name, getattr(dualflow, name))
 """
-PROBABILITY = "dualflow has no probability=True, which scikit-learn removes in 1.11"
+PROBABILITY = "probability is not deprecated here, and has no probA_ and probB_"
 PRIVATE = "a private attribute of scikit-learn"
 EXPECTED_FAILURES = {
-    "test_probability": PROBABILITY,
-    "test_hasattr_predict_proba": PROBABILITY,
+    "test_hasattr_predict_proba": "of a fitted model predict_proba follows the fit here, the parameter there",
     "test_probability_raises_futurewarning": PROBABILITY,
     "test_svc_nusvc_probA_probB_deprecated": PROBABILITY,
-    "test_unsorted_indices": PROBABILITY,
-    "test_sparse_svc_clone_with_callable_kernel": PROBABILITY,
     "test_tweak_params": PRIVATE,
     "test_gamma_scale": PRIVATE,
     "test_svc_raises_error_internal_representation": PRIVATE,

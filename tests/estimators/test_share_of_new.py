@@ -398,3 +398,53 @@ def fresh(kind, model):
 def test_the_tolerances_are_the_same():
     """`generalization_report` and these models are certified to the same tolerance."""
     assert _one_class.LEFT_OUT_TOL == _solving.LEFT_OUT_TOL == 1e-9
+
+
+# --- many new points -------------------------------------------------------------------------------
+
+
+@BOTH
+def test_split_p_values_by_their_definition(kind):
+    model = kind(nu=0.2, gamma=0.4).fit(normal(60))
+    calibration, Z = normal(40, seed=1), normal(30, seed=2) * 1.5
+    known, new = model.score_samples(calibration), model.score_samples(Z)
+    expected = (1 + (known <= new[:, None]).sum(axis=1)) / 41
+    np.testing.assert_allclose(model.p_values(Z, calibration=calibration), expected)
+    own = model.p_values(calibration, calibration=calibration)  # equal scores count
+    np.testing.assert_allclose(np.sort(own), np.arange(2, 42) / 41)
+
+
+@BOTH
+def test_novelties_are_those_of_benjamini_and_hochberg(kind):
+    model, Z = kind(nu=0.2, gamma=0.4).fit(normal(99)), np.vstack([normal(30, seed=2), normal(12, seed=3) + 5.0])
+    for given in ({}, {"method": "jackknife"}, {"calibration": normal(79, seed=4)}):
+        p = model.p_values(Z, **given)
+        for rate in (0.05, 0.1, 0.3):
+            order, k = np.argsort(p), 0
+            for rank in range(1, 43):
+                if p[order[rank - 1]] <= rank * rate / 42 * (1 + 1e-12):
+                    k = rank
+            expected = np.zeros(42, dtype=bool)
+            expected[order[:k]] = True
+            np.testing.assert_array_equal(model.novelties(Z, rate, **given), expected)
+        assert model.novelties(Z, 0.3, **given)[30:].all()
+    assert model.novelties(Z[:0]).shape == (0,)
+    with pytest.raises(ProblemError, match="false_discovery_rate=0"):
+        model.novelties(Z, 0)
+
+
+def test_false_discoveries_are_few():
+    """With calibration points the expected share of false alarms is at most rate·30/40, whatever the model.
+
+    Means of 150 independent draws, with 4 σ as they are seen; without the procedure, p ≤ rate, it is larger.
+    """
+    rate, shares, plain = 0.3, [], []
+    for seed in range(150):
+        X = normal(120, 2, seed)
+        model = SVDD(nu=0.2, gamma=0.4).fit(X[:40])
+        Z = np.vstack([X[90:], normal(10, 2, 10_000 + seed) + 2.5])
+        p = model.p_values(Z, calibration=X[40:90])
+        for found, out in ((model.novelties(Z, rate, calibration=X[40:90]), shares), (p <= rate, plain)):
+            out.append(found[:30].sum() / max(1, found.sum()))
+    assert np.mean(shares) <= rate * 0.75 + 4 * np.std(shares) / np.sqrt(150)
+    assert np.mean(plain) > rate * 0.75 + 4 * np.std(plain) / np.sqrt(150)

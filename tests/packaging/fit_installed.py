@@ -14,13 +14,13 @@ from sklearn.metrics.pairwise import rbf_kernel
 import dualflow
 from dualflow.core import _bound, _pair_bound, _points, _radial, _sealed
 from dualflow.evolution import _mating
-from dualflow.online import _path
+from dualflow.online import _path, _response
 from dualflow.working_set import _classes, _coordinates, _from_points, _pairs, _point_pairs, _wishes
 
 C, GAMMA = 10.0, 1.0
 
 for module in (
-    *(_bound, _pair_bound, _points, _radial, _sealed, _mating, _path),
+    *(_bound, _pair_bound, _points, _radial, _sealed, _mating, _path, _response),
     *(_classes, _coordinates, _from_points, _pairs, _point_pairs, _wishes),
 ):
     assert module.__file__.endswith(tuple(EXTENSION_SUFFIXES)), f"{module.__name__} is not compiled: {module.__file__}"

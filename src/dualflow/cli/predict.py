@@ -75,7 +75,7 @@ def predict(
             if out.exists() and out.samefile(model):
                 raise ProblemError(f"--out {out} is the model file and would be lost; give another name")
         machine, known = read_model(model)
-        if proba and not known.calibration:
+        if proba and not hasattr(machine, "predict_proba"):
             raise ProblemError(
                 f"--proba: {model} has no calibrated probabilities; train it with dualflow train --proba"
             )
@@ -246,9 +246,7 @@ def _decisions(machine: Any, known: Any, X: Any, empty: NDArray) -> dict[str, li
 
 def _probabilities(machine: Any, known: Any, X: Any, empty: NDArray) -> dict[str, list[Any]]:
     """Return the calibrated probabilities by column name; None for rows that are ``empty``."""
-    from .training import probabilities
-
-    found = probabilities(known.calibration, machine.decision_function(X))
+    found = machine.predict_proba(X)
     return {f"probability {name}": _without_empty(found[:, k].tolist(), empty) for k, name in enumerate(known.written)}
 
 

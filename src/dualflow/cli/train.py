@@ -104,7 +104,7 @@ def train(
         bool,
         typer.Option(
             "--proba",
-            help="Calibrate probabilities by 5 folds, for dualflow predict --proba.",
+            help="Calibrate probabilities by leave-one-out, for dualflow predict --proba.",
             rich_help_panel=shared.SCORES,
         ),
     ] = False,
@@ -180,7 +180,7 @@ def train(
             try:
                 with print_warnings():
                     fitted = fitted_model(read, model, steps, progress, partial(say, err=True))
-                    read.description(fitted.calibration).save(fitted.model, out)
+                    read.description().save(fitted.model, out)
                     scored = scored_model(read, fitted.model, splits, progress)
             except FitError as error:  # the options are valid, but the problem has no such model: exit code 1
                 say("Failed: " + " ".join(str(error).split()), err=True)
@@ -231,7 +231,7 @@ def _facts(read: TrainingData, fitted: Fitted, scored: Scored, tol: float) -> di
         "circuits": list(model.raw_summaries_) or None,
         "search": fitted.search,
         "cross_validation": scored.cross_validation,
-        "probabilities": bool(fitted.calibration),
+        "probabilities": hasattr(fitted.model, "predict_proba"),
         "scored_rows": None if counts is None else "unseen" if scored.folds else "training",
         "scores": None if counts is None else counts.plain(),
     }
@@ -276,7 +276,7 @@ def _print(facts: dict[str, Any]) -> None:
         score = score_title(found["scoring"])
         rows.append((f"{score}, {found['folds']} folds", f"{found['mean']:.4g} ± {found['std']:.2g}"))
     if facts["probabilities"]:
-        rows.append(("probabilities", "calibrated, 5 folds; dualflow predict --proba"))
+        rows.append(("probabilities", "calibrated by leave-one-out; dualflow predict --proba"))
     rows += [("seconds", facts["seconds"]), ("saved as", facts["model"])]
     print_table(("", ""), [(name, value) for name, value in rows if value is not None])
 

@@ -19,7 +19,7 @@ from ..report.scores import UNEQUAL_SHARE, ClassCounts
 from .scores import CLASSIFIERS
 from .training_data import KINDS, TrainingData
 
-__all__ = ["Fitted", "Scored", "Steps", "cv_splits", "fitted_model", "new_model", "probabilities", "scored_model"]
+__all__ = ["Fitted", "Scored", "Steps", "cv_splits", "fitted_model", "new_model", "scored_model"]
 
 #: Parameters that only some kinds have.
 _OWN_PARAMETERS = {
@@ -72,11 +72,10 @@ class Steps:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model, the facts of its search or None, and the parameters of `calibration_of`."""
+    """A fitted model, and the facts of its search or None."""
 
     model: Any
     search: dict[str, Any] | None
-    calibration: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,10 @@ def fitted_model(
         model.fit(data.X) if data.y is None else model.fit(data.X, data.y)
     if steps.cv is not None:
         check_scorer(data, model)
-    if not steps.proba or data.y is None:
-        return Fitted(model, best, ())
-    progress(0, None, "calibrating")
-    return Fitted(model, best, calibration_of(model, data.X, data.y, steps.seed, data.table.source))
+    if steps.proba and data.y is not None:
+        progress(0, None, "calibrating")
+        model.set_params(probability="sigmoid")._calibrate()
+    return Fitted(model, best)
 
 
 def scored_model(data: TrainingData, model: Any, splits: list[tuple[NDArray, NDArray]], progress: Progress) -> Scored:
@@ -229,33 +228,6 @@ def _time_text(seconds: float) -> str:
     return seconds_text(seconds) if seconds < MAX_SECONDS_TEXT else duration_text(seconds)
 
 
-def calibration_of(model: Any, X: Any, y: NDArray, seed: int, source: str) -> tuple[tuple[float, float], ...]:
-    """Return the parameters (a, b) of Platt's sigmoids, by scikit-learn's `CalibratedClassifierCV`.
-
-    They are fitted to decision values of folds that a model had not seen; of two classes there is one pair.
-    """
-    from sklearn.base import clone
-    from sklearn.calibration import CalibratedClassifierCV
-
-    folds = _splitter("svc", y, None, seed, source)
-    found = CalibratedClassifierCV(clone(model), method="sigmoid", cv=folds, ensemble=False).fit(X, y)
-    (only,) = found.calibrated_classifiers_
-    return tuple((float(sigmoid.a_), float(sigmoid.b_)) for sigmoid in only.calibrators)
-
-
-def probabilities(calibration: tuple[tuple[float, float], ...], decision: NDArray) -> NDArray:
-    """Return the probabilities of the classes, shape (n, k), of decision values of shape (n,) or (n, k)."""
-    from scipy.special import expit
-
-    values = decision.reshape(len(decision), -1)
-    a, b = np.array(calibration).T
-    found = expit(-(a * values + b))
-    if len(calibration) == 1:
-        return np.hstack([1.0 - found, found])
-    total = found.sum(axis=1, keepdims=True)
-    return np.divide(found, total, out=np.full_like(found, 1.0 / found.shape[1]), where=total > 0)
-
-
 def cross_validation(
     data: TrainingData, model: Any, splits: list[tuple[NDArray, NDArray]], progress: Progress
 ) -> tuple[dict[str, Any], NDArray]:
@@ -272,7 +244,10 @@ def cross_validation(
         progress(done, len(splits), "cross-validating")
         part = table.take(train)
         encoding = data.how.encoding(part)
-        fold = clone(model).fit(encoding.transform(part)[0], y[train])
+        fold = clone(model)
+        if data.kind in CLASSIFIERS:
+            fold.set_params(probability=False)  # the scores need predictions only
+        fold.fit(encoding.transform(part)[0], y[train])
         points = encoding.transform(table.take(test))[0]
         predicted[test] = fold.predict(points)
         found.append(float(classes.scorer(fold, points, y[test])))

@@ -215,9 +215,9 @@ class TrainingData:
     written: tuple[str, ...]
     classes: Classes
 
-    def description(self, calibration: tuple[tuple[float, float], ...] = ()) -> TrainingTable:
+    def description(self) -> TrainingTable:
         """Return the description of the table that is saved with its model."""
-        more: dict[str, Any] = {"positive": self.classes.positive, "calibration": calibration}
+        more: dict[str, Any] = {"positive": self.classes.positive}
         table = self.table
         if isinstance(table, SparseTable):
             return TrainingTable(self.encoding, written=self.written, **more)

@@ -80,9 +80,6 @@ class TrainingTable:
         Another label column for this table, by its name or its number from 1.
     positive : str, optional
         The class whose recall and precision are given.
-    calibration : tuple of (float, float)
-        For two classes one pair (a, b), for more one a class: a decision value f has the probability
-        1/(1 + exp(a·f + b)), of several classes divided by their sum. Empty without probabilities.
     """
 
     encoding: Encoding | SparseEncoding
@@ -94,7 +91,6 @@ class TrainingTable:
     cells: CellFormat = field(default_factory=CellFormat)
     requested_label: str | None = None
     positive: str | None = None
-    calibration: tuple[tuple[float, float], ...] = ()
 
     def header(self, first: list[str]) -> bool | None:
         """Return whether the first line is a header; None if the number of columns does not fit.
@@ -179,8 +175,6 @@ class TrainingTable:
         about: dict[str, Any] = {"format": TABLE_FORMAT, "written": list(self.written)}
         if self.positive is not None:
             about["positive"] = self.positive
-        if self.calibration:
-            about["calibration"] = [list(pair) for pair in self.calibration]
         if isinstance(self.encoding, SparseEncoding):
             scales = None if self.encoding.scales is None else self.encoding.scales.tolist()
             return about | {"sparse": {"first": self.encoding.first, "count": self.encoding.count, "scales": scales}}
@@ -247,23 +241,13 @@ def _parsed_description(plain: Any) -> TrainingTable:
     if plain["format"] != TABLE_FORMAT:
         raise ValueError(f"its format is {plain['format']!r}, and this version of dualflow reads format {TABLE_FORMAT}")
     written = _parsed_texts(plain["written"])
-    return replace(
-        _parsed_columns(plain, written),
-        positive=_parsed_positive(plain.get("positive"), written),
-        calibration=_parsed_calibration(plain.get("calibration", []), written),
-    )
+    return replace(_parsed_columns(plain, written), positive=_parsed_positive(plain.get("positive"), written))
 
 
 def _parsed_positive(positive: Any, written: tuple[str, ...]) -> str | None:
     if positive is not None and positive not in written:
         raise ValueError("its positive class is not one of its classes")
     return positive
-
-
-def _parsed_calibration(plain: Any, written: tuple[str, ...]) -> tuple[tuple[float, float], ...]:
-    if type(plain) is not list or len(plain) not in (0, 1 if len(written) == 2 else len(written)):
-        raise ValueError("its calibration does not have one pair for each class")
-    return tuple((_parsed_float(a), _parsed_float(b)) for a, b in plain)
 
 
 def _parsed_columns(plain: Any, written: tuple[str, ...]) -> TrainingTable:

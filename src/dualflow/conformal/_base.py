@@ -46,7 +46,6 @@ __all__ = ["Conformal", "folds_of", "rank"]
 
 _RULES: dict[str, Rule] = {
     "confidence_level": Number(above=0, below=1),
-    "method": OneOf(words=("plus", "minmax", "base")),
     "verbose": Flag(),
 }
 #: Most variables for which ``cv="auto"`` leaves out one point at a time, as the root of the sum of squares over the
@@ -70,6 +69,9 @@ class Conformal(MetaEstimatorMixin, Persistent):
 
     #: The class of the wrapped estimator, which with its defaults stands for ``estimator=None``.
     _kind: ClassVar[type]
+    #: Other classes of estimators that may be wrapped.
+    _others: ClassVar[tuple[type, ...]] = ()
+    _methods: ClassVar[Rule] = OneOf(words=("plus", "minmax", "base"))
 
     estimator_: Any
     n_features_in_: int
@@ -105,7 +107,7 @@ class Conformal(MetaEstimatorMixin, Persistent):
         return tags
 
     def _check_parameters(self) -> None:
-        for name, rule in _RULES.items():
+        for name, rule in (*_RULES.items(), ("method", self._methods)):
             rule.check(name, getattr(self, name))
 
     @property
@@ -123,9 +125,10 @@ class Conformal(MetaEstimatorMixin, Persistent):
         """Return the wrapped estimator, cloned and fitted to all points; `ProblemError` if it is not certified."""
         self._check_parameters()
         given = self._kind() if self.estimator is None else self.estimator
-        if not isinstance(self._given, self._kind):
+        if not isinstance(self._given, (self._kind, *self._others)):
+            names = " or ".join(f"dualflow.{kind.__name__}" for kind in (self._kind, *self._others))
             raise ProblemError(
-                f"estimator: {type(self._given).__name__} is not a dualflow.{self._kind.__name__}, whose models "
+                f"estimator: {type(self._given).__name__} is not a {names}, whose models "
                 "without a point are found without a fit for each; for other estimators use MAPIE"
             )
         for name, step in given.steps[:-1] if isinstance(given, Pipeline) else ():
@@ -201,7 +204,7 @@ class Conformal(MetaEstimatorMixin, Persistent):
             n_features_in_=model.n_features_in_ if hasattr(model, "n_features_in_") else machine.n_features_in_,
             n_folds_=folds,
             n_models_=sum(models.weights.shape[1] for models in found),
-            max_relative_gap_=max(models.gap for models in found),
+            max_relative_gap_=max((models.gap for models in found), default=machine.certificate_.relative_gap),
             **({} if names is None else {"feature_names_in_": names}),
         )
 
@@ -254,14 +257,17 @@ class Conformal(MetaEstimatorMixin, Persistent):
             arrays |= {f"models.{k}.{name}": getattr(models, name).copy() for name in _STORED}
         if self._targets is not None:
             arrays["targets"] = self._targets.copy()
-        return arrays, {"estimator": header, "n_folds": self.n_folds_}
+        return arrays, {"estimator": header, "n_folds": self.n_folds_} | ({} if self._models else {"full": True})
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         inner = {k.removeprefix("estimator."): array for k, array in arrays.items() if k.startswith("estimator.")}
         model, folds = model_of(facts["estimator"], inner, False), facts["n_folds"]
-        is_ours: bool = type(model) is self._kind
+        is_ours = type(model) in (self._kind, *self._others)
         if not is_ours or not (folds is None or (type(folds) is int and folds > 1)):
             raise ValueError("its estimator or its number of folds is of another kind")
+        if "full" in facts:
+            self._keep_scores(model, [], None, None)
+            return
         found = [
             _verified({name: arrays[f"models.{k}.{name}"] for name in _STORED}, solution.problem, folds)
             for k, solution in enumerate(model.solutions_)

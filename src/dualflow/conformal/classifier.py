@@ -1,4 +1,4 @@
-"""`ConformalSVC`: prediction sets of a support vector classifier by jackknife+ without n fits, or by CV+."""
+"""`ConformalSVC`: prediction sets of a support vector classifier: jackknife+ without n fits, CV+, full conformal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.pipeline import Pipeline
 
+from ..core.options import Flag, OneOf, Rule
 from ..estimators._classifier import class_pairs
 from ..estimators._validation import label_text
 from ..estimators.svc import SVC
 from ..exceptions import ProblemError
 from ._base import Conformal, ModelReporter, row_blocks
-from ._models import Models
+from ._learned import LearnedPoints
+from ._models import Models, has_paths
 
 __all__ = ["ConformalSVC"]
 
@@ -39,8 +41,13 @@ class ConformalSVC(ClassifierMixin, Conformal):
         ``class_weight="balanced"`` is not allowed, because the weights would differ between models; give the weights.
     confidence_level : float in (0, 1), default=0.9
         1 − α. It may be changed after the fit.
-    method : {"plus", "minmax", "base"}, default="plus"
-        How p-values are computed from the models, by MAPIE's names; see Notes. It may be changed after the fit.
+    method : {"plus", "minmax", "base", "full"}, default="plus"
+        How p-values are computed; see Notes. The first three, with MAPIE's names, use the models without each point,
+        and may be changed after the fit. "full" learns each new point with each label instead: a fit finds no models
+        then, and predictions take longer.
+    mondrian : bool, default=False
+        Whether a label's p-value is computed among the training points of that label alone (Mondrian conformal
+        prediction). The guarantee then holds for each class. It may be changed after the fit.
     cv : "auto", None, int, splitter or iterable, default="auto"
         None leaves out one point at a time (jackknife), for up to 8000 points in two classes. Otherwise the folds, as
         in scikit-learn's ``cv`` (stratified), of which each point is in one: CV+, with one warm solve for each fold and
@@ -57,7 +64,8 @@ class ConformalSVC(ClassifierMixin, Conformal):
     classes_ : array of shape (n_classes,)
         The class labels.
     conformity_scores_ : array of shape (n,)
-        The score of each point with its own label by the models without it; large for unusual points.
+        The score of each point with its own label by the models without it; large for unusual points. Not with
+        ``method="full"``.
     n_folds_ : int or None
         Number of folds that were left out (CV+); None if one point at a time was (jackknife+).
     n_models_ : int
@@ -80,8 +88,16 @@ class ConformalSVC(ClassifierMixin, Conformal):
       74, 2015), whose bound is smaller by a term of at most √(2/n).
     - "minmax" takes the minimum over all models of s(x, y) instead of s₋ᵢ(x, y): probability ≥ 1 − α, larger sets.
     - "base" takes the score by the model of all points, without a guarantee.
+    - "full" adds (x, y) to the training points, and takes all n + 1 scores by the model of all of them: with S'ᵢ and
+      S'₀ for the new point, p(x, y) = (1 + #{i: S'ᵢ ≥ S'₀})/(n + 1). This is full (transductive) conformal prediction
+      (Vovk, Gammerman, Shafer, Algorithmic Learning in a Random World, 2005, section 2.2): probability ≥ 1 − α, and at
+      most 1 − α + 1/(n + 1) if no scores are equal. S' is the largest of αᵢ/Cᵢ − yᵢf(xᵢ) over the point's pairs, which
+      also tells points on the margin apart. The point is learned exactly along the path of the optimum, and the model
+      is certified. It needs loss="hinge" and a finite C.
 
-    These probabilities are averages over training sets and new points that are exchangeable; they are not per class.
+    These probabilities are averages over training sets and new points that are exchangeable. They are not per class,
+    unless ``mondrian=True``: then only the points of class y count in p(x, y), and n is their number (the same book,
+    section 4.5). A class of fewer than 1/α − 1 points is then in every set.
     A set is empty if no label is plausible. The theorem needs a training that treats all points alike and does not use
     the point left out. ``gamma="scale"`` does use it, since the width is that of all n points in every model, and so
     does a standardisation before; give a number for gamma if the guarantee must hold exactly.
@@ -106,12 +122,32 @@ class ConformalSVC(ClassifierMixin, Conformal):
     """
 
     _kind: ClassVar[type] = SVC
+    _methods: ClassVar[Rule] = OneOf(words=("plus", "minmax", "base", "full"))
 
     classes_: NDArray
+    #: The class of each training point, as an index.
+    _codes: NDArray
     #: The distinct combinations of models, one a pair of classes, that leave out some point; row 0 leaves out none.
     _together: NDArray
     #: The row of `_together` that leaves out each training point.
     _which: NDArray
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        confidence_level: float = 0.9,
+        method: str = "plus",
+        mondrian: bool = False,
+        cv: Any = "auto",
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(estimator, confidence_level=confidence_level, method=method, cv=cv, verbose=verbose)
+        self.mondrian = mondrian
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        Flag().check("mondrian", self.mondrian)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ConformalSVC:
         """Fit the model of all points, and find the models without each point or fold.
@@ -150,6 +186,11 @@ class ConformalSVC(ClassifierMixin, Conformal):
                     f"class_weight: class {name} has weight 0, and no model is made of its points; leave them out of X "
                     "and y"
                 )
+            if self.method == "full":
+                if not all(has_paths(solution.problem) for solution in machine.solutions_):
+                    raise ProblemError("method='full' learns points with loss='hinge' and a finite C only")
+                self._keep_scores(model, [], None, None)
+                return self
             found, folds = self._find_models(machine, X, _codes(machine), classifier=True)
         self._keep_scores(model, found, folds, None)
         return self
@@ -164,6 +205,12 @@ class ConformalSVC(ClassifierMixin, Conformal):
     def _keep_scores(self, model: Any, found: list[Models], folds: int | None, targets: NDArray | None) -> None:
         machine = model[-1] if isinstance(model, Pipeline) else model
         codes, count = _codes(machine), len(machine.classes_)
+        for name in ("conformity_scores_", "_together", "_which"):
+            self.__dict__.pop(name, None)
+        if not found:  # for method="full", which learns from the training points
+            machine.keep_training_data()
+            self._keep(model, found, folds, classes_=machine.classes_, _codes=codes)
+            return
         # Values of pairs without the point's class stay 0: the score with its own label does not use them.
         values, without = np.zeros((len(codes), len(found))), np.zeros((len(codes), len(found)), dtype=np.intp)
         for pair, (models, rows) in enumerate(zip(found, machine._rows, strict=True)):
@@ -178,6 +225,7 @@ class ConformalSVC(ClassifierMixin, Conformal):
             found,
             folds,
             classes_=machine.classes_,
+            _codes=codes,
             conformity_scores_=scores,
             _together=together,
             _which=which.ravel()[1:],
@@ -210,28 +258,108 @@ class ConformalSVC(ClassifierMixin, Conformal):
         Returns
         -------
         array of shape (n_new, n_classes)
-            Values from 1/(n + 1) to 1, in the order of `classes_`.
+            Values from 1/(n + 1) to 1, in the order of `classes_`; with ``mondrian`` n is the number of training
+            points of the class.
+
+        Raises
+        ------
+        ProblemError
+            X does not fit the model, or the model was fitted with ``method="full"`` and has another method now.
         """
         points = self._checked(X)
-        own, count = self.conformity_scores_, len(self.classes_)
-        groups = [np.sort(own[self._which == model]) for model in range(len(self._together))]
-        alone = np.array([len(group) == 1 for group in groups])
-        singles = np.array([group[0] for group in groups if len(group) == 1])
-        seen = np.array([len(group) > 0 for group in groups])
-        tie = TIE_TOL * max(1.0, float(np.abs(own).max()))
+        if self.method == "full":
+            return self._learned(points)
+        if "conformity_scores_" not in self.__dict__:
+            raise ProblemError(
+                f"method={self.method!r} needs the models without each point, which a fit with method='full' does not "
+                "find; fit again"
+            )
+        count = len(self.classes_)
+        tie = TIE_TOL * max(1.0, float(np.abs(self.conformity_scores_).max()))
+        judges = [
+            (_Ranks(self.conformity_scores_[among], self._which[among], len(self._together)), labels)
+            for among, labels in self._categories()
+        ]
         out = np.empty((points.shape[0], count))
-        for part in row_blocks(len(out), len(groups) * max(count, len(self._models))):
+        for part in row_blocks(len(out), len(self._together) * max(count, len(self._models))):
             values = [each[:, self._together[:, pair]] for pair, each in enumerate(self._at(points[part]))]
             scores = _scores(np.stack(values, axis=-1), count) - tie
-            if self.method == "plus":
-                found = (singles[:, None] >= scores[:, alone]).sum(axis=1)
-                for model in np.flatnonzero(seen & ~alone):
-                    found += len(groups[model]) - np.searchsorted(groups[model], scores[:, model])
-            else:
-                least = scores[:, seen].min(axis=1) if self.method == "minmax" else scores[:, 0]
-                found = len(own) - np.searchsorted(np.sort(own), least)
-            out[part] = (1 + found) / (1 + len(own))
+            for ranks, labels in judges:
+                out[part, labels] = ranks.p_values(scores[..., labels], self.method)
         return out
+
+    def _categories(self) -> list[tuple[NDArray, slice]]:
+        """Return which training points, as a mask, are compared with which labels."""
+        if not self.mondrian:
+            return [(np.ones(len(self._codes), dtype=bool), slice(None))]
+        return [(self._codes == label, slice(label, label + 1)) for label in range(len(self.classes_))]
+
+    def _learned(self, points: Any) -> NDArray:
+        """Return the p-values of full conformal prediction for validated points, shape (n_new, n_classes)."""
+        machine, codes, classes = self._machine, self._codes, len(self.classes_)
+        if not all(isinstance(rows, np.ndarray) for rows in machine._rows):
+            raise ProblemError("method='full' learns from the training points, which this pickle does not hold")
+        out, n = np.empty((points.shape[0], classes)), len(codes)
+        with self._limited():
+            pairs = [LearnedPoints(solution.problem, solution.alpha) for solution in machine.solutions_]
+            base = np.full((n + 1, len(pairs)), -np.inf)
+            for pair, (learned, rows) in enumerate(zip(pairs, machine._rows, strict=True)):
+                base[rows, pair] = learned.scores
+            given = machine._as_fitted.kernel == "precomputed"
+            bound = float(machine.C) * machine.class_weight_
+            for part in row_blocks(len(out), n * len(pairs)):
+                Z = points[part]
+                kernels = [
+                    learned.rows_of(Z[:, rows] if given else Z)
+                    for learned, rows in zip(pairs, machine._rows, strict=True)
+                ]
+                for k in range(Z.shape[0]):
+                    for label in range(classes):
+                        scores = base.copy()
+                        for pair, (learned, rows) in enumerate(zip(pairs, machine._rows, strict=True)):
+                            if label in (sides := machine._sides(pair)):
+                                sign = 1.0 if label == sides[0] else -1.0
+                                row, diagonal = kernels[pair][0][k], float(kernels[pair][1][k])
+                                found = learned.with_point(row, diagonal, sign, float(bound[label]))
+                                scores[np.append(rows, n), pair] = found
+                        among = codes == label if self.mondrian else slice(None)
+                        others, new = scores[:n].max(axis=1)[among], scores[n].max()
+                        tie = TIE_TOL * max(1.0, float(np.abs(others).max()))
+                        out[part.start + k, label] = (1 + (others >= new - tie).sum()) / (1 + len(others))
+        return out
+
+
+class _Ranks:
+    """Some training points, whose scores those of new points are compared with.
+
+    Parameters
+    ----------
+    own : array of shape (n,)
+        The score of each point by the models without it.
+    which : int array of shape (n,)
+        The number of these models.
+    count : int
+        How many models there are; number 0 leaves out no point.
+    """
+
+    def __init__(self, own: NDArray, which: NDArray, count: int) -> None:
+        self.own = np.sort(own)
+        self.groups = [np.sort(own[which == model]) for model in range(count)]
+        self.alone = np.array([len(group) == 1 for group in self.groups])
+        self.singles = np.array([group[0] for group in self.groups if len(group) == 1])
+        self.seen = np.array([len(group) > 0 for group in self.groups])
+
+    def p_values(self, scores: NDArray, method: str) -> NDArray:
+        """Return p-values, shape (n_new, n_labels), from scores by all models, shape (n_new, count, n_labels)."""
+        if method == "plus":
+            found = (self.singles[:, None] >= scores[:, self.alone]).sum(axis=1)
+            for model in np.flatnonzero(self.seen & ~self.alone):
+                found += len(self.groups[model]) - np.searchsorted(self.groups[model], scores[:, model])
+        else:
+            least = scores[:, self.seen].min(axis=1) if method == "minmax" else scores[:, 0]
+            found = len(self.own) - np.searchsorted(self.own, least)
+        p: NDArray = (1 + found) / (1 + len(self.own))
+        return p
 
 
 def _codes(model: SVC) -> NDArray:

@@ -1,4 +1,4 @@
-"""`ConformalSVR`: prediction intervals of a support vector regression by jackknife+ without n fits, or by CV+."""
+"""`ConformalSVR`: intervals of a regression or of two quantiles, by jackknife+ without n fits, or by CV+."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
+from ..estimators.quantile_svr import QuantileSVR
 from ..estimators.svr import SVR
+from ..exceptions import ProblemError
 from ._base import Conformal, rank, row_blocks
 from ._models import Models
 
@@ -17,7 +20,7 @@ __all__ = ["ConformalSVR"]
 
 
 class ConformalSVR(RegressorMixin, Conformal):
-    """Prediction intervals of an `SVR`, which contain a new point's y with guaranteed probability.
+    """Prediction intervals of an `SVR` or a `QuantileSVR`, which contain a new y with guaranteed probability.
 
     The residual of each training point is computed by the model that leaves it out. These models are exact and need no
     fit: leaving out a point inside the tube does not change the model, and a support vector is unlearned from the model
@@ -25,8 +28,10 @@ class ConformalSVR(RegressorMixin, Conformal):
 
     Parameters
     ----------
-    estimator : SVR or Pipeline that ends in one, optional
+    estimator : SVR, QuantileSVR of two quantiles, or Pipeline that ends in one, optional
         An unfitted estimator with the parameters of all models, which is cloned; by default an `SVR` with its defaults.
+        A `QuantileSVR`, such as ``QuantileSVR([0.05, 0.95])``, gives intervals that are wide where y scatters
+        (conformalised quantile regression).
         Its solver, limits and ``tol`` apply to `estimator_` only: the models without a point are exact.
     confidence_level : float in (0, 1), default=0.9
         1 − α. It may be changed after the fit.
@@ -42,12 +47,13 @@ class ConformalSVR(RegressorMixin, Conformal):
 
     Attributes
     ----------
-    estimator_ : SVR or Pipeline
+    estimator_ : SVR, QuantileSVR or Pipeline
         The estimator fitted to all points.
-    left_out_predictions_ : array of shape (n,)
+    left_out_predictions_ : array of shape (n,), or (n, 2) of two quantiles
         The prediction for each point by the model without it (without its fold).
     conformity_scores_ : array of shape (n,)
-        The absolute residuals of these predictions, Rᵢ = |yᵢ − f₋ᵢ(xᵢ)|.
+        The absolute residuals of these predictions, Rᵢ = |yᵢ − f₋ᵢ(xᵢ)|; of two quantiles by how much yᵢ is outside of
+        them, Rᵢ = max(f₋ᵢ(xᵢ) − yᵢ, yᵢ − g₋ᵢ(xᵢ)), below 0 inside.
     n_folds_ : int or None
         Number of folds that were left out (CV+); None if one point at a time was (jackknife+).
     n_models_ : int
@@ -67,6 +73,11 @@ class ConformalSVR(RegressorMixin, Conformal):
       most √(2/n).
     - "minmax" is [min f₋ᵢ(x) − q⁺{Rᵢ}, max f₋ᵢ(x) + q⁺{Rᵢ}]: probability ≥ 1 − α, wider intervals.
     - "base" is f(x) ± q⁺{Rᵢ}, the jackknife, without a guarantee.
+
+    For two quantiles f and g, the lower ends have f in these formulas, the upper ends g. They are conformalised
+    (Romano, Patterson, Candès, NeurIPS 32, 2019) by the models without each point, so that no part of the points is set
+    aside; the bounds above are those of nested sets (Gupta, Kuchibhotla, Ramdas, Pattern Recognition 127, 2022). An
+    interval whose lower end is above its upper one is empty.
 
     These probabilities are averages over training sets and new points that are exchangeable. The theorem needs a
     training that treats all points alike and does not use the point left out. ``gamma="scale"`` does use it, since the
@@ -97,6 +108,7 @@ class ConformalSVR(RegressorMixin, Conformal):
     """
 
     _kind: ClassVar[type] = SVR
+    _others: ClassVar[tuple[type, ...]] = (QuantileSVR,)
 
     left_out_predictions_: NDArray
 
@@ -126,21 +138,32 @@ class ConformalSVR(RegressorMixin, Conformal):
             model = self._fitted(X, y)
             values = np.asarray(y, dtype=float).ravel()
             machine = model[-1] if isinstance(model, Pipeline) else model
+            if isinstance(machine, QuantileSVR) and len(machine.solutions_) != 2:
+                raise ProblemError(
+                    f"estimator: QuantileSVR(quantile={machine.quantile!r}) does not make an interval; give the "
+                    "quantiles of its two ends, such as [0.05, 0.95]"
+                )
             found, folds = self._find_models(machine, X, values, classifier=False)
         self._keep_scores(model, found, folds, values)
         return self
 
     def _keep_scores(self, model: Any, found: list[Models], folds: int | None, targets: NDArray | None) -> None:
-        (models,) = found
         assert targets is not None
+        low, high = found[0].values, found[-1].values
+        scores = np.abs(targets - low) if len(found) == 1 else np.maximum(low - targets, targets - high)
         self._keep(
             model,
             found,
             folds,
-            left_out_predictions_=models.values,
-            conformity_scores_=np.abs(targets - models.values),
+            left_out_predictions_=low if len(found) == 1 else np.column_stack([low, high]),
+            conformity_scores_=scores,
             _targets=targets,
         )
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the score of the estimator fitted to all points."""
+        check_is_fitted(self, "estimator_")
+        return float(self.estimator_.score(X, y, sample_weight))
 
     def predict_interval(self, X: ArrayLike) -> NDArray:
         """Return the prediction intervals of new points.
@@ -156,7 +179,7 @@ class ConformalSVR(RegressorMixin, Conformal):
             Lower and upper ends, in units of y; −∞ and ∞ if there were too few training points for the level.
         """
         points = self._checked(X)
-        (models,), scores = self._models, self.conformity_scores_
+        lower, upper, scores = self._models[0], self._models[-1], self.conformity_scores_
         n, count = len(scores), points.shape[0]
         k = rank(self.confidence_level, n)
         if k > n:
@@ -164,13 +187,17 @@ class ConformalSVR(RegressorMixin, Conformal):
         out = np.empty((count, 2))
         widest = float(np.partition(scores, k - 1)[k - 1])
         for part in row_blocks(count, n):
-            (values,) = self._at(points[part])
+            values = self._at(points[part])
+            low, high = values[0], values[-1]
             if self.method == "plus":
-                each = values[:, models.without]
                 # The ⌊α(n + 1)⌋-th smallest is the k-th largest.
-                out[part, 0] = np.partition(each - scores, n - k, axis=1)[:, n - k]
-                out[part, 1] = np.partition(each + scores, k - 1, axis=1)[:, k - 1]
+                out[part, 0] = np.partition(low[:, lower.without] - scores, n - k, axis=1)[:, n - k]
+                out[part, 1] = np.partition(high[:, upper.without] + scores, k - 1, axis=1)[:, k - 1]
             else:
-                each = values[:, np.unique(models.without) if self.method == "minmax" else [0]]
-                out[part, 0], out[part, 1] = each.min(axis=1) - widest, each.max(axis=1) + widest
+                least, most = (
+                    np.unique(models.without) if self.method == "minmax" else np.zeros(1, dtype=np.intp)
+                    for models in (lower, upper)
+                )
+                out[part, 0] = low[:, least].min(axis=1) - widest
+                out[part, 1] = high[:, most].max(axis=1) + widest
         return out

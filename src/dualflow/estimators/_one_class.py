@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import false_discovery_control
 from sklearn.base import OutlierMixin
 
 from ..core.options import Number, OneOf, Rule
@@ -190,6 +191,7 @@ DEFAULT_REJECTED_SHARE = 0.05
 MAX_SCORES_BLOCK = 1 << 21
 
 _METHOD = OneOf(words=("jackknife+", "jackknife"))
+_RATE = Number(above=0, below=1)
 
 
 class ShareOfNew(OutlierMixin, KernelMachine):
@@ -295,7 +297,7 @@ class ShareOfNew(OutlierMixin, KernelMachine):
 
     # --- new points --------------------------------------------------------------------------
 
-    def p_values(self, X: ArrayLike, method: str = "jackknife+") -> NDArray:
+    def p_values(self, X: ArrayLike, method: str = "jackknife+", *, calibration: ArrayLike | None = None) -> NDArray:
         """Return conformal p-values of new points: small for a point that is unlike the training points.
 
         Parameters
@@ -306,11 +308,15 @@ class ShareOfNew(OutlierMixin, KernelMachine):
             The p-value of z is (1 + #{i : sᵢ ≤ s(z)})/(n + 1), where sᵢ is the score of training point i by the model
             without it (`loo_scores_`). "jackknife+" computes s(z) for each i by that same model, "jackknife" by the
             model of all points. Scores that differ by round-off count as equal, which raises p.
+        calibration : array of shape (m, n_features), or (m, n) if the kernel is precomputed, optional
+            Points that the fit has not seen, drawn as its points were. With them the p-value is
+            (1 + #{i : s(zᵢ) ≤ s(z)})/(m + 1), by the model of all training points (split conformal); ``method`` does
+            not matter then.
 
         Returns
         -------
         array of shape (n_new,)
-            Multiples of 1/(n + 1), from 1/(n + 1) to 1.
+            Multiples of 1/(n + 1), from 1/(n + 1) to 1; with ``calibration``, of 1/(m + 1).
 
         Raises
         ------
@@ -322,10 +328,11 @@ class ShareOfNew(OutlierMixin, KernelMachine):
         For a new point that is exchangeable with the training points (drawn as they were), P(p ≤ t) is at most 2t
         with "jackknife+", for every distribution and every n, and near t in practice (Barber, Candès, Ramdas and
         Tibshirani 2021, whose intervals have these one-sided ranks; for anomaly detection Hennhöfer and Preisach
-        2024). "jackknife" has no such bound: it is near t where leaving out one point hardly changes the model.
-        Both statements are marginal, over training data and new point together. All p-values of one model depend on
-        the same training data, and are positively dependent (Bates, Candès, Lei, Romano and Sesia 2023, also for a
-        correction for many of them). The statements hold for a kernel width that was not computed from the training
+        2024). "jackknife" has no such bound: it is near t where leaving out one point hardly changes the model. With
+        ``calibration``, P(p ≤ t) ≤ t.
+        These statements are marginal, over training data and new point together. All p-values of one model depend on
+        the same training data, and are positively dependent (Bates, Candès, Lei, Romano and Sesia 2023); `novelties`
+        allows for many of them. The statements hold for a kernel width that was not computed from the training
         data; with gamma="scale", or behind a scaler fitted to them, they hold approximately.
 
         Examples
@@ -339,6 +346,10 @@ class ShareOfNew(OutlierMixin, KernelMachine):
         self._check_fitted()
         _METHOD.check("method", method)
         points = self._check_new_data(X)
+        if calibration is not None:
+            known_scores = self._finite(self._unit_scores(self._check_new_data(calibration)))
+            scores = self._finite(self._unit_scores(points)) + self._round_off()
+            return (1.0 + np.searchsorted(np.sort(known_scores), scores, side="right")) / (len(known_scores) + 1.0)
         if method == "jackknife":
             known = self._left_out()
             scores = self._finite(self._unit_scores(points))
@@ -362,6 +373,58 @@ class ShareOfNew(OutlierMixin, KernelMachine):
             scores = self._finite(self._scored(part, values, models.squares))
             out[start : start + height] = models.below(scores)
         return (1.0 + out) / (len(models.values) + 1.0)
+
+    def novelties(
+        self,
+        X: ArrayLike,
+        false_discovery_rate: float = 0.1,
+        *,
+        method: str = "jackknife+",
+        calibration: ArrayLike | None = None,
+    ) -> NDArray:
+        """Return which of many new points are novel, such that few of those are false alarms.
+
+        The procedure of Benjamini and Hochberg (1995) for `p_values`: the k points with the smallest p are novel, for
+        the largest k with p₍ₖ₎ ≤ k·rate/n_new.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+            The new points, all of them in one call.
+        false_discovery_rate : float in (0, 1), default=0.1
+            The expected share of points like the training points among those that are said to be novel.
+        method, calibration
+            As in `p_values`.
+
+        Returns
+        -------
+        bool array of shape (n_new,)
+
+        Notes
+        -----
+        With ``calibration`` the expected share of false alarms is at most ``false_discovery_rate`` times the share of
+        new points that are like the training points, for every distribution, if the calibration points and those new
+        points are independent (Bates, Candès, Lei, Romano and Sesia, Annals of Statistics 51, 2023, Theorem 2 and
+        Corollary 1). With p-values from the training points there is no such theorem; benchmarks/classical/conformal.py
+        measures the share. No point can be novel unless some p-value is at most rate·k/n_new, and the smallest p-value
+        is 1/(n + 1): few training points with many new points find few novelties.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dualflow import SVDD
+        >>> usual = np.random.default_rng(0).normal(size=(300, 2))
+        >>> model = SVDD(nu=0.1, gamma=0.5).fit(usual[:100])
+        >>> new = np.vstack([usual[290:], [[6.0, 6.0], [-7.0, 5.0]]])
+        >>> np.flatnonzero(model.novelties(new, calibration=usual[100:290]))
+        array([10, 11])
+        """
+        _RATE.check("false_discovery_rate", false_discovery_rate)
+        p = self.p_values(X, method, calibration=calibration)
+        if not len(p):
+            return np.zeros(0, dtype=bool)
+        novel: NDArray = false_discovery_control(p) <= false_discovery_rate * (1.0 + 4 * _EPS)
+        return novel
 
     def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:
         """Return the scores of validated points by several models, shape (k, models), from the models' expansions."""

@@ -146,7 +146,6 @@ def _gap_text(gap: float) -> str:
 IGNORED_ARGUMENTS = {
     "shrinking": (True, "solvers here decide for themselves which points they look at"),
     "cache_size": (200, "memory follows the problem, and dualflow.release_memory() gives it back"),
-    "probability": (False, "for probabilities wrap the model, sklearn.calibration.CalibratedClassifierCV(SVC())"),
 }
 
 RULES: dict[str, Rule] = {
@@ -155,8 +154,8 @@ RULES: dict[str, Rule] = {
     "cache_size": Number(above=0, note="(in MB)"),
     "verbose": Number(at_least=0, whole=True, note="or a bool"),
 }
-#: "deprecated" is the default of scikit-learn 1.9.
-_PROBABILITY = OneOf(words=("deprecated",), note="or a bool")
+#: How leave-one-out decision values become probabilities; "deprecated" is the default of scikit-learn 1.9.
+_PROBABILITY = OneOf(words=("sigmoid", "isotonic", "venn-abers", "deprecated"), note="or a bool")
 
 
 def has_step_limit(model: Any) -> bool:

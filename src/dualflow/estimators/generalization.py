@@ -2,8 +2,7 @@
 
 `generalization_report` computes the exact leave-one-out error, its bound by the number of support vectors, and an
 estimate by the span rule. `pair_report` does this for one pair of classes, with the norm, margin and radius of its
-model; `response_and_distance` computes the distances of support vectors from the span of the margin vectors (CP
-section 4).
+model.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,11 +20,11 @@ from ..core.decision import coefficients
 from ..core.problem import DualProblem
 from ..driver.solve import time_limited
 from ..exceptions import ProblemError
-from ..online.leave_one_out import each_without
 from ._batch import without_round_off
 from ._classifier import constants_of
+from ._left_out import left_out_values, response_and_distance
 from ._packing import joint_gram
-from ._solving import LEFT_OUT_TOL, certified_optimum
+from ._solving import certified_optimum
 from ._validation import winners
 from .nu_svm import NuSVC
 from .svc import SVC
@@ -34,55 +32,9 @@ from .svc import SVC
 __all__ = [
     "GeneralizationReport",
     "PairReport",
-    "balances",
     "generalization_report",
     "pair_report",
-    "response_and_distance",
 ]
-
-
-def balances(problem: DualProblem) -> bool:
-    """Whether the problem has the constraint yᵀα = 0. The span of the margin vectors is then an affine hull."""
-    return problem.e is not None and problem.d == 0
-
-
-def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> tuple[NDArray, NDArray]:
-    """Return γ_c by linear response and 2W_c by the distance, for the variables c in ``which``.
-
-    ``which`` and the margin vectors S, a part of it, are ascending. Labels cancel: with θⱼ = −y_c yⱼβⱼ both quantities
-    are functions of the kernel matrix without signs. The affine hull is computed as a span about the mean of S.
-    Eigenvalues are raised to the level of round-off, so that equal points are at distance 0 from each other.
-    """
-    affine = balances(problem)
-    diag, s = problem.diag()[which], len(S)
-    if not s:
-        alone = np.full(len(which), np.inf) if affine else diag
-        return alone, alone.copy()
-    A, B = problem.plain_block(S, S), problem.plain_block(S, which)
-    centred, columns, lengths, ones = A, B, diag, np.zeros(s)
-    if affine:
-        means, mean = A.mean(axis=0), float(A.mean())
-        centred = A - means - means[:, None] + mean
-        columns = B - B.mean(axis=0) - means[:, None] + mean
-        lengths = diag - 2.0 * B.mean(axis=0) + mean
-        ones = np.full(s, 1.0 / s)
-    size = float(np.trace(centred)) or 1.0
-    # Centring makes `ones` a null vector: it gets the eigenvalue `size` here, whose part is subtracted from R again.
-    eigenvalues, U = scipy.linalg.eigh(centred + size * np.outer(ones, ones) * s)
-    floored = np.maximum(eigenvalues, 4 * s * np.finfo(float).eps * eigenvalues[-1])
-    R = (U / floored) @ U.T - np.outer(ones, ones) * s / size
-    # Computed without R, whose entries may be as large as the inverse of round-off.
-    along = U.T @ columns
-    gamma = lengths - np.einsum("ij,ij->j", along, along / floored[:, None])
-    theta = U @ (along / floored[:, None]) + ones[:, None]
-    # For a margin vector, S is without it: the weights of the others are its column of R, and γ_c = 1/R_cc (CP eq. 11).
-    inside = np.searchsorted(which, S)
-    own = np.diag(R) if s > 1 or not affine else np.zeros(1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        theta[:, inside] = np.where(np.eye(s, dtype=bool), 0.0, -R / own)
-        gamma[inside] = 1.0 / own
-    distance = diag - 2.0 * np.einsum("ij,ij->j", B, theta) + np.einsum("ij,ij->j", theta, A @ theta)
-    return np.maximum(gamma, 0.0), np.where(np.isinf(gamma), np.inf, np.maximum(distance, 0.0))
 
 
 #: Number of points up to which the smallest ball is computed; beyond, its solve would dominate the report.
@@ -205,7 +157,8 @@ def pair_report(
     loo = loo_gap = None
     refits, worst = 0, certificate.relative_gap or 0.0
     if leave_one_out:
-        loo, loo_gap, refits = _left_out(problem, certificate, support)
+        values, loo_gap, refits = left_out_values(problem, certificate, support)
+        loo = np.where(np.isnan(values), -np.inf, problem.sigma[support] * values)
         worst = max(worst, float(loo_gap.max(initial=0.0)))
     squared_radius = None
     if problem.gram.n <= MAX_POINTS_BALL:
@@ -236,27 +189,6 @@ def pair_report(
         refits=refits,
         relative_gap=worst,
     )
-
-
-def _left_out(problem: DualProblem, certificate: Certificate, support: NDArray) -> tuple[NDArray, NDArray, int]:
-    """Return each support vector's margin y_c f(x_c) by the model without it, that model's relative gap, and refits."""
-    margins, gaps = np.full(len(support), -np.inf), np.zeros(len(support))
-    others = np.ones(len(support), dtype=bool)
-    if balances(problem):
-        for sign in (-1.0, 1.0):
-            (side,) = np.nonzero((problem.sigma == sign) & (problem.upper > 0))
-            if len(side) == 1:
-                others &= support != side[0]  # without the only point of a class there is no model
-    computed, refits = np.flatnonzero(others), 0
-    for k, left in zip(
-        computed,
-        each_without(problem, certificate.alpha, support[computed], certified_optimum, LEFT_OUT_TOL),
-        strict=True,
-    ):
-        value = left.expansion(left.weights()) + left.certificate.bias
-        margins[k], gaps[k] = problem.sigma[left.point] * value, left.certificate.relative_gap
-        refits += left.refitted
-    return margins, gaps, refits
 
 
 @dataclass(frozen=True)

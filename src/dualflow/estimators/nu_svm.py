@@ -77,11 +77,16 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         Factors of the points' weights for each class. (`sklearn.svm.NuSVC` ignores it.)
     decision_function_shape, break_ties, warm_start, callback, on_interrupt, random_state, predict_dtype
         As in `SVC`.
-    n_jobs, max_iter, verbose, shrinking, cache_size, probability
+    n_jobs, max_iter, verbose, shrinking, cache_size
         As in `SVC`.
+    probability : bool or {"sigmoid", "isotonic", "venn-abers"}, default=False
+        As in `SVC`. The models without a training point are those of the `SVC` that has this decision function: its C
+        is fixed, 1/ρ.
 
     Attributes
     ----------
+    calibration_ : tuple of calibrators
+        As in `SVC`.
     classes_ : array of shape (n_classes,)
         The class labels.
     class_weight_ : array of shape (n_classes,)
@@ -213,6 +218,10 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
             for solution, seed in zip(found, seeds, strict=True)
         ]
         return self.solutions_
+
+    def _with_fixed_bounds(self, solution: Solution) -> tuple[DualProblem, NDArray]:
+        problem, level = solution.problem, float(solution.certificate.level or 0.0)
+        return hinge(problem.gram, problem.sigma, problem.upper / level), solution.alpha / level
 
     def _with_margin(self, solution: Solution, engine: Solver[Any, Any], seed: int, timer: clock.Timer) -> Solution:
         """Return the solution near the least ν that has a margin, with a warning; `FitError` if there is none.

@@ -101,11 +101,20 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     verbose : bool, default=False
         Whether to print the progress of the fit: certified gap, survivors and seconds, in one line on a terminal, else
         in one line a second.
-    shrinking, cache_size, probability
+    shrinking, cache_size
         Present for scikit-learn's interface. Values other than the defaults are ignored with a warning.
+    probability : bool or {"sigmoid", "isotonic", "venn-abers"}, default=False
+        Whether `fit` also prepares `predict_proba`, and how: decision values of the training points, each by the exact
+        model without that point, become probabilities. "sigmoid", which True also means, fits two parameters (Platt
+        1999, with targets by Krichevsky and Trofimov) and suits small data. "isotonic" fits a monotone step function
+        and needs many points; it says 0 and 1. "venn-abers" (Vovk and Petej 2014) takes two isotonic fits, in which
+        the new point has either label, and says neither.
 
     Attributes
     ----------
+    calibration_ : tuple of calibrators
+        With ``probability``, one for each of `solutions_`: ``values`` are the decision values of its points by the
+        models without each of them, ``is_exact`` says whether they are exact.
     classes_ : array of shape (n_classes,)
         The class labels.
     class_weight_ : array of shape (n_classes,)
@@ -145,8 +154,7 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
     Notes
     -----
     Signs: with two classes y = +1 is ``classes_[1]``, for which decision_function > 0. With more, the pair (i, j)
-    has y = +1 for class i, as in LIBSVM. For probabilities, wrap the model in
-    `sklearn.calibration.CalibratedClassifierCV`.
+    has y = +1 for class i, as in LIBSVM.
 
     Examples
     --------

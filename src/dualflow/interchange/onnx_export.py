@@ -239,7 +239,7 @@ _KINDS = (
     SVC, SVR, NuSVC, NuSVR, SVDD, OneClassSVM, LSSVC, LSSVR, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVR,
     IncrementalSVDD, QuantileSVR,
 )  # fmt: skip
-#: Options that skl2onnx sets for all classifiers. They have no effect on ours, which have no probabilities.
+#: Options that skl2onnx sets for all classifiers. They have no effect on ours, whose probabilities are not exported.
 _OPTIONS = {"zipmap": [True, False, "columns"], "raw_scores": [True, False]}
 #: Name of the output that holds the decision values.
 _SCORES = "scores"
@@ -254,7 +254,8 @@ def to_onnx(
     columns, one input of shape (n, 1) for each column, under its name. Classifiers, data descriptions and one-class
     models have the outputs ``label`` and ``scores``: those of `predict` and `decision_function`, in the same shapes,
     labels of the same type. A regression has the output ``variable``, shape (n, 1), as others of skl2onnx. The graph
-    computes in float64, and holds the kernel values of all n points in memory.
+    computes in float64, and holds the kernel values of all n points in memory. Probabilities (``SVC(probability=...)``)
+    are not exported.
 
     Parameters
     ----------

@@ -19,13 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from ..core.certificate import Certificate, Certifier
 from ..core.decision import coefficients
 from ..core.gram import KernelMatrix
 from ..core.problem import DualProblem
+from ._response import optimum_without
 from .bordered import bordered_inverse
 from .growing_problem import Stream
 from .hinge_updates import DenseMatrix, start_at_optimum
@@ -185,7 +185,7 @@ MAX_STALLED_EXCHANGES = 3
 MAX_CHANGED = 128
 
 _EPS = float(np.finfo(float).eps)
-_LOW, _FREE, _UP = -1, 0, 1
+_LOW, _FREE, _UP = -1, 0, 1  # as in `_response`
 
 
 class Response:
@@ -252,75 +252,21 @@ class Response:
         upper, held, base = self.upper, self.held, self.base
         if stretch != 1.0:
             upper, held, base = stretch * upper, stretch * held, base + (stretch - 1.0) * self.stretch
-        # Allowed ranges: of α for free variables, of ρ for the others.
-        low = np.where(self.free, -self.alpha_tolerance, np.where(self.where == _LOW, -self.rho_tolerance, -np.inf))
-        high = np.where(
-            self.free, upper + self.alpha_tolerance, np.where(self.where == _UP, self.rho_tolerance, np.inf)
+        is_removed = self.is_fixed_at_0.astype(np.uint8)
+        is_removed[removed] = 2
+        found: NDArray | None = optimum_without(
+            self.rows,
+            upper,
+            held,
+            base,
+            self.where,
+            is_removed,
+            self.rho_tolerance,
+            self.alpha_tolerance,
+            MAX_CHANGED,
+            MAX_STALLED_EXCHANGES,
         )
-        low[self.is_fixed_at_0], high[self.is_fixed_at_0] = -np.inf, np.inf
-        removed_variables: list[int] = np.atleast_1d(removed).tolist()
-        low[removed_variables], high[removed_variables] = -np.inf, np.inf
-        sets = dict.fromkeys(
-            removed_variables, _LOW
-        )  # the variables whose set differs from the optimum of all, with that set
-        fewest, stalled = MAX_CHANGED + 1, 0
-        while stalled <= MAX_STALLED_EXCHANGES:
-            changed, where = np.fromiter(sets, np.intp), np.fromiter(sets.values(), np.int8)
-            at = np.where(where == _UP, upper[changed], 0.0)
-            known = ~self.free[changed] & (where != _FREE)
-            here, open_ = base, changed[~known]
-            if known.any():
-                here = base + (at - held[changed])[known] @ self.rows[changed[known]]
-            inputs = _solved(self.rows, open_, at[~known], here)
-            if inputs is None:
-                return None
-            found = here + inputs @ self.rows[open_] if len(open_) else here
-            # The variables with another set: α of the free ones and ρ of the others.
-            values = np.zeros(len(changed))
-            values[known], values[~known] = found[changed[known]], inputs
-            entered = ~self.free[changed] & (where == _FREE)
-            values[entered] += held[changed[entered]]
-            outside = (found < low) | (found > high)
-            outside[changed] = False
-            if np.count_nonzero(outside) > MAX_CHANGED:
-                return None
-            exchanges = {int(i): self._exchanged(int(i), found[i] > 0) for i in np.flatnonzero(outside)}
-            for i, current, value in zip(changed.tolist(), where.tolist(), values.tolist(), strict=True):
-                if i in removed_variables:
-                    continue
-                if current == _FREE and not -self.alpha_tolerance <= value <= upper[i] + self.alpha_tolerance:
-                    exchanges[i] = _LOW if value < 0 else _UP
-                elif current != _FREE and current * value > self.rho_tolerance:
-                    exchanges[i] = _FREE
-            if not exchanges:
-                alpha = np.where(self.free, found, held)
-                alpha[changed] = np.where(where == _FREE, values, at)
-                return np.clip(alpha, 0.0, upper)
-            fewest, stalled = (len(exchanges), 0) if len(exchanges) < fewest else (fewest, stalled + 1)
-            for i, place in exchanges.items():
-                sets.pop(i, None)
-                if place != self.where[i]:
-                    sets[i] = place
-        return None
-
-    def _exchanged(self, i: int, above: bool) -> int:
-        """Return the new set of a variable that is outside its allowed range."""
-        return (_UP if above else _LOW) if self.free[i] else _FREE
-
-
-def _solved(rows: NDArray, J: NDArray, at: NDArray, here: NDArray) -> NDArray | None:
-    """Return the inputs to J for which their responses equal ``at``; None if the system is singular in float64."""
-    if len(J) > MAX_CHANGED:
-        return None
-    A = rows[np.ix_(J, J)]
-    if len(J) <= 1:
-        found: NDArray = (at - here[J]) / A.ravel() if A.all() else np.full(1, np.nan)
-    else:
-        lu, pivots, info = scipy.linalg.lapack.dgetrf(A.T)
-        if info != 0:
-            return None
-        found, _ = scipy.linalg.lapack.dgetrs(lu, pivots, at - here[J])
-    return found if np.isfinite(found).all() else None
+        return found
 
 
 class Unlearning:

@@ -1,6 +1,6 @@
-"""Optima of a hinge or tube problem without one point, for one point after another.
+"""Optima of a hinge or tube problem without one point, or with one more, for one point after another.
 
-Each is found by the linear `Response` to the removal, or by exact unlearning from the optimum of all points
+Each is found by the linear `Response` to a removal, or by exact learning or unlearning from the optimum of all points
 (Cauwenberghs and Poggio, NIPS 13, section 3). The model of all points is restored after each.
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
+from ._path import FLOOR
 from .hinge_updates import ROUND_OFF_RATIO, start_at_optimum
 from .incremental import Engine
 from .leave_one_out import MAX_VARIABLES_RESPONSE, Response
@@ -73,6 +74,8 @@ class PointPaths:
         At the optimum or close to it.
     bias : float
         b; for a problem with an equality the negative of its multiplier.
+    responds : bool, default=True
+        Whether `without` may use the `Response`, which takes two matrices of memory.
 
     Raises
     ------
@@ -80,13 +83,14 @@ class PointPaths:
         The path from ``alpha`` does not reach the optimum.
     """
 
-    def __init__(self, problem: DualProblem, K: NDArray, alpha: NDArray, bias: float) -> None:
+    def __init__(self, problem: DualProblem, K: NDArray, alpha: NDArray, bias: float, *, responds: bool = True) -> None:
         self.idx = np.arange(problem.n) if problem.idx is None else problem.idx
         self.upper, balanced = problem.upper, problem.e is not None
         alpha = np.where(alpha <= ROUND_OFF_RATIO * float(alpha.max(initial=0.0)), 0.0, alpha)
         alpha = np.where(self.upper - alpha <= ROUND_OFF_RATIO * self.upper, self.upper, alpha)
         matrix = _Signed(K, problem.sigma, self.idx, problem.offset)
-        self.problem, self.matrix, self.response = problem, matrix, self._response(problem, matrix, alpha)
+        self.problem, self.matrix = problem, matrix
+        self.response = self._response(problem, matrix, alpha) if responds else None
         self.engine = engine = Engine(matrix, balanced)
         engine.has_fallback = True
         engine.append(problem.p, problem.upper, problem.sigma if balanced else np.zeros(problem.n), problem.diag())
@@ -131,6 +135,33 @@ class PointPaths:
             for k in variables[np.argsort(engine.alpha[variables], kind="stable")]:
                 engine.unlearn(int(k))
             return self.at_rest()
+        except PathError:
+            return None
+        finally:
+            engine.restore(self.kept)
+            engine.pool.evict(engine.margin, N_SPARE_COLUMNS)
+
+    def extend(self, K: NDArray, sigma: NDArray) -> None:
+        """Prepare `with_last`: K, shape (n + 1, n + 1), and sigma, shape (n + 1,), have the new point last.
+
+        Both are read at each call of `with_last`, for which the caller sets their last entries. There must be one
+        variable a point.
+        """
+        self.engine.matrix = self.matrix = _Signed(K, sigma, np.arange(len(K)), self.problem.offset)
+
+    def with_last(self, label: float, upper: float) -> tuple[NDArray, float] | None:
+        """Return α, shape (n + 1,), and b with the last point of `extend`; None if the path breaks off."""
+        engine, matrix = self.engine, self.matrix
+        n = len(matrix.K) - 1
+        try:
+            own = matrix.K[n, n] + matrix.offset
+            engine.append(np.ones(1), np.array([upper]), np.array([label * engine.bordered]), np.array([own]))
+            engine.learn(n)
+            engine.polish(float(engine.figures[FLOOR]))
+            alpha, S = np.clip(engine.alpha, 0.0, engine.u), engine.margin
+            room = np.minimum(alpha[S], engine.u[S] - alpha[S])
+            is_free = (room > MIN_FREE_DISTANCE * alpha.max(initial=0.0)).any()
+            return alpha, engine.b if is_free else float(engine.central_bias(engine.b))
         except PathError:
             return None
         finally:

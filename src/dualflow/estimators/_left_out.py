@@ -1,0 +1,197 @@
+"""Decision values of training points by the models of two classes without each of them.
+
+`left_out_values` is exact, by unlearning; `left_out_decisions` adds the points whose removal changes nothing, and takes
+the first segment of the path for many points. `response_and_distance` is the geometry of that segment (CP section 4).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from ..core.bounds import gaps
+from ..core.certificate import Certificate
+from ..core.decision import coefficients
+from ..core.kernel_cache import KeptGram
+from ..core.problem import DualProblem
+from ..online.leave_one_out import Response, each_without
+from ..online.point_paths import MIN_FREE_DISTANCE
+from ..online.state import PathError
+from ._batch import without_round_off
+from ._solving import LEFT_OUT_TOL, certified_optimum
+
+__all__ = ["balances", "left_out_decisions", "left_out_values", "response_and_distance"]
+
+#: Points of a pair of classes up to which all models without a point are exact: 2000 points take about 1 s of processor
+#: time (benchmarks/classical/probabilities.py). Above, each is taken from the first segment of its path.
+MAX_POINTS_EXACT = 2000
+#: Largest signed sum of weights of a model, relative to their sum, that counts as 0.
+MAX_INFEASIBILITY = 1e-10
+#: Share of the bound from which a variable counts as at its bound.
+AT_BOUND = 1.0 - 1e-12
+
+
+def balances(problem: DualProblem) -> bool:
+    """Whether the problem has the constraint yᵀα = 0. The span of the margin vectors is then an affine hull."""
+    return problem.e is not None and problem.d == 0
+
+
+def left_out_values(problem: DualProblem, certificate: Certificate, points: NDArray) -> tuple[NDArray, NDArray, int]:
+    """Compute the decision values of points by the models without each of them, exactly and without a refit.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        Of two classes, positive semidefinite, with one variable a point.
+    certificate : Certificate
+        Of its optimum.
+    points : int array of shape (k,)
+
+    Returns
+    -------
+    values : array of shape (k,)
+        f(x) by the model without the point; NaN for the only point of a class, without which there is no model.
+    gaps : array of shape (k,)
+        The certified relative gap of each model, at most 1e-9 unless float64 does not permit it.
+    refits : int
+        Number of models that had to be solved, because the path from the optimum broke off.
+    """
+    values, worst, refits = np.full(len(points), np.nan), np.zeros(len(points)), 0
+    others = np.ones(len(points), dtype=bool)
+    if balances(problem):
+        for sign in (-1.0, 1.0):
+            (side,) = np.nonzero((problem.sigma == sign) & (problem.upper > 0))
+            if len(side) == 1:
+                others &= points != side[0]
+    computed = np.flatnonzero(others)
+    if problem.n <= MAX_POINTS_EXACT and problem.d == 0 and np.isfinite(problem.upper).all():
+        values[computed], worst[computed] = _by_response(problem, certificate.alpha, points[computed])
+        computed = computed[worst[computed] > LEFT_OUT_TOL]
+    found = each_without(problem, certificate.alpha, points[computed], certified_optimum, LEFT_OUT_TOL)
+    for k, left in zip(computed, found, strict=True):
+        values[k] = left.expansion(left.weights()) + left.certificate.bias
+        worst[k] = left.certificate.relative_gap or 0.0
+        refits += left.refitted
+    return values, worst, refits
+
+
+def _by_response(problem: DualProblem, alpha: NDArray, points: NDArray) -> tuple[NDArray, NDArray]:
+    """Return decision values and relative gaps of the hinge models without each point, by the linear response.
+
+    The gaps are computed by one product from scratch for all models, with the dual bound at each model's bias. A model
+    that the response does not find, or whose bias no free variable determines, has gap ∞.
+    """
+    posed, values, gap = problem.centred(), np.full(len(points), np.nan), np.full(len(points), np.inf)
+    sigma, upper, balanced = posed.sigma, posed.upper, posed.e is not None
+    Q = sigma[:, None] * (KeptGram(posed.gram).full() + posed.offset) * sigma
+    try:
+        response = Response(posed, Q, alpha)
+    except (PathError, np.linalg.LinAlgError):
+        return values, gap
+    found = [response.without(int(c), 1.0) for c in points]
+    known = np.array([k for k, one in enumerate(found) if one is not None], dtype=np.intp)
+    if not len(known):
+        return values, gap
+    own = points[known]
+    A = np.clip(np.stack([one for one in found if one is not None]), 0.0, upper)
+    A[np.arange(len(known)), own] = 0.0
+    product = A @ Q
+    slack = product - posed.p  # h = Qα − p, which is νe for free variables
+    bias = np.zeros(len(known))
+    if balanced:
+        free = np.minimum(A, upper - A) > MIN_FREE_DISTANCE * A.max(axis=1, initial=0.0, keepdims=True)
+        free[np.arange(len(known)), own] = False
+        count = free.sum(axis=1)
+        bias = -np.where(free, slack * sigma, 0.0).sum(axis=1) / np.maximum(count, 1)
+    rho = slack + bias[:, None] * sigma * balanced
+    rho[np.arange(len(known)), own] = 0.0  # the upper bound of the point left out is 0
+    quadratic = np.einsum("ij,ij->i", A, product)
+    objective = 0.5 * quadratic - A @ posed.p
+    bound = np.minimum(rho, 0.0) @ upper - 0.5 * quadratic
+    absolute, relative = np.array([gaps(f, d) for f, d in zip(objective, bound, strict=True)], dtype=float).T
+    round_off = 64 * np.finfo(float).eps * float(np.abs(posed.p) @ upper)
+    gap[known] = np.where(absolute <= round_off, np.minimum(relative, LEFT_OUT_TOL), relative)
+    if balanced:
+        off = np.abs(A @ sigma) > MAX_INFEASIBILITY * A.sum(axis=1)
+        gap[known[(count == 0) | off]] = np.inf
+    values[known] = sigma[own] * product[np.arange(len(known)), own] + bias
+    return values, gap
+
+
+def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> tuple[NDArray, NDArray]:
+    """Return γ_c by linear response and 2W_c by the distance, for the variables c in ``which``.
+
+    ``which`` and the margin vectors S, a part of it, are ascending. Labels cancel: with θⱼ = −y_c yⱼβⱼ both quantities
+    are functions of the kernel matrix without signs. The affine hull is computed as a span about the mean of S.
+    Eigenvalues are raised to the level of round-off, so that equal points are at distance 0 from each other.
+    """
+    affine = balances(problem)
+    diag, s = problem.diag()[which], len(S)
+    if not s:
+        alone = np.full(len(which), np.inf) if affine else diag
+        return alone, alone.copy()
+    A, B = problem.plain_block(S, S), problem.plain_block(S, which)
+    centred, columns, lengths, ones = A, B, diag, np.zeros(s)
+    if affine:
+        means, mean = A.mean(axis=0), float(A.mean())
+        centred = A - means - means[:, None] + mean
+        columns = B - B.mean(axis=0) - means[:, None] + mean
+        lengths = diag - 2.0 * B.mean(axis=0) + mean
+        ones = np.full(s, 1.0 / s)
+    size = float(np.trace(centred)) or 1.0
+    # Centring makes `ones` a null vector: it gets the eigenvalue `size` here, whose part is subtracted from R again.
+    eigenvalues, U = scipy.linalg.eigh(centred + size * np.outer(ones, ones) * s)
+    floored = np.maximum(eigenvalues, 4 * s * np.finfo(float).eps * eigenvalues[-1])
+    R = (U / floored) @ U.T - np.outer(ones, ones) * s / size
+    # Computed without R, whose entries may be as large as the inverse of round-off.
+    along = U.T @ columns
+    gamma = lengths - np.einsum("ij,ij->j", along, along / floored[:, None])
+    theta = U @ (along / floored[:, None]) + ones[:, None]
+    # For a margin vector, S is without it: the weights of the others are its column of R, and γ_c = 1/R_cc (CP eq. 11).
+    inside = np.searchsorted(which, S)
+    own = np.diag(R) if s > 1 or not affine else np.zeros(1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        theta[:, inside] = np.where(np.eye(s, dtype=bool), 0.0, -R / own)
+        gamma[inside] = 1.0 / own
+    distance = diag - 2.0 * np.einsum("ij,ij->j", B, theta) + np.einsum("ij,ij->j", theta, A @ theta)
+    return np.maximum(gamma, 0.0), np.where(np.isinf(gamma), np.inf, np.maximum(distance, 0.0))
+
+
+def left_out_decisions(problem: DualProblem, certificate: Certificate) -> NDArray:
+    """Return the decision value of every point by the model without it.
+
+    A point without weight does not change the model, so that its value is f(x). Up to 2000 points the values of the
+    others are exact. Above, they are f(x) − yαγ, with γ of `response_and_distance`: the first segment of the path, on
+    which no other variable changes its set (the span rule of Vapnik and Chapelle 2000).
+
+    Parameters
+    ----------
+    problem : DualProblem
+        Of two classes, positive semidefinite, with one variable a point.
+    certificate : Certificate
+        Of its optimum.
+
+    Returns
+    -------
+    values : array of shape (n,)
+        Without the only point of a class the model is the constant ±1 of the other class.
+    """
+    weights = without_round_off(coefficients(problem, certificate))
+    values = problem.gram.matvec(weights) + certificate.bias
+    low, high = certificate.bias_interval
+    # Within an interval of optimal biases, points without weight may set its ends.
+    changing = np.flatnonzero((weights != 0) | ((low < high) & (problem.upper > 0)))
+    if problem.n > MAX_POINTS_EXACT:
+        (support,) = np.nonzero(weights)
+        alpha = problem.sigma[support] * weights[support]
+        free = support[alpha < problem.upper[support] * AT_BOUND]
+        gamma, _ = response_and_distance(problem, support, free)
+        known = np.isfinite(gamma)
+        # The ridge of the squared hinge is part of Q, but not of f.
+        change = alpha * (gamma - problem.ridge[support])
+        values[support[known]] -= (problem.sigma[support] * change)[known]
+        changing = support[~known]
+    exact, _, _ = left_out_values(problem, certificate, changing)
+    values[changing] = np.where(np.isnan(exact), -problem.sigma[changing], exact)
+    return values
