@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from .quantum.runs.recording import CircuitRecord, record_circuits
     from .quantum.solvers.base import QuantumSolver
     from .quantum.solvers.qubo import Qubo, to_qubo
+    from .quantum.solvers.reach import AnsatzReach, ansatz_reach
     from .selection import RegularizationPath, SVCSearchCV, SVRSearchCV, regularization_path
     from .tradeoff import FrontStatus, ParetoFront, ParetoPoint, pareto_front
 
@@ -100,6 +101,7 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "AnsatzReach",
     "BudgetSpent",
     "CascadeSVC",
     "Certificate",
@@ -171,6 +173,7 @@ __all__ = [
     "UnusedCircuitsWarning",
     "Workspace",
     "__version__",
+    "ansatz_reach",
     "certify",
     "circuit",
     "compare",
@@ -249,6 +252,7 @@ _ROOMS = {
     "selection": ("RegularizationPath", "SVCSearchCV", "SVRSearchCV", "regularization_path"),
     "quantum.solvers.base": ("QuantumSolver",),
     "quantum.solvers.qubo": ("Qubo", "to_qubo"),
+    "quantum.solvers.reach": ("AnsatzReach", "ansatz_reach"),
     "tradeoff": ("FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"),
 }
 #: Class names of the catalogue's solvers, with their modules.
