@@ -69,7 +69,8 @@ class CircuitRecord:
         folder : str or Path
             Made if it does not exist; files of these names are replaced.
         """
-        made, lines = {}, []
+        made: dict[str, bytes] = {}
+        lines: list[str] = []
         for k, circuit in enumerate(self):
             name, about = f"{k:0{len(str(len(self)))}}", circuit.metadata
             gates = elementary(circuit)

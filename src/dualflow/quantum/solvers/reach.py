@@ -1,4 +1,4 @@
-"""`ansatz_reach`: how near to the optimum of a problem the states of an ansatz come, by a classical fit of its angles."""
+"""`ansatz_reach`: how near to the optimum of a problem an ansatz can come, by a classical fit of its angles."""
 
 from __future__ import annotations
 
