@@ -43,7 +43,7 @@ SAMPLED = {
 }
 
 
-#: Columns of `kernel_peers`, of its rows.
+#: Columns of `svm_peers`, of its rows.
 PEERS = {
     "accuracy, %": "accuracy",
     "gap, exact kernel": "gap",
@@ -74,7 +74,9 @@ def table(name: str, results: Path) -> str:
         return angles(lines)
     if name == "quantum/kernel_accuracy":
         return accuracies(lines, read(results / f"{name}_rows.csv"))
-    if name == "quantum/kernel_peers":
+    if name == "quantum/mitigation":
+        return grid(list(map(numbers, read(results / f"{name}_rows.csv"))))
+    if name == "quantum/svm_peers":
         measured = map(numbers, read(results / f"{name}_rows.csv"))
         rows = [[line["case"], *(line[key] for key in PEERS.values())] for line in measured]
         return markdown(["case", *PEERS], rows)
@@ -130,6 +132,19 @@ def accuracies(lines: Sequence[Line], rows: Sequence[Line]) -> str:
         cells.setdefault(kernel, {})[name] = figure
     sets = list(next(iter(cells.values())))
     return markdown(["kernel", *sets], [[kernel, *(found[name] for name in sets)] for kernel, found in cells.items()])
+
+
+def grid(rows: Sequence[Line]) -> str:
+    """Medians, with the least and largest, of cases "place: what: method": a line a place, a column a method."""
+    cells: dict[str, Line] = {}
+    for row in rows:
+        place, method = row["case"].rsplit(": ", 1)
+        spread = f" ({row['low']} … {row['high']})" if row["low"] else ""
+        cells.setdefault(place, {})[method] = row["median"] + spread
+    methods = list(dict.fromkeys(method for found in cells.values() for method in found))
+    return markdown(
+        ["case", *methods], [[place, *(found.get(m, "") for m in methods)] for place, found in cells.items()]
+    )
 
 
 def files(results: Path) -> str:

@@ -85,7 +85,10 @@ if TYPE_CHECKING:
     from .quantum.kernels.reuploading import Reuploading
     from .quantum.kernels.training import KernelTraining, train_kernel
     from .quantum.runs.final_circuit import final_circuit
+    from .quantum.runs.recording import CircuitRecord, record_circuits
     from .quantum.solvers.base import QuantumSolver
+    from .quantum.solvers.qubo import Qubo, to_qubo
+    from .quantum.solvers.reach import AnsatzReach, ansatz_reach
     from .selection import RegularizationPath, SVCSearchCV, SVRSearchCV, regularization_path
     from .tradeoff import FrontStatus, ParetoFront, ParetoPoint, pareto_front
 
@@ -98,10 +101,12 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "AnsatzReach",
     "BudgetSpent",
     "CascadeSVC",
     "Certificate",
     "Checkpoint",
+    "CircuitRecord",
     "Comparison",
     "ComparisonDisplay",
     "Concentration",
@@ -143,6 +148,7 @@ __all__ = [
     "ProjectedKernel",
     "QuantileSVR",
     "QuantumSolver",
+    "Qubo",
     "Reading",
     "RegularizationPath",
     "RegularizationPathDisplay",
@@ -167,6 +173,7 @@ __all__ = [
     "UnusedCircuitsWarning",
     "Workspace",
     "__version__",
+    "ansatz_reach",
     "certify",
     "circuit",
     "compare",
@@ -181,12 +188,14 @@ __all__ = [
     "pareto_front",
     "problems",
     "quantum_kernel",
+    "record_circuits",
     "regularization_path",
     "release_memory",
     "repair",
     "resources",
     "scaling_study",
     "solve",
+    "to_qubo",
     "train_kernel",
     "verify_removal",
 ]
@@ -239,8 +248,11 @@ _ROOMS = {
     "quantum.kernels.reuploading": ("Reuploading",),
     "quantum.kernels.training": ("KernelTraining", "train_kernel"),
     "quantum.runs.final_circuit": ("final_circuit",),
+    "quantum.runs.recording": ("CircuitRecord", "record_circuits"),
     "selection": ("RegularizationPath", "SVCSearchCV", "SVRSearchCV", "regularization_path"),
     "quantum.solvers.base": ("QuantumSolver",),
+    "quantum.solvers.qubo": ("Qubo", "to_qubo"),
+    "quantum.solvers.reach": ("AnsatzReach", "ansatz_reach"),
     "tradeoff": ("FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"),
 }
 #: Class names of the catalogue's solvers, with their modules.

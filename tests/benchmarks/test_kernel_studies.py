@@ -7,7 +7,7 @@ from sklearn import svm
 
 from benchmarks.lib import tables
 from benchmarks.lib.tally import circuits_of_aer, states_of_pennylane
-from benchmarks.quantum import descent_peers, kernel_accuracy, kernel_peers
+from benchmarks.quantum import descent_peers, kernel_accuracy, svm_peers
 from benchmarks.quantum.hamiltonian_descent import posed
 from dualflow import FidelityKernel, ProjectedKernel, quantum_kernel, solve
 
@@ -61,25 +61,25 @@ def test_states_of_pennylane_are_counted():
 
 
 def test_a_gap_is_that_of_the_alpha_that_was_found():
-    A, B, a, b = kernel_peers.data("moons")
-    case = kernel_peers.Case(A, a, B, "zz", None)
+    A, B, a, b = svm_peers.data("moons")
+    case = svm_peers.Case(A, a, B, "zz", None)
     K = quantum_kernel("zz", A)
-    theirs = svm.SVC(C=kernel_peers.C, kernel="precomputed", tol=1e-9).fit(K, a)
-    signed = kernel_peers.scattered(theirs, len(a))
-    good = kernel_peers.Fitted(b, signed)
-    bad = kernel_peers.Fitted(b, 0.5 * signed)
-    assert kernel_peers.gap_of(K, case, good) < 1e-6
-    assert kernel_peers.gap_of(K, case, bad) > 1e-2
-    assert kernel_peers.gap_of(None, case, good) is None
+    theirs = svm.SVC(C=svm_peers.C, kernel="precomputed", tol=1e-9).fit(K, a)
+    signed = svm_peers.scattered(theirs, len(a))
+    good = svm_peers.Fitted(b, signed)
+    bad = svm_peers.Fitted(b, 0.5 * signed)
+    assert svm_peers.gap_of(K, case, good) < 1e-6
+    assert svm_peers.gap_of(K, case, bad) > 1e-2
+    assert svm_peers.gap_of(None, case, good) is None
     crooked = K + 0.01 * np.triu(np.ones_like(K), 1)
-    assert kernel_peers.gap_of(crooked, case, good) is None
+    assert svm_peers.gap_of(crooked, case, good) is None
 
 
 def test_our_entrants_find_the_optimum_of_what_they_measured():
-    A, B, a, b = kernel_peers.data("moons")
+    A, B, a, b = svm_peers.data("moons")
     for kind, kernel in (("fidelity", FidelityKernel), ("projected", ProjectedKernel)):
-        case = kernel_peers.Case(A, a, B, "zz", None)
-        columns = kernel_peers.measured(lambda c, k=kernel: kernel_peers.ours(k, c), kind, _circuit(case), b)
+        case = svm_peers.Case(A, a, B, "zz", None)
+        columns = svm_peers.measured(lambda c, k=kernel: svm_peers.ours(k, c), kind, _circuit(case), b)
         assert columns["gap"] <= 1e-6
         assert columns["own_gap"] <= 1e-6
 
@@ -87,7 +87,7 @@ def test_our_entrants_find_the_optimum_of_what_they_measured():
 def _circuit(case):
     from qiskit.circuit.library import zz_feature_map
 
-    return kernel_peers.Case(case.A, case.a, case.B, zz_feature_map(2), case.shots)
+    return svm_peers.Case(case.A, case.a, case.B, zz_feature_map(2), case.shots)
 
 
 def test_pegasos_alpha_is_in_our_units():
@@ -95,15 +95,15 @@ def test_pegasos_alpha_is_in_our_units():
     pytest.importorskip("qiskit_machine_learning", reason="pip install 'dualflow[bench]'")
     from qiskit_machine_learning.algorithms import PegasosQSVC
 
-    A, B, a, b = kernel_peers.data("moons")
-    K, case = quantum_kernel("zz", A), kernel_peers.Case(A, a, B, "zz", None)
+    A, B, a, b = svm_peers.data("moons")
+    K, case = quantum_kernel("zz", A), svm_peers.Case(A, a, B, "zz", None)
 
     def found(steps):
-        model = PegasosQSVC(C=len(a) * kernel_peers.C, num_steps=steps, precomputed=True, seed=0).fit(K + 1, a)
-        return kernel_peers.pegasos_signed(model, a, steps)
+        model = PegasosQSVC(C=len(a) * svm_peers.C, num_steps=steps, precomputed=True, seed=0).fit(K + 1, a)
+        return svm_peers.pegasos_signed(model, a, steps)
 
     def gap(signed):
-        return kernel_peers.gap_of(K, case, kernel_peers.Fitted(b, signed, penalised=True))
+        return svm_peers.gap_of(K, case, svm_peers.Fitted(b, signed, penalised=True))
 
     signed = found(5_000)
     assert gap(signed) < 0.5 * gap(found(100))
@@ -138,3 +138,27 @@ def test_the_table_of_accuracies_marks_what_is_told_apart():
         "| rbf | 97.2 ± 1.5 | 95.0 ± 3.0 |",
         "| fidelity zz | 90.0 ± 2.0 * | 94.0 ± 3.0 |",
     ]
+
+
+def test_the_grid_of_medians_has_a_line_a_place_and_a_column_a_method():
+    rows = [
+        {"case": "lagos: flow: none", "median": "20", "low": "10", "high": "30"},
+        {"case": "lagos: flow: mthree", "median": "not applicable", "low": "", "high": ""},
+        {"case": "hanoi: flow: none", "median": "2", "low": "1", "high": "3"},
+    ]
+    assert tables.grid(rows).splitlines() == [
+        "| case | none | mthree |",
+        "| --- | --- | --- |",
+        "| lagos: flow | 20 (10 … 30) | not applicable |",
+        "| hanoi: flow | 2 (1 … 3) |  |",
+    ]
+
+
+def test_the_lines_of_the_peers_say_what_was_not_certified():
+    cell = {"gap": 0.1, "accuracy": 50.0, "circuits": 3, "shots": None, "seconds": 1.0}
+    lines = svm_peers.verdicts({("theirs", "exact"): [cell, cell | {"gap": None}]})
+    assert [line.value for line in lines] == [float("inf"), 50.0, 1.0]
+    assert lines[0].note == "circuits 6, shots 0"
+    bits = svm_peers.controls_bits("all", 3)
+    assert sorted(map(tuple, bits)) == sorted({tuple(row) for row in bits})
+    assert len(bits) == 8

@@ -57,6 +57,7 @@ def circuit(
 
     See Also
     --------
+    record_circuits : All circuits of a run, as OpenQASM 3 and QPY.
     final_circuit : The circuit of a run's final state.
     estimate : What all circuits of a run cost on a device.
 

@@ -12,7 +12,7 @@ from dualflow.quantum.circuits import AnnealCircuit, QHDCircuit
 from dualflow.quantum.circuits.encoding import bit_table
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.solvers import qubo as qubo_module
-from dualflow.quantum.solvers.qubo import box_qubo, sample_annealing
+from dualflow.quantum.solvers.qubo import box_qubo, sample_annealing, to_qubo
 
 X, Z = np.array([[0, 1], [1, 0.0]]), np.diag([1.0, -1.0])
 CIRCUITS = [QHDCircuit(1, 4), QHDCircuit(3, 6), QHDCircuit(5, 9), QHDCircuit(4, 5, bits=2), QHDCircuit(6, 3, 2.0, 3)]
@@ -235,6 +235,10 @@ def test_energies_are_f_on_the_grid(m, bits):
     # The Ising form differs by a constant only.
     constant = qubo.energies() - np.diag(ising(qubo.ising(), m * bits))
     np.testing.assert_allclose(constant, constant[0], atol=1e-12)
+    h, J, offset = qubo.to_ising()
+    spins = 2 * bit_table(m * bits) - 1
+    by_spins = [offset + sum(h[k] * s[k] for k in h) + sum(c * s[j] * s[k] for (j, k), c in J.items()) for s in spins]
+    np.testing.assert_allclose(by_spins, f, atol=1e-12)
     # The dictionary, summed by hand.
     rows = bit_table(m * bits)
     by_dict = [qubo.offset + sum(c * row[j] * row[k] for (j, k), c in qubo.to_dict().items()) for row in rows]
@@ -248,16 +252,21 @@ def test_qubo_of_a_problem_is_its_objective_and_the_penalty():
     for penalty in (None, 3.0):
         weight = problem.diag().mean() if penalty is None else penalty
         f = [problem.objective(row) + 0.5 * weight * (problem.e @ row - problem.d) ** 2 for row in x]
-        np.testing.assert_allclose(HamiltonianDescent(bits=2).to_qubo(problem, penalty).energies(), f, atol=1e-12)
+        np.testing.assert_allclose(to_qubo(problem, 2, penalty).energies(), f, atol=1e-12)
     ball = problems.svdd(gram, nu=0.5)  # d = 1
     f = [ball.objective(row) + 0.5 * 3.0 * (row.sum() - 1.0) ** 2 for row in grid(np.zeros(5), np.full(5, 0.4), 1)]
-    np.testing.assert_allclose(HamiltonianAdiabatic().to_qubo(ball, 3.0).energies(), f, atol=1e-12)
+    np.testing.assert_allclose(to_qubo(ball, penalty=3.0).energies(), f, atol=1e-12)
     for bad in (-1.0, np.nan, np.inf, "1", True):
         with pytest.raises(ProblemError, match="penalty="):
-            HamiltonianAdiabatic().to_qubo(ball, bad)
+            to_qubo(ball, penalty=bad)
+    for bad in (0, 1.5, "1", True):
+        with pytest.raises(ProblemError, match="bits="):
+            to_qubo(ball, bad)
+    with pytest.raises(ProblemError, match="finite bounds"):
+        to_qubo(problems.svc(gram, [1, -1, 1, -1, 1], C=np.inf))
     free = problems.svc(gram, [1, -1, 1, -1, 1], C=2.0, fit_intercept=False)
     f = [free.objective(row) for row in grid(np.zeros(5), np.full(5, 2.0), 1)]
-    np.testing.assert_allclose(HamiltonianAdiabatic().to_qubo(free).energies(), f, atol=1e-12)
+    np.testing.assert_allclose(to_qubo(free).energies(), f, atol=1e-12)
 
 
 def test_bqm_of_dimod_has_the_same_energies():
@@ -267,6 +276,11 @@ def test_bqm_of_dimod_has_the_same_energies():
     assert isinstance(bqm, dimod.BinaryQuadraticModel)
     energies = bqm.energies((bit_table(6).astype(int), range(6)))
     np.testing.assert_allclose(energies, qubo.energies(), atol=1e-12)
+    h, J, offset = bqm.to_ising()
+    own_h, own_J, own_offset = qubo.to_ising()
+    assert own_h == pytest.approx(h)
+    assert own_J == pytest.approx({tuple(sorted(pair)): value for pair, value in J.items()})
+    assert own_offset == pytest.approx(offset)
 
 
 def test_simulated_annealing_finds_the_lowest_energy():

@@ -37,6 +37,7 @@ __all__ = [
     "exported_files",
     "families",
     "foreign_files",
+    "qasm_bytes",
     "qpy_bytes",
 ]
 
@@ -155,7 +156,7 @@ def exported_files() -> dict[str, bytes]:
     chosen = examples()
     for circuit in chosen:
         gates = elementary(circuit.build())
-        written = {"qasm": _qasm(gates), "qpy": qpy_bytes(gates)}
+        written = {"qasm": qasm_bytes(gates), "qpy": qpy_bytes(gates)}
         paths = {kind: f"{circuit.family}/{circuit.name}.{kind}" for kind in written}
         entries[circuit.name] = _entry(circuit, gates) | {
             "files": {
@@ -208,7 +209,8 @@ def qpy_bytes(circuit: QuantumCircuit) -> bytes:
     return QPY_START + data[len(QPY_START) :]
 
 
-def _qasm(circuit: QuantumCircuit) -> bytes:
+def qasm_bytes(circuit: QuantumCircuit) -> bytes:
+    """Return the circuit as OpenQASM 3."""
     from qiskit import qasm3
 
     return qasm3.dumps(circuit).encode()

@@ -36,6 +36,7 @@ from .mitigation import (
     mitigate,
     overhead,
 )
+from .recording import keep
 from .sending import Sender
 from .spending import Budget, Spent
 
@@ -339,6 +340,7 @@ class Laboratory:
         if self._spent_before is None:
             self._spent_before = Spent(account.shots, account.qpu_seconds, account.cost)
         label = f"{self.tag} {account.circuits}"
+        keep(circuit, theta, shots)
         readout, ids, wanted, replayed = self._sender.read(circuit, theta, shots, label, seed, self._spent_before)
         circuits = 1 if readout.probabilities.ndim == 1 else len(readout.probabilities)
         return readout, replace(

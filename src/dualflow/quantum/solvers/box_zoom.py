@@ -25,7 +25,7 @@ from ..devices.bit_order import checking_shots
 from ..runs.laboratory import Account, Ledger, QuantumContext
 from .base import QuantumSolver
 from .blocks import Block, block_of, choose_block, move_towards, newton_lengths, pattern_move
-from .qubo import Qubo, box_qubo, problem_qubo, sample_annealing
+from .qubo import Qubo, box_qubo, sample_annealing
 
 __all__ = [
     "FIELD_PER_CURVATURE",
@@ -448,25 +448,3 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
             "trotter_steps": circuit.trotter_steps,
             "classical": ", ".join(["blocks", "widths of boxes", "multiplier", "projection", *helpers]),
         }
-
-    def to_qubo(self, problem: DualProblem, penalty: float | None = None) -> Qubo:
-        """Return f on a grid of the whole feasible box as a QUBO, with the penalty ½ penalty (eᵀα − d)².
-
-        For annealers and comparisons; the grid has 2^bits values for each variable.
-
-        Parameters
-        ----------
-        problem : DualProblem
-        penalty : float ≥ 0, optional
-            The mean of Qᵢᵢ by default.
-
-        Raises
-        ------
-        SolverMismatch
-            The solver does not take this problem.
-        ProblemError
-            ``penalty`` is out of range.
-        """
-        self.check(problem)
-        Number(at_least=0, none=True, note="for the mean of Qᵢᵢ").check("penalty", penalty)
-        return problem_qubo(problem, self.bits_each, penalty)

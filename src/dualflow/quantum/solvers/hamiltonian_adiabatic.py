@@ -32,7 +32,7 @@ class HamiltonianAdiabatic(BoxZoom):
     The limits are the same: an ill-conditioned Q gains little, a classical mean field does as well, and no advantage is
     claimed (docs/explanation/quantum.md).
 
-    The same QUBOs suit annealers: `to_qubo` gives f on a grid of the whole box as arrays, a dictionary or a
+    The same QUBOs suit annealers: `dualflow.to_qubo` gives f on a grid of the whole box as arrays, a dictionary or a
     ``dimod.BinaryQuadraticModel``. With sampler="annealing" a classical simulated annealing (dwave-samplers) replaces
     the circuit in every box: this is a control without a quantum computer, and no circuits are counted.
 

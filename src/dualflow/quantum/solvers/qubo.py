@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.options import Number
 from ...core.problem import DualProblem
 from ...exceptions import ProblemError, SolverUnavailable
+from ..circuits.base import COUNT_RULE
 from ..circuits.encoding import bit_table
 
-__all__ = ["Qubo", "box_qubo", "problem_qubo", "sample_annealing"]
+__all__ = ["Qubo", "box_qubo", "sample_annealing", "to_qubo"]
 
 #: Largest number of bits whose 2^q energies are computed; they are one array of floats.
 MAX_BITS = 20
@@ -32,6 +34,15 @@ class Qubo:
     base : array of shape (m,)
     scale : array of shape (m, q)
         The variables are x = base + scale @ b.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, to_qubo
+    >>> qubo = to_qubo(problems.svc(Gram([[1.0], [2.0]], "linear"), [-1, 1], C=1.0), penalty=2.0)
+    >>> qubo.to_dict(), qubo.offset
+    ({(0, 0): 0.5, (1, 1): 2.0, (0, 1): -4.0}, 0.0)
+    >>> qubo.to_ising()
+    ({0: -0.75, 1: 0.0}, {(0, 1): -1.0}, 0.25)
     """
 
     linear: NDArray
@@ -70,6 +81,17 @@ class Qubo:
         pairs = zip(*np.nonzero(self.quadratic), strict=True)
         return found | {(int(first), int(second)): float(self.quadratic[first, second]) for first, second in pairs}
 
+    def to_ising(self) -> tuple[dict[int, float], dict[tuple[int, int], float], float]:
+        """Return (h, J, offset) of E = offset + Σ hₖ sₖ + Σ Jₖₗ sₖ sₗ with spins s = 2b − 1, the signs of dimod.
+
+        h has an entry for each bit, J those that are not 0. Qiskit's Z is −s.
+        """
+        symmetric = self.quadratic + self.quadratic.T
+        h = 0.5 * self.linear + 0.25 * symmetric.sum(axis=1)
+        J = {pair: 0.25 * value for pair, value in self.to_dict().items() if pair[0] != pair[1]}
+        offset = self.offset + 0.5 * self.linear.sum() + 0.25 * self.quadratic.sum()
+        return dict(enumerate(h.tolist())), J, float(offset)
+
     def to_dimod(self) -> Any:
         """Return a ``dimod.BinaryQuadraticModel`` over the bits 0 … q−1, offset included.
 
@@ -102,14 +124,58 @@ def box_qubo(A: NDArray, g: NDArray, lower: NDArray, upper: NDArray, bits: int =
     return Qubo(linear, np.triu(M, 1), offset, np.asarray(lower, dtype=float), scale)
 
 
-def problem_qubo(problem: DualProblem, bits: int, penalty: float | None) -> Qubo:
-    """Return f on a grid of the feasible box with the term ½ penalty (eᵀα − d)²; penalty is the mean Qᵢᵢ if None."""
-    Q, g, upper = problem.dense(), -problem.p, problem.effective_upper
+def to_qubo(problem: DualProblem, bits: int = 1, penalty: float | None = None) -> Qubo:
+    """Return the objective of a problem on a grid of its box as a QUBO, with the penalty ½ penalty (eᵀα − d)².
+
+    Each αᵢ has 2^bits values from 0 to its upper bound, both included. The grid and the penalty are approximations:
+    the least energy is not the optimum of the problem. `certify` says how far its α is from that.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        With finite bounds, or on the simplex, where αᵢ ≤ d.
+    bits : int ≥ 1, default=1
+        Bits of each variable, the least significant first: bits i·bits … (i + 1)·bits − 1 are those of αᵢ.
+    penalty : float ≥ 0, optional
+        The mean of Qᵢᵢ by default. It has no effect without an equality.
+
+    Returns
+    -------
+    Qubo
+        E(b) = f(α(b)) + ½ penalty (eᵀα(b) − d)², with α(b) = ``decode(b)``. As plain data: ``to_dict``, ``to_ising``;
+        as a model of D-Wave's dimod: ``to_dimod``.
+
+    Raises
+    ------
+    ProblemError
+        A variable has no finite bounds, or an option is out of range.
+
+    References
+    ----------
+    Willsch, Willsch, De Raedt, Michielsen, Comput. Phys. Commun. 248, 107006 (2020), eq. 10.
+
+    Examples
+    --------
+    >>> from dualflow import Gram, problems, to_qubo
+    >>> problem = problems.svc(Gram([[0.0], [1.0], [3.0]], "linear"), [-1, -1, 1], C=1.0)
+    >>> qubo = to_qubo(problem, bits=2)
+    >>> qubo.n_bits, round(float(qubo.energies().min()), 4), qubo.decode([0, 0, 1, 1, 1, 1])
+    (6, -0.9815, array([0., 1., 1.]))
+    """
+    COUNT_RULE.check("bits", bits)
+    Number(at_least=0, none=True, note="for the mean of Qᵢᵢ").check("penalty", penalty)
+    upper, lower = problem.effective_upper, problem.lower
+    if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
+        raise ProblemError(
+            "to_qubo: a variable without finite bounds has no grid of bits; use loss='hinge' with a finite C, or a "
+            "problem on the simplex"
+        )
+    Q, g = problem.dense(), -problem.p
     if problem.e is None:
-        return box_qubo(Q, g, np.zeros(problem.n), upper, bits)
+        return box_qubo(Q, g, lower, upper, bits)
     penalty = float(problem.diag().mean()) if penalty is None else penalty
     A, g = Q + penalty * np.outer(problem.e, problem.e), g - penalty * problem.d * problem.e
-    qubo = box_qubo(A, g, np.zeros(problem.n), upper, bits)
+    qubo = box_qubo(A, g, lower, upper, bits)
     return replace(qubo, offset=qubo.offset + 0.5 * penalty * problem.d**2)
 
 
