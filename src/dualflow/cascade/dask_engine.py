@@ -109,7 +109,9 @@ class Dask:
         """Submit the descriptions of parts to the cluster."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": MAX_GRAPH_SIZE}):
             for k in missing:
-                if not isinstance(part := self.parts[k], Chunk):
+                if isinstance(part := self.parts[k], Chunk):
+                    self._submitted[k] = part.futures()
+                else:
                     self._submitted[k] = self.client.submit(_description, part, pure=False, retries=RETRIES)
 
     def _prepare_workers(self) -> None:
@@ -182,7 +184,7 @@ class Dask:
         kept: dict[int, Any] | None,
     ) -> BaseException | None:
         """Submit tasks and store their results; return the error if some results are missing and a retry may help."""
-        client, tasks, others = self.client, {}, []
+        client, tasks, others = self.client, dict[Any, int](), list[Any]()
         try:
             scattered = shared
             self._prepare_workers()
@@ -192,27 +194,37 @@ class Dask:
                 (scattered,) = client.scatter([shared], hash=False)
                 others.append(scattered)
                 self.sent += nbytes(shared) * max(1, len(client.nthreads()))
-            left = clock.seconds_left()
-            for k in missing:
-                part = self._submitted[k]
-                if part is None:
-                    part = client.compute(self._delayed(k), retries=RETRIES)
-                    others.append(part)
-                job = (function, part, k, own[k], scattered, left, self.checksums[k])
-                task = client.submit(_run_on_worker, *job, pure=False, retries=RETRIES)
-                self.sent += nbytes(own[k])
-                if kept is not None:
-                    # The data of a task that may run again must not be scattered data, which dask cannot compute.
-                    self.sent += nbytes(shared)
-                    kept[k], task = task, client.submit(_sent, task, pure=False, retries=RETRIES)
-                tasks[task] = k
+            # One call for all tasks: each call costs the client and the scheduler some milliseconds.
+            parts = {k: self._submitted[k] for k in missing}
+            if chunks := [k for k in missing if parts[k] is None]:
+                delayed = [self.parts[k].delayed() for k in chunks]  # type: ignore[attr-defined]
+                parts.update(zip(chunks, computed := client.compute(delayed, retries=RETRIES), strict=True))
+                others += computed
+            own_data, count = [own[k] for k in missing], len(missing)
+            same = [function] * count, [scattered] * count, [clock.seconds_left()] * count
+            job = (
+                same[0],
+                [parts[k] for k in missing],
+                missing,
+                own_data,
+                *same[1:],
+                [self.checksums[k] for k in missing],
+            )
+            submitted = client.map(_run_on_worker, *job, pure=False, retries=RETRIES)
+            self.sent += nbytes(own_data)
+            if kept is not None:
+                # The data of a task that may run again must not be scattered data, which dask cannot compute.
+                self.sent += nbytes(shared) * len(missing)
+                kept.update(zip(missing, submitted, strict=True))
+                submitted = client.map(_sent, submitted, pure=False, retries=RETRIES)
+            tasks.update(zip(submitted, missing, strict=True))
             waiting, busy = set(tasks), time.monotonic()
             while waiting:
                 clock.check_time()
                 try:
-                    done = distributed.wait(waiting, timeout=POLL_S, return_when="FIRST_COMPLETED").done
+                    done = distributed.wait(waiting, timeout=POLL_S).done
                 except TimeoutError:
-                    done, at_work = set(), client.processing()
+                    done, at_work = {task for task in waiting if task.done()}, client.processing()
                     self._wait_for_workers()
                     self._prepare_workers()
                     if not at_work or any(at_work.values()):
@@ -252,12 +264,6 @@ class Dask:
         if isinstance(error, LOST):  # the part's own error, not a loss: a retry would not help
             raise EngineError(f"dask: the task of part {k} failed: {error!r}") from error
         raise error
-
-    def _delayed(self, k: int) -> Any:
-        """Return a part's chunk as a delayed object."""
-        part = self.parts[k]
-        assert isinstance(part, Chunk)
-        return part.delayed()
 
     def _events(self) -> Sequence[Any]:
         """Return the reports of all workers that were ended because their memory was full."""
@@ -325,7 +331,7 @@ class Dask:
     def close(self) -> None:
         """Release the parts on the cluster, and return to the worker's pool."""
         for future in (*self._submitted, *self.states):
-            if future is not None:
+            if isinstance(future, distributed.Future):  # not those of the caller
                 future.release()
         self._submitted, self.states = [], []
         if self._left_pool:

@@ -177,8 +177,10 @@ class DataSummary:
         Mean of the features.
     spread : array of shape (m,)
         Sum of squared differences from the mean.
-    traces : list of array
-        `Survey.trace` of each part.
+    counts : array of shape (n_classes,)
+        Number of rows of each class with a weight above 0.
+    checksums : list of str
+        `Survey.checksum` of each part.
     """
 
     n: int
@@ -191,7 +193,8 @@ class DataSummary:
     center: NDArray | None
     mean: NDArray
     spread: NDArray
-    traces: list[NDArray]
+    counts: NDArray
+    checksums: list[str]
 
     @classmethod
     def of(cls, model: Any, surveys: list[Survey]) -> DataSummary:
@@ -232,7 +235,7 @@ class DataSummary:
         center = mean if moves else None
         return cls(
             int(sizes.sum()), sizes, classes, present, weight, mass, gamma, center, mean, spread,
-            [one.trace for one in surveys],
+            weighty, [one.checksum for one in surveys],
         )  # fmt: skip
 
     @property
@@ -285,8 +288,7 @@ class DataSummary:
             "mass": self.mass.tolist(),
             "mean": self.mean.tolist(),
             "spread": self.spread.tolist(),
-            # Rounded to digits that are the same with every BLAS.
-            "traces": [(trace.round(6) + 0.0).tolist() for trace in self.traces],
+            "checksums": self.checksums,
         }
 
 

@@ -187,10 +187,11 @@ class PartitionedLinearSVC(PairClassifier):
             try:
                 with time_limited(self._time_left(), "each pair of classes was certified", self.time_limit):
                     surveys: list[Survey] = engine.run(survey, [None] * len(parts), None)
+                    engine.checksums = [one.checksum for one in surveys]
                     summary, found = DataSummary.of(self, surveys), list[LinearResult]()
                     for k, (i, j) in enumerate(pairs := summary.pairs):
                         masses = self.C * summary.class_weight * summary.mass
-                        positive, negative = signed(len(summary.classes), i, j)
+                        signs = signed(len(summary.classes), i, j)
                         now = time.monotonic()
                         left = None if self.time_limit is None else max(0.0, started + self.time_limit - now)
                         fit = LinearFit(
@@ -198,9 +199,9 @@ class PartitionedLinearSVC(PairClassifier):
                             model=summary.model(self, i, j),
                             pair=k,
                             parts=len(parts),
-                            mass=(float(masses[positive]), float(masses[negative])),
+                            counts=(float(summary.counts[signs[0]]), float(summary.counts[signs[1]])),
+                            mass=(float(masses[signs[0]]), float(masses[signs[1]])),
                             features=self.n_features_in_,
-                            checksums=[one.checksum for one in surveys],
                             tol=self.tol,
                             max_steps=self.max_steps,
                             started=started,
