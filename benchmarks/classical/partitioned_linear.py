@@ -91,6 +91,20 @@ def on_the_cluster(n: int, m: int) -> tuple[Any, dict[str, float]]:
     return model, medians | {"client_mb": peak}
 
 
+def judge(claims: Claims, row: dict[str, Any]) -> None:
+    """The claims on one row."""
+    way, case = row["way"], f"n={row['n']} m={row['m']}"
+    if way == "one place":
+        return
+    claims.say(way, "objective apart", case, row["apart"], "<=", OBJECTIVE)
+    claims.say(way, "processor time over one place", case, row["ratio"], "<=", RATIO, kind="stretch")
+    if way == "two workers":
+        less = row["ratio"] * (1.0 - row["waiting_s"] / row["processor_s"])
+        claims.say(way, "the same without waiting", case, less, "<=", RATIO, kind="stretch")
+        claims.say(way, "moved in a step", case, row["moved_mb"], "<=", STEP_MB, "MB")
+        claims.say(way, "client's memory", case, row["client_mb"], "<=", CLIENT_MB, "MB")
+
+
 def main() -> int:
     options = command_line(__doc__, "only")
     table, claims = Rows(f"{TITLE}_rows", options), Claims()
@@ -119,15 +133,7 @@ def main() -> int:
             row |= {name: used.get(name, "") for name in (*spent, "client_mb")}
             moved = max((step.sent + step.received for step in steps), default=0) / 1e6
             table.add(f"{case} {way}", **row, moved_mb=moved)
-            if way == "one place":
-                continue
-            claims.say(way, "objective apart", case, apart, "<=", OBJECTIVE)
-            claims.say(way, "processor time over one place", case, ratio, "<=", RATIO, kind="stretch")
-            if way == "two workers":
-                less = (used["processor_s"] - used["waiting_s"]) / alone
-                claims.say(way, "the same without waiting", case, less, "<=", RATIO, kind="stretch")
-                claims.say(way, "moved in a step", case, moved, "<=", STEP_MB, "MB")
-                claims.say(way, "client's memory", case, used["client_mb"], "<=", CLIENT_MB, "MB")
+            judge(claims, table.lines[-1])
     return conclude(TITLE, claims.verdicts(), options)
 
 

@@ -8,9 +8,10 @@ package before its first task. A task ends at the time limit of the fit, and whe
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -21,7 +22,7 @@ from distributed.worker import thread_state
 
 from ..core.runtime import clock
 from ..core.runtime.warn import warn_user
-from ..exceptions import EngineError, ProblemError
+from ..exceptions import DualflowError, EngineError, ProblemError
 from .parts import Chunk, Part, unreadable
 from .tasks import nbytes, raise_if_late, run_task
 
@@ -94,13 +95,14 @@ class Dask:
         self.parts, self.client, self.sent, self.received = parts, client, 0, 0
         self.checksums: Sequence[str | None] = [None] * len(parts)
         self.states: list[Any] = [None] * len(parts)
-        self._check_scheduler()
         self._prepared: set[str] = set()
         self._warned: set[str] = set()
-        self._memory_events = len(self._events())
         self._submitted: list[Any] = [None] * len(parts)
-        self._prepare_workers()
-        self._submit_parts(range(len(parts)))
+        with self._naming_losses():
+            self._check_scheduler()
+            self._memory_events = len(self._events())
+            self._prepare_workers()
+            self._submit_parts(range(len(parts)))
         self._left_pool = hasattr(thread_state, "execution_state") and getattr(pool_state, "proceed", False)
         if self._left_pool:
             distributed.secede()
@@ -163,7 +165,8 @@ class Dask:
         self._check_scheduler()
         for attempt in range(RETRIES + 1):
             missing = [k for k in range(len(self.parts)) if k not in results]
-            error = self._round(function, own, shared, missing, results, kept)
+            with self._naming_losses():
+                error = self._round(function, own, shared, missing, results, kept)
             if error is None:
                 return raise_if_late([results[k] for k in range(len(self.parts))])
             if attempt == RETRIES:
@@ -291,9 +294,19 @@ class Dask:
             self._warned.add(what)
             warn_user(f"dask: {what}; the fit waits for at most {most:.3g} seconds")
 
+    @contextlib.contextmanager
+    def _naming_losses(self) -> Iterator[None]:
+        """Raise `EngineError` in place of any error of dask's calls if the scheduler is lost: they raise many kinds."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, DualflowError):
+                self._check_scheduler(error)
+            raise
+
     def _check_scheduler(self, error: BaseException | None = None) -> None:
         """Raise `EngineError` if the scheduler cannot be reached."""
-        if self.client.status != "running":
+        if self.client.status != "running" or self.client.scheduler is None:
             raise EngineError(
                 f"dask: the scheduler is lost (client {self.client.status!r}); with a checkpoint, fit again with "
                 "a client of a new cluster, and it goes on from the last round"

@@ -442,7 +442,7 @@ class CascadeSVC(PairClassifier):
         "on_interrupt": ON_INTERRUPT,
     }
 
-    __sklearn_clone__, __getstate__ = cloned, state_without_client
+    __sklearn_clone__ = cloned
     solutions_ = unavailable("certificates_")
     certificates_: list[Certificate] = set_by_fit()
     statuses_: list[Status] = set_by_fit()
@@ -576,6 +576,17 @@ class CascadeSVC(PairClassifier):
             self.rounds_ = rounds
         warn_unless_optimal(found)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = state_without_client(self)
+        if state.get("_support_gram") is not None:
+            state["support_vectors_"] = None  # the kernel matrix holds them
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.__dict__.get("_support_gram") is not None:
+            self.support_vectors_ = np.array(self._support_gram.X)
 
     def _deadline(self, started: float, waiting: int) -> float | None:
         """Return the time at which the next of ``waiting`` pairs must end; they share the time left equally."""
