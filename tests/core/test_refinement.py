@@ -4,11 +4,12 @@ zero."""
 import numpy as np
 import pytest
 
-from dualflow import SVC, Gram, certify, problems
+from dualflow import SVC, Gram, certify, problems, solve
 from dualflow.core.certificate import Certifier
 from dualflow.refinement.active_set import advance, newton_step
 from dualflow.refinement.linear_systems import FreeSystem
 from dualflow.refinement.refine import refine
+from dualflow.working_set.dense import solve_nearly_free
 
 
 def bits(n, m, density, positives, seed):
@@ -118,3 +119,15 @@ def test_a_search_without_free_variables_warns_of_no_empty_mean():
         found = refine(problem, np.ones(4200), certifier=Certifier(problem))
     assert found.converged
     assert certify(problem, found.alpha).relative_gap == 0.0
+
+
+@pytest.mark.parametrize("gamma", [3.0, 10.0])
+def test_a_smooth_kernel_does_not_free_violators_one_by_one(gamma):
+    # Its matrix has rank 20 to 40: of many violators freed together all but a few are held again.
+    x = np.random.default_rng(5).normal(size=(700, 1))
+    problem = problems.svdd(Gram(np.exp(-gamma * (x - x.T) ** 2), "precomputed"), nu=0.68)
+    start = solve(problem, "working-set", tol=1e-3, max_steps=1).raw_alpha
+    refined = refine(problem, start, solve_nearly_free=solve_nearly_free)
+    assert refined.converged
+    assert refined.solves <= 100  # more than 500 where the start's rough gradient keeps the pair updates off
+    assert certify(problem, refined.alpha).relative_gap <= 1e-12

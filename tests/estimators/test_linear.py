@@ -22,8 +22,8 @@ MODELS = [
     (SVC(kernel="linear"), SIGNS + ((X[:, 3] > 0.8) & (SIGNS > 0))),
     (SVC(kernel="poly", degree=2, coef0=1.0), SIGNS),
     (SVR(kernel="linear"), VALUES),
-    (SVDD(nu=0.1, kernel="linear"), None),
-    (OneClassSVM(nu=0.1, kernel="linear"), None),
+    (SVDD(nu=0.4, kernel="linear"), None),
+    (OneClassSVM(nu=0.4, kernel="linear"), None),
 ]
 
 
@@ -104,6 +104,17 @@ def test_which_solver_is_usual():
     assert auto_solver_name(many, 6000) == "interior-point"
     assert auto_solver_name(many, 1200) == "working-set"  # a pair of several classes
     assert usual(1200, 9, "poly", coef0=1.0) == usual(1200, 5, "sigmoid") == "working-set"
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+@pytest.mark.parametrize("kind", [SVDD, OneClassSVM])
+def test_few_support_vectors_are_left_to_the_working_set(kind, kernel):
+    few, many = (kind(nu=nu, kernel=kernel, degree=2, coef0=1.0).fit(X) for nu in (0.02, 0.4))
+    assert few.solution_.provenance["solver"] == "working-set"
+    assert many.solution_.provenance["solver"] == "interior-point"
+    assert few.certificate_.relative_gap <= 1e-10
+    slow = clone(few).set_params(solver="interior-point").fit(X)
+    np.testing.assert_allclose(few.decision_function(X), slow.decision_function(X), rtol=1e-6, atol=1e-7)
 
 
 def test_options_without_a_name_are_those_of_the_working_set():

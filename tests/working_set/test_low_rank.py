@@ -88,6 +88,15 @@ def test_slides_are_not_made_where_the_rank_is_full():
     assert not level.slide()
 
 
+def test_a_sample_shows_that_the_rank_is_too_high():
+    X = normal(2000, 5)
+    problem = problems.svc(Gram(X, gamma=3.0), np.where(X[:, 0] > 0, 1.0, -1.0), C=10.0)
+    level = Level(Workspace(problem), problem.project(np.full(2000, 5.0)), np.float64)
+    computed = level.problem.gram.entries_computed
+    assert not level.slide()
+    assert level.problem.gram.entries_computed - computed <= (2 * sliding.SAMPLE_SIZE) ** 2  # 96 columns are 192 000
+
+
 @pytest.mark.parametrize("rank", [1, 5])
 def test_the_factor_of_low_rank_is_the_matrix(rank):
     Z = normal(200, rank)

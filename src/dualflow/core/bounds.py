@@ -10,13 +10,11 @@ maxima are exact (`level_of`).
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._bound import best_of, capped_sum, maximisers, reach_of, rounded
+from ._bound import best_of, capped_sum, maximisers, reach_of, rounded, shortfall
 from .gram import GROWTH, KernelMatrix
 from .problem import DualProblem, Kind
 from .reading import Interval, multiplier_of
@@ -33,16 +31,24 @@ __all__ = [
     "inseparability_witness",
     "kkt_violation",
     "level_of",
+    "primal_error",
     "primal_product",
     "primal_rounding",
+    "product_error",
     "reach_of",
+    "ridges_apart",
     "rounding",
+    "slack_bound",
     "vanishing",
 ]
 
 EPS = float(np.finfo(float).eps)
 #: Size of f, as a part of the size of its terms, below which f is round-off.
 MIN_PART_OF_TERMS = 64 * EPS
+#: Ratio of the largest to the least ridge from which `slack_bound` is tried: of equal ridges it is the usual bound.
+MAX_RIDGE_RATIO = 1e4
+#: Newton steps of `slack_bound`, at most: it takes about ten where ridges differ by a factor of 1e12.
+MAX_SLACK_STEPS = 100
 #: A gap below −100 times its estimated rounding error is an error. The factor is large, since the estimate is no bound
 #: and an error ends a fit.
 MAX_NEGATIVE_GAP = 100.0
@@ -90,8 +96,8 @@ def rounding(
 
     ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds.
 
-    The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `reach_of` |αⱼ|√Qⱼⱼ; for the
-    resulting error of the gap see `_bound.rounding_of`. O(n).
+    The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `reach_of` |αⱼ|√Qⱼⱼ, and what the
+    equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
     """
     (lower, interval), e = bound, problem.e
     if not (np.isfinite(lower) and np.isfinite(objective)):
@@ -105,11 +111,16 @@ def rounding(
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper
+    h, shift, of_equality = Qa - problem.p, 0.0, 0.0
+    for missing, m in _missing(problem, alpha, upper):
+        # f changes by h times this, ρₘ by the ridge, and every other ρᵢ by at most `shift` √Qᵢᵢ.
+        room = abs(float(alpha[m])) if not np.isfinite(upper[m]) else max(float(alpha[m]), float(upper[m] - alpha[m]))
+        shift += missing * float(root[m])
+        of_equality += missing * (abs(float(h[m])) + float(problem.ridge[m]) * room)
     if problem.kind is not Kind.AFFINE and np.isfinite(upper).any() and not by_margin:
-        h = Qa - problem.p - level
-        return float(rounded(h, e, upper, alpha, root, beside, nu, growth, terms))
-    error_bound = EPS * (growth * root * reach_of(size * root) + beside + abs(nu))
-    of_terms = 4.0 * (1.0 + problem.n**0.5) * EPS * terms
+        return of_equality + float(rounded(h - level, e, upper, alpha, root, beside, nu, growth, terms, shift))
+    error_bound = EPS * (growth * root * reach_of(size * root) + beside + abs(nu)) + shift * root
+    of_terms = 4.0 * (1.0 + problem.n**0.5) * EPS * terms + of_equality
     if problem.kind is Kind.AFFINE:
         # Half the square of the error of ρ in the norm of Q⁻¹, at most that of the ridge, and its product with ρ.
         least = np.where(problem.ridge > 0, problem.ridge, root**2 + EPS)
@@ -119,17 +130,32 @@ def rounding(
     return 2.0 * abs(lower) * float(error_bound[problem.upper > 0].max(initial=0.0)) + of_terms
 
 
+def _missing(problem: Workspace | DualProblem, alpha: NDArray, upper: NDArray) -> list[tuple[float, int]]:
+    """Return what each equality lacks, absolute, and the variable that takes it up.
+
+    A projection leaves the rounding of its sum, up to 4ε Σ|α|, so this is computed with twice the digits.
+    """
+    if problem.e is None:
+        return []
+    if not problem.groups:
+        missing, most = shortfall(problem.e, alpha, upper, problem.d)
+        return [(abs(missing), most)]
+    found = [(J, shortfall(np.ones(len(J)), alpha[J], upper[J], wanted)) for J, wanted in problem.groups if len(J)]
+    return [(abs(missing), int(J[most])) for J, (missing, most) in found]
+
+
 def primal_rounding(
     problem: DualProblem,
     alpha: NDArray,
     own: tuple[NDArray, NDArray],
     other: tuple[NDArray, NDArray],
     bound: tuple[float, Interval | None],
+    lost_of_bound: float | None = None,
 ) -> float:
     """Return the rounding error of a gap whose bound comes from weights of the features, absolute.
 
     ``own`` are the weights of α (`expanded`) and their `primal_product`, from which f is computed; ``other`` are those
-    of the bound.
+    of the bound. ``lost_of_bound`` is the error of the bound, if that is a `slack_bound`.
 
     The error of f is that of Σσαx, in proportion to Σ|αx| of each feature. The error of D is that of ⟨w, x⟩, in
     proportion to Σ|wx| of each point, so columns of a large scale do no harm if their weights are small. The residual
@@ -140,29 +166,90 @@ def primal_rounding(
         return np.inf
     size, scale, nu = np.abs(alpha), problem.scale, multiplier_of(interval)
     level = level_of(problem, product) or 0.0
-    features, points = problem.gram.term_sizes(_of_points(problem, size), w)
-    if problem.idx is not None:
-        points = points[problem.idx]
+    features, points = _term_sizes(problem, size, w)
     off, total, mass = GROWTH * EPS * features, float(problem.sigma @ alpha), float(size.sum())
-    error_bound = scale * (GROWTH * points + problem.offset * mass) + problem.ridge * size
-    error_bound = error_bound + np.abs(problem.p) + abs(nu) + abs(level)
-    error_bound *= EPS
     upper = problem.effective_upper
-    loses = product - problem.p - level - (0.0 if e is None else nu * e) < error_bound
-    lost = float(np.where(np.isfinite(upper), upper, alpha)[loses] @ error_bound[loses])
+    if lost_of_bound is None:
+        error_bound = scale * (GROWTH * points + problem.offset * mass) + problem.ridge * size
+        error_bound = error_bound + np.abs(problem.p) + abs(nu) + abs(level)
+        error_bound *= EPS
+        loses = product - problem.p - level - (0.0 if e is None else nu * e) < error_bound
+        lost_of_bound = float(np.where(np.isfinite(upper), upper, alpha)[loses] @ error_bound[loses])
+    lost = lost_of_bound
     lost += scale * float(np.abs(v) @ off + 0.5 * off @ off + problem.offset * abs(total) * EPS * mass)
     terms = 0.5 * (scale * float(v @ v + w @ w + problem.offset * total**2) + float(problem.ridge @ (alpha * alpha)))
     terms += float(np.abs(problem.p) @ size) + abs(nu * problem.d) + abs(level) * mass
     lost += 4.0 * (1.0 + problem.n**0.5) * EPS * terms
-    if e is None:
-        return lost
-    for J, wanted in problem.groups:
-        missing, widest = math.fsum((*alpha[J], -wanted)), J[int(np.argmax(np.minimum(alpha, upper - alpha)[J]))]
-        lost += abs(missing * float(Qa[widest] - problem.p[widest]))
-    if problem.groups:
-        return lost
-    missing, widest = math.fsum((*(e * alpha), -problem.d)), int(np.argmax(np.minimum(alpha, upper - alpha)))
-    return lost + abs(missing * float(Qa[widest] - problem.p[widest]))
+    for missing, m in _missing(problem, alpha, upper):
+        lost += missing * abs(float(Qa[m] - problem.p[m]))
+    return lost
+
+
+def _term_sizes(problem: DualProblem, size: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
+    """Return Σ|αx| of each feature, and Σ|wx| of the point of each variable; ``size`` is |α|."""
+    features, points = problem.gram.term_sizes(_of_points(problem, size), w)
+    return features, points if problem.idx is None else points[problem.idx]
+
+
+def product_error(problem: DualProblem, alpha: NDArray) -> NDArray:
+    """Return the rounding error of each entry of Qα, shape (n,)."""
+    size, root = np.abs(alpha), np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
+    error: NDArray = EPS * (problem.gram.growth * root * reach_of(size * root) + problem.ridge * size)
+    return error
+
+
+def primal_error(problem: DualProblem, alpha: NDArray, w: NDArray) -> NDArray:
+    """Return the rounding error of each entry of the `primal_product` of weights w, shape (n,)."""
+    size = np.abs(alpha)
+    terms = GROWTH * _term_sizes(problem, size, w)[1] + problem.offset * float(size.sum())
+    error: NDArray = EPS * (problem.scale * terms + problem.ridge * size)
+    return error
+
+
+def ridges_apart(ridge: NDArray) -> bool:
+    """Whether ridges are positive and of very different sizes, as those of the squared hinge with uneven weights."""
+    least = float(ridge.min())
+    return least > 0 and float(ridge.max()) > MAX_RIDGE_RATIO * least
+
+
+def slack_bound(
+    problem: DualProblem, alpha: NDArray, product: NDArray, square: float, error: NDArray
+) -> tuple[float, float]:
+    """Return a lower bound of f from the best slacks, and its rounding error, for p = 0, Σα = d, no upper bounds.
+
+    `dual_bound` takes rᵢαᵢ as the slack of a margin. Where the ridges r differ by many powers of 10, α is far from the
+    best slacks though f is near its minimum: a large rᵢ makes much of an αᵢ that is 1e-12 of the sum. With fᵢ = (Kα)ᵢ
+    and any q ≥ 0, P(q) = ½q²αᵀKα + ½Σ(1 − qfᵢ)₊²/rᵢ is the primal objective of w = qΣασx, and f ≥ d²/(4P): weak
+    duality on the ray. P is convex and piecewise quadratic; Newton's method finds its minimum. O(n) a step.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    alpha, product : arrays of shape (n,)
+        ``product`` is Qα, or the `primal_product` of weights.
+    square : float
+        αᵀQα, or what stands for it.
+    error : array of shape (n,)
+        Rounding error of each entry of ``product``.
+    """
+    own = problem.ridge * alpha
+    r = np.where(problem.upper > 0, problem.ridge, np.inf)  # a point that is left out costs nothing
+    f, square = product - own, max(0.0, square - float(own @ alpha))
+    q = 0.0
+    for _ in range(MAX_SLACK_STEPS):
+        slack = np.maximum(1.0 - q * f, 0.0) / r
+        curvature = square + float((f * f / r)[slack > 0].sum())
+        step = (float(slack @ f) - q * square) / curvature if curvature > 0 else 0.0
+        q, last = max(0.0, q + step), q
+        if abs(q - last) <= EPS * q:
+            break
+    short = np.maximum(1.0 - q * f, 0.0)
+    slack = short / r
+    value = 0.5 * (q * q * square + float(slack @ short))
+    lost = q * float((slack + 0.5 * q * alpha) @ error) + 0.5 * q * q * float((error * error / r).sum())
+    lost += 4.0 * (1.0 + problem.n**0.5) * EPS * value
+    bound = 0.25 * problem.d * problem.d / value
+    return bound, bound * lost / value
 
 
 def vanishing(problem: DualProblem, alpha: NDArray, quadratic: float) -> float:

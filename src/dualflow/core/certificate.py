@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .bounds import (
+    EPS,
     affine_bound,
     contradiction,
     dual_bound,
@@ -30,9 +31,13 @@ from .bounds import (
     hard_margin_bound,
     kkt_violation,
     level_of,
+    primal_error,
     primal_product,
     primal_rounding,
+    product_error,
+    ridges_apart,
     rounding,
+    slack_bound,
     vanishing,
 )
 from .kernel_cache import KeptGram
@@ -478,12 +483,38 @@ class Certifier:
         # Qα by way of Σσαx: kernel values of such points have lost the digits that f needs.
         v = expanded(problem, point)
         Qa, (product, square) = primal_product(problem, point, v)[0], primal_product(problem, point, w)
-        bound = dual_bound(problem, point, product, square)
-        lost = primal_rounding(problem, point, (v, Qa), (w, product), bound)
+        bound, lost_of_bound = dual_bound(problem, point, product, square), None
+        if self._has_uneven_slacks:
+            error = primal_error(problem, point, w)
+            lower, lost_of_bound = slack_bound(problem, point, product, square, error)
+            bound = lower, bound[1]
+        lost = primal_rounding(problem, point, (v, Qa), (w, product), bound, lost_of_bound)
         shift = self.shift(point, w)
         level = level_of(problem, product)
         made_by_w = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, lost, level)
         return replace(made_by_w, primal=w) if _largest_gap(made_by_w) < _largest_gap(certificate) else certificate
+
+    @property
+    def _has_uneven_slacks(self) -> bool:
+        """Whether `slack_bound` is the bound to try."""
+        problem = self.problem
+        if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or self._moved or problem.p.any():
+            return False
+        return ridges_apart(problem.ridge) and bool(np.isinf(problem.upper[problem.upper > 0]).all())
+
+    def _by_slack(
+        self, given: NDArray, projection: NDArray, made: tuple[Certificate, NDArray, NDArray]
+    ) -> tuple[Certificate, NDArray, NDArray]:
+        """Return what was made, or the certificate of `slack_bound` if its gap plus rounding is smaller."""
+        problem, (certificate, point, Qa) = self.problem, made
+        if certificate.gap is None or certificate.within(MIN_GAP_PRIMAL) or not self._has_uneven_slacks:
+            return made
+        error = product_error(problem, point)
+        lower, lost = slack_bound(problem, point, Qa, float(point @ Qa), error)
+        lost += 0.5 * float(np.abs(point) @ error) + 4.0 * (1.0 + problem.n**0.5) * EPS * abs(certificate.objective)
+        bound = lower, certificate.multiplier_interval
+        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, lost=lost)
+        return (other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
         """Return the certificate of a feasible α of ``problem``, which is `problem` with other bounds or another p.
@@ -500,7 +531,7 @@ class Certifier:
         point, Qa, bound = self._bound(projection, Qa)
         level, shift = level_of(self.problem, Qa), self.shift(point)
         made = certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, shift, level=level)
-        return self._by_margin(given, projection, (made, point, Qa))
+        return self._by_slack(given, projection, self._by_margin(given, projection, (made, point, Qa)))
 
     def _by_margin(
         self, given: NDArray, projection: NDArray, made: tuple[Certificate, NDArray, NDArray]

@@ -32,7 +32,7 @@ from ..direct.pairs import CertifiedResult
 from ..exceptions import FitError, ProblemError
 from ..refinement.refine import support_set
 from ..solvers import Solver
-from ..solvers.registry import AUTO, DEFAULT_SOLVER, make_solver, needs_no_package
+from ..solvers.registry import AUTO, DEFAULT_SOLVER, USUAL, make_solver, needs_no_package, traits_of
 from .checkpoint import Checkpoint, CheckpointFile, check_writable
 from .result import attach_solution, conclude, conclude_interrupted, provenance_of
 from .run import Record, Run
@@ -253,7 +253,8 @@ def solve(
     solver : str or Solver
         A name of `list_solvers`, with its options as further keywords, or an instance. "auto" is "interior-point" for
         problems of 1000 variables and more whose kernel matrix is made by few columns (a linear kernel with few
-        features, polynomials of them), and "working-set" for all others; of problems with two equalities
+        features, polynomials of them), unless at most 500 share the sum of a simplex, and for linear kernels with very
+        uneven scales or squared-hinge weights, and "working-set" for all others; of problems with two equalities
         "interior-point" for these and "level-search" for others. The provenance has the name of the solver used.
     refine : bool or "early", default=False
         Follow up with the classical active-set refinement. Raw and refined answers are both kept. Some solvers stop
@@ -315,7 +316,8 @@ def solve(
         engine: Solver[Any, Any] = solver
     else:
         bounded = problem.kind in BOUNDED or problem.kind is Kind.TWO_EQUALITIES
-        engine = make_solver(solver, options, problem.gram if bounded else None, problem.n, problem.kind)
+        gram, traits = (problem.gram, traits_of(problem)) if bounded else (None, USUAL)
+        engine = make_solver(solver, options, gram, problem.n, problem.kind, traits)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")

@@ -34,7 +34,7 @@ from ..core.sparse_points import SparsePoints, is_sparse
 from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
-from ..solvers.registry import make_solver
+from ..solvers.registry import USUAL, Traits, make_solver, traits_of
 from ._base import KernelMachine, as_csr, fitted, frozen
 from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, solve_one, thread_count
@@ -206,13 +206,13 @@ class BatchMachine(KernelMachine):
         """Return the Gram of some of the points, with the kernel width of all of them."""
         return gram if len(rows) == gram.n else gram.subset(rows)
 
-    def _engine(self, gram: Gram, n: int, bounded: bool) -> Solver[Any, Any]:
+    def _engine(self, gram: Gram, n: int, bounded: bool, traits: Traits = USUAL) -> Solver[Any, Any]:
         """Return the solver for problems of n variables; ``bounded`` says whether their bounds are finite."""
-        return make_solver(self.solver, self.solver_options, gram if bounded else None, n)
+        return make_solver(self.solver, self.solver_options, gram if bounded else None, n, traits=traits)
 
     def _solve(self, problem: DualProblem) -> Solution:
         """Return the solution of a fit's only problem."""
-        engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED)
+        engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED, traits_of(problem))
         return solve_one(self, problem, engine, seeds_of(self.random_state, 1)[0])
 
     def _check_solution(self, solution: Solution) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
+from ..core.bounds import ridges_apart
 from ..core.gram import Gram
 from ..core.options import OneOf
 from ..core.problem import DualProblem
@@ -19,6 +20,7 @@ from ..driver.solve import AUTO, Progress, check_limits
 from ..exceptions import FitError, ProblemError
 from ..problems.classification import C_RULE, hinge
 from ..solvers import Solver
+from ..solvers.registry import Traits
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, PairSolutions, SavedPairs, can_use_batch
@@ -260,7 +262,8 @@ class SVC(SavedPairs, PairClassifier, BatchMachine):
         problem = pose(0) if count == 1 else None
         seeds, size = seeds_of(self.random_state, count), 2 * gram.n // classes  # mean number of points of a pair
         first_seed = seeds[0]
-        engine = self._engine(gram, size, math.isfinite(C))
+        uneven = self.loss == "squared_hinge" and ridges_apart(weight[weight > 0])
+        engine = self._engine(gram, size, math.isfinite(C), Traits(uneven=uneven))
         if problem is not None:
             solutions: list[Solution | PairResult] = [solve_one(self, problem, engine, first_seed)]
             self.__dict__.pop("_solved", None)

@@ -381,7 +381,7 @@ class ActiveSet:
                 continue
             if stalled > 2:
                 break
-            if rounds % _ROUNDS_PER_CALL == 0 and not self.error and self.solve_nearly_free is not None:
+            if rounds % _ROUNDS_PER_CALL == 0 and self.solve_nearly_free is not None:
                 self.move_nearly_free(self.solve_nearly_free)
                 continue
             candidates = violators[: max(_MIN_VIOLATORS_BATCH, len(self.free)) if stalled == 0 else 2]

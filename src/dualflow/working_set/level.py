@@ -182,9 +182,12 @@ class Level(ScaledVariables):
         return excess
 
     def shrink(self) -> None:
-        """Shrink the variables at 0 with the largest KKT slack: their G is not updated until `unshrink`."""
+        """Shrink the variables at 0 with the largest KKT slack: their G is not updated until `unshrink`.
+
+        A block of all variables updates all of G: none is shrunk there.
+        """
         n, max_active = self.problem.n, max(2 * MIN_BLOCK_WIDTH, self.problem.n // 4)
-        if self.points is None or n <= 2 * max_active:
+        if self.points is None or n <= max(2 * max_active, self.one_block):
             return
         excess = self.kkt_excess()
         excess[self.beta != 0] = np.inf
@@ -327,6 +330,11 @@ class Level(ScaledVariables):
         if max_rank < 1 or self.points is None or not problem.psd.is_psd or self.ridge[F].any():
             return False
         points, sign = (F if problem.idx is None else problem.idx[F]), self.sign[F]
+        if len(F) > 2 * sliding.SAMPLE_SIZE:
+            some = points[:: len(F) // sliding.SAMPLE_SIZE]
+            part = problem.gram.block(some, some)
+            if sliding.low_rank(part.diagonal(), lambda k: part[:, k], max_rank) is None:
+                return False
         L = sliding.low_rank(
             problem.gram.diag()[points],
             lambda k: problem.gram.block(points, points[k : k + 1])[:, 0],
