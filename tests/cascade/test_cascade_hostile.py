@@ -99,6 +99,7 @@ def test_waiting_for_workers_has_a_limit(monkeypatch):
 
     class Empty:
         status, asked, worker_status = "running", 0, "running"
+        scheduler = object()
 
         def nthreads(self):
             self.asked += 1
@@ -157,3 +158,21 @@ def test_survivors_are_prepared_once_a_part(monkeypatch):
     values = tasks._gradient(members, told)
     assert made.count(len(model.support_)) == 1 < len(made) - 1
     assert np.allclose(values, Gram(X, gamma=0.1).cross(model.support_vectors_, np.arange(len(X))).sum(axis=0) - 1)
+
+
+def test_any_error_of_dask_names_a_lost_scheduler():
+    """A client that loses its scheduler in the middle of a call raises what it comes to, such as AttributeError."""
+    pytest.importorskip("distributed", reason="pip install 'dualflow[dask]'")
+    from types import SimpleNamespace
+
+    from dualflow.cascade.dask_engine import Dask
+
+    engine = object.__new__(Dask)
+    for client, kind in (
+        (SimpleNamespace(status="running", scheduler=None), EngineError),
+        (SimpleNamespace(status="closed", scheduler=object()), EngineError),
+        (SimpleNamespace(status="running", scheduler=object()), AttributeError),
+    ):
+        engine.client = client
+        with pytest.raises(kind), engine._naming_losses():
+            raise AttributeError("'NoneType' object has no attribute 'ncores'")

@@ -144,3 +144,104 @@ def test_limits_and_callbacks_give_a_certified_model():
 def test_invalid_parameters_are_refused(options, says):
     with pytest.raises(ProblemError, match=says):
         PartitionedLinearSVC(**options).fit(X, Y)
+
+
+# --- many rows: samples of them -----------------------------------------------------------------
+
+
+def many(n=20_000, m=5, noise=1.0, seed=3):
+    rng = np.random.default_rng(seed)
+    points, direction = rng.standard_normal((n, m)) + 2.0, rng.standard_normal(m)
+    return points, ((points - 2.0) @ direction + noise * rng.standard_normal(n) > 0.3).astype(int)
+
+
+MANY = {
+    "hinge": ({}, {}),
+    "large C": ({"C": 100.0}, {}),
+    "small C": ({"C": 1e-4}, {}),
+    "no bias": ({"fit_intercept": False}, {}),
+    "penalised": ({"fit_intercept": "penalised"}, {}),
+    "weights of classes": ({"class_weight": {0: 1.0, 1: 20.0}}, {}),
+    "little noise": ({}, {"noise": 0.01}),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_many_rows_are_solved_by_samples_to_the_same_optimum(name, monkeypatch):
+    options, of_data = MANY[name]
+    points, labels = many(**of_data)
+    # Few rows are allowed, so that a sample follows another one, and the undetermined rows do not fit at once.
+    monkeypatch.setattr("dualflow.cascade.linear.NUMBERS_SENT", 20_000)
+    model = PartitionedLinearSVC(**options, partitions=7, partitioner="given").fit(points, labels)
+    whole = SVC(kernel="linear", **options, tol=1e-11).fit(points, labels)
+    found, best = model.certificate_, whole.certificate_.objective
+    assert model.statuses_ == [Status.OPTIMAL]
+    assert abs(found.objective - best) <= 1e-9 * abs(best)
+    assert len(model.rounds_) <= 8  # steps over all rows would be more
+    assert max(row.points for row in model.rounds_) <= 4000
+
+
+def test_weights_of_rows_and_rows_in_any_order_give_the_same_optimum():
+    points, labels = many()
+    weight = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], len(labels))
+    whole = SVC(kernel="linear", tol=1e-11).fit(points, labels, weight).certificate_.objective
+    for order in (slice(None), np.argsort(labels, kind="stable"), np.argsort(points[:, 0])):
+        given = points[order], labels[order], weight[order]
+        model = PartitionedLinearSVC(partitions=9, partitioner="given").fit(*given)
+        assert abs(model.certificate_.objective - whole) <= 1e-9 * abs(whole)
+
+
+def test_rows_that_samples_leave_undetermined_are_solved_by_steps_over_all(monkeypatch):
+    """Labels of chance: the weights of a sample are as large as their error."""
+    monkeypatch.setattr("dualflow.cascade.linear.NUMBERS_SENT", 20_000)
+    points, labels = many(noise=1e6)
+    model = PartitionedLinearSVC(partitions=3, partitioner="given").fit(points, labels)
+    whole = SVC(kernel="linear", tol=1e-11).fit(points, labels).certificate_.objective
+    assert model.statuses_ == [Status.OPTIMAL]
+    assert abs(model.certificate_.objective - whole) <= 1e-9 * abs(whole)
+    assert len(model.rounds_) > 8
+
+
+def test_one_pass_says_what_all_rows_say():
+    """The sums of a pass against those of all rows in one place, by formulas."""
+    from dualflow.cascade.linear_sums import View, certificate_of, look, sums_by_sign
+    from dualflow.cascade.model import Model
+    from dualflow.cascade.parts import Loaded
+
+    points, labels = many(3000, 4)
+    center, w, nu, radius = points.mean(axis=0), np.array([0.3, -0.2, 0.1, 0.4]), 0.2, 0.35
+    model = Model(np.array([0, 1]), np.ones(2), 1, 0, 2.0, "hinge", True, "linear", 1.0, 1.0, 0.0, center)
+    before = w * 1.5, nu, 0.1
+    seen = look(Loaded(points, labels), 0, None, View(model, w, nu, radius, (1.0, 0.5), 0, before))
+    sign, F = np.where(labels == 1, 1.0, -1.0), points - center
+    slopes, then = sign * (F @ w - nu) - 1.0, sign * (F @ (1.5 * w) - nu) - 1.0
+    inside = np.abs(slopes) <= radius
+    for k, mask in enumerate(((slopes < -radius), inside)):
+        for j, own in enumerate((sign > 0, sign < 0)):
+            assert np.allclose(seen.vectors[k, j], 2.0 * F[mask & own].sum(axis=0))
+            assert np.allclose(seen.sums[k, :, j], 2.0 * np.sum(mask & own))
+    assert seen.bound[0] == pytest.approx(2.0 * np.minimum(slopes, 0).sum())
+    assert seen.wrong == np.abs(slopes[(np.abs(then) > 0.1) & (then * slopes < 0)]).max()
+    assert np.array_equal(seen.count, [np.sum(inside & (sign > 0)), np.sum(inside & (sign < 0))])
+    assert len(seen.X) - seen.count[0] == pytest.approx(0.5 * seen.count[1], abs=1)
+    assert np.array_equal(seen.X[: int(seen.count[0])], points[inside & (sign > 0)])
+    alpha = np.random.default_rng(0).random(len(labels))[None]
+    own = model.variables(Loaded(points, labels), 0)
+    vectors, sums = sums_by_sign(model, own, alpha)
+    certificate = certificate_of(model, w, nu, vectors, sums, seen.bound)
+    plus, minus = alpha[0] * (sign > 0), alpha[0] * (sign < 0)
+    fair = plus * min(1, minus.sum() / plus.sum()) + minus * min(1, plus.sum() / minus.sum())
+    assert sign @ fair == pytest.approx(0, abs=1e-9)
+    assert certificate.objective == pytest.approx(0.5 * np.sum(((sign * fair) @ F) ** 2) - fair.sum())
+    assert certificate.lower_bound == pytest.approx(2.0 * np.minimum(slopes, 0).sum() - 0.5 * w @ w)
+
+
+def test_a_sample_ends_at_the_time_limit_with_its_certificate():
+    points, labels = many()
+    with pytest.warns(ConvergenceWarning, match="Certified relative gap"):
+        model = PartitionedLinearSVC(partitions=4, max_steps=1).fit(points, labels)
+    assert model.statuses_ == [Status.STEP_LIMIT]
+    assert model.certificate_.lower_bound <= SVC(kernel="linear").fit(points, labels).certificate_.objective
+    with pytest.warns(ConvergenceWarning):
+        model = PartitionedLinearSVC(partitions=4, callback=lambda row: True).fit(points, labels)
+    assert model.statuses_ == [Status.STOPPED]

@@ -143,3 +143,16 @@ def test_conformal_models_predict_out_of_a_pickle():
             other, new = again(fitted), points[60:65, :60] if kernel == "precomputed" else points[60:65]
             ask = "predict_set" if hasattr(fitted, "predict_set") else "predict_interval"
             np.testing.assert_array_equal(getattr(other, ask)(new), getattr(fitted, ask)(new))
+
+
+@pytest.mark.parametrize("kind", [SVC, CascadeSVC])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+def test_a_pickle_is_little_more_than_its_support_vectors(kind, kernel):
+    rng = np.random.default_rng(0)
+    X, Z = rng.standard_normal((3000, 20)), rng.standard_normal((50, 20))
+    model = kind(kernel=kernel).fit(X, (X[:, 0] + 0.3 * rng.standard_normal(3000) > 0).astype(int))
+    stored = pickle.dumps(model)
+    assert len(stored) <= 1.25 * model.support_vectors_.nbytes
+    again = pickle.loads(stored)
+    assert np.array_equal(again.decision_function(Z), model.decision_function(Z))
+    assert np.array_equal(again.support_vectors_, model.support_vectors_)

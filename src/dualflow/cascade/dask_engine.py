@@ -8,9 +8,10 @@ package before its first task. A task ends at the time limit of the fit, and whe
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -21,7 +22,7 @@ from distributed.worker import thread_state
 
 from ..core.runtime import clock
 from ..core.runtime.warn import warn_user
-from ..exceptions import EngineError, ProblemError
+from ..exceptions import DualflowError, EngineError, ProblemError
 from .parts import Chunk, Part, unreadable
 from .tasks import nbytes, raise_if_late, run_task
 
@@ -94,13 +95,14 @@ class Dask:
         self.parts, self.client, self.sent, self.received = parts, client, 0, 0
         self.checksums: Sequence[str | None] = [None] * len(parts)
         self.states: list[Any] = [None] * len(parts)
-        self._check_scheduler()
         self._prepared: set[str] = set()
         self._warned: set[str] = set()
-        self._memory_events = len(self._events())
         self._submitted: list[Any] = [None] * len(parts)
-        self._prepare_workers()
-        self._submit_parts(range(len(parts)))
+        with self._naming_losses():
+            self._check_scheduler()
+            self._memory_events = len(self._events())
+            self._prepare_workers()
+            self._submit_parts(range(len(parts)))
         self._left_pool = hasattr(thread_state, "execution_state") and getattr(pool_state, "proceed", False)
         if self._left_pool:
             distributed.secede()
@@ -109,7 +111,9 @@ class Dask:
         """Submit the descriptions of parts to the cluster."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": MAX_GRAPH_SIZE}):
             for k in missing:
-                if not isinstance(part := self.parts[k], Chunk):
+                if isinstance(part := self.parts[k], Chunk):
+                    self._submitted[k] = part.futures()
+                else:
                     self._submitted[k] = self.client.submit(_description, part, pure=False, retries=RETRIES)
 
     def _prepare_workers(self) -> None:
@@ -161,7 +165,8 @@ class Dask:
         self._check_scheduler()
         for attempt in range(RETRIES + 1):
             missing = [k for k in range(len(self.parts)) if k not in results]
-            error = self._round(function, own, shared, missing, results, kept)
+            with self._naming_losses():
+                error = self._round(function, own, shared, missing, results, kept)
             if error is None:
                 return raise_if_late([results[k] for k in range(len(self.parts))])
             if attempt == RETRIES:
@@ -182,7 +187,7 @@ class Dask:
         kept: dict[int, Any] | None,
     ) -> BaseException | None:
         """Submit tasks and store their results; return the error if some results are missing and a retry may help."""
-        client, tasks, others = self.client, {}, []
+        client, tasks, others = self.client, dict[Any, int](), list[Any]()
         try:
             scattered = shared
             self._prepare_workers()
@@ -192,27 +197,37 @@ class Dask:
                 (scattered,) = client.scatter([shared], hash=False)
                 others.append(scattered)
                 self.sent += nbytes(shared) * max(1, len(client.nthreads()))
-            left = clock.seconds_left()
-            for k in missing:
-                part = self._submitted[k]
-                if part is None:
-                    part = client.compute(self._delayed(k), retries=RETRIES)
-                    others.append(part)
-                job = (function, part, k, own[k], scattered, left, self.checksums[k])
-                task = client.submit(_run_on_worker, *job, pure=False, retries=RETRIES)
-                self.sent += nbytes(own[k])
-                if kept is not None:
-                    # The data of a task that may run again must not be scattered data, which dask cannot compute.
-                    self.sent += nbytes(shared)
-                    kept[k], task = task, client.submit(_sent, task, pure=False, retries=RETRIES)
-                tasks[task] = k
+            # One call for all tasks: each call costs the client and the scheduler some milliseconds.
+            parts = {k: self._submitted[k] for k in missing}
+            if chunks := [k for k in missing if parts[k] is None]:
+                delayed = [self.parts[k].delayed() for k in chunks]  # type: ignore[attr-defined]
+                parts.update(zip(chunks, computed := client.compute(delayed, retries=RETRIES), strict=True))
+                others += computed
+            own_data, count = [own[k] for k in missing], len(missing)
+            same = [function] * count, [scattered] * count, [clock.seconds_left()] * count
+            job = (
+                same[0],
+                [parts[k] for k in missing],
+                missing,
+                own_data,
+                *same[1:],
+                [self.checksums[k] for k in missing],
+            )
+            submitted = client.map(_run_on_worker, *job, pure=False, retries=RETRIES)
+            self.sent += nbytes(own_data)
+            if kept is not None:
+                # The data of a task that may run again must not be scattered data, which dask cannot compute.
+                self.sent += nbytes(shared) * len(missing)
+                kept.update(zip(missing, submitted, strict=True))
+                submitted = client.map(_sent, submitted, pure=False, retries=RETRIES)
+            tasks.update(zip(submitted, missing, strict=True))
             waiting, busy = set(tasks), time.monotonic()
             while waiting:
                 clock.check_time()
                 try:
-                    done = distributed.wait(waiting, timeout=POLL_S, return_when="FIRST_COMPLETED").done
+                    done = distributed.wait(waiting, timeout=POLL_S).done
                 except TimeoutError:
-                    done, at_work = set(), client.processing()
+                    done, at_work = {task for task in waiting if task.done()}, client.processing()
                     self._wait_for_workers()
                     self._prepare_workers()
                     if not at_work or any(at_work.values()):
@@ -253,12 +268,6 @@ class Dask:
             raise EngineError(f"dask: the task of part {k} failed: {error!r}") from error
         raise error
 
-    def _delayed(self, k: int) -> Any:
-        """Return a part's chunk as a delayed object."""
-        part = self.parts[k]
-        assert isinstance(part, Chunk)
-        return part.delayed()
-
     def _events(self) -> Sequence[Any]:
         """Return the reports of all workers that were ended because their memory was full."""
         return self.client.get_events(MEMORY_TOPIC) or ()
@@ -285,9 +294,19 @@ class Dask:
             self._warned.add(what)
             warn_user(f"dask: {what}; the fit waits for at most {most:.3g} seconds")
 
+    @contextlib.contextmanager
+    def _naming_losses(self) -> Iterator[None]:
+        """Raise `EngineError` in place of any error of dask's calls if the scheduler is lost: they raise many kinds."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, DualflowError):
+                self._check_scheduler(error)
+            raise
+
     def _check_scheduler(self, error: BaseException | None = None) -> None:
         """Raise `EngineError` if the scheduler cannot be reached."""
-        if self.client.status != "running":
+        if self.client.status != "running" or self.client.scheduler is None:
             raise EngineError(
                 f"dask: the scheduler is lost (client {self.client.status!r}); with a checkpoint, fit again with "
                 "a client of a new cluster, and it goes on from the last round"
@@ -325,7 +344,7 @@ class Dask:
     def close(self) -> None:
         """Release the parts on the cluster, and return to the worker's pool."""
         for future in (*self._submitted, *self.states):
-            if future is not None:
+            if isinstance(future, distributed.Future):  # not those of the caller
                 future.release()
         self._submitted, self.states = [], []
         if self._left_pool:

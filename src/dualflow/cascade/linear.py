@@ -1,12 +1,15 @@
-"""An exact linear classifier over parts, by an interior-point iteration whose sums over rows are added part by part.
+"""An exact linear model over parts: the optimum of all rows from few passes over them.
 
-The iteration is that of `interior.low_rank`: Newton's system has the size of the features, and the rows enter it by
-sums only. In a step each part adds up its share three times: a weighted Gram matrix of (r + 1)² numbers, two vectors,
-and the largest step to a bound. Weights, multipliers and step lengths come back. The variables of the rows stay where
-the part is (`Engine.advance`).
+It is the method of `interior.reduced`, with the rows where they are. A sample of the rows, with bounds multiplied,
+gives weights w. With these each part tells, in one pass, which variables are at which bound; it adds up the rows of
+those, and sends the undetermined ones, or a sample of them if they are many. The problem of the rows that were sent,
+with all others fixed, is solved by the interior point in this process, and gives better weights. The error of a
+sample's weights is that of the rows that it stands for, so that the number of undetermined variables falls by a factor
+in each pass. When all of them are sent the solution is exact, which one more pass certifies. At most `most_sent` rows
+are ever in this process.
 
-In the end each part reads its rows once more, compares their checksum, and adds its share of the objective of feasible
-multipliers and of the bound of w and ν, so that the certificate is that of all rows, whatever the steps did.
+Few rows are worked on by steps over all of them (`linear_steps`), and so are data that leave most variables
+undetermined: with many exact ties at the margin, or with more columns than a sample can determine.
 """
 
 from __future__ import annotations
@@ -18,157 +21,70 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.bounds import EPS, gaps
 from ..core.certificate import Certificate
-from ..core.gram import LINEAR_GROWTH
-from ..core.psd import SpectrumEvidence
-from ..core.runtime.arrays import immutable
+from ..core.features import Features
+from ..core.gram import Gram
+from ..core.problem import DualProblem
+from ..core.runtime import clock
 from ..core.solution import Status
-from ..interior import _passes
-from ..interior._passes import Rows
-from ..interior.low_rank import MAX_STALLED, MAX_STALLED_NEAR, MIN_ROW_SHARE, NEAR_GAP, STEP_TO_BOUND, System
+from ..interior.low_rank import LowRank
+from ..interior.reduced import LATER_ERROR, START_ERROR, can_sample, sample_size
+from ..interior.state import InteriorState
 from .engines import Engine
-from .model import Members, Model
-from .parts import Loaded
+from .linear_steps import Steps, Sums, conclude
+from .linear_sums import Seen, View, certificate_of, look, sums_by_sign
+from .model import LinearModel, Variables
 from .records import Round
-from .tasks import CHANGED_PART
 
 __all__ = ["LinearFit", "LinearResult"]
 
-#: Part of the tolerance at which the iteration ends by its own sums, and the smallest such gap in float64.
-OWN_TOL_FRACTION = 0.1
-MIN_OWN_GAP = 1e-11
-#: Part of the upper bounds at which the variables of the smaller class start.
-START_SHARE = 0.5
-#: Length of a step below which round-off prevents progress.
-MIN_LENGTH = 1e-12
-#: Smallest inverse of a step length; a division by it stays finite.
-MIN_INVERSE = 1e-300
+#: Numbers of rows in this process, 64 MB, or rows per column, whichever is more; and numbers at most, 256 MB.
+NUMBERS_SENT = 1 << 23
+ROWS_PER_COLUMN = 64
+MAX_NUMBERS_SENT = 1 << 25
+#: Factor of the size of a sample, beside that of one process: a pass over parts costs more than one in memory.
+SAMPLE_FACTOR = 2.0
+#: Part of the rows that may be sent, up to which an expected number of undetermined variables is sent whole.
+SENT_WHOLE = 0.8
+#: Relative gap of a sample's problem, at which its weights have the error of a sample.
+SAMPLE_GAP = 1e-3
+#: Error bound of a slope after a sample, in units of the slopes' root mean square error: a wrong variable costs two
+#: more passes.
+SLOPE_ERRORS = 6.0
+#: Smallest divisor.
+TINY = 1e-300
+#: Part of the undetermined variables of a pass that may be undetermined in the next one.
+MAX_LEFT = 0.6
+#: Passes after which steps over all rows are taken.
+MAX_PASSES = 20
 #: Times the last step that must be left of the time limit for another one and the certificate.
 MIN_STEPS_LEFT = 2.0
 
 
 @dataclass(frozen=True)
-class PartState:
-    """The variables of a part's rows, which stay where the part is.
+class Stage:
+    """What a pass over all rows begins with.
 
-    ``at`` (4, n) and ``values`` (n,) are those of `interior.state`; q, ρ and the changes are those of the current step.
+    Attributes
+    ----------
+    view : View
+    left : float
+        Number of undetermined variables in the last pass.
+    alpha : tuple of arrays, or None
+        `sums_by_sign` of a feasible α, which the pass certifies.
+    is_whole : bool
+        Whether the weights are those of all undetermined variables, not of a sample.
     """
 
-    at: NDArray
-    values: NDArray
-    q: NDArray
-    rho: NDArray
-    changes: NDArray
-    change: NDArray
-
-
-@dataclass(frozen=True)
-class Weighing:
-    """What parts need for the first pass of a step: the length of the last step, ν, and the least weight of a row.
-
-    ``start`` has the parts of the upper bounds at which variables of y = +1 and −1 start.
-    """
-
-    model: Model
-    length: float
-    nu: float
-    least: float
-    start: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Direction:
-    """A change of w and ν, and the goal μ of the corrector."""
-
-    model: Model
-    dw: NDArray
-    d_nu: float
-    goal: float
-
-
-#: A task's result: the state that stays with the part, and what it sends.
-Kept = tuple[PartState, tuple[NDArray, ...]]
-
-
-def _rows(loaded: Loaded, number: int, model: Model) -> tuple[Members, Rows]:
-    """Return the rows of a part that take part, and the passes over them."""
-    members = model.members(loaded, number)
-    n, sign = len(members.row), members.sign
-    e = sign if model.has_equality else None
-    upper, none, one = model.C * members.weight, np.zeros(n), np.ones(n)
-    extra = float(np.sqrt(model.offset))
-    return members, Rows(np.ascontiguousarray(members.X), model.center, extra, 1, upper, none, one, sign, e, 1.0)
-
-
-def weigh(loaded: Loaded, number: int, own: Kept | None, shared: Weighing) -> Kept:
-    """Take the last step, if there was one; return the weighted Gram matrix, three vectors and the sums of the rows."""
-    members, rows = _rows(loaded, number, shared.model)
-    n, width = rows.n, rows.width
-    if own is None:
-        upper = shared.model.C * members.weight
-        alpha = np.where(members.sign > 0, *shared.start) * upper
-        at, values = np.stack([alpha, upper - alpha, np.ones(n), np.full(n, 2.0)]), np.zeros(n)
-    else:
-        before = own[0]
-        at, values = np.empty_like(before.at), before.values + shared.length * before.change
-        rows.advance(0, n, before.at, before.changes, shared.length, at)
-    q, rho = np.empty((2, n))
-    gram, vectors, sums = np.zeros((width, width)), np.zeros((3, width)), np.zeros(_passes.SUMS)
-    rows.weigh(0, n, at, values, shared.nu, 0.0, shared.least, q, rho, gram, vectors, sums)
-    state = PartState(at, values, q, rho, np.empty((3, n)), np.empty(n))
-    return state, (gram, vectors, sums, np.array([q.max(initial=0.0), n]))
-
-
-def predict(loaded: Loaded, number: int, own: Kept, shared: Direction) -> Kept:
-    """Return the sums of the corrector's right side."""
-    (state, _), rows = own, _rows(loaded, number, shared.model)[1]
-    # Nothing that the task is given is changed: it may run again, after a worker died.
-    state = replace(state, changes=np.empty((3, rows.n)))
-    vectors, sums = np.zeros((2, rows.width)), np.zeros(_passes.AHEAD)
-    step = shared.dw, shared.d_nu, 0.0
-    rows.predict(0, rows.n, state.at, *step, state.q, state.rho, state.changes[0], vectors, sums)
-    return state, (vectors, sums)
-
-
-def correct(loaded: Loaded, number: int, own: Kept, shared: Direction) -> Kept:
-    """Return the largest inverse of a step length that ends at a bound."""
-    (state, _), rows = own, _rows(loaded, number, shared.model)[1]
-    state = replace(state, changes=state.changes.copy(), change=np.empty(rows.n))
-    step = shared.dw, shared.d_nu, 0.0, shared.goal
-    most = rows.correct(0, rows.n, state.at, *step, state.q, state.rho, state.changes, state.change)
-    return state, (np.array([most]),)
-
-
-def conclude(loaded: Loaded, number: int, own: Kept, shared: tuple[Model, NDArray, float]) -> tuple[NDArray, NDArray]:
-    """Return a part's share of objective and bound at w and ν.
-
-    Returns
-    -------
-    vectors : array of shape (2, r)
-        Σ αᵢ rowᵢ over y = +1 and over y = −1.
-    sums : array of shape (4,)
-        Σ αᵢ over these, Σ uᵢ min(0, slopeᵢ), and the rounding error of the latter.
-    """
-    model, w, nu = shared
-    members, rows = _rows(loaded, number, model)
-    n, sign, upper, alpha = rows.n, members.sign, model.C * members.weight, own[0].at[0]
-    vectors, values = np.zeros((2, rows.width)), np.empty(n)
-    positive = np.where(sign > 0, alpha, 0.0)
-    rows.gather(0, n, positive, vectors[0])
-    rows.gather(0, n, alpha - positive, vectors[1])
-    rows.values(0, n, w, values)
-    slopes = sign * values - 1.0 - (nu * sign if model.has_equality else 0.0)
-    lengths = np.square(members.X if model.center is None else members.X - model.center).sum(axis=1) + model.offset
-    error = EPS * (LINEAR_GROWTH * np.sqrt(lengths) * float(np.linalg.norm(w)) + 1.0 + abs(nu))
-    near = slopes <= error
-    bound, rounding = upper @ np.minimum(slopes, 0.0), upper[near] @ error[near]
-    return vectors, np.array([positive.sum(), (alpha - positive).sum(), bound, rounding])
+    view: View
+    left: float
+    alpha: tuple[NDArray, NDArray] | None = None
+    is_whole: bool = False
 
 
 @dataclass(frozen=True)
 class LinearResult:
-    """The result of a pair of classes: weights, bias, certificate over all rows, status and number of steps."""
+    """The result of a problem: weights, bias, certificate over all rows, status and number of steps."""
 
     w: NDArray
     bias: float
@@ -177,214 +93,235 @@ class LinearResult:
     steps: int
 
 
-@dataclass(frozen=True)
-class Iterate:
-    """Weights and multiplier, the length of the step to them, and the largest q before it."""
-
-    w: NDArray
-    nu: float
-    length: float = 0.0
-    largest: float = 0.0
-
-
-@dataclass(frozen=True)
-class Sums:
-    """The sums of the first pass over all rows.
-
-    Attributes
-    ----------
-    gram, by_e, by_rho : arrays
-        Fᵀdiag(q)F, and rows times qe and qρ.
-    missing, lack : array of shape (r,), float
-        Fᵀσα − w, and −eᵀα.
-    totals : array
-        The sums that `_passes` names.
-    largest, count : float
-        The largest q, and the number of products αz.
-    objective, gap : float
-        f, and the relative gap by these sums.
-    """
-
-    gram: NDArray
-    by_e: NDArray
-    by_rho: NDArray
-    missing: NDArray
-    lack: float
-    totals: NDArray
-    largest: float
-    count: float
-    objective: float
-    gap: float
-
-    @classmethod
-    def of(
-        cls,
-        at: Iterate,
-        gram: NDArray,
-        vectors: NDArray,
-        totals: NDArray,
-        largest: float,
-        count: float,
-        has_equality: bool,
-    ) -> Sums:
-        """Return the sums with the gap that they give."""
-        by_e, by_rho, w_alpha = vectors
-        missing, lack = w_alpha - at.w, -float(totals[_passes.SUM_EA]) if has_equality else 0.0
-        size = float(totals[_passes.SUM_PA])
-        objective = 0.5 * float(w_alpha @ w_alpha) - size
-        left = float(totals[_passes.SUM_PRODUCTS] + totals[_passes.SUM_RESIDUAL])
-        left += 0.5 * float(missing @ missing) + abs(lack * at.nu)
-        gap = left / max(abs(objective), EPS * size)
-        return cls(gram, by_e, by_rho, missing, lack, totals, largest, count, objective, gap)
-
-
 @dataclass
 class LinearFit:
-    """The iteration of one pair of classes.
+    """The fit of one problem.
 
     Parameters
     ----------
     engine : Engine
-    model : Model
-        With a linear kernel and the hinge.
+    model : LinearModel
     pair, parts : int
-        Number of the pair, and number of parts.
-    mass : tuple of float
-        Sum of the upper bounds of y = +1 and of y = −1.
+        Number of the pair of classes, and number of parts.
+    counts, mass : tuple of float
+        Number of variables, and sum of their upper bounds, of σ = +1 and of σ = −1.
     features : int
-    checksums : sequence of str
-        Of the parts' rows.
     tol : float
-        Relative gap at which the iteration ends.
+        Relative gap at which the fit ends.
     max_steps : int
     started, deadline : float, float or None
         By `time.monotonic`.
     on_round : callable
-        Called with a `Round` after each step; a true result ends the iteration.
+        Called with a `Round` after each step; a true result ends the fit.
     """
 
     engine: Engine
-    model: Model
+    model: LinearModel
     pair: int
     parts: int
+    counts: tuple[float, float]
     mass: tuple[float, float]
     features: int
-    checksums: list[str | None]
     tol: float
     max_steps: int
     started: float
     deadline: float | None
     on_round: Callable[[Round], object]
+    _best: LinearResult | None = None
+    _steps: int = 0
+    _traffic: tuple[int, int] = (0, 0)
+
+    @property
+    def width(self) -> int:
+        """Number of weights."""
+        return self.features + (self.model.offset > 0)
+
+    @property
+    def most_sent(self) -> int:
+        """Number of rows in this process, at most."""
+        r = self.width
+        return min(max(NUMBERS_SENT // r, ROWS_PER_COLUMN * r), MAX_NUMBERS_SENT // r)
 
     def run(self) -> LinearResult:
-        """Take steps until the gap, by the iteration's own sums, is small, and return the certified result."""
-        width = self.features + (self.model.offset > 0)
-        self.engine.states, self.engine.checksums = [None] * self.parts, [None] * self.parts
-        at = Iterate(np.zeros(width), 0.0)
-        best, stalled, steps, step_s = np.inf, 0, 0, 0.0
-        while True:
-            begun, before = time.monotonic(), (self.engine.sent, self.engine.received)
-            sums = self._weighed(at)
-            stalled = 0 if sums.gap < 0.9 * best else stalled + 1
-            best = min(best, sums.gap)
-            if steps and self.on_round(self._record(steps, sums, before)):
-                return self._certified(at, Status.STOPPED, steps)
-            most_stalled = MAX_STALLED if sums.gap > NEAR_GAP else MAX_STALLED_NEAR
-            own_tol = max(OWN_TOL_FRACTION * self.tol, MIN_OWN_GAP)
-            if sums.gap <= own_tol or stalled > most_stalled or not np.isfinite(sums.gap):
-                return self._certified(at, Status.FINISHED, steps)
-            if self.deadline is not None and time.monotonic() + MIN_STEPS_LEFT * step_s > self.deadline:
-                return self._certified(at, Status.TIME_LIMIT, steps)
-            if steps >= self.max_steps:
-                return self._certified(at, Status.STEP_LIMIT, steps)
-            after = self._stepped(at, sums)
-            if after is None:
-                return self._certified(at, Status.FINISHED, steps)
-            at, steps, step_s = after, steps + 1, time.monotonic() - begun
+        """Return the certified result."""
+        self._traffic = self.engine.sent, self.engine.received
+        try:
+            if can_sample(int(sum(self.counts)), self.width) and (found := self._by_samples()) is not None:
+                return found
+            return self._by_steps()
+        except clock.OutOfTime:
+            if self._best is None:
+                raise
+            return replace(self._best, status=Status.TIME_LIMIT)
 
-    def _weighed(self, at: Iterate) -> Sums:
-        """Return the sums of the first pass over all rows."""
-        plus, minus = self.mass
-        start = (START_SHARE, START_SHARE)
-        if self.model.has_equality:
-            start = (START_SHARE * min(1.0, minus / plus), START_SHARE * min(1.0, plus / minus))
-        shared = Weighing(self.model, at.length, at.nu, MIN_ROW_SHARE * at.largest, start)
-        grams, vectors, sums, sizes = zip(*self.engine.advance(weigh, shared), strict=True)
-        half = sum(grams)  # the lower triangle
-        gram = half + half.T
-        gram.flat[:: len(gram) + 1] = half.diagonal()
-        largest, count = max(float(one[0]) for one in sizes), sum(float(one[1]) for one in sizes)
-        return Sums.of(at, gram, sum(vectors), sum(sums), largest, 2.0 * count, self.model.has_equality)
+    # --- samples ---------------------------------------------------------------------------------
 
-    def _stepped(self, at: Iterate, sums: Sums) -> Iterate | None:
-        """Return w and ν after a predictor and a corrector step, whose length the parts still have to go; or None."""
-        has_e, totals, lack = self.model.has_equality, sums.totals, sums.lack
-        corner = float(totals[_passes.SUM_Q])
-        system = System(sums.gram, [sums.by_e] if has_e else [], [[corner, 0.0], [0.0, corner]], 1.0)
+    def _by_samples(self) -> LinearResult | None:
+        """Return the result by samples; None if these leave too many variables undetermined."""
+        n, model = sum(self.counts), self.model
+        size = min(SAMPLE_FACTOR * sample_size(int(n), self.width), SENT_WHOLE * self.most_sent)
+        plus, minus = (min(1.0, max(0.5 * size, size * own / n) / max(own, 1.0)) for own in self.counts)
+        stage = Stage(View(model, None, 0.0, np.inf, (plus, minus), 0), n)
+        for _ in range(MAX_PASSES):
+            begun, view, seen = time.monotonic(), stage.view, self._look(stage.view)
+            count = float(seen.count.sum())
+            if view.w is not None and stage.alpha is not None:
+                certificate = certificate_of(model, view.w, view.nu, *stage.alpha, seen.bound)
+                if (ended := self._ended(certificate, int(count), len(seen.X), time.monotonic() - begun)) is not None:
+                    return ended
+            if stage.is_whole:  # some variables are at wrong bounds; the largest of their slopes is the error of w
+                if not seen.wrong:
+                    return None
+                radius = LATER_ERROR * seen.wrong
+                share = self._share(count * radius / view.radius)
+                view = replace(view, radius=radius, shares=(share, share), before=None)
+                stage = Stage(view, n)
+                continue
+            if view.w is not None and count > max(MAX_LEFT * stage.left, self.most_sent):
+                return None
+            following = self._solved(replace(stage, left=count), seen)
+            if following is None:
+                return None
+            stage = following
+        return None
 
-        def border(value: float) -> NDArray:
-            return np.array([value] if has_e else [])
+    def _look(self, view: View) -> Seen:
+        """Return the sums of what all parts answer."""
+        found: list[Seen] = self.engine.run(look, [None] * self.parts, view)
+        added = {name: sum(getattr(one, name) for one in found) for name in ("vectors", "sums", "bound", "count")}
+        rows = {name: np.concatenate([getattr(one, name) for one in found]) for name in ("X", "sigma", "p", "upper")}
+        return Seen(**added, wrong=max(one.wrong for one in found), **rows)
 
-        dw, d_nu, _ = system.solve(sums.missing + sums.by_rho, border(lack - totals[_passes.SUM_EQR]))
-        vectors, parts = zip(*self.engine.advance(predict, Direction(self.model, dw, d_nu, 0.0)), strict=True)
-        (fixed, free), ahead = sum(vectors), sum(parts)
-        k = min(1.0, 1.0 / max(max(float(one[_passes.MOST_INVERSE]) for one in parts), MIN_INVERSE))
-        products = float(totals[_passes.SUM_PRODUCTS])
-        after = max(products + k * float(ahead[_passes.SUM_FIRST]) + k * k * float(ahead[_passes.SUM_SECOND]), 0.0)
-        goal = (after / products) ** 3 * products / sums.count
-        right = border(lack - ahead[_passes.SUM_FIXED] - goal * ahead[_passes.SUM_FREE])
-        dw, d_nu, _ = system.solve(sums.missing + fixed + goal * free, right)
-        found = self.engine.advance(correct, Direction(self.model, dw, d_nu, goal))
-        length = min(1.0, STEP_TO_BOUND / max(max(float(one[0]) for (one,) in found), MIN_INVERSE))
-        if not (np.isfinite(length) and np.isfinite(dw).all() and np.isfinite(d_nu)) or length < MIN_LENGTH:
+    def _share(self, expected: float) -> float:
+        """Return the part of an expected number of undetermined variables that is sent."""
+        most = SENT_WHOLE * self.most_sent
+        return 1.0 if expected <= most else most / expected
+
+    def _solved(self, stage: Stage, seen: Seen) -> Stage | None:
+        """Return the next stage, from the rows that were sent; None if no feasible point lies between their bounds."""
+        view, (held, middle), (held_sums, middle_sums) = stage.view, seen.vectors, seen.sums
+        share = np.where(seen.sigma > 0, *view.shares)
+        following = replace(view, shares=(0.0, 0.0), seed=view.seed + 1)
+        if min(view.shares) >= 1:
+            if (found := self._solution(stage, seen, slice(None), share)) is None:
+                return None
+            state, own = found[1], Variables(seen.X, seen.sigma[None], seen.p[None], seen.upper[None])
+            vectors, sums = sums_by_sign(self.model, own, state.everywhere[None])
+            before = None if view.w is None else (view.w, view.nu, view.radius)
+            following = replace(following, w=state.w, nu=state.nu, before=before)
+            return replace(stage, view=following, alpha=(held + vectors, held_sums + sums), is_whole=True)
+        # The difference of the weights of two halves is twice the error of their mean.
+        first, second = (self._solution(stage, seen, slice(k, None, 2), 0.5 * share) for k in range(2))
+        if first is None or second is None:
             return None
-        return Iterate(at.w + length * dw, at.nu + length * d_nu, length, sums.largest)
-
-    def _certified(self, at: Iterate, status: Status, steps: int) -> LinearResult:
-        """Return the result with the certificate over all rows, which are read again and compared."""
-        model = self.model
-        self.engine.checksums = self.checksums
-        found = self.engine.run(conclude, self.engine.states, (model, at.w, at.nu))
-        self.engine.states = [None] * self.parts
-        (plus, minus), (sum_plus, sum_minus, bound, rounding) = (sum(one) for one in zip(*found, strict=True))
-        # α of the class with the larger sum is scaled, so that the equality holds.
-        scale_plus = scale_minus = 1.0
-        if model.has_equality and sum_plus > 0 and sum_minus > 0:
-            scale_plus, scale_minus = min(1.0, sum_minus / sum_plus), min(1.0, sum_plus / sum_minus)
-        w_alpha = scale_plus * plus - scale_minus * minus
-        total = float(scale_plus * sum_plus + scale_minus * sum_minus)
-        quadratic = float(w_alpha @ w_alpha)
-        objective, lower_bound = 0.5 * quadratic - total, float(bound) - 0.5 * float(at.w @ at.w)
-        rounding = float(rounding) + EPS * LINEAR_GROWTH * (quadratic + total + float(at.w @ at.w))
-        gap, relative = gaps(objective, lower_bound, rounding, CHANGED_PART)
-        w = at.w[: self.features]
-        bias = -at.nu if model.has_equality else float(at.w[self.features :].sum())
-        moved = 0.0 if model.center is None else float(model.center @ w)
-        certificate = Certificate(
-            alpha=immutable(np.empty(0)),
-            objective=objective,
-            lower_bound=lower_bound,
-            gap=gap,
-            relative_gap=relative,
-            infeasibility=0.0,
-            projection_distance=0.0,
-            multiplier=at.nu + moved if model.has_equality else None,
-            multiplier_interval=(at.nu + moved,) * 2 if model.has_equality else None,
-            bias=bias - moved,
-            bias_interval=(bias - moved,) * 2,
-            radius=None,
-            quadratic=quadratic,
-            psd=SpectrumEvidence("by kernel"),
-            primal=immutable(w),
-            rounding=rounding,
+        (form, one), (other_form, other) = first, second
+        slopes = [form.slopes_at(form.values(w), nu, one.alpha) for w, nu in ((one.w, one.nu), (other.w, other.nu))]
+        error = 0.5 * float(np.sqrt(np.mean((slopes[0] - slopes[1]) ** 2)))
+        radius, near = SLOPE_ERRORS * error, 0.5 * np.abs(slopes[0] + slopes[1])
+        expected = float(((near <= radius) / (0.5 * share[::2])).sum())
+        following = replace(
+            following,
+            w=0.5 * (one.w + other.w),
+            nu=0.5 * (one.nu + other.nu),
+            radius=radius,
+            shares=(self._share(expected),) * 2,
         )
+        # The undetermined variables are at the mean of the sample's, as parts of their bounds.
+        alpha, upper = (
+            np.concatenate([one.alpha, other.alpha]),
+            np.concatenate([form.problem.upper, other_form.problem.upper]),
+        )
+        sigma = np.concatenate([form.problem.sigma, other_form.problem.sigma])
+        at = np.array([alpha[sigma == sign].sum() / max(upper[sigma == sign].sum(), TINY) for sign in (1.0, -1.0)])
+        if self.model.has_equality and self.model.d:
+            at[0] = (self.model.d - held_sums[0, 0]) / middle_sums[0, 0]
+        both = held + at[:, None] * middle, held_sums + at * middle_sums
+        return replace(stage, view=following, alpha=both if at.max() <= 1 else None)
+
+    def _solution(self, stage: Stage, seen: Seen, rows: slice, share: NDArray) -> tuple[LowRank, InteriorState] | None:
+        """Solve the problem of some of the rows that were sent, with all determined variables at their bounds.
+
+        A sample's bounds are divided by its ``share``. Return the iteration and its last state; None if no feasible
+        point lies between the bounds.
+        """
+        model, view, held_sums = self.model, stage.view, seen.sums[0]
+        X, sigma, upper = seen.X[rows], seen.sigma[rows], seen.upper[rows] / share[rows]
+        d = model.d - float(held_sums[0, 0] - held_sums[0, 1]) if model.has_equality else 0.0
+        plus, minus = float(upper[sigma > 0].sum()), float(upper[sigma < 0].sum())
+        inside = -minus < d < plus and (minus > 0 or d > 0) and plus > 0
+        if not len(X) or (model.has_equality and not inside):
+            return None
+        problem = DualProblem(
+            Gram(X, "linear", center=model.center),
+            p=seen.p[rows],
+            lower=np.zeros(1),
+            upper=upper,
+            sigma=sigma,
+            e=sigma if model.has_equality else None,
+            d=d,
+            offset=model.offset,
+        )
+        fixed = seen.vectors[0, 0] - seen.vectors[0, 1]
+        form = LowRank(problem, Features(problem.gram.X, model.center, True), fixed, float(held_sums[1].sum()))
+        mu = view.radius * START_ERROR / SLOPE_ERRORS
+        state = form.start(None) if view.w is None else form.start_around(view.w, view.nu, mu)
+        enough = SAMPLE_GAP * (stage.left / sum(self.counts)) ** 2 if min(view.shares) < 1 else 0.0
+        while not state.done and state.gap > enough:
+            clock.check_time()
+            state = form.step(state)
+        return form, state
+
+    # --- steps over all rows ---------------------------------------------------------------------
+
+    def _by_steps(self) -> LinearResult:
+        """Return the result of steps over all rows."""
+        status, begun, before = Status.FINISHED, time.monotonic(), self._steps
+
+        def goes_on(steps: int, sums: Sums) -> bool:
+            nonlocal status, begun
+            step_s, begun, self._steps = time.monotonic() - begun, time.monotonic(), before + steps
+            if steps and self._record(sums.objective, sums.gap, int(sums.count) // 2, 0):
+                status = Status.STOPPED
+            elif self.deadline is not None and begun + MIN_STEPS_LEFT * step_s > self.deadline:
+                status = Status.TIME_LIMIT
+            elif self._steps >= self.max_steps:
+                status = Status.STEP_LIMIT
+            return status is Status.FINISHED
+
+        at, has_ended = Steps(self.engine, self.model, self.mass, self.width, self.tol).run(goes_on)
+        found = self.engine.run(conclude, self.engine.states, (self.model, at.w, at.nu))
+        self.engine.states = [None] * self.parts
+        vectors, sums, bound = (sum(one) for one in zip(*found, strict=True))
+        certificate = certificate_of(self.model, at.w, at.nu, vectors, sums, bound)
+        return self._result(certificate, Status.FINISHED if has_ended and status is not Status.STOPPED else status)
+
+    # --- records ---------------------------------------------------------------------------------
+
+    def _result(self, certificate: Certificate, status: Status) -> LinearResult:
+        """Return a result; the status says whether its certificate is within the tolerance."""
         if certificate.reaches(self.tol) and status is not Status.STOPPED:
             status = Status.OPTIMAL if certificate.within(self.tol) else Status.ROUNDED
-        return LinearResult(w, bias - moved, certificate, status, steps)
+        return LinearResult(certificate.primal, certificate.bias, certificate, status, self._steps)  # type: ignore[arg-type]
 
-    def _record(self, steps: int, sums: Sums, before: tuple[int, int]) -> Round:
-        """Return the record of a step; the bound is that of the iteration's own sums."""
-        sent, received = self.engine.sent - before[0], self.engine.received - before[1]
-        count, bound = int(sums.count) // 2, sums.objective - sums.gap * abs(sums.objective)
-        figures = sums.objective, bound, sums.gap, sent, received, time.monotonic() - self.started
-        return Round(self.pair, steps, count, count, 0, 0, *figures)
+    def _ended(self, certificate: Certificate, count: int, sent: int, step_s: float) -> LinearResult | None:
+        """Record a pass; return the best result if the fit ends with it."""
+        self._steps += 1
+        found = self._result(certificate, Status.FINISHED)
+        if self._best is None or certificate.gap < self._best.certificate.gap:  # type: ignore[operator]
+            self._best = found
+        stops = self._record(certificate.objective, float(certificate.relative_gap), sent, count)  # type: ignore[arg-type]
+        if stops:
+            return replace(self._best, status=Status.STOPPED, steps=self._steps)
+        if certificate.reaches(self.tol):
+            return found
+        late = self.deadline is not None and time.monotonic() + MIN_STEPS_LEFT * step_s > self.deadline
+        if late or self._steps >= self.max_steps:
+            return replace(self._best, status=Status.TIME_LIMIT if late else Status.STEP_LIMIT, steps=self._steps)
+        return None
+
+    def _record(self, objective: float, gap: float, points: int, count: int) -> bool:
+        """Report a step or pass; return whether the fit is to stop."""
+        sent, received = self.engine.sent - self._traffic[0], self.engine.received - self._traffic[1]
+        self._traffic = self.engine.sent, self.engine.received
+        figures = objective, objective - gap * abs(objective), gap, sent, received, time.monotonic() - self.started
+        return bool(self.on_round(Round(self.pair, self._steps, points, count or points, 0, 0, *figures)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from ..core.problem import DualProblem
 from ..exceptions import ProblemError
 from .parts import Loaded
 
-__all__ = ["Members", "Model", "Share", "Window", "reduced", "share_of"]
+__all__ = ["LinearModel", "Members", "Model", "Share", "Variables", "Window", "reduced", "share_of"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,55 @@ class Members:
     X: NDArray
     sign: NDArray
     weight: NDArray
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The dual variables of the rows of a part: one a row in classification, two in regression.
+
+    Attributes
+    ----------
+    X : array of shape (n, m)
+    sigma, p, upper : arrays of shape (copies, n)
+        Signs in Q, linear terms and upper bounds, as in `core.problem.DualProblem`.
+    """
+
+    X: NDArray
+    sigma: NDArray
+    p: NDArray
+    upper: NDArray
+
+
+class LinearModel(Protocol):
+    """A model with a linear kernel whose equality, if it has one, is σᵀα = d.
+
+    Attributes
+    ----------
+    center : array of shape (m,) or None
+        Subtracted from all points.
+    offset : float
+        Constant added to the kernel.
+    has_equality : bool
+    d : float
+        The right-hand side of the equality.
+    size : float
+        The size of p, or of slopes if p is 0.
+    """
+
+    @property
+    def center(self) -> NDArray | None: ...
+    @property
+    def offset(self) -> float: ...
+    @property
+    def has_equality(self) -> bool: ...
+    @property
+    def d(self) -> float: ...
+    @property
+    def size(self) -> float: ...
+
+    def variables(self, loaded: Loaded, number: int) -> Variables:
+        """Return the variables of a part's rows."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -78,6 +128,22 @@ class Model:
         row = np.flatnonzero(((code == self.positive) | (code == self.negative)) & (own > 0))
         sign = np.where(code[row] == self.positive, 1.0, -1.0)
         return Members(row, loaded.X if len(row) == len(code) else loaded.X[row], sign, own[row])
+
+    def variables(self, loaded: Loaded, number: int) -> Variables:
+        """Return the variables of a part's rows, with the hinge."""
+        members = self.members(loaded, number)
+        sign, upper = members.sign[None], self.C * members.weight[None]
+        return Variables(members.X, sign, np.ones_like(sign), upper)
+
+    @property
+    def d(self) -> float:
+        """The right-hand side of the equality."""
+        return 0.0
+
+    @property
+    def size(self) -> float:
+        """The size of p."""
+        return 1.0
 
     def gram(self, X: NDArray) -> Gram:
         """Return the kernel over points."""

@@ -237,16 +237,24 @@ class Chunk:
 
         return dask.delayed(Loaded, pure=True)(self.X, self.y, self.weight)
 
+    def futures(self) -> tuple[Any, ...] | None:
+        """Return X, y and weights as futures if the cluster holds them (dask's persist), else None."""
+        from distributed import futures_of
+
+        columns = [column for column in (self.X, self.y, self.weight) if column is not None]
+        held = [{future.key: future for future in futures_of(column)}.get(column.key) for column in columns]
+        return None if None in held else tuple(held)
+
     def load(self) -> Loaded:
         """Return the rows."""
         found: Loaded = self.delayed().compute(scheduler="synchronous")
         return found
 
 
-def load(part: Part | Loaded, number: int) -> Loaded:
+def load(part: Part | tuple[Any, ...], number: int) -> Loaded:
     """Return the checked rows of a part: X a finite float64 matrix, with one label and one weight a row."""
     try:
-        found = Loaded(*(part if isinstance(part, Loaded) else part.load()))
+        found = Loaded(*(part if isinstance(part, tuple) else part.load()))
     except OSError as error:
         raise ProblemError(unreadable(number, error)) from error
     X, names = _points(found.X, number)

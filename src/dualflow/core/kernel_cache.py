@@ -329,7 +329,15 @@ class KeptGram(KernelMatrix):
 
     def __getstate__(self) -> dict[str, Any]:
         arrays = ("_full", "_dense_float32", "_points_float32", "_less_center")
-        return self.__dict__ | dict.fromkeys(arrays) | {"_radial": {}, "_rows": {}}
+        state = self.__dict__ | dict.fromkeys(arrays) | {"_radial": {}, "_rows": {}}
+        if self.has_named_kernel and self.kernel != "precomputed" and not isinstance(self.X, SparsePoints):
+            state |= {"squares": None, "_diag": None}  # computed from X again
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.squares is None:
+            self.squares, self._diag = measured(self, self.X)
 
     @property
     def is_rounded(self) -> bool:

@@ -177,8 +177,10 @@ class DataSummary:
         Mean of the features.
     spread : array of shape (m,)
         Sum of squared differences from the mean.
-    traces : list of array
-        `Survey.trace` of each part.
+    counts : array of shape (n_classes,)
+        Number of rows of each class with a weight above 0.
+    checksums : list of str
+        `Survey.checksum` of each part.
     """
 
     n: int
@@ -191,7 +193,8 @@ class DataSummary:
     center: NDArray | None
     mean: NDArray
     spread: NDArray
-    traces: list[NDArray]
+    counts: NDArray
+    checksums: list[str]
 
     @classmethod
     def of(cls, model: Any, surveys: list[Survey]) -> DataSummary:
@@ -232,7 +235,7 @@ class DataSummary:
         center = mean if moves else None
         return cls(
             int(sizes.sum()), sizes, classes, present, weight, mass, gamma, center, mean, spread,
-            [one.trace for one in surveys],
+            weighty, [one.checksum for one in surveys],
         )  # fmt: skip
 
     @property
@@ -285,8 +288,7 @@ class DataSummary:
             "mass": self.mass.tolist(),
             "mean": self.mean.tolist(),
             "spread": self.spread.tolist(),
-            # Rounded to digits that are the same with every BLAS.
-            "traces": [(trace.round(6) + 0.0).tolist() for trace in self.traces],
+            "checksums": self.checksums,
         }
 
 
@@ -440,7 +442,7 @@ class CascadeSVC(PairClassifier):
         "on_interrupt": ON_INTERRUPT,
     }
 
-    __sklearn_clone__, __getstate__ = cloned, state_without_client
+    __sklearn_clone__ = cloned
     solutions_ = unavailable("certificates_")
     certificates_: list[Certificate] = set_by_fit()
     statuses_: list[Status] = set_by_fit()
@@ -574,6 +576,17 @@ class CascadeSVC(PairClassifier):
             self.rounds_ = rounds
         warn_unless_optimal(found)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = state_without_client(self)
+        if state.get("_support_gram") is not None:
+            state["support_vectors_"] = None  # the kernel matrix holds them
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.__dict__.get("_support_gram") is not None:
+            self.support_vectors_ = np.array(self._support_gram.X)
 
     def _deadline(self, started: float, waiting: int) -> float | None:
         """Return the time at which the next of ``waiting`` pairs must end; they share the time left equally."""

@@ -34,10 +34,11 @@ __all__ = ["PartitionedLinearSVC"]
 class PartitionedLinearSVC(PairClassifier):
     """Exact linear support vector classifier of data in parts, which may be on several machines.
 
-    An interior-point iteration in the dimension of the features: rows enter it by sums only, which parts add up where
-    they are. In each of 15 to 40 steps a part sends (n_features + 1)² numbers; its rows and their multipliers stay with
-    it. The memory of this process does not grow with the number of rows, and the result is the optimum of all rows
-    together, with their certificate, however noisy they are (`CascadeSVC` collects the support vectors in one process).
+    The problem of a sample of the rows tells at which bound most multipliers of all rows are; those left undetermined
+    are solved next, by an interior point in this process, until one pass over all rows certifies the result. Few rows,
+    and rows of which samples leave too many undetermined, are solved by interior-point steps whose sums over rows the
+    parts add up. The memory of this process does not grow with the number of rows, and the result is the optimum of all
+    rows together, with their certificate, however noisy they are (`CascadeSVC` collects the support vectors).
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class PartitionedLinearSVC(PairClassifier):
     tol : float > 0, default=1e-8
         Certified relative gap at which the iteration ends; float64 allows about 1e-11.
     max_steps : int, default=200
-        Maximum number of steps for each pair of classes.
+        Maximum number of passes and steps for each pair of classes.
     time_limit : float, optional
         Seconds for the whole fit. The model is that of the last step, with its certificate. Without one by then the fit
         raises `FitError`.
@@ -82,8 +83,8 @@ class PartitionedLinearSVC(PairClassifier):
 
     Notes
     -----
-    The rows are read three times a step: store them where they are fast to read (dask: ``persist``). For a radial
-    kernel put scikit-learn's ``Nystroem`` before it; the certificate is then that of the approximate kernel.
+    The rows are read in every pass: store them where they are fast to read (dask: ``persist``). For a radial kernel put
+    scikit-learn's ``Nystroem`` before it; the certificate is then that of the approximate kernel.
 
     References
     ----------
@@ -187,10 +188,11 @@ class PartitionedLinearSVC(PairClassifier):
             try:
                 with time_limited(self._time_left(), "each pair of classes was certified", self.time_limit):
                     surveys: list[Survey] = engine.run(survey, [None] * len(parts), None)
+                    engine.checksums = [one.checksum for one in surveys]
                     summary, found = DataSummary.of(self, surveys), list[LinearResult]()
                     for k, (i, j) in enumerate(pairs := summary.pairs):
                         masses = self.C * summary.class_weight * summary.mass
-                        positive, negative = signed(len(summary.classes), i, j)
+                        signs = signed(len(summary.classes), i, j)
                         now = time.monotonic()
                         left = None if self.time_limit is None else max(0.0, started + self.time_limit - now)
                         fit = LinearFit(
@@ -198,9 +200,9 @@ class PartitionedLinearSVC(PairClassifier):
                             model=summary.model(self, i, j),
                             pair=k,
                             parts=len(parts),
-                            mass=(float(masses[positive]), float(masses[negative])),
+                            counts=(float(summary.counts[signs[0]]), float(summary.counts[signs[1]])),
+                            mass=(float(masses[signs[0]]), float(masses[signs[1]])),
                             features=self.n_features_in_,
-                            checksums=[one.checksum for one in surveys],
                             tol=self.tol,
                             max_steps=self.max_steps,
                             started=started,

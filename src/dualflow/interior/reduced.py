@@ -24,7 +24,7 @@ from ..core.problem import DualProblem
 from .low_rank import EXACT_GAP, LowRank, copies_of
 from .state import InteriorState
 
-__all__ = ["Reduced", "can_reduce", "can_sample"]
+__all__ = ["LATER_ERROR", "SAMPLE_GAP", "START_ERROR", "Reduced", "can_reduce", "can_sample", "sample_size"]
 
 #: Points from which a sample pays: with fewer, steps of few rows take as long as steps of all.
 MIN_POINTS = 8192
@@ -75,10 +75,10 @@ def can_reduce(problem: DualProblem) -> bool:
 
 def can_sample(n: int, rank: int) -> bool:
     """Whether a sample of n rows may determine most bounds."""
-    return n >= MIN_POINTS and _sample_size(n, rank) <= MAX_SAMPLE_SHARE * n
+    return n >= MIN_POINTS and sample_size(n, rank) <= MAX_SAMPLE_SHARE * n
 
 
-def _sample_size(n: int, rank: int) -> int:
+def sample_size(n: int, rank: int) -> int:
     """Return the number of rows of the sample."""
     return int((SAMPLE_FACTOR * n * np.sqrt(rank)) ** (2 / 3))
 
@@ -104,7 +104,7 @@ class Reduced:
         problem, n = self.problem, self.problem.gram.n
         if warm is not None or not can_sample(n, self.features.rank):
             return self.all_rows.start(warm)
-        rng, size = np.random.default_rng(0), _sample_size(n, self.features.rank)
+        rng, size = np.random.default_rng(0), sample_size(n, self.features.rank)
         live = (problem.upper > 0).reshape(-1, n).any(axis=0)
         signs = problem.sigma[:n] if problem.n == n else np.ones(n)
         rows, share = [], []
