@@ -80,7 +80,7 @@ SHOWN_THROUGH = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    "benchmarks/README.md": "reference/benchmarks.md",
+    "benchmarks/README.md": "reference/benchmark-claims.md",
     "benchmarks/results/README.md": "reference/benchmark-results.md",
     "circuits/README.md": "reference/circuits.md",
 }

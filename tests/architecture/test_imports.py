@@ -179,6 +179,47 @@ def _imported(tree):
             yield node.module
 
 
+def test_all_but_cvxopt_works_without_cvxopt():
+    found = _fresh(
+        """
+import json, sys
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, *rest):
+        return None if name.partition(".")[0] == "cvxopt" else self.finder.find_spec(name, *rest)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+import numpy as np, dualflow
+from dualflow.testing.reference import QuadraticProgram, coneqp_optimum
+X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [3.0, 1.5]])
+y = np.array([0, 0, 1, 1])
+model = dualflow.SVC(tol=1e-9).fit(X, y)
+problem, lines = model.solution_.problem, []
+gaps = [dualflow.solve(problem, name).certificate.relative_gap for name in ("gradient-flow", "interior-point", "smo")]
+for call in (
+    lambda: dualflow.solve(problem, "cvxopt"),
+    lambda: coneqp_optimum(QuadraticProgram(np.eye(2), np.ones(2), np.ones(2))),
+):
+    try:
+        call()
+    except dualflow.SolverUnavailable as error:
+        lines.append(str(error))
+print(json.dumps([model.certificate_.relative_gap, max(gaps), lines]))
+"""
+    )
+    own, others, lines = found
+    assert own <= 1e-9
+    assert others <= 1e-4
+    assert len(lines) == 2
+    assert all(line.endswith("which is not installed: pip install cvxopt") for line in lines)
+
+
 # --- names -------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ import dualflow
 from dualflow import compare
 from dualflow.cli.cells import MAX_COLUMN_TEXTS
 from dualflow.cli.output import TABLE_WIDTH_CHARS
-from dualflow.cli.training import probabilities, searched_model
+from dualflow.cli.training import Steps, probabilities, searched_model
 from dualflow.cli.training_table import read_model
 from dualflow.exceptions import ProblemError
 from dualflow.persistence import container
@@ -393,19 +394,14 @@ def test_a_search_tries_weights_for_unequal_classes_and_keeps_to_its_time(folder
 def test_settings_that_the_time_does_not_suffice_for_are_counted_without_a_warning():
     X = np.random.default_rng(0).normal(size=(60, 2))
     y = np.where(X[:, 0] > 0, "yes", "no")
-    _, found = searched_model(
-        "svc",
-        dualflow.SVC(kernel="linear"),
-        X,
-        y,
-        3,
-        0,
-        "data.csv",
-        scoring="accuracy",
-        scorer=lambda model, X, y: np.nan if model.C < 1 else model.score(X, y),
-        budget_s=60.0,
-        announce=lambda text: None,
-    )
+
+    def scorer(model, X, y):
+        return np.nan if model.C < 1 else model.score(X, y)
+
+    table, classes = SimpleNamespace(source="data.csv"), SimpleNamespace(scoring="accuracy", scorer=scorer)
+    data = SimpleNamespace(kind="svc", X=X, y=y, table=table, classes=classes)
+    steps = Steps(search=True, budget_s=60.0, proba=False, cv=3, seed=0)
+    _, found = searched_model(data, dualflow.SVC(kernel="linear"), steps, lambda text: None)
     assert 0 < found["finished"] < found["candidates"]
 
 
@@ -483,23 +479,51 @@ def test_a_damaged_calibration_is_refused(folder):
 # --- columns that are no features ------------------------------------------------------------------
 
 
-def test_all_columns_of_names_and_dates_are_one_error(folder):
+def test_all_columns_of_many_texts_and_dates_are_one_error(folder):
     n = MAX_COLUMN_TEXTS + 5
-    rows = "".join(f"C{k},{k + 7},2024-01-{k % 28 + 1:02},n{k % 9},{k % 2}\n" for k in range(n))
-    write(folder, "customer,order_id,first order,town,left\n" + rows)
+    rows = "".join(f"C{max(k, 1)},2024-01-{k % 28 + 1:02},n{k % 9},{k % 2}\n" for k in range(n))
+    write(folder, "street,first order,town,left\n" + rows)
     words = (
-        "2 columns are not features: customer (more than 1000 different texts)",
+        "2 columns are not features: street (more than 1000 different texts)",
         "first order (dates or times, such",
     )
-    refused(run("train", "data.csv"), *words, '--drop customer --drop "first order"')
+    refused(run("train", "data.csv"), *words, '--drop street --drop "first order"')
     refused(run("compare", "data.csv"), *words)
-    short = "".join(f"C{k},{k + 7},2024-01-{k % 28 + 1:02},{k % 2}\n" for k in range(40))
-    write(folder, "customer,order_id,first,left\n" + short, "short.csv")
-    refused(run("train", "short.csv"), "customer (each row has a different text), first (dates or times")
-    result = run("train", "short.csv", "--drop", "customer", "--drop", "first")
+
+
+def identifiers(n):
+    rows = "".join(f"C{k},{10001 + 7 * k % n},{k + 3},{k % 7},{'no' if k % 3 else 'yes'}\n" for k in range(n))
+    return "customer,order_id,price_index,size,left\n" + rows
+
+
+@pytest.mark.parametrize("n", [40, MAX_COLUMN_TEXTS + 100])
+def test_columns_that_name_the_rows_are_left_out_with_one_note(folder, n):
+    write(folder, identifiers(n))
+    result = run("train", "data.csv", "--json")
     assert result.exit_code == 0, result.output
-    assert "Column order_id looks like the number of a row or a person" in result.stderr
-    assert "--drop order_id" in result.stderr
+    assert json.loads(result.stdout)["features"] == 2
+    words = "Columns customer, order_id are left out: each row has a different value"
+    assert words in result.stderr
+    assert "--keep customer --keep order_id keeps them" in result.stderr
+    assert "Column price_index looks like the number of a row or a person" in result.stderr
+    kept = run("train", "data.csv", "--keep", "order_id", "--drop", "customer", "--json")
+    assert json.loads(kept.stdout)["features"] == 3
+    assert "left out" not in kept.stderr
+    assert run("predict", "model.dualflow", "data.csv").exit_code == 0
+
+
+def test_compare_leaves_them_out_too_and_says_so_in_the_next_command(folder):
+    write(folder, identifiers(40))
+    result = run("compare", "data.csv", "--solvers", "working-set", "--no-report", "--keep", "order_id")
+    assert result.exit_code == 0, result.output
+    assert "Column customer is left out: each row has a different value" in result.stderr
+    assert "--keep order_id" in result.stdout
+
+
+def test_a_table_of_names_alone_is_refused(folder):
+    write(folder, "customer,left\n" + "".join(f"C{k},{k % 2}\n" for k in range(30)))
+    refused(run("train", "data.csv"), "data.csv has no feature but customer: each row has a different value", "--keep")
+    assert json.loads(run("train", "data.csv", "--keep", "customer", "--json").stdout)["features"] == 30
 
 
 def test_the_same_of_parquet(folder):
@@ -510,7 +534,10 @@ def test_the_same_of_parquet(folder):
     parquet.write_table(pyarrow.table(columns | {"left": [k % 2 for k in range(n)]}), "t.parquet")
     refused(
         run("train", "t.parquet"),
-        "3 columns are not features: who (each row has a different text), when (date32[day]), also (date32[day])",
-        "--drop who --drop when --drop also",
+        "2 columns are not features: when (date32[day]), also (date32[day])",
+        "--drop when --drop also",
     )
     assert os.listdir() == ["t.parquet"]
+    result = run("train", "t.parquet", "--drop", "when", "--drop", "also")
+    assert result.exit_code == 0, result.output
+    assert "Column who is left out: each row has a different value" in result.stderr

@@ -133,12 +133,22 @@ def test_columns_are_left_out_or_taken_as_text(tmp_path):
         read(tmp_path, content, RequestedColumns(drop=("sise",)))
 
 
-def test_texts_that_are_names_of_rows_are_refused(tmp_path):
-    content = "name,size,kind\n" + "".join(f"n{k},{k},{k % 2}\n" for k in range(40))
-    with pytest.raises(ProblemError, match=r"name: each row has a different text.*--drop name"):
-        EncodingOptions().encoded(read(tmp_path, content))
-    content = "name,size,kind\n" + "".join(f"n{k},{k},{k % 2}\n" for k in range(1100))
-    with pytest.raises(ProblemError, match=r"line 1002, name: 'n1000' is one text more than the 1000.*--drop name"):
+def test_texts_that_are_names_of_rows_are_left_out(tmp_path):
+    for n in (21, 40, 1100):
+        content = "name,size,kind\n" + "".join(f"n{k},{k},{k % 2}\n" for k in range(n))
+        assert EncodingOptions().encoded(read(tmp_path, content))[0].features == ["size"]
+        kept = read(tmp_path, content, RequestedColumns(keep=("name",)))
+        assert len(EncodingOptions().encoded(kept)[0].features) == n + 1
+    content = "name,size,kind\n" + "".join(f"n{k},{k},{k % 2}\n" for k in range(20))
+    assert len(EncodingOptions().encoded(read(tmp_path, content))[0].features) == 21
+
+
+def test_more_texts_than_categories_may_be_are_refused(tmp_path):
+    content = "name,size,kind\n" + "".join(f"n{max(k, 1)},{k},{k % 2}\n" for k in range(1100))
+    with pytest.raises(ProblemError, match=r"line 1003, name: up to 'n1001' there are more than the 1000.*--drop name"):
+        read(tmp_path, content)
+    content = "name,size,kind\n" + "".join(f"n{k % 1090},{k},{k % 2}\n" for k in range(1100))
+    with pytest.raises(ProblemError, match=r"line 1092, name: up to 'n0' there are more than the 1000.*--drop name"):
         read(tmp_path, content)
 
 

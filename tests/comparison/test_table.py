@@ -17,6 +17,7 @@ from dualflow.comparison import rows as rows_module
 from dualflow.report import Comparison, Row, Section
 from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.report.html import HEIGHT_PX, chart
+from dualflow.report.terminal import main_rows, renderable
 from dualflow.report.verdict import overall, verdict
 
 WIDTHS = (80, 100, 120, 200)
@@ -255,3 +256,25 @@ def test_what_poses_a_problem_does_not_go_with_one(given):
         compare(problem, **given)
     with pytest.raises(ProblemError, match="y is missing"):
         compare(X)
+
+
+def test_a_brief_section_shows_the_best_rows_and_a_control_beside_each_circuit():
+    def row(solver, role, rank, device=None, gap=1e-3, shots=1000):
+        return Row("hinge", solver, role, device, shots, "FINISHED", None, None, rank, gap, wall_time_s=1.0)
+
+    fast = [row(f"fast-{k}", "classical", k + 1, gap=1e-9) for k in range(8)]
+    reference = row("cvxopt", "reference", 9, gap=1e-9)
+    exact = row("circuit", "quantum", 10, "aer", shots=None)
+    sampled, better = row("circuit", "quantum", 11, "aer"), row("circuit", "control", None, "control:classical-sampler")
+    null = row("circuit", "control", None, "null")
+    every = [*fast, reference, exact, sampled, better, null]
+    assert main_rows(every, 1e-6) == [*fast[:3], reference, sampled, better]
+    assert main_rows(every[1:], 1e-6) == every[1:]  # few enough to show
+    section = Section("hinge", "C-SVM", 64, "box", 1e-6, None, None, tuple(every))
+    console = Console(file=io.StringIO(), width=100)
+    console.print(renderable(Comparison((section,), {}, {}), brief=True))
+    text = console.file.getvalue()
+    assert "7 more rows with --all-rows, or in the report: fast-3, fast-4" in text
+    assert "other devices and controls; so are circuits, shots and evidence" in " ".join(text.split())
+    assert "quantum resources" not in text
+    assert "fast-7" in Comparison((section,), {}, {}).table(100)

@@ -147,6 +147,16 @@ def test_the_estimate_covers_problems_whose_sums_hold_one_class_after_the_other(
         assert float(exact_gap(problem, certificate) - Long(certificate.gap)) <= certificate.rounding
 
 
+@needs_long
+def test_what_a_projection_leaves_of_an_equality_is_in_the_estimate():
+    """Of 1ᵀα = 1 it may leave 4ε. At the feasible point all entries of Qα differ together, by up to that times 61."""
+    problem = hard_problem(72)
+    alpha = solve(problem, refine="early", max_steps=300).certificate.alpha
+    certificate = certify(problem, alpha * (1 - 3.5 * np.finfo(float).eps))
+    assert abs(float(certificate.alpha.astype(Long).sum() - 1)) > 3 * np.finfo(float).eps
+    assert float(exact_gap(problem, certificate) - Long(certificate.gap)) <= certificate.rounding
+
+
 @pytest.mark.parametrize("gamma", [1e6, 1e9, 1e12, 1e15])
 def test_a_kernel_that_is_0_between_different_points_is_certified_at_any_width(gamma):
     X = np.random.default_rng(0).standard_normal((300, 5))

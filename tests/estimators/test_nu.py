@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn import svm
 from sklearn.base import clone
+from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV
 
 from dualflow import (
@@ -113,9 +114,26 @@ def test_a_nu_out_of_range_is_an_error(nu):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_overlapping_classes_have_no_margin(kernel):
     points = np.repeat(RNG.normal(size=(20, 2)), 2, axis=0)  # every point is of both classes
-    with pytest.raises(FitError, match=r"the margin rho is 0.*Raise nu") as caught:
+    with pytest.raises(FitError, match=r"the margin rho is 0 for every nu.*overlap everywhere") as caught:
         NuSVC(nu=0.5, kernel=kernel).fit(points, np.tile([0, 1], 20))
     assert caught.value.solution.certificate.relative_gap == 0.0
+
+
+def test_a_nu_without_a_margin_takes_the_least_that_has_one_and_says_so():
+    """LIBSVM returns what its tolerance leaves of w = 0, divided by a margin of 0."""
+    points, labels = make_classification(n_classes=4, n_informative=4, random_state=42)
+    two = np.isin(labels, (0, 2))
+    with pytest.warns(UserWarning, match=r"nu=0\.5: .* is 0, .* that of nu=0\.517.*Raise nu"):
+        model = NuSVC(kernel="linear").fit(points[two], labels[two])
+    assert model.certificate_.level > 0
+    assert model.fit_status_ == 0
+    nu = model.solution_.problem.total / two.sum()
+    limit = SVC(kernel="linear", C=1 / model.certificate_.level).fit(points[two], labels[two])
+    np.testing.assert_allclose(model.coef_, limit.coef_, rtol=1e-3)
+    higher = svm.NuSVC(nu=nu, kernel="linear", tol=1e-6).fit(points[two], labels[two])  # one that has a margin
+    np.testing.assert_allclose(model.coef_, higher.coef_, rtol=1e-2)
+    with pytest.warns(UserWarning, match="margin of two classes"):
+        assert len(NuSVC(kernel="linear").fit(points, labels).certificates_) == 6
 
 
 def test_class_weights_are_weights_of_points():

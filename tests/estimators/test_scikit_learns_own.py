@@ -29,7 +29,6 @@ EXPECTED_FAILURES = {
     "test_svr_errors": "a kernel of a wrong shape is an error of fit here, of predict there",
     "test_libsvm_convergence_warnings": "LIBSVM needs three pair updates; here the first one reaches the optimum",
     "test_custom_kernel_not_array_input[SVR]": "scores of the linear kernel and of its matrix differ in the last digit",
-    "test_n_iter_libsvm[42-4-NuSVC-ndarray]": "rho is 0 on these data: a FitError here, round-off there",
     "test_svc_ovr_tie_breaking[42-NuSVC]": "three equal classes tie; the intercepts differ by less than tol here",
 }
 

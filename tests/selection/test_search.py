@@ -362,6 +362,43 @@ def test_a_slower_matrix_is_tried_again_where_fits_take_far_longer(monkeypatch):
     assert tried == [0.01, 1.0]
 
 
+def test_matrices_are_shared_where_they_fit_into_memory(monkeypatch):
+    X, y = german()
+    made, honest = [], _plan.Kernels.matrix
+    monkeypatch.setattr(_plan.Kernels, "matrix", lambda *given: made.append(given[1].gamma) or honest(*given))
+    monkeypatch.setattr(_evaluation, "shared_gain", lambda *given: np.inf)
+    search = SVCSearchCV(SVC(gamma=0.1), {"C": [0.1, 1.0]}, cv=5, refit=False)
+    shared = search.fit(X, y).cv_results_
+    assert made == [0.1]
+    needed = 8 * (1.0 + _plan.MATRICES_PER_THREAD) * len(X) ** 2 / _plan.MAX_MEMORY_FRACTION
+    monkeypatch.setattr(_plan, "memory_bytes", lambda: needed - 1)
+    alone = search.fit(X, y).cv_results_
+    assert made == [0.1]
+    monkeypatch.setattr(_plan, "memory_bytes", lambda: needed)
+    search.fit(X, y)
+    assert made == [0.1, 0.1]
+    same_tables(shared, alone, tolerance=1e-9)
+    monkeypatch.setattr(_plan, "memory_bytes", lambda: None)  # the machine does not tell
+    assert _plan.can_share(8000, 1)
+    assert not _plan.can_share(30_000, 1)
+
+
+def test_a_slow_first_fold_is_left_to_the_matrix(monkeypatch):
+    X, y = german()
+    monkeypatch.setattr(_folds.Classes, "path", lambda *given: {})  # fits are made one by one
+    fits, honest = [], SVC.fit
+    monkeypatch.setattr(SVC, "fit", lambda self, *given, **named: fits.append(self.C) or honest(self, *given, **named))
+    monkeypatch.setattr(_evaluation, "STOP_GAIN", 1e-9)
+    monkeypatch.setattr(_evaluation, "shared_gain", lambda *given: np.inf)
+    monkeypatch.setattr(_folds, "MAX_LOSS_FRACTION", np.inf)
+    grid = {"C": [0.1, 0.3, 1.0, 3.0]}
+    ours = SVCSearchCV(SVC(gamma=0.1), grid, cv=5, refit=False).fit(X, y)
+    assert fits == [0.1]
+    monkeypatch.undo()
+    theirs = GridSearchCV(SVC(gamma=0.1), grid, cv=5, refit=False).fit(X, y)
+    same_tables(ours.cv_results_, theirs.cv_results_, tolerance=1e-9)
+
+
 def test_three_folds_do_not_pay_for_the_model_of_all_points():
     data = {"points": 300, "variables": 300, "features": 5, "pairs": 1}
     assert _folds.shared_gain([1.0, 1.0], **data, folds=2) == 0.0

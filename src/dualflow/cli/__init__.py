@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from . import check, compare, convert, jobs, lists, predict, train
+from .options import GroupedCommand
 from .output import EXIT_CLOSED, EXIT_INTERRUPTED, say
 
 __all__ = ["app", "main"]
@@ -32,8 +33,8 @@ Examples, for a table with the label in its last column:
     pretty_exceptions_enable=False,
 )
 for command in (train.train, predict.predict, check.check, compare.compare, lists.solvers, lists.devices):
-    app.command()(command)
-app.command()(convert.convert)
+    app.command(cls=GroupedCommand)(command)
+app.command(cls=GroupedCommand)(convert.convert)
 app.add_typer(lists.circuits, name="circuits")
 app.add_typer(jobs.jobs, name="jobs")
 

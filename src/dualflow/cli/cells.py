@@ -23,15 +23,15 @@ __all__ = [
     "CellFormat",
     "ColumnBuilder",
     "UnusableColumnError",
-    "different_texts",
     "is_gap",
+    "names_rows",
     "number",
+    "quoted",
     "raise_unusable",
     "row_number_note",
-    "unusable",
 ]
 
-#: Maximum number of different texts in a feature column; a column with more holds names of rows, not categories.
+#: Maximum number of different texts in a feature column; with more, these are no categories.
 MAX_COLUMN_TEXTS = 1000
 # Cells that mean a missing value in a column of numbers, in upper or lower case. In a column of text they are texts.
 _GAP_SIGNS = ("-", "--", "---", "–", "—", ".", "..", "…")
@@ -56,10 +56,12 @@ THOUSANDS = {",": ",", ".": ".", "'": "'’", "space": " \u00a0\u2007\u2009\u202
 _EMPTY: dict[str, int] = {}
 #: Different cells of a column that a message shows.
 _MAX_EXAMPLES = 3
-#: In a table of more rows, a text column whose texts are all different is refused.
+#: In a table of more rows, a column whose texts are all different names the rows.
 MAX_ROWS_ALL_DIFFERENT = 20
 # Names of columns that hold identifiers, at the end of the name.
-_IDENTIFIER = re.compile(r"((^|[\W_])(id|nr|uuid|key|index)|[a-z](Id|ID|Nr))$|^(Id|ID|Nr|NR)$")
+_IDENTIFIER = re.compile(r"((^|[\W_])(id|nr|uuid)|[a-z](Id|ID|Nr))$|^(Id|ID|Nr|NR)$")
+# Names of columns that may hold identifiers, or quantities (a price index).
+_MAYBE_IDENTIFIER = re.compile(r"(^|[\W_])(key|index)$")
 #: A cell of more characters is text; the patterns below are not tried.
 _MAX_NUMBER_CHARS = 400
 
@@ -227,40 +229,20 @@ def quoted(name: str) -> str:
     return f'"{name}"' if re.search(r"[^\w.-]", name) else name
 
 
-def different_texts(name: str, column: TextColumn, source: str) -> UnusableColumnError | None:
-    """Return the fault of a text column in which each row has another text, which holds names of rows; else None."""
-    known = column.codes[column.codes >= 0]
-    if len(known) <= MAX_ROWS_ALL_DIFFERENT or len(np.unique(known)) < len(known):
-        return None
-    shown = name[:SHOWN_CHARS]
-    return UnusableColumnError(
-        f"{source}, {shown}: each row has a different text, from which a model learns nothing; leave the column out "
-        f"with --drop {shown}",
-        name,
-        "each row has a different text",
-    )
-
-
-def unusable(columns: list[ColumnBuilder], gathered: list[object], source: str) -> list[UnusableColumnError]:
-    """Return the faults of the columns of a training table; names of rows count only beside another fault.
-
-    Alone they are found later, when it is known which rows are used.
-    """
-    faults = {k: column.fault for k, column in enumerate(columns) if column.fault is not None}
-    if faults:
-        for k, (column, values) in enumerate(zip(columns, gathered, strict=True)):
-            if k not in faults and isinstance(values, TextColumn):
-                fault = different_texts(column.name, values, source)
-                faults |= {} if fault is None else {k: fault}
-    return [faults[k] for k in sorted(faults)]
+def names_rows(name: str, column: object) -> bool:
+    """Whether a feature column only names its rows: a different text in each, or different numbers called an id."""
+    if isinstance(column, TextColumn):
+        known = column.codes[column.codes >= 0]
+        return len(known) > MAX_ROWS_ALL_DIFFERENT and len(np.unique(known)) == len(known)
+    return isinstance(column, np.ndarray) and _IDENTIFIER.search(name) is not None and _are_different(column)
 
 
 def row_number_note(names: list[str], columns: list[object]) -> list[str]:
-    """Return a sentence on all number columns that look like numbers of rows or of customers, if there are any."""
+    """Return a sentence on all number columns that may be numbers of rows, and are features, if there are any."""
     found = [
         name[:SHOWN_CHARS]
         for name, column in zip(names, columns, strict=True)
-        if isinstance(column, np.ndarray) and _numbers_rows(name, column)
+        if isinstance(column, np.ndarray) and not names_rows(name, column) and _may_number_rows(name, column)
     ]
     if not found:
         return []
@@ -272,12 +254,18 @@ def row_number_note(names: list[str], columns: list[object]) -> list[str]:
     ]
 
 
-def _numbers_rows(name: str, values: np.ndarray) -> bool:
-    """Whether whole numbers, all different, have the name of an identifier, or count the rows from 0 or 1."""
-    if len(values) <= MAX_ROWS_ALL_DIFFERENT or not np.array_equal(values, np.rint(values)):
-        return False  # NaN is no whole number
+def _may_number_rows(name: str, values: np.ndarray) -> bool:
+    """Whether whole numbers, all different, have a name that an identifier may have, or count the rows from 0 or 1."""
+    if not _are_different(values):
+        return False
     counts_rows = values[0] in (0.0, 1.0) and bool((np.diff(values) == 1.0).all())
-    return counts_rows or (_IDENTIFIER.search(name) is not None and len(np.unique(values)) == len(values))
+    return counts_rows or _MAYBE_IDENTIFIER.search(name) is not None
+
+
+def _are_different(values: np.ndarray) -> bool:
+    """Whether the values of more than a few rows are whole numbers, all different; NaN is no whole number."""
+    enough = len(values) > MAX_ROWS_ALL_DIFFERENT and np.array_equal(values, np.rint(values))
+    return enough and len(np.unique(values)) == len(values)
 
 
 class CellCounts:
@@ -384,10 +372,10 @@ class ColumnBuilder:
     kind : {"number", "text"}
     name : str
     max_texts : int or None
-        Maximum number of different texts; None if there is no limit.
+        Maximum number of different texts, unless no text is repeated; None if there is no limit.
     """
 
-    __slots__ = ("codes", "fault", "gaps", "max_texts", "name", "values", "words")
+    __slots__ = ("codes", "fault", "gaps", "known", "max_texts", "name", "values", "words")
 
     def __init__(self, kind: str, name: str, max_texts: int | None) -> None:
         self.name, self.max_texts = name, max_texts
@@ -395,7 +383,7 @@ class ColumnBuilder:
         self.gaps = _EMPTY
         self.fault: UnusableColumnError | None = None
         if self.values is None:
-            self.codes, self.words = array("i"), dict[str, int]()
+            self.codes, self.words, self.known = array("i"), dict[str, int](), 0
 
     def add(self, cell: str, place: str, cells: CellFormat) -> None:
         """Add a stripped cell; ``place`` says where it is, for messages. More texts than allowed set ``fault``."""
@@ -416,10 +404,12 @@ class ColumnBuilder:
             self.codes.append(-1)
         else:
             self.codes.append(self.words.setdefault(cell, len(self.words)))
-            if self.max_texts is not None and len(self.words) > self.max_texts:
+            self.known += 1
+            # Without a repeated text the column names the rows, and is left out later.
+            if self.max_texts is not None and self.max_texts < len(self.words) < self.known:
                 self.fault = self.fault or UnusableColumnError(
-                    f"{place}, {self.name[:SHOWN_CHARS]}: {shortened(cell)} is one text more than the {self.max_texts} "
-                    f"that a column of categories may have; leave the column out with --drop "
+                    f"{place}, {self.name[:SHOWN_CHARS]}: up to {shortened(cell)} there are more than the "
+                    f"{self.max_texts} texts that a column of categories may have; leave the column out with --drop "
                     f"{self.name[:SHOWN_CHARS]}",
                     self.name,
                     f"more than {self.max_texts} different texts",

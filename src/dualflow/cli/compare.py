@@ -26,7 +26,6 @@ from .output import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..comparison import DryRun
     from ..report import Comparison
     from .table import SparseTable, Table
     from .training_data import EncodingOptions
@@ -64,98 +63,170 @@ def compare(
             "the digits data of scikit-learn.",
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="The same as DATA.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The same as DATA.", rich_help_panel=shared.TABLE)] = None,
     label: Annotated[
-        str | None, typer.Option(help="Label column: its name, or its number from 1. The last by default.")
+        str | None,
+        typer.Option(
+            help="Label column: its name, or its number from 1. The last by default.", rich_help_panel=shared.TABLE
+        ),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(help='The two labels to compare, "A,B"; svdd is trained on the first.')
+        str | None,
+        typer.Option(
+            help='The two labels to compare, "A,B"; svdd is trained on the first.', rich_help_panel=shared.CLASSES
+        ),
     ] = None,
     digits: Annotated[
-        str, typer.Option(help="The two digits to compare if there is no DATA; svdd is trained on the first.")
+        str,
+        typer.Option(
+            help="The two digits to compare if there is no DATA; svdd is trained on the first.",
+            rich_help_panel=shared.TABLE,
+        ),
     ] = "1,4",
     quantum: Annotated[
         bool,
-        typer.Option("--quantum", help="Add the solvers that run circuits, with their controls, on 64 of the rows."),
+        typer.Option(
+            "--quantum",
+            help="Add the solvers that run circuits, with their controls, on 64 of the rows.",
+            rich_help_panel=shared.LIMITS,
+        ),
     ] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="Add the problems squared_hinge (L2-SVM) and svdd, beside hinge.")
+        bool,
+        typer.Option(
+            "--all",
+            help="Add the problems squared_hinge (L2-SVM) and svdd, beside hinge.",
+            rich_help_panel=shared.MODEL,
+        ),
     ] = False,
     class_weight: Annotated[
         str | None,
         typer.Option(
             help='Factors of C for the points of a class: "balanced", or "LABEL=WEIGHT,…"; by default none and, where '
-            "classes are unequal, balanced are compared."
+            "classes are unequal, balanced are compared.",
+            rich_help_panel=shared.CLASSES,
         ),
     ] = None,
     positive: shared.Positive = None,
     scoring: Annotated[
         str,
-        typer.Option(help="Score that chooses the model: balanced_accuracy, accuracy, recall, precision or f1."),
+        typer.Option(
+            help="Score that chooses the model: balanced_accuracy, accuracy, recall, precision or f1.",
+            rich_help_panel=shared.CLASSES,
+        ),
     ] = "balanced_accuracy",
     problems: Annotated[
         str | None,
         typer.Option(
             help="Problems, comma separated: hinge, squared_hinge, svdd, least_squares, discriminant. By default hinge "
-            "for DATA, the first three without."
+            "for DATA, the first three without.",
+            rich_help_panel=shared.MODEL,
         ),
     ] = None,
     solvers: Annotated[
         str | None,
         typer.Option(
             help="Solver names, comma separated (see dualflow solvers). By default all that run no circuits for DATA, "
-            "all without."
+            "all without.",
+            rich_help_panel=shared.LIMITS,
         ),
     ] = None,
     max_n: Annotated[
         int | None,
         typer.Option(
             help="Number of training rows that are drawn, both classes together; by default 64 for circuits and "
-            "without DATA, else four fifths of the rows, up to 10000."
+            "without DATA, else four fifths of the rows, up to 10000.",
+            rich_help_panel=shared.TABLE,
         ),
     ] = None,
-    C: Annotated[float, typer.Option("--C", help="As in scikit-learn; inf is the hard margin.")] = 1.0,
+    C: Annotated[
+        float, typer.Option("--C", help="As in scikit-learn; inf is the hard margin.", rich_help_panel=shared.MODEL)
+    ] = 1.0,
     nu: Annotated[
         float | None,
-        typer.Option(help="For svdd: the fraction of points that may lie outside, in (0, 1]; without it, none may."),
+        typer.Option(
+            help="For svdd: the fraction of points that may lie outside, in (0, 1]; without it, none may.",
+            rich_help_panel=shared.MODEL,
+        ),
     ] = None,
-    kernel: Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.")] = "rbf",
-    gamma: Annotated[str, typer.Option(help="scale, auto or a number.")] = "scale",
-    degree: Annotated[float, typer.Option(help="Degree of the poly kernel.")] = 3.0,
-    coef0: Annotated[float, typer.Option(help="Constant of the poly and sigmoid kernels.")] = 0.0,
+    kernel: Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.", rich_help_panel=shared.MODEL)] = "rbf",
+    gamma: Annotated[str, typer.Option(help="scale, auto or a number.", rich_help_panel=shared.MODEL)] = "scale",
+    degree: Annotated[float, typer.Option(help="Degree of the poly kernel.", rich_help_panel=shared.MODEL)] = 3.0,
+    coef0: Annotated[
+        float, typer.Option(help="Constant of the poly and sigmoid kernels.", rich_help_panel=shared.MODEL)
+    ] = 0.0,
     fit_intercept: Annotated[
-        str, typer.Option(help="Whether models have a bias: yes, no, or penalised (a constant added to the kernel).")
+        str,
+        typer.Option(
+            help="Whether models have a bias: yes, no, or penalised (a constant added to the kernel).",
+            rich_help_panel=shared.MODEL,
+        ),
     ] = "yes",
-    shots: Annotated[float, typer.Option(help="Shots per circuit; 1e4 is 10000.")] = 10_000,
+    shots: Annotated[
+        float, typer.Option(help="Shots per circuit; 1e4 is 10000.", rich_help_panel=shared.LIMITS)
+    ] = 10_000,
     devices: Annotated[
-        str | None, typer.Option(help="Devices of the quantum solvers, comma separated (see dualflow devices).")
+        str | None,
+        typer.Option(
+            help="Devices of the quantum solvers, comma separated (see dualflow devices).",
+            rich_help_panel=shared.LIMITS,
+        ),
     ] = None,
-    studies: Annotated[bool, typer.Option("--studies", help='Include solvers of maturity "study".')] = False,
-    seed: Annotated[int, typer.Option(help="Random seed of the drawn points and of every solver.")] = 0,
+    studies: Annotated[
+        bool, typer.Option("--studies", help='Include solvers of maturity "study".', rich_help_panel=shared.LIMITS)
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(help="Random seed of the drawn points and of every solver.", rich_help_panel=shared.LIMITS)
+    ] = 0,
     time_limit: Annotated[
         float | None,
         typer.Option(
             help="Seconds for each solver's run; a run that reaches it shows its result so far. 4 for DATA by default, "
-            "else 2."
+            "else 2.",
+            rich_help_panel=shared.LIMITS,
         ),
     ] = None,
     total_time_limit: Annotated[
         float | None,
         typer.Option(
             help="Seconds for the whole comparison; runs that have not begun by then are left out. 45 by default for "
-            "DATA without circuits."
+            "DATA without circuits.",
+            rich_help_panel=shared.LIMITS,
         ),
     ] = None,
-    tol: Annotated[float, typer.Option(help="Relative gap at which a solver stops.")] = 1e-6,
-    report: Annotated[Path, typer.Option(help="The HTML report to write.")] = Path("dualflow-report.html"),
-    csv: Annotated[Path | None, typer.Option(help="Also write the table of solvers as CSV, to this file.")] = None,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
+    tol: Annotated[
+        float, typer.Option(help="Relative gap at which a solver stops.", rich_help_panel=shared.LIMITS)
+    ] = 1e-6,
+    report: Annotated[Path, typer.Option(help="The HTML report to write.", rich_help_panel=shared.OUTPUT)] = Path(
+        "dualflow-report.html"
+    ),
+    csv: Annotated[
+        Path | None,
+        typer.Option(help="Also write the table of solvers as CSV, to this file.", rich_help_panel=shared.OUTPUT),
+    ] = None,
+    all_rows: Annotated[
+        bool,
+        typer.Option(
+            "--all-rows",
+            help="Print all rows and what circuits took; else these are in the report.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = False,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Write no HTML report.", rich_help_panel=shared.OUTPUT)
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP, rich_help_panel=shared.OUTPUT)] = False,
     dry: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what the quantum rows would send and cost; send nothing.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only list what the quantum rows would send and cost; send nothing.",
+            rich_help_panel=shared.LIMITS,
+        ),
     ] = False,
     drop: shared.Drop = None,
     text: shared.Text = None,
+    keep: shared.Keep = None,
     one_hot: shared.OneHot = True,
     impute: shared.Impute = True,
     standardise: shared.Standardise = None,
@@ -176,9 +247,6 @@ def compare(
     After Ctrl-C, or when the time is up, the report shows the runs that have ended.
     """
     with clear_errors():
-        from ..comparison import dry_run
-        from ..report.comparison import is_comparison_csv, is_comparison_html
-        from ..report.scores import best_model
         from .reading import read_new
         from .table import RequestedColumns
         from .training_data import EncodingOptions
@@ -186,80 +254,92 @@ def compare(
         if data is not None and path is not None:
             raise ProblemError(f"the data are given twice, as {path} and as --data {data}; give them once")
         data = path if data is None else data
-        if csv is not None and not dry:
-            check_output(csv, "--csv", is_comparison_csv, overwrite, data)
-        if not no_report and not dry:
-            check_output(report, "--report", is_comparison_html, overwrite, data)
-            if csv is not None and csv.resolve() == report.resolve():
-                raise ProblemError(f"--csv and --report are the same file, {csv}; give two names")
-        requested_problems = _split_names(problems)
+        outputs = Outputs(csv, None if no_report else report)
+        if not dry:
+            outputs.check(overwrite, data)
         options: dict[str, Any] = {
-            "C": C,
-            "nu": nu,
-            "kernel": kernel,
-            "gamma": shared.number_or_text(gamma),
-            "degree": degree,
-            "coef0": coef0,
+            "C": C, "nu": nu, "kernel": kernel, "gamma": shared.number_or_text(gamma), "degree": degree, "coef0": coef0,
             "fit_intercept": {"yes": True, "no": False}.get(fit_intercept, fit_intercept),
-            "shots": shots,
-            "devices": _split_names(devices),
-            "studies": studies,
-            "random_state": seed,
-            "tol": tol,
-        }
-        found: Rows
+            "shots": shots, "devices": _split_names(devices), "studies": studies, "random_state": seed, "tol": tol,
+        }  # fmt: skip
         if data is None:
-            if label or classes:
-                raise ProblemError("--label and --classes need DATA; for the bundled digits use --digits")
-            if positive or class_weight or scoring != "balanced_accuracy":
-                raise ProblemError(
-                    "--class-weight, --positive and --scoring need DATA; the digits have classes of one size"
-                )
+            _check_no_table_options(label or classes, positive or class_weight or scoring != "balanced_accuracy")
             found = _two_digits(digits)
         else:
             form = shared.form_of(delimiter, header, decimal, missing, thousands)
-            requested = RequestedColumns(label, True, tuple(drop or ()), tuple(text or ()))
+            columns = (tuple(given or ()) for given in (drop, text, keep))
             how = EncodingOptions(one_hot, impute, standardise)
-            table = read_new(data, requested, form, format)
+            table = read_new(data, RequestedColumns(label, True, *columns), form, format)
             found = _two_classes(table, _split_names(classes), how, max_n, seed)
         options["inlier_class"] = found.first
-        if requested_problems is None:
-            requested_problems = ["hinge", "squared_hinge", "svdd"] if every or dry or data is None else ["hinge"]
+        three = every or dry or data is None
+        requested = ["hinge", "squared_hinge", "svdd"] if three else ["hinge"]
+        requested = requested if problems is None else _split_names(problems) or []
         circuits = quantum or (devices is not None and solvers is None)
-        plan = Plan(requested_problems, _split_names(solvers), max_n, time_limit, total_time_limit, circuits)
+        plan = Plan(requested, _split_names(solvers), max_n, time_limit, total_time_limit, circuits)
         if dry:
-            X, y = found.X, found.y
-            arguments = (X, y, plan.problems, plan.solvers, plan.circuit_n)
-            with progress_bar() as progress:
-                forecast = dry_run(*arguments, time_limit=time_limit or DIGITS_LIMIT_S, **options, progress=progress)
-            _print_forecast(forecast, json)
+            _forecast(plan, found, options, json)
             return
         if data is not None:
             options |= _class_options(found, class_weight, positive, scoring, options)
         with progress_bar() as progress:
             comparison = _run(plan, found, options, progress)
-        if json:
-            say_json(_plain(comparison))
-        else:
-            console().print(comparison)
-        if csv is not None:
-            comparison.to_csv(csv)
-            say(f"CSV: {csv}", err=json)
-        if not no_report:
-            comparison.to_html(report)
-            say(f"Report: {report}", err=json)
+        outputs.write(comparison, json, all_rows)
         if comparison.interrupted:
             say("Interrupted." if no_report else "Interrupted; the report shows the rows that have run.", err=True)
             raise typer.Exit(EXIT_INTERRUPTED)
-        if not json and not comparison.models:
+        if json:
+            return
+        if not comparison.models:
             say(RANKING_NOTE)
         # With other options of the table or the model the line would have to repeat them.
         other = (classes, delimiter, header, missing, thousands, format, standardise)
         is_plain = (one_hot, impute, decimal, kernel) == (True, True, ".", "rbf") and other == (None,) * len(other)
-        best = best_model(comparison.models, comparison.scoring)
-        if best is not None and data is not None and str(data) != "-" and is_plain and not json:
-            weights = best.class_weight if class_weight is None else class_weight
-            say(f"Next: {_train_command(data, label, drop, text, weights)}")
+        if data is not None and str(data) != "-" and is_plain:
+            given = {"--label": [label], "--drop": drop, "--text": text, "--keep": keep}
+            _say_next(comparison, data, given, class_weight)
+
+
+def _check_no_table_options(of_table: object, of_classes: object) -> None:
+    """Raise ProblemError if options of a table are given without one."""
+    if of_table:
+        raise ProblemError("--label and --classes need DATA; for the bundled digits use --digits")
+    if of_classes:
+        raise ProblemError("--class-weight, --positive and --scoring need DATA; the digits have classes of one size")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files that a comparison is written to; None for one that is not."""
+
+    csv: Path | None
+    report: Path | None
+
+    def check(self, overwrite: bool, data: Path | None) -> None:
+        """Raise ProblemError, before any work, if a file cannot or must not be written."""
+        from ..report.comparison import is_comparison_csv, is_comparison_html
+
+        if self.csv is not None:
+            check_output(self.csv, "--csv", is_comparison_csv, overwrite, data)
+        if self.report is not None:
+            check_output(self.report, "--report", is_comparison_html, overwrite, data)
+        if self.csv is not None and self.report is not None and self.csv.resolve() == self.report.resolve():
+            raise ProblemError(f"--csv and --report are the same file, {self.csv}; give two names")
+
+    def write(self, comparison: Comparison, json: bool, all_rows: bool) -> None:
+        """Print the comparison, and write the files."""
+        if json:
+            say_json(_plain(comparison))
+        else:
+            from ..report.terminal import renderable
+
+            console().print(renderable(comparison, brief=not all_rows))
+        if self.csv is not None:
+            comparison.to_csv(self.csv)
+            say(f"CSV: {self.csv}", err=json)
+        if self.report is not None:
+            comparison.to_html(self.report)
+            say(f"Report: {self.report}", err=json)
 
 
 @dataclass(frozen=True)
@@ -406,8 +486,14 @@ def _class_options(
     return {"class_weight": auto, "models": models, "positive": named, "scoring": scoring}
 
 
-def _print_forecast(forecast: DryRun, json: bool) -> None:
-    """Print the result of a dry run, as a table or as JSON."""
+def _forecast(plan: Plan, found: Rows, options: dict[str, Any], json: bool) -> None:
+    """Print what the quantum rows would send and cost, as a table or as JSON."""
+    from ..comparison import dry_run
+
+    limit_s = DIGITS_LIMIT_S if plan.time_limit is None else plan.time_limit
+    with progress_bar() as progress:
+        arguments = (found.X, found.y, plan.problems, plan.solvers, plan.circuit_n)
+        forecast = dry_run(*arguments, time_limit=limit_s, **options, progress=progress)
     if json:
         rows = [dict(zip(DRY_RUN_COLUMNS, cells, strict=True)) for cells in forecast.cells()]
         say_json({"rows": rows, "total": forecast.total()})
@@ -438,17 +524,20 @@ def _split_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _train_command(
-    data: Path, label: str | None, drop: list[str] | None, text: list[str] | None, class_weight: str | None
-) -> str:
-    """Return the command line that trains a model on the same columns, with a search and probabilities."""
+def _say_next(comparison: Comparison, data: Path, given: dict[str, Any], class_weight: str | None) -> None:
+    """Print the command line that trains the best model on the same columns, with a search and probabilities."""
     import shlex
 
+    from ..report.scores import best_model
+
+    best = best_model(comparison.models, comparison.scoring)
+    if best is None:
+        return
     words = ["dualflow", "train", str(data)]
-    given = {"--label": [label], "--drop": drop, "--text": text, "--class-weight": [class_weight]}
+    given = given | {"--class-weight": [best.class_weight if class_weight is None else class_weight]}
     for option, values in given.items():
         words += [word for value in values or () if value is not None for word in (option, value)]
-    return shlex.join([*words, "--search", "--proba"])
+    say(f"Next: {shlex.join([*words, '--search', '--proba'])}")
 
 
 def _two_digits(digits: str) -> Rows:
@@ -470,7 +559,7 @@ def _two_classes(
 
     from ..comparison.tasks import stratified
     from ..core.options import Number
-    from .encoding import check_texts, checked_width
+    from .encoding import checked_width, without_row_names
     from .labels import labels_of
     from .table import Table
 
@@ -485,7 +574,9 @@ def _two_classes(
     rng = np.random.default_rng(Number(at_least=0, whole=True).check("--seed", seed))
     chosen = np.flatnonzero(keep)
     if isinstance(table, Table):
-        check_texts(table)
+        if n < len(table):
+            table, chosen = table.take(chosen), np.arange(n)
+        table = without_row_names(table)
     held_out = n // 5 if n >= MIN_SPLIT_ROWS else 0
     training = min(n - held_out, most)
     second = labels == classes[1]

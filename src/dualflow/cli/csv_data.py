@@ -23,7 +23,6 @@ from .cells import (
     is_gap,
     raise_unusable,
     row_number_note,
-    unusable,
 )
 from .sources import Source
 from .table import ColumnChooser, RequestedColumns, Table, index_positions
@@ -136,7 +135,7 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
         raise ProblemError(f"{source.name} has only a header; rows of data are needed")
     gathered = [column.column() for column in columns]
     if new:
-        raise_unusable(unusable(columns, gathered, source.name), source.name)
+        raise_unusable([column.fault for column in columns if column.fault is not None], source.name)
         notes += row_number_note(chosen.names, gathered)
     where = np.array(numbers, dtype=np.int64)
     notes += [note for column in columns for note in column.notes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ..core.runtime.memory import memory_bytes
 from ..exceptions import ProblemError
-from .cells import different_texts, raise_unusable
+from .cells import names_rows, quoted
 from .table import SHOWN_CHARS, Table, TextColumn, shortened
 
-__all__ = ["Column", "Encoding", "check_texts", "checked_width", "fit_encoding"]
+__all__ = ["Column", "Encoding", "checked_width", "fit_encoding", "without_row_names"]
 
 #: Numbers of a table that are copied at a time (16 MB).
 _MAX_PART_VALUES = 1 << 21
@@ -135,11 +135,28 @@ def fit_encoding(table: Table, *, one_hot: bool = True, impute: bool = True, sta
     return Encoding(tuple(made))
 
 
-def check_texts(table: Table) -> None:
-    """Raise one ProblemError for all columns in which each row has another text: they hold names of rows."""
-    texts = [(name, c) for name, c in zip(table.chosen.names, table.columns, strict=True) if isinstance(c, TextColumn)]
-    faults = [different_texts(name, column, table.source) for name, column in texts]
-    raise_unusable([fault for fault in faults if fault is not None], table.source)
+def without_row_names(table: Table) -> Table:
+    """Return the table without the columns that only name its rows; a note names them, and the option that keeps them.
+
+    Raises
+    ------
+    ProblemError
+        The table has no other column.
+    """
+    found = [
+        name
+        for name, column in zip(table.chosen.names, table.columns, strict=True)
+        if name not in table.chosen.kept and names_rows(name, column)
+    ]
+    if not found:
+        return table
+    shown, keep = ", ".join(name[:SHOWN_CHARS] for name in found), " ".join(f"--keep {quoted(name)}" for name in found)
+    why = "each row has a different value, from which a model learns nothing for new rows"
+    if len(found) == len(table.columns):
+        raise ProblemError(f"{table.source} has no feature but {shown}: {why}; {keep} takes it as one")
+    what, verb, pronoun = ("Column", "is", "it") if len(found) == 1 else ("Columns", "are", "them")
+    note = f"{what} {shown} {verb} left out: {why}; {keep} keeps {pronoun}."
+    return replace(table.without(found), notes=[*table.notes, note])
 
 
 def _number_columns(table: Table, given: list[Any], impute: bool, standardise: bool) -> list[Column]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from ..exceptions import ProblemError
 from .cells import THOUSANDS, CellFormat
@@ -14,15 +15,23 @@ from .output import Json
 from .table import MISSING_TEXTS
 
 __all__ = [
+    "CLASSES",
+    "LIMITS",
+    "MODEL",
+    "OUTPUT",
+    "SCORES",
+    "TABLE",
     "ClassWeight",
     "Data",
     "Decimal",
     "Delimiter",
     "Drop",
     "Format",
+    "GroupedCommand",
     "Header",
     "Impute",
     "Json",
+    "Keep",
     "Missing",
     "OneHot",
     "Positive",
@@ -33,64 +42,121 @@ __all__ = [
     "number_or_text",
 ]
 
+# Groups of options, the values of `rich_help_panel`.
+TABLE = "The table"
+MODEL = "The model"
+CLASSES = "Classes"
+SCORES = "Search and scores"
+LIMITS = "The solver"
+OUTPUT = "Output"
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists its options in the groups that `rich_help_panel` names."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                title = "Arguments" if param.param_type_name == "argument" else "Options"
+                groups.setdefault(getattr(param, "rich_help_panel", None) or title, []).append(record)
+        for title, records in sorted(groups.items(), key=lambda group: group[0] == "Options"):
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="CSV (any delimiter, .gz), parquet or svmlight; - is standard input.")
 ]
 Delimiter = Annotated[
     str | None,
     typer.Option(
-        help='The separator of the cells of a CSV: one character, or "tab"; detected from the file by default.'
+        help='The separator of the cells of a CSV: one character, or "tab"; detected from the file by default.',
+        rich_help_panel=TABLE,
     ),
 ]
 Header = Annotated[
     bool | None,
     typer.Option(
-        "--header/--no-header", help="Whether the first line names the columns; detected from the file by default."
+        "--header/--no-header",
+        help="Whether the first line names the columns; detected from the file by default.",
+        rich_help_panel=TABLE,
     ),
 ]
-Decimal = Annotated[str, typer.Option(help='The decimal point of a CSV, "." or ",".')]
-Thousands = Annotated[str | None, typer.Option(help='The separator of thousands in a CSV: ",", ".", "\'" or "space".')]
+Decimal = Annotated[str, typer.Option(help='The decimal point of a CSV, "." or ",".', rich_help_panel=TABLE)]
+Thousands = Annotated[
+    str | None,
+    typer.Option(help='The separator of thousands in a CSV: ",", ".", "\'" or "space".', rich_help_panel=TABLE),
+]
 Missing = Annotated[
     list[str] | None,
     typer.Option(
-        help="A cell that means a missing value, in addition to empty cells, NA, NaN, null, None and ?. Repeatable."
+        help="A cell that means a missing value, in addition to empty cells, NA, NaN, null, None and ?. Repeatable.",
+        rich_help_panel=TABLE,
     ),
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", help="csv, parquet or svmlight; detected from the file by default.")
+    str | None,
+    typer.Option(
+        "--format", help="csv, parquet or svmlight; detected from the file by default.", rich_help_panel=TABLE
+    ),
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(help="A column to leave out: its name, or its number from 1. Repeatable.")
+    list[str] | None,
+    typer.Option(help="A column to leave out: its name, or its number from 1. Repeatable.", rich_help_panel=TABLE),
 ]
 Text = Annotated[
     list[str] | None,
-    typer.Option(help="A column to read as categories although it holds numbers (postcodes, for example). Repeatable."),
+    typer.Option(
+        help="A column to read as categories although it holds numbers (postcodes, for example). Repeatable.",
+        rich_help_panel=TABLE,
+    ),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A column to keep as a feature although it looks like names or numbers of rows. Repeatable.",
+        rich_help_panel=TABLE,
+    ),
 ]
 OneHot = Annotated[
     bool,
-    typer.Option("--one-hot/--no-one-hot", help="Encode a text column as one feature for each of its texts."),
+    typer.Option(
+        "--one-hot/--no-one-hot",
+        help="Encode a text column as one feature for each of its texts.",
+        rich_help_panel=TABLE,
+    ),
 ]
 Impute = Annotated[
     bool,
     typer.Option(
-        "--impute/--no-impute", help="Replace a missing cell by the column's median, or its most frequent text."
+        "--impute/--no-impute",
+        help="Replace a missing cell by the column's median, or its most frequent text.",
+        rich_help_panel=TABLE,
     ),
 ]
 ClassWeight = Annotated[
     str | None,
     typer.Option(
-        help='Factors of C for the points of a class: "balanced" (as much weight for each class), or "LABEL=WEIGHT,…".'
+        help='Factors of C for the points of a class: "balanced" (as much weight for each class), or "LABEL=WEIGHT,…".',
+        rich_help_panel=CLASSES,
     ),
 ]
 Positive = Annotated[
     str | None,
-    typer.Option(metavar="LABEL", help="The class whose recall and precision are given; the rarest by default."),
+    typer.Option(
+        metavar="LABEL",
+        help="The class whose recall and precision are given; the rarest by default.",
+        rich_help_panel=CLASSES,
+    ),
 ]
 Standardise = Annotated[
     bool | None,
     typer.Option(
         "--standardise/--no-standardise",
         help="Scale number columns to mean 0 and standard deviation 1; by default yes, and no for svmlight.",
+        rich_help_panel=TABLE,
     ),
 ]
 

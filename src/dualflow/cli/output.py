@@ -44,7 +44,9 @@ EXIT_INTERRUPTED = 130
 #: Exit code if the reader of the output has closed the pipe: 128 + SIGPIPE.
 EXIT_CLOSED = 141
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, on standard output.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON, on standard output.", rich_help_panel="Output")
+]
 OVERWRITE_HELP = "Overwrite existing files, even if dualflow did not write them."
 
 

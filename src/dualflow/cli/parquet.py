@@ -17,7 +17,6 @@ from .cells import (
     UnusableColumnError,
     raise_unusable,
     row_number_note,
-    unusable,
 )
 from .sources import MAX_BYTES, Source
 from .table import SHOWN_CHARS, ColumnChooser, RequestedColumns, Table, TextColumn, index_positions
@@ -98,7 +97,7 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
                 _check_texts(column.name, made, form, source.name, notes)
             except UnusableColumnError as error:
                 column.fault = error
-    raise_unusable(unusable(columns, gathered, source.name), source.name)
+    raise_unusable([column.fault for column in columns if column.fault is not None], source.name)
     if new:
         notes += row_number_note(chosen.names, gathered)
     return Table(source.name, True, len(names), chosen, gathered, labels, where, "row", notes)

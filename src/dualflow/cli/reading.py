@@ -72,8 +72,8 @@ def read_new(path: Path, requested: RequestedColumns, form: CsvFormat, kind: str
     """
     with open_source(path) as source:
         if format_of(source, kind) == "svmlight":
-            if requested.drop or requested.text:
-                raise ProblemError("--drop and --text need columns; an svmlight file has indices only")
+            if requested.drop or requested.text or requested.keep:
+                raise ProblemError("--drop, --text and --keep need columns; an svmlight file has indices only")
             return read_svmlight(source)
         return _columns(source, requested, form, kind).filled()
 

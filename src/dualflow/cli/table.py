@@ -67,6 +67,8 @@ class ChosenColumns:
     label_name : str or None
     notes : tuple of str
         Sentences for the user.
+    kept : tuple of str
+        Names of the feature columns that stay even if they look like names of rows.
     """
 
     places: list[int]
@@ -75,6 +77,7 @@ class ChosenColumns:
     label: int | None
     label_name: str | None
     notes: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 class ColumnChooser(Protocol):
@@ -113,23 +116,27 @@ class RequestedColumns:
         Columns to leave out.
     text : tuple of str
         Columns whose numbers are names.
+    keep : tuple of str
+        Columns that are features although they look like names of rows.
     """
 
     label: str | None = None
     labelled: bool = True
     drop: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
 
     def header(self, first: list[str]) -> bool | None:
-        named = (*self.drop, *self.text, *(() if self.label is None else (self.label,)))
+        named = (*self.drop, *self.text, *self.keep, *(() if self.label is None else (self.label,)))
         # A word that may be a column's number does not show that the first line has names.
         return True if any(word in first and not _is_number_from_1(word, len(first)) for word in named) else None
 
     def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> ChosenColumns:
         dropped = {column_position(word, names, source, "--drop") for word in self.drop}
         text = {column_position(word, names, source, "--text") for word in self.text}
+        kept = {column_position(word, names, source, "--keep") for word in self.keep}
         label = None if self.label is None else column_position(self.label, names, source, "--label")
-        index = index - dropped - text - blank - {label}
+        index = index - dropped - text - kept - blank - {label}
         notes = index_notes(names, index)
         left = [k for k in range(len(names)) if k not in dropped and k not in blank and k not in index]
         if label is None and self.labelled and left:
@@ -144,7 +151,8 @@ class RequestedColumns:
         kinds: list[str | None] = ["text" if k in text else None for k in places]
         apart = unique_names(names)
         named_label = None if label is None else apart[label]
-        return ChosenColumns(places, [apart[k] for k in places], kinds, label, named_label, notes)
+        named_kept = tuple(apart[k] for k in places if k in kept)
+        return ChosenColumns(places, [apart[k] for k in places], kinds, label, named_label, notes, named_kept)
 
 
 @dataclass(frozen=True)
@@ -188,6 +196,13 @@ class Table:
         columns = [TextColumn(c.codes[rows], c.words) if isinstance(c, TextColumn) else c[rows] for c in self.columns]
         labels = None if self.labels is None else [self.labels[row] for row in rows.tolist()]
         return replace(self, columns=columns, labels=labels, where=self.where[rows])
+
+    def without(self, dropped: Collection[str]) -> Table:
+        """Return the table without the feature columns of these names."""
+        left = [k for k, name in enumerate(self.chosen.names) if name not in dropped]
+        places, names = [self.chosen.places[k] for k in left], [self.chosen.names[k] for k in left]
+        chosen = replace(self.chosen, places=places, names=names, kinds=[self.chosen.kinds[k] for k in left])
+        return replace(self, chosen=chosen, columns=[self.columns[k] for k in left])
 
     def place(self, row: int) -> str:
         """Return where a row is in the file, for messages."""

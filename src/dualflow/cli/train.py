@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..exceptions import ProblemError
 from . import options as shared
 from .output import (
     OVERWRITE_HELP,
@@ -21,78 +23,114 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from .table import SparseTable, Table
+    from .training import Fitted, Scored
+    from .training_data import TrainingData
 
 __all__ = ["train"]
 
 
 def train(
     data: shared.Data,
-    out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.dualflow"),
+    out: Annotated[Path, typer.Option(help="The model file to write.", rich_help_panel=shared.OUTPUT)] = Path(
+        "model.dualflow"
+    ),
     label: Annotated[
         str | None,
         typer.Option(
-            help="Label column: its name, or its number from 1. The last by default; none for svdd and one-class."
+            help="Label column: its name, or its number from 1. The last by default; none for svdd and one-class.",
+            rich_help_panel=shared.TABLE,
         ),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
             help="svc or nu-svc (classes), svr or nu-svr (numbers), svdd or one-class (outliers); by default svc if "
-            "labels are classes."
+            "labels are classes.",
+            rich_help_panel=shared.MODEL,
         ),
     ] = None,
     C: Annotated[
-        float | None, typer.Option("--C", help="For svc, svr and nu-svr, as in scikit-learn; 1 by default.")
+        float | None,
+        typer.Option(
+            "--C", help="For svc, svr and nu-svr, as in scikit-learn; 1 by default.", rich_help_panel=shared.MODEL
+        ),
     ] = None,
     nu: Annotated[
         str | None,
         typer.Option(
             help="For svdd and one-class: the fraction of points that may lie outside. For nu-svc and nu-svr: the "
-            "fraction that may lie on the wrong side of the margin or outside of the tube."
+            "fraction that may lie on the wrong side of the margin or outside of the tube.",
+            rich_help_panel=shared.MODEL,
         ),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="For svr: errors up to this size cost nothing; 0.1 by default.")
+        float | None,
+        typer.Option(
+            help="For svr: errors up to this size cost nothing; 0.1 by default.", rich_help_panel=shared.MODEL
+        ),
     ] = None,
     class_weight: shared.ClassWeight = None,
     positive: shared.Positive = None,
-    kernel: Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.")] = "rbf",
-    gamma: Annotated[str, typer.Option(help="scale, auto or a number.")] = "scale",
-    degree: Annotated[float, typer.Option(help="Degree of the poly kernel.")] = 3.0,
-    coef0: Annotated[float, typer.Option(help="Constant of the poly and sigmoid kernels.")] = 0.0,
+    kernel: Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.", rich_help_panel=shared.MODEL)] = "rbf",
+    gamma: Annotated[str, typer.Option(help="scale, auto or a number.", rich_help_panel=shared.MODEL)] = "scale",
+    degree: Annotated[float, typer.Option(help="Degree of the poly kernel.", rich_help_panel=shared.MODEL)] = 3.0,
+    coef0: Annotated[
+        float, typer.Option(help="Constant of the poly and sigmoid kernels.", rich_help_panel=shared.MODEL)
+    ] = 0.0,
     search: Annotated[
         bool,
         typer.Option(
-            "--search", help="Choose C, gamma and, of unequal classes, the weights by cross-validation before the fit."
+            "--search",
+            help="Choose C, gamma and, of unequal classes, the weights by cross-validation before the fit.",
+            rich_help_panel=shared.SCORES,
         ),
     ] = False,
     search_time: Annotated[
         float | None,
-        typer.Option(help="Seconds for --search, 60 by default; the best setting that was reached is taken."),
+        typer.Option(
+            help="Seconds for --search, 60 by default; the best setting that was reached is taken.",
+            rich_help_panel=shared.SCORES,
+        ),
     ] = None,
     scoring: Annotated[
         str | None,
         typer.Option(
             help="Score of --search and --cv, a name of scikit-learn's; by default accuracy, of unequal classes "
-            "balanced_accuracy, and of numbers r2."
+            "balanced_accuracy, and of numbers r2.",
+            rich_help_panel=shared.SCORES,
         ),
     ] = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="Calibrate probabilities by 5 folds, for dualflow predict --proba.")
+        bool,
+        typer.Option(
+            "--proba",
+            help="Calibrate probabilities by 5 folds, for dualflow predict --proba.",
+            rich_help_panel=shared.SCORES,
+        ),
     ] = False,
     cv: Annotated[
         int | None,
-        typer.Option(help="Number of folds: cross-validate the model; scores are then of rows it had not seen."),
+        typer.Option(
+            help="Number of folds: cross-validate the model; scores are then of rows it had not seen.",
+            rich_help_panel=shared.SCORES,
+        ),
     ] = None,
-    solver: Annotated[str, typer.Option(help="Name of a solver (see dualflow solvers), or auto.")] = "auto",
-    tol: Annotated[float, typer.Option(help="Relative gap up to which a model is optimal.")] = 1e-6,
+    solver: Annotated[
+        str, typer.Option(help="Name of a solver (see dualflow solvers), or auto.", rich_help_panel=shared.LIMITS)
+    ] = "auto",
+    tol: Annotated[
+        float, typer.Option(help="Relative gap up to which a model is optimal.", rich_help_panel=shared.LIMITS)
+    ] = 1e-6,
     time_limit: Annotated[
-        float | None, typer.Option(help="Maximum seconds for the fit, and for the search without --search-time.")
+        float | None,
+        typer.Option(
+            help="Maximum seconds for the fit, and for the search without --search-time.", rich_help_panel=shared.LIMITS
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of folds and solvers.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of folds and solvers.", rich_help_panel=shared.SCORES)] = 0,
     drop: shared.Drop = None,
     text: shared.Text = None,
+    keep: shared.Keep = None,
     one_hot: shared.OneHot = True,
     impute: shared.Impute = True,
     standardise: shared.Standardise = None,
@@ -102,152 +140,101 @@ def train(
     thousands: shared.Thousands = None,
     missing: shared.Missing = None,
     format: shared.Format = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP, rich_help_panel=shared.OUTPUT)] = False,
     json: shared.Json = False,
 ) -> None:
     """Train a model on a table, and save it. Exit code 1: the model is saved, but not certified to --tol."""
     with clear_errors():
         from ..core.options import Number
-        from ..exceptions import FitError, ProblemError
+        from ..exceptions import FitError
         from ..persistence import container
-        from . import training_data
         from .reading import read_new
-        from .scores import CLASSIFIERS, score_lines
         from .table import RequestedColumns
-        from .training import (
-            SEARCH_BUDGET_S,
-            calibration_of,
-            check_scorer,
-            cross_validation,
-            cv_splits,
-            new_model,
-            searched_model,
-        )
+        from .training import SEARCH_BUDGET_S, Steps, cv_splits, fitted_model, new_model, scored_model
+        from .training_data import LABELLED, ClassOptions, EncodingOptions, training_data
 
         begun = time.perf_counter()
-        if kind is not None and kind not in training_data.KINDS:
-            raise ProblemError(f"--kind {kind!r} must be one of {', '.join(training_data.KINDS)}")
-        if kernel == "precomputed":
-            raise ProblemError(
-                "--kernel precomputed needs a kernel matrix, and a table holds points; use linear, poly, rbf or sigmoid"
-            )
+        _check_options(kind, kernel, search, search_time, scoring, cv)
         seed = Number(at_least=0, whole=True).check("--seed", seed)
-        if search_time is not None and not search:
-            raise ProblemError("--search-time is the time of --search; add --search, or leave it out")
-        if scoring is not None and not search and cv is None:
-            raise ProblemError("--scoring is the score of --search and --cv; add one of them, or leave it out")
         budget_s = Number(above=0, none=True, note="(in seconds)").check("--search-time", search_time)
+        budget_s = next((s for s in (budget_s, time_limit) if s is not None), SEARCH_BUDGET_S)
+        steps = Steps(search, budget_s, proba, cv, seed)
         check_output(out, "--out", container.is_model_file, overwrite, data)
         form = shared.form_of(delimiter, header, decimal, missing, thousands)
-        requested = RequestedColumns(
-            label, kind in (None, *training_data.LABELLED), tuple(drop or ()), tuple(text or ())
-        )
-        how = training_data.EncodingOptions(one_hot, impute, standardise)
+        columns = (tuple(given or ()) for given in (drop, text, keep))
+        requested = RequestedColumns(label, kind in (None, *LABELLED), *columns)
+        options = ClassOptions(class_weight, positive, scoring, proba)
         with progress_bar() as progress:
             progress(0, None, f"reading {data}")
             table = read_new(data, requested, form, format)
-            kind = kind or training_data.kind_of(table, form.cells)
-            y, written = training_data.labels_for(kind, table, form.cells)
-            given = training_data.Classes.of(kind, y, written, table.source, class_weight, positive, scoring, proba)
-            encoding, X = how.encoded(table)
-            _notes(table)
+            read = training_data(table, form.cells, kind, EncodingOptions(one_hot, impute, standardise), options)
+            for note in getattr(read.table, "notes", ()):
+                say(note, err=True)
+            own = {"C": C, "nu": nu if nu is None else shared.number_or_text(nu), "epsilon": epsilon}
             model = new_model(
-                kind,
-                {
-                    "C": C,
-                    "nu": nu if nu is None else shared.number_or_text(nu),
-                    "epsilon": epsilon,
-                    "class-weight": given.weights,
-                },
-                kernel=kernel,
-                gamma=shared.number_or_text(gamma),
-                degree=degree,
-                coef0=coef0,
-                solver=solver,
-                tol=tol,
-                time_limit=time_limit,
-                random_state=seed,
-            )
-            best = folded = counts = None
-            calibration: tuple[tuple[float, float], ...] = ()
-            splits = cv_splits(kind, y, cv, seed, table.source)
+                read.kind, own | {"class-weight": read.classes.weights},
+                kernel=kernel, gamma=shared.number_or_text(gamma), degree=degree, coef0=coef0,
+                solver=solver, tol=tol, time_limit=time_limit, random_state=seed,
+            )  # fmt: skip
+            splits = cv_splits(read, steps)
             try:
                 with print_warnings():
-                    if search:
-                        progress(0, None, "searching")
-                        model, best = searched_model(
-                            kind,
-                            model,
-                            X,
-                            y,
-                            cv,
-                            seed,
-                            table.source,
-                            scoring=given.scoring,
-                            scorer=given.scorer,
-                            budget_s=next((s for s in (budget_s, time_limit) if s is not None), SEARCH_BUDGET_S),
-                            announce=lambda text: say(text, err=True),
-                        )
-                    else:
-                        progress(0, None, f"fitting {X.shape[0]} points")
-                        model.fit(X) if y is None else model.fit(X, y)
-                    if y is not None and splits:
-                        check_scorer(given.scorer, given.scoring, model, X, y)
-                    if y is not None and proba:
-                        progress(0, None, "calibrating")
-                        calibration = calibration_of(model, X, y, seed, table.source)
-                    description = training_data.description_of(
-                        table, encoding, written, form.cells, given.positive, calibration
-                    )
-                    description.save(model, out)
-                    if splits:
-                        scorer = {"scoring": given.scoring, "scorer": given.scorer}
-                        folded, predicted = cross_validation(kind, model, table, y, how, splits, progress, **scorer)
-                    if kind in CLASSIFIERS:
-                        counts = given.counts(predicted if splits else model.predict(X))
+                    fitted = fitted_model(read, model, steps, progress, partial(say, err=True))
+                    read.description(fitted.calibration).save(fitted.model, out)
+                    scored = scored_model(read, fitted.model, splits, progress)
             except FitError as error:  # the options are valid, but the problem has no such model: exit code 1
                 say("Failed: " + " ".join(str(error).split()), err=True)
                 raise typer.Exit(1) from None
-        gap = model.certificate_.relative_gap
-        optimal = gap is not None and gap <= tol
-        facts = {
-            "model": str(out),
-            "kind": kind,
-            "points": int(X.shape[0]),
-            "features": int(X.shape[1]),
-            "classes": list(written) or None,
-            "support_vectors": len(model.support_),
-            "parameters": _parameters(model),
-            "relative_gap": gap,
-            "tol": tol,
-            "optimal": optimal,
-            "circuits": list(model.raw_summaries_) or None,
-            "search": best,
-            "cross_validation": folded,
-            "probabilities": bool(calibration),
-            "scored_rows": None if counts is None else "unseen" if splits else "training",
-            "scores": None if counts is None else counts.plain(),
-            "seconds": round(time.perf_counter() - begun, 3),
-        }
+        facts = {"model": str(out), **_facts(read, fitted, scored, tol)}
+        facts["seconds"] = round(time.perf_counter() - begun, 3)
         if json:
             say_json(facts)
         else:
             _print(facts)
-            if counts is not None:
-                title = (
-                    f"rows, each by a fold that had not seen it ({len(splits)} folds)"
-                    if splits
-                    else ("training rows (new rows score lower: --cv 5 scores rows that the model has not seen)")
-                )
-                for line in score_lines(counts, title, model.class_weight is not None):
-                    say(line)
-        if not optimal:
+            _print_scores(fitted.model, scored)
+        if not facts["optimal"]:
             raise typer.Exit(1)
 
 
-def _notes(table: Table | SparseTable) -> None:
-    for note in getattr(table, "notes", ()):
-        say(note, err=True)
+def _check_options(
+    kind: str | None, kernel: str, search: bool, search_time: float | None, scoring: str | None, cv: int | None
+) -> None:
+    """Raise ProblemError for options that are unknown, or that need another one."""
+    from .training_data import KINDS
+
+    if kind is not None and kind not in KINDS:
+        raise ProblemError(f"--kind {kind!r} must be one of {', '.join(KINDS)}")
+    if kernel == "precomputed":
+        raise ProblemError(
+            "--kernel precomputed needs a kernel matrix, and a table holds points; use linear, poly, rbf or sigmoid"
+        )
+    if search_time is not None and not search:
+        raise ProblemError("--search-time is the time of --search; add --search, or leave it out")
+    if scoring is not None and not search and cv is None:
+        raise ProblemError("--scoring is the score of --search and --cv; add one of them, or leave it out")
+
+
+def _facts(read: TrainingData, fitted: Fitted, scored: Scored, tol: float) -> dict[str, Any]:
+    """Return what is printed of a trained model."""
+    model, counts = fitted.model, scored.counts
+    gap = model.certificate_.relative_gap
+    return {
+        "kind": read.kind,
+        "points": int(read.X.shape[0]),
+        "features": int(read.X.shape[1]),
+        "classes": list(read.written) or None,
+        "support_vectors": len(model.support_),
+        "parameters": _parameters(model),
+        "relative_gap": gap,
+        "tol": tol,
+        "optimal": gap is not None and gap <= tol,
+        "circuits": list(model.raw_summaries_) or None,
+        "search": fitted.search,
+        "cross_validation": scored.cross_validation,
+        "probabilities": bool(fitted.calibration),
+        "scored_rows": None if counts is None else "unseen" if scored.folds else "training",
+        "scores": None if counts is None else counts.plain(),
+    }
 
 
 def _parameters(model: Any) -> dict[str, Any]:
@@ -292,6 +279,19 @@ def _print(facts: dict[str, Any]) -> None:
         rows.append(("probabilities", "calibrated, 5 folds; dualflow predict --proba"))
     rows += [("seconds", facts["seconds"]), ("saved as", facts["model"])]
     print_table(("", ""), [(name, value) for name, value in rows if value is not None])
+
+
+def _print_scores(model: Any, scored: Scored) -> None:
+    """Print the scores of the classes, and of which rows they are."""
+    from .scores import score_lines
+
+    if scored.counts is None:
+        return
+    title = "training rows (new rows score lower: --cv 5 scores rows that the model has not seen)"
+    if scored.folds:
+        title = f"rows, each by a fold that had not seen it ({scored.folds} folds)"
+    for line in score_lines(scored.counts, title, model.class_weight is not None):
+        say(line)
 
 
 def _short(value: Any) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,11 @@ from numpy.typing import NDArray
 from ..exceptions import FitError, ProblemError
 from ..planning.estimate import duration_text
 from ..report.columns import seconds_text
-from ..report.scores import UNEQUAL_SHARE
+from ..report.scores import UNEQUAL_SHARE, ClassCounts
 from .scores import CLASSIFIERS
-from .table import SparseTable, Table
-from .training_data import KINDS, EncodingOptions
+from .training_data import KINDS, TrainingData
 
-__all__ = [
-    "calibration_of",
-    "check_scorer",
-    "cross_validation",
-    "cv_splits",
-    "new_model",
-    "probabilities",
-    "searched_model",
-]
+__all__ = ["Fitted", "Scored", "Steps", "cv_splits", "fitted_model", "new_model", "probabilities", "scored_model"]
 
 #: Parameters that only some kinds have.
 _OWN_PARAMETERS = {
@@ -51,6 +43,79 @@ SEARCH_BUDGET_S = 60.0
 TRIAL_SHARE = 0.05
 
 
+#: Called with the number of steps done, of all of them or None, and a few words.
+Progress = Callable[[int, int | None, str], object]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What `dualflow train` does beside one fit.
+
+    Attributes
+    ----------
+    search : bool
+    budget_s : float
+        Seconds for the search.
+    proba : bool
+        Whether probabilities are calibrated.
+    cv : int or None
+        Number of folds.
+    seed : int
+    """
+
+    search: bool
+    budget_s: float
+    proba: bool
+    cv: int | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model, the facts of its search or None, and the parameters of `calibration_of`."""
+
+    model: Any
+    search: dict[str, Any] | None
+    calibration: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The facts of a cross-validation or None, its folds, and the counts of predicted classes or None."""
+
+    cross_validation: dict[str, Any] | None
+    folds: int
+    counts: ClassCounts | None
+
+
+def fitted_model(
+    data: TrainingData, model: Any, steps: Steps, progress: Progress, announce: Callable[[str], object]
+) -> Fitted:
+    """Return the model, fitted to the data, after a search if ``steps`` has one, and calibrated."""
+    best = None
+    if steps.search:
+        progress(0, None, "searching")
+        model, best = searched_model(data, model, steps, announce)
+    else:
+        progress(0, None, f"fitting {data.X.shape[0]} points")
+        model.fit(data.X) if data.y is None else model.fit(data.X, data.y)
+    if steps.cv is not None:
+        check_scorer(data, model)
+    if not steps.proba or data.y is None:
+        return Fitted(model, best, ())
+    progress(0, None, "calibrating")
+    return Fitted(model, best, calibration_of(model, data.X, data.y, steps.seed, data.table.source))
+
+
+def scored_model(data: TrainingData, model: Any, splits: list[tuple[NDArray, NDArray]], progress: Progress) -> Scored:
+    """Return the scores of a fitted model by the folds, or without any by its own training points."""
+    folded, predicted = cross_validation(data, model, splits, progress) if splits else (None, None)
+    if data.kind not in CLASSIFIERS:
+        return Scored(folded, len(splits), None)
+    counts = data.classes.counts(model.predict(data.X) if predicted is None else predicted)
+    return Scored(folded, len(splits), counts)
+
+
 def new_model(kind: str, given: dict[str, Any], **common: Any) -> Any:
     """Return a model that is not fitted; ``given`` are parameters of some kinds, None if they are not set."""
     from .. import estimators
@@ -66,18 +131,7 @@ def new_model(kind: str, given: dict[str, Any], **common: Any) -> Any:
 
 
 def searched_model(
-    kind: str,
-    model: Any,
-    X: Any,
-    y: NDArray | None,
-    folds: int | None,
-    seed: int,
-    source: str,
-    *,
-    scoring: str,
-    scorer: Any,
-    budget_s: float,
-    announce: Callable[[str], object],
+    data: TrainingData, model: Any, steps: Steps, announce: Callable[[str], object]
 ) -> tuple[Any, dict[str, Any]]:
     """Return the best model of a search, fitted to all points, and its score.
 
@@ -85,19 +139,13 @@ def searched_model(
     """
     from ..selection import SVCSearchCV, SVRSearchCV
 
+    kind, X, y, budget_s, scoring = data.kind, data.X, data.y, steps.budget_s, data.classes.scoring
     if y is None:
         raise ProblemError(f"--search needs labels, and {kind} has none; give --nu and --gamma yourself")
     if kind not in ("svc", "svr"):
         raise ProblemError(f"--search is for svc and svr, not for {kind}; compare values of --nu by --cv")
-    grid: dict[str, list[Any]] = {"C": list(SEARCHED_C)}
-    if model.kernel != "linear":
-        variance = float(X.var() if isinstance(X, np.ndarray) else X.power(2).mean() - X.mean() ** 2)
-        scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        grid["gamma"] = [scale * width for width in SEARCHED_GAMMA_FACTORS]
-    unequal = kind == "svc" and np.unique(y, return_counts=True)[1].max() >= UNEQUAL_SHARE * len(y)
-    if unequal and model.class_weight is None:
-        grid["class_weight"] = [None, "balanced"]
-    splitter = _splitter(kind, y, folds, seed, source)
+    grid = _grid(kind, model, X, y)
+    splitter = _splitter(kind, y, steps.cv, steps.seed, data.table.source)
     count = int(np.prod([len(values) for values in grid.values()]))
     names = " × ".join(f"{len(values)} {name}" for name, values in grid.items())
     begun = time.monotonic()
@@ -108,7 +156,7 @@ def searched_model(
             f"after {_time_text(budget_s)} (--search-time)."
         )
     search = (SVCSearchCV if kind == "svc" else SVRSearchCV)(
-        model, grid, cv=splitter, scoring=scorer, time_limit=budget_s
+        model, grid, cv=splitter, scoring=data.classes.scorer, time_limit=budget_s
     )
     begun = time.monotonic()
     try:
@@ -136,6 +184,19 @@ def searched_model(
         "seconds": time.monotonic() - begun,
     }
     return search.best_estimator_, found
+
+
+def _grid(kind: str, model: Any, X: Any, y: NDArray) -> dict[str, list[Any]]:
+    """Return the values that a search tries, by parameter."""
+    grid: dict[str, list[Any]] = {"C": list(SEARCHED_C)}
+    if model.kernel != "linear":
+        variance = float(X.var() if isinstance(X, np.ndarray) else X.power(2).mean() - X.mean() ** 2)
+        scale = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        grid["gamma"] = [scale * width for width in SEARCHED_GAMMA_FACTORS]
+    unequal = kind == "svc" and np.unique(y, return_counts=True)[1].max() >= UNEQUAL_SHARE * len(y)
+    if unequal and model.class_weight is None:
+        grid["class_weight"] = [None, "balanced"]
+    return grid
 
 
 def _plain_value(value: Any) -> Any:
@@ -196,16 +257,7 @@ def probabilities(calibration: tuple[tuple[float, float], ...], decision: NDArra
 
 
 def cross_validation(
-    kind: str,
-    model: Any,
-    table: Table | SparseTable,
-    y: NDArray | None,
-    how: EncodingOptions,
-    splits: list[tuple[NDArray, NDArray]],
-    progress: Callable[[int, int, str], object],
-    *,
-    scoring: str,
-    scorer: Any,
+    data: TrainingData, model: Any, splits: list[tuple[NDArray, NDArray]], progress: Progress
 ) -> tuple[dict[str, Any], NDArray]:
     """Return the score of each fold, on rows that neither the model nor the encoding was fitted to, and predictions.
 
@@ -213,36 +265,42 @@ def cross_validation(
     """
     from sklearn.base import clone
 
+    y, table, classes = data.y, data.table, data.classes
     assert y is not None
     found, predicted = [], np.empty_like(y)
     for done, (train, test) in enumerate(splits):
         progress(done, len(splits), "cross-validating")
         part = table.take(train)
-        encoding = how.encoding(part)
+        encoding = data.how.encoding(part)
         fold = clone(model).fit(encoding.transform(part)[0], y[train])
         points = encoding.transform(table.take(test))[0]
         predicted[test] = fold.predict(points)
-        found.append(float(scorer(fold, points, y[test])))
-    about = {"folds": len(splits), "scoring": scoring, "mean": float(np.mean(found)), "std": float(np.std(found))}
+        found.append(float(classes.scorer(fold, points, y[test])))
+    about = {
+        "folds": len(splits),
+        "scoring": classes.scoring,
+        "mean": float(np.mean(found)),
+        "std": float(np.std(found)),
+    }
     return about | {"scores": found}, predicted
 
 
-def check_scorer(scorer: Any, scoring: str, model: Any, X: Any, y: NDArray) -> None:
-    """Raise ProblemError if a scorer cannot score a fitted model."""
+def check_scorer(data: TrainingData, model: Any) -> None:
+    """Raise ProblemError if the scorer cannot score a fitted model."""
     try:
-        scorer(model, X, y)
+        data.classes.scorer(model, data.X, data.y)
     except (ValueError, AttributeError) as error:
-        reason = str(error).partition("\n")[0]
+        reason, scoring = str(error).partition("\n")[0], data.classes.scoring
         raise ProblemError(f"--scoring {scoring} cannot score this model ({reason}); name another score") from None
 
 
-def cv_splits(kind: str, y: NDArray | None, folds: int | None, seed: int, source: str) -> list[tuple[NDArray, NDArray]]:
-    """Return the training and test rows of each fold; an empty list if ``folds`` is None."""
-    if folds is None:
+def cv_splits(data: TrainingData, steps: Steps) -> list[tuple[NDArray, NDArray]]:
+    """Return the training and test rows of each fold; an empty list without --cv."""
+    if steps.cv is None:
         return []
-    if y is None:
-        raise ProblemError(f"--cv needs labels, and {kind} has none; leave it out")
-    return list(_splitter(kind, y, folds, seed, source).split(y, y))
+    if data.y is None:
+        raise ProblemError(f"--cv needs labels, and {data.kind} has none; leave it out")
+    return list(_splitter(data.kind, data.y, steps.cv, steps.seed, data.table.source).split(data.y, data.y))
 
 
 def _splitter(kind: str, y: NDArray, folds: int | None, seed: int, source: str) -> Any:

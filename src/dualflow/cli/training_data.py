@@ -11,13 +11,23 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from ..report.scores import ClassCounts
 from .cells import CellFormat
-from .encoding import Encoding, check_texts, fit_encoding
+from .encoding import Encoding, fit_encoding, without_row_names
 from .labels import as_written, class_weights_of, label_named, labels_of, numbers_of
 from .scores import CLASSIFIERS, default_scoring, scorer_of
 from .table import SHOWN_CHARS, SparseTable, Table
 from .training_table import SparseEncoding, TrainingTable
 
-__all__ = ["KINDS", "LABELLED", "Classes", "EncodingOptions", "description_of", "kind_of", "labels_for"]
+__all__ = [
+    "KINDS",
+    "LABELLED",
+    "ClassOptions",
+    "Classes",
+    "EncodingOptions",
+    "TrainingData",
+    "kind_of",
+    "labels_for",
+    "training_data",
+]
 
 #: Estimators by the values of --kind.
 KINDS = {
@@ -56,11 +66,10 @@ class EncodingOptions:
         return SparseEncoding(table.first, scales, table.X.shape[1])
 
     def encoded(self, table: Table | SparseTable) -> tuple[Any, Any]:
-        """Return the encoding of a training table, and its points."""
-        if isinstance(table, Table):
-            check_texts(table)
-        encoding = self.encoding(table)
-        return encoding, encoding.transform(table)[0]
+        """Return the encoding of a training table, without the columns that only name its rows, and its points."""
+        used = without_row_names(table) if isinstance(table, Table) else table
+        encoding = self.encoding(used)
+        return encoding, encoding.transform(used)[0]
 
 
 def kind_of(table: Table | SparseTable, cells: CellFormat) -> str:
@@ -100,6 +109,16 @@ def labels_for(kind: str, table: Table | SparseTable, cells: CellFormat) -> tupl
 
 
 @dataclass(frozen=True)
+class ClassOptions:
+    """The options on classes and scores, as given; None where an option is not."""
+
+    class_weight: str | None = None
+    positive: str | None = None
+    scoring: str | None = None
+    proba: bool = False
+
+
+@dataclass(frozen=True)
 class Classes:
     """The classes of a training table, and the options on them.
 
@@ -133,13 +152,11 @@ class Classes:
         y: NDArray | None,
         written: tuple[str, ...],
         source: str,
-        class_weight: str | None,
-        positive: str | None,
-        scoring: str | None,
-        proba: bool,
+        options: ClassOptions,
     ) -> Classes:
         """Return the options, checked against the labels; ProblemError names the option that does not fit."""
-        given = {"--class-weight": class_weight, "--positive": positive, "--proba": proba or None}
+        class_weight, positive, scoring = options.class_weight, options.positive, options.scoring
+        given = {"--class-weight": class_weight, "--positive": positive, "--proba": options.proba or None}
         for option, value in given.items():
             if value is not None and kind not in CLASSIFIERS:
                 raise ProblemError(f"{option} needs classes, and --kind {kind} has none; leave it out")
@@ -168,18 +185,54 @@ class Classes:
         return ClassCounts.of(truth, codes, self.written, index)
 
 
-def description_of(
-    table: Table | SparseTable,
-    encoding: Any,
-    written: tuple[str, ...],
-    cells: CellFormat,
-    positive: str | None = None,
-    calibration: tuple[tuple[float, float], ...] = (),
-) -> TrainingTable:
-    """Return the description of a table that is saved with its model."""
-    more: dict[str, Any] = {"positive": positive, "calibration": calibration}
-    if isinstance(table, SparseTable):
-        return TrainingTable(encoding, written=written, **more)
-    assert isinstance(encoding, Encoding)
-    chosen = table.chosen
-    return TrainingTable(encoding, table.named, table.width, chosen.label_name, chosen.label, written, cells, **more)
+@dataclass(frozen=True)
+class TrainingData:
+    """A training table, its points and labels, and how they were made.
+
+    Attributes
+    ----------
+    table : Table or SparseTable
+        Without the columns that only name its rows.
+    cells : CellFormat
+    kind : str
+        A key of `KINDS`.
+    how : EncodingOptions
+    encoding : Encoding or SparseEncoding
+    X : array or CSR array of shape (n, m)
+    y : array of shape (n,) or None
+    written : tuple of str
+        The classes as the file writes them.
+    classes : Classes
+    """
+
+    table: Table | SparseTable
+    cells: CellFormat
+    kind: str
+    how: EncodingOptions
+    encoding: Any
+    X: Any
+    y: NDArray | None
+    written: tuple[str, ...]
+    classes: Classes
+
+    def description(self, calibration: tuple[tuple[float, float], ...] = ()) -> TrainingTable:
+        """Return the description of the table that is saved with its model."""
+        more: dict[str, Any] = {"positive": self.classes.positive, "calibration": calibration}
+        table = self.table
+        if isinstance(table, SparseTable):
+            return TrainingTable(self.encoding, written=self.written, **more)
+        assert isinstance(self.encoding, Encoding)
+        label, place = table.chosen.label_name, table.chosen.label
+        return TrainingTable(self.encoding, table.named, table.width, label, place, self.written, self.cells, **more)
+
+
+def training_data(
+    table: Table | SparseTable, cells: CellFormat, kind: str | None, how: EncodingOptions, options: ClassOptions
+) -> TrainingData:
+    """Return the points and labels of a table; ProblemError says which cell, column or option does not fit."""
+    kind = kind or kind_of(table, cells)
+    y, written = labels_for(kind, table, cells)
+    classes = Classes.of(kind, y, written, table.source, options)
+    table = without_row_names(table) if isinstance(table, Table) else table
+    encoding, X = how.encoded(table)
+    return TrainingData(table, cells, kind, how, encoding, X, y, written, classes)

@@ -7,4 +7,5 @@ cdef bint undetermined_of(Index n, const double *sums, const double *error_bound
                    double high, double price, double ratio, long long *which, Index *count) noexcept nogil
 cdef void error_bounds_of(Index n, Index features, Index terms, double total, const double *half, double *found) noexcept nogil
 cdef double rounding_of(Index n, const double *h, const double *e, const double *u, const double *alpha,
-                        const double *root, const double *beside, double nu, double growth, double terms) noexcept nogil
+                        const double *root, const double *beside, double nu, double growth, double terms, double shift) noexcept nogil
+cdef double shortfall_of(Index n, const double *e, const double *alpha, const double *u, double d, Index *most) noexcept nogil

@@ -74,7 +74,7 @@ def best_of(const double[::1] h, const double[::1] e, const double[::1] u, const
 
 
 def rounded(const double[::1] h, e, const double[::1] u, const double[::1] alpha, const double[::1] root,
-            const double[::1] beside, double nu, double growth, double terms):
+            const double[::1] beside, double nu, double growth, double terms, double shift):
     """Return the rounding error of a gap, see `rounding_of`. Without an equality e is None and ν is 0."""
     cdef Index n = h.shape[0]
     cdef const double[::1] signs = h if e is None else e
@@ -82,37 +82,71 @@ def rounded(const double[::1] h, e, const double[::1] u, const double[::1] alpha
         raise ValueError("h, e, u, alpha, root and beside must be of one length")
     if n == 0:
         return 0.0
-    return rounding_of(n, &h[0], &signs[0], &u[0], &alpha[0], &root[0], &beside[0], 0.0 if e is None else nu, growth, terms)
+    return rounding_of(n, &h[0], &signs[0], &u[0], &alpha[0], &root[0], &beside[0], 0.0 if e is None else nu, growth, terms,
+                       shift)
+
+
+def shortfall(const double[::1] e, const double[::1] alpha, const double[::1] u, double d):
+    """Return d − eᵀα, exact but for its own rounding, and the variable that takes it up: the one with most room."""
+    cdef Index n = e.shape[0], most = 0
+    if n == 0 or not alpha.shape[0] == u.shape[0] == n:
+        raise ValueError("e, alpha and u must have one length, and a variable")
+    missing = shortfall_of(n, &e[0], &alpha[0], &u[0], d, &most)
+    return missing, most
+
+
+cdef double shortfall_of(Index n, const double *e, const double *alpha, const double *u, double d, Index *most) noexcept nogil:
+    """As `shortfall`, with the rounding of each partial sum added up (Ogita, Rump and Oishi 2005, algorithm 4.4)."""
+    cdef double sum = d, lost = 0.0, term, next, part, widest = -1.0, room
+    cdef Index i
+    for i in range(n):
+        term = -e[i] * alpha[i]
+        next = sum + term
+        part = next - sum
+        lost += (sum - (next - part)) + (term - part)
+        sum = next
+        room = min(alpha[i], u[i] - alpha[i]) if isfinite(u[i]) else fabs(alpha[i])
+        if room > widest:
+            widest, most[0] = room, i
+    return sum + lost
 
 
 cdef double rounding_of(Index n, const double *h, const double *e, const double *u, const double *alpha,
-                        const double *root, const double *beside, double nu, double growth, double terms) noexcept nogil:
+                        const double *root, const double *beside, double nu, double growth, double terms, double shift) noexcept nogil:
     """Return an estimate of the rounding error of f(α) − D(ν) = Σ αᵢρᵢ − min(0, uᵢρᵢ), ρ = h − νe.
 
     By Cauchy and Schwarz the error of (Qα)ᵢ is about δᵢ = ``growth`` · ε √Qᵢᵢ r, where r is the `reach_of` |αⱼ|√Qⱼⱼ.
     The error of ρᵢ is δᵢ and the rounding of its other terms. A term of the sum has slope αᵢ where ρᵢ > 0 and αᵢ − uᵢ
     where ρᵢ < 0. Errors of terms mostly cancel, so the root of their squares counts.
 
+    ``shift`` is |d − eᵀα| √Qₘₘ for the variable m that takes up what the equality lacks. At the feasible point ρᵢ
+    differs by at most ``shift`` · √Qᵢᵢ. One number makes all these differences, so their sum counts.
+
     ``root`` is √Qᵢᵢ without the ridge, and ``beside`` the size of pᵢ and rᵢαᵢ; NULL stands for 1 in both. ``terms`` is
     the size of the terms of f and D; the rounding error of their sums grows with √n.
     """
     cdef Index i
-    cdef double mass = 0.0, sum = 0.0, largest = 0.0, squares = 0.0, total = 0.0, reach, rho, error_bound, room, size
+    cdef double mass = 0.0, sum = 0.0, largest = 0.0, squares = 0.0, total = 0.0, shifted = 0.0
+    cdef double reach, rho, length, error_bound, room, slope
     for i in range(n):
-        size = fabs(alpha[i]) * (root[i] if root != NULL else 1.0)
+        length = fabs(alpha[i]) * (root[i] if root != NULL else 1.0)
         mass += fabs(alpha[i])
-        sum += size
-        add_square(size, &largest, &squares)
+        sum += length
+        add_square(length, &largest, &squares)
     reach = reached(n, sum, largest * sqrt(squares))
     largest = 0.0
     for i in range(n):
         rho = h[i] - nu * e[i] if nu != 0 else h[i]
-        error_bound = DBL_EPSILON * (growth * reach * (root[i] if root != NULL else 1.0)
-                                     + (beside[i] if beside != NULL else 1.0) + fabs(nu))
+        length = root[i] if root != NULL else 1.0
+        error_bound = DBL_EPSILON * (growth * reach * length + (beside[i] if beside != NULL else 1.0) + fabs(nu))
         room = u[i] - alpha[i] if isfinite(u[i]) else alpha[i]
-        size = error_bound * (alpha[i] if rho > error_bound else (room if rho < -error_bound else max(alpha[i], room)))
-        add_square(size, &largest, &total)
-    return largest * sqrt(total) + DBL_EPSILON * (0.5 * (1.0 + sqrt(<double>n)) * terms + fabs(nu) * mass)
+        slope = max(alpha[i], room)
+        if fabs(rho) > error_bound + shift * length:
+            slope = alpha[i] if rho > 0 else room
+        shifted += slope * length
+        add_square(slope * error_bound, &largest, &total)
+    return (largest * sqrt(total) + shift * shifted
+            + DBL_EPSILON * (0.5 * (1.0 + sqrt(<double>n)) * terms + fabs(nu) * mass))
 
 
 def reach_of(const double[::1] sizes):

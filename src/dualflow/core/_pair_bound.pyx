@@ -9,7 +9,7 @@ import numpy as np
 from libc.math cimport INFINITY, NAN, fabs, sqrt
 from libc.float cimport DBL_EPSILON, DBL_MIN
 
-from ._bound cimport Index, largest_at, rounding_of
+from ._bound cimport Index, largest_at, rounding_of, shortfall_of
 
 
 #: The figures of a certificate: where each stands in its row.
@@ -250,10 +250,11 @@ cdef void bound_one(Index n, const double *point, double *figures, double *work,
                     double growth) noexcept nogil:
     """Write objective, bound, multipliers and rounding of one pair; ``work`` begins with Qα, labels and bounds, and
     holds 5n numbers. ``root`` is √Kᵢᵢ, NULL where that is 1."""
-    cdef Index k
+    cdef Index k, widest = 0
     cdef double *h = work
     cdef double *e = work + n
     cdef double *u = work + 2 * n
+    cdef double missing = fabs(shortfall_of(n, e, point, u, 0.0, &widest))
     cdef double quadratic = 0.0, total = 0.0, best = -INFINITY, left, low, high, nu, bound
     cdef double least = INFINITY, most = -INFINITY
     cdef int turn
@@ -277,7 +278,9 @@ cdef void bound_one(Index n, const double *point, double *figures, double *work,
         best = max(best, -0.5 * quadratic + left)
     figures[OBJECTIVE], figures[LOWER_BOUND] = 0.5 * quadratic - total, best
     figures[NU_LOW], figures[NU_HIGH], figures[QUADRATIC], figures[TERMS] = low, high, quadratic, 0.5 * quadratic + total
-    figures[ROUNDING] = rounding_of(n, h, e, u, point, root, NULL, 0.5 * (low + high), growth, figures[TERMS])
+    nu = 0.5 * (low + high)
+    figures[ROUNDING] = missing * fabs(h[widest]) + rounding_of(
+        n, h, e, u, point, root, NULL, nu, growth, figures[TERMS], missing * (root[widest] if root != NULL else 1.0))
 
 
 cdef void product(const double *within, const double *between, const long long *pair, const double *point,

@@ -10,13 +10,11 @@ maxima are exact (`level_of`).
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._bound import best_of, capped_sum, maximisers, reach_of, rounded
+from ._bound import best_of, capped_sum, maximisers, reach_of, rounded, shortfall
 from .gram import GROWTH, KernelMatrix
 from .problem import DualProblem, Kind
 from .reading import Interval, multiplier_of
@@ -98,8 +96,8 @@ def rounding(
 
     ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds.
 
-    The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `reach_of` |αⱼ|√Qⱼⱼ; for the
-    resulting error of the gap see `_bound.rounding_of`. O(n).
+    The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `reach_of` |αⱼ|√Qⱼⱼ, and what the
+    equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
     """
     (lower, interval), e = bound, problem.e
     if not (np.isfinite(lower) and np.isfinite(objective)):
@@ -113,11 +111,16 @@ def rounding(
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper
+    h, shift, of_equality = Qa - problem.p, 0.0, 0.0
+    for missing, m in _missing(problem, alpha, upper):
+        # f changes by h times this, ρₘ by the ridge, and every other ρᵢ by at most `shift` √Qᵢᵢ.
+        room = abs(float(alpha[m])) if not np.isfinite(upper[m]) else max(float(alpha[m]), float(upper[m] - alpha[m]))
+        shift += missing * float(root[m])
+        of_equality += missing * (abs(float(h[m])) + float(problem.ridge[m]) * room)
     if problem.kind is not Kind.AFFINE and np.isfinite(upper).any() and not by_margin:
-        h = Qa - problem.p - level
-        return float(rounded(h, e, upper, alpha, root, beside, nu, growth, terms))
-    error_bound = EPS * (growth * root * reach_of(size * root) + beside + abs(nu))
-    of_terms = 4.0 * (1.0 + problem.n**0.5) * EPS * terms
+        return of_equality + float(rounded(h - level, e, upper, alpha, root, beside, nu, growth, terms, shift))
+    error_bound = EPS * (growth * root * reach_of(size * root) + beside + abs(nu)) + shift * root
+    of_terms = 4.0 * (1.0 + problem.n**0.5) * EPS * terms + of_equality
     if problem.kind is Kind.AFFINE:
         # Half the square of the error of ρ in the norm of Q⁻¹, at most that of the ridge, and its product with ρ.
         least = np.where(problem.ridge > 0, problem.ridge, root**2 + EPS)
@@ -125,6 +128,20 @@ def rounding(
         return extra + 2.0 * float(np.sqrt(extra * max(0.0, objective - lower))) + of_terms
     # Hard margins: D is −½αᵀQα over the square of the least margin, which is 1 up to this error.
     return 2.0 * abs(lower) * float(error_bound[problem.upper > 0].max(initial=0.0)) + of_terms
+
+
+def _missing(problem: Workspace | DualProblem, alpha: NDArray, upper: NDArray) -> list[tuple[float, int]]:
+    """Return what each equality lacks, absolute, and the variable that takes it up.
+
+    A projection leaves the rounding of its sum, up to 4ε Σ|α|, so this is computed with twice the digits.
+    """
+    if problem.e is None:
+        return []
+    if not problem.groups:
+        missing, most = shortfall(problem.e, alpha, upper, problem.d)
+        return [(abs(missing), most)]
+    found = [(J, shortfall(np.ones(len(J)), alpha[J], upper[J], wanted)) for J, wanted in problem.groups if len(J)]
+    return [(abs(missing), int(J[most])) for J, (missing, most) in found]
 
 
 def primal_rounding(
@@ -163,15 +180,9 @@ def primal_rounding(
     terms = 0.5 * (scale * float(v @ v + w @ w + problem.offset * total**2) + float(problem.ridge @ (alpha * alpha)))
     terms += float(np.abs(problem.p) @ size) + abs(nu * problem.d) + abs(level) * mass
     lost += 4.0 * (1.0 + problem.n**0.5) * EPS * terms
-    if e is None:
-        return lost
-    for J, wanted in problem.groups:
-        missing, widest = math.fsum((*alpha[J], -wanted)), J[int(np.argmax(np.minimum(alpha, upper - alpha)[J]))]
-        lost += abs(missing * float(Qa[widest] - problem.p[widest]))
-    if problem.groups:
-        return lost
-    missing, widest = math.fsum((*(e * alpha), -problem.d)), int(np.argmax(np.minimum(alpha, upper - alpha)))
-    return lost + abs(missing * float(Qa[widest] - problem.p[widest]))
+    for missing, m in _missing(problem, alpha, upper):
+        lost += missing * abs(float(Qa[m] - problem.p[m]))
+    return lost
 
 
 def _term_sizes(problem: DualProblem, size: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:

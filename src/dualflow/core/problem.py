@@ -20,7 +20,7 @@ from .gram import BLOCK_ENTRIES, Gram
 from .reading import Reading
 from .runtime.arrays import MAX_ENTRIES_CACHED, immutable
 from .runtime.clock import check_time
-from .runtime.memory import check_memory
+from .runtime.memory import arena_array, check_memory
 
 __all__ = ["DualProblem", "Kind", "dense_matrix", "kind_of", "paired", "project_onto"]
 
@@ -151,13 +151,13 @@ def dense_matrix(problem: Any) -> NDArray:
     n, idx = problem.n, problem.idx
     check_memory(n, "the whole Q", matrices=2)
     K, all_variables = problem.gram.full(), np.arange(n)
-    Q: NDArray = np.empty((n, n))
+    Q = arena_array((n, n), float)
     height = max(1, BLOCK_ENTRIES // n)
     for start in range(0, n, height):
         check_time()  # the first write to new memory is slow
         part = slice(start, start + height)
         rows = K[part] if idx is None else K[np.ix_(idx[part], idx)]
-        Q[part] = problem._signed(rows, problem.sigma[part], all_variables)
+        problem._signed(rows, problem.sigma[part], all_variables, Q[part])
     Q[np.diag_indices(n)] += problem.ridge
     return Q
 
@@ -488,9 +488,11 @@ class DualProblem:
             K[np.flatnonzero(common), place[rows[common]]] += self.ridge[rows[common]]
         return K
 
-    def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray) -> NDArray:
+    def _signed(self, K: NDArray, row_signs: NDArray, J: NDArray, out: NDArray | None = None) -> NDArray:
         """Return the block of Q, without the ridge, of rows with these signs and columns J, given their K."""
-        return (self.scale * row_signs)[:, None] * (K + self.offset) * self.sigma[J]
+        block: NDArray = np.multiply((self.scale * row_signs)[:, None], K + self.offset if self.offset else K, out=out)
+        block *= self.sigma[J]
+        return block
 
     def matvec(self, v: ArrayLike) -> NDArray:
         """Return Q v, shape (n,); only columns where v is not zero are computed."""

@@ -28,8 +28,9 @@ class BlockList(NamedTuple):
         See `core._pair_bound.check_listed`.
     entries : array of shape (n_pairs,)
         Kernel entries evaluated for each pair; each pair of a class has an equal share of those within the class.
-    centred : Gram or None
-        The centred Gram, if there is one pair and its values are about a centre.
+    lowered : array or None
+        How much the centre of the kernel values, if they are about one, lowers a kernel sum for a unit of each weight,
+        see `KernelMatrix.constants`. Laid out as the multipliers.
     has_digits : bool array of shape (n_pairs,) or None
         Which pairs have kernel values with enough significant digits, see `_has_digits`; None is all.
     """
@@ -38,13 +39,13 @@ class BlockList(NamedTuple):
     between: NDArray
     listed: NDArray
     entries: NDArray
-    centred: Gram | None
+    lowered: NDArray | None
     has_digits: NDArray | None
 
 
 def dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds: Thresholds = USUAL) -> BlockList:
     """Return all pairs of classes of few points, over one kernel matrix of all points."""
-    order, ends = np.concatenate(groups), sizes.cumsum()
+    order, ends, gram = np.concatenate(groups), sizes.cumsum(), gram.centred()
     n, starts = len(order), ends - sizes
     K = arena_array((n, n), float)
     points = gram.radial_points(float, order) if gram.is_radial else None
@@ -58,9 +59,14 @@ def dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds
     digits = None
     if points is None:
         parts = [slice(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        digits = np.array([_has_digits(K[i, i], K[i, j], K[j, j], thresholds) for i, j in combinations(parts, 2)])
-    values = _read_only(K.ravel())
-    return BlockList(values, values, table, _entries(table, len(groups)), None, digits)
+        shares = gram.center is not None and len(groups) > 2
+        digits = np.array(
+            [_has_digits(K[i, i], K[i, j], K[j, j], shares, thresholds) for i, j in combinations(parts, 2)]
+        )
+    values, constants = _read_only(K.ravel()), gram.constants(order)
+    pairs = combinations([] if constants is None else np.split(constants, ends[:-1]), 2)
+    lowered = None if constants is None else np.concatenate([one for pair in pairs for one in pair])
+    return BlockList(values, values, table, _entries(table, len(groups)), lowered, digits)
 
 
 @cache
@@ -95,20 +101,20 @@ class SharedBlocks:
         max_points: int,
         thresholds: Thresholds = USUAL,
     ) -> None:
-        self.gram, self.groups, self.sizes, self.thresholds = gram, groups, sizes, thresholds
+        self.given, self.gram, self.groups, self.sizes = gram, gram.centred(), groups, sizes
+        self.thresholds = thresholds
         self.bounds_at = sizes.cumsum() - sizes
         # Blocks within classes follow one another, for classes whose smallest pair is small enough.
         smallest, second = np.sort(sizes)[:2]
         squares = np.where(sizes + np.where(sizes == smallest, second, smallest) <= max_points, sizes * sizes, 0)
         self.within_at = squares.cumsum() - squares
-        self.is_kept = (
-            (squares > 0) & (self.within_at + squares <= thresholds.max_kept_entries) & (not gram.is_translatable)
-        )
+        self.is_kept = (squares > 0) & (self.within_at + squares <= thresholds.max_kept_entries)
         kept_sizes = np.where(self.is_kept, sizes, 0)
         self.points_at = kept_sizes.cumsum() - kept_sizes
         kept = np.flatnonzero(self.is_kept).tolist()
         self.order = np.concatenate([groups[k] for k in kept] or [np.empty(0, dtype=np.intp)])
         self.points = gram.radial_points(float, self.order) if gram.is_radial else None
+        self.constants = self.gram.constants(self.order)
         self.within = arena_array((int(squares[self.is_kept].sum()),), float)
         for k in kept:
             self._values(k, self._points_of(k), self.block(k))
@@ -142,25 +148,31 @@ class SharedBlocks:
         digits = None
         if not self.gram.is_radial:
             parts = zip(others.tolist(), places.tolist(), n.tolist(), strict=True)
-            block = self.block(i)
+            block, shares = self.block(i), self.constants is not None and len(self.groups) > 2
             digits = np.array(
-                [_has_digits(block, between[:, p : p + size], self.block(j), self.thresholds) for j, p, size in parts]
+                [
+                    _has_digits(block, between[:, p : p + size], self.block(j), shares, self.thresholds)
+                    for j, p, size in parts
+                ]
             )
+        lowered, constants = None, self.constants
+        if constants is not None:
+            lowered = np.concatenate([constants[self._points_of(k)] for j in others.tolist() for k in (i, j)])
         entries = _entries(table, len(self.groups))
-        return BlockList(_read_only(self.within), _read_only(between.ravel()), table, entries, None, digits)
+        return BlockList(_read_only(self.within), _read_only(between.ravel()), table, entries, lowered, digits)
 
     def _alone(self, i: int, j: int) -> BlockList:
         """Return classes i and j with kernel values of their own, about the mean of the pair if that is possible."""
         m, n = int(self.sizes[i]), int(self.sizes[j])
-        gram = self.gram.subset(np.concatenate([self.groups[i], self.groups[j]])).centred()
-        K = np.ascontiguousarray(gram.block(np.arange(m + n), np.arange(m + n)))
-        digits = None if gram.is_radial else np.array([_has_digits(K[:m, :m], K[:m, m:], K[m:, m:], self.thresholds)])
+        gram, both = self.given.subset(np.concatenate([self.groups[i], self.groups[j]])).centred(), np.arange(m + n)
+        K, digits = np.ascontiguousarray(gram.block(both, both)), None
+        if not gram.is_radial:
+            digits = np.array([_has_digits(K[:m, :m], K[:m, m:], K[m:, m:], False, self.thresholds)])
         one, width = np.ones(1, dtype=np.int64), m + n
         bounds = self.bounds_at
         table = _table(one * m, one * n, 0, m, m * (width + 1), width, width, width, bounds[i], bounds[j])
         values = _read_only(K.ravel())
-        centred = gram if gram.center is not None else None
-        return BlockList(values, values, table, one * float(width**2), centred, digits)
+        return BlockList(values, values, table, one * float(width**2), gram.constants(both), digits)
 
     def block(self, k: int) -> NDArray:
         """Return the kernel values within class k, shape (m, m)."""
@@ -177,7 +189,8 @@ class SharedBlocks:
         if self.points is not None:
             self.points.take(rows).kernel(self.points.take(columns), out)
         else:
-            out[:] = self.gram.block(self.order[rows], self.order[columns])
+            J = self.order[rows]
+            out[:] = self.gram.block(J, J if rows == columns else self.order[columns])
 
 
 def _table(m: NDArray, n: NDArray, *columns: NDArray | int) -> NDArray:
@@ -203,14 +216,17 @@ def _read_only(values: NDArray) -> NDArray:
     return view
 
 
-def _has_digits(first: NDArray, between: NDArray, second: NDArray, thresholds: Thresholds) -> bool:
+def _has_digits(first: NDArray, between: NDArray, second: NDArray, shares: bool, thresholds: Thresholds) -> bool:
     """Whether the spread of the points in feature space is large compared with the kernel values.
 
     If not, two ways to compute the values differ in the digits that matter. Such a pair is left to a run, whose
-    certificate computes values of its own.
+    certificate computes values of its own. If the pair ``shares`` the centre of all classes, the spread must be large
+    compared with the squared lengths too: about its own centre the pair has more digits.
     """
     diag = np.concatenate([first.diagonal(), second.diagonal()])
-    return _spread(diag, float(first.sum() + 2 * between.sum() + second.sum())) > thresholds.min_relative_spread
+    spread = _spread(diag, float(first.sum() + 2 * between.sum() + second.sum()))
+    near = not shares or spread * float(diag.max()) > thresholds.min_spread_shared * float(diag.mean())
+    return near and spread > thresholds.min_relative_spread
 
 
 def relative_spread(K: NDArray) -> float:

@@ -41,7 +41,7 @@ from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_
 from .pair_blocks import BlockList, SharedBlocks, dense_list
 from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
-from .whole import WholeResult, is_wide, solve_whole, suits_whole
+from .whole import MAX_MARGIN_SHORTFALL, WholeResult, is_wide, solve_whole, suits_whole
 
 __all__ = [
     "Batch",
@@ -119,8 +119,8 @@ class Batch(NamedTuple):
         Multipliers as found and projected, and weights in the decision function, one pair after another.
     biases : array of shape (n_pairs,)
     rows : list of CertificateRow
-    shift : float
-        Added to the equality's multiplier of the centred problem to get that of the problem as given.
+    shifts : array of shape (n_pairs,)
+        Added to the equality's multiplier of each centred problem to get that of the problem as given.
     seconds : float
         Time per pair.
     entries : array of shape (n_pairs,)
@@ -135,7 +135,7 @@ class Batch(NamedTuple):
     weights: NDArray
     biases: NDArray
     rows: list[CertificateRow]
-    shift: float
+    shifts: NDArray
     seconds: float
     entries: NDArray
     sums: NDArray
@@ -148,15 +148,18 @@ class Batch(NamedTuple):
         point: NDArray,
         weights: NDArray,
         figures: NDArray,
-        shift: float,
+        lowered: NDArray | None,
         seconds: float,
         entries: NDArray,
         sums: NDArray = EMPTY,
     ) -> Batch:
-        """Return the batch, with rows and biases from the certificates' figures."""
-        rows = list(map(CertificateRow._make, figures.tolist()))
-        biases = np.array([Reading.bias_of((row.low, row.high)) - shift for row in rows])
-        return cls(table, alpha, point, weights, biases, rows, shift, seconds, entries, sums)
+        """Return the batch, with rows and biases from the certificates' figures; ``lowered`` is as in `BlockList`."""
+        rows, shifts = list(map(CertificateRow._make, figures.tolist())), np.zeros(len(table))
+        if lowered is not None:
+            for k, (m, n, *_, start) in enumerate(table.tolist()):
+                shifts[k] = weights[start : start + m + n] @ lowered[start : start + m + n]
+        biases = np.array([Reading.bias_of((row.low, row.high)) for row in rows]) - shifts
+        return cls(table, alpha, point, weights, biases, rows, shifts, seconds, entries, sums)
 
     def meet_tols(self, tol: float, tol_with_rounding: float) -> list[bool]:
         """Return for each pair whether it meets its tolerances, see `CertificateRow.meets_tols`."""
@@ -232,7 +235,7 @@ class PairResult:
     @property
     def certificate(self) -> Certificate:
         """Certificate of `alpha`, as a `Certifier` makes it."""
-        row, shift = self.batch.rows[self.number], self.batch.shift
+        row, shift = self.batch.rows[self.number], float(self.batch.shifts[self.number])
         gap, relative_gap = gaps(row.objective, row.lower_bound, row.rounding, NEGATIVE_GAP_REASON)
         low, high = row.low + shift, row.high + shift
         return Certificate(
@@ -569,7 +572,7 @@ class PairBatch(Sequence[PairResult | None]):
         by_blocks = [(row <= max_points) & ~other for row, other in zip(totals, by_points, strict=True)]
         counts = list(range(classes - 1, 0, -1))
         growth = gram.growth
-        if is_small and not gram.is_translatable and not by_points[0].any():
+        if is_small and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
             self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth)]
             return [sum(counts)]
@@ -664,7 +667,7 @@ def _results(
     """Yield the results of pairs ``begin`` to ``end`` of a table, None for those that miss the tolerances."""
     alpha, point, weights, figures, entries, sums = found
     batch = Batch.of(
-        table[begin:end], alpha, point, weights, figures[begin:end], 0.0, seconds, entries[begin:end], sums
+        table[begin:end], alpha, point, weights, figures[begin:end], None, seconds, entries[begin:end], sums
     )
     for k, meets in enumerate(batch.meet_tols(*tols)):
         yield PairResult(batch, k) if meets else None
@@ -674,7 +677,7 @@ def _pairs_by_blocks(
     part: BlockList, upper: NDArray, sign: float, max_updates: int, tols: GapTols, growth: float
 ) -> Iterator[PairResult | None]:
     """Solve the pairs of a list from their kernel values; only arrays made here are written to."""
-    within, between, listed, entries, centred, has_digits = part
+    within, between, listed, entries, lowered, has_digits = part
     if has_digits is not None and not has_digits.all():
         # Rounding may make the matrix of such a pair indefinite, and pair updates then go on to the bounds.
         (solved,) = has_digits.nonzero()
@@ -695,12 +698,34 @@ def _pairs_by_blocks(
         which = listed[begin:end]
         figures = np.empty((end - begin, _point_pairs.N_FIGURES))
         certify_listed(within, between, which, upper, sign, alpha, point, weights, figures, growth)
+        if stretched := [k for k in range(end - begin) if _stretch(which[k], upper, alpha, figures[k], tols)]:
+            again = np.empty((len(stretched), _point_pairs.N_FIGURES))
+            certify_listed(within, between, which[stretched], upper, sign, alpha, point, weights, again, growth)
+            figures[stretched] = again
         seconds = (time.monotonic() - begun) / (end - begin)
-        shift = 0.0 if centred is None else centred.constant(weights)
-        batch = Batch.of(which, alpha, point, weights, figures, shift, seconds, entries[begin:end])
+        batch = Batch.of(which, alpha, point, weights, figures, lowered, seconds, entries[begin:end])
         for k, meets in enumerate(batch.meet_tols(*tols)):
             yield PairResult(batch, k) if meets else None
         begin = end
+
+
+def _stretch(pair: NDArray, upper: NDArray, alpha: NDArray, figures: NDArray, tols: GapTols) -> bool:
+    """Multiply a pair's α, in place, by a number next to 1 that takes all margins past 1; whether that was done.
+
+    See `whole._stretched`. It leaves a relative gap of 2 (factor − 1), and is done if that is less, the
+    gap misses its tolerance, and no variable is at its bound.
+    """
+    row = CertificateRow._make(figures.tolist())
+    gap, size = row.objective - row.lower_bound, max(abs(row.objective), abs(row.lower_bound))
+    if not (all(map(math.isfinite, row)) and gap > tols.computed * size):
+        return False
+    m, n, *_, first, second, start = pair.tolist()
+    bounds, own = np.concatenate([upper[first : first + m], upper[second : second + n]]), alpha[start : start + m + n]
+    more = 2.0 * (gap + row.rounding) / float(bounds.min())
+    if more > MAX_MARGIN_SHORTFALL or 2.0 * more * size >= gap or (own >= bounds).any():
+        return False
+    own *= 1.0 + more
+    return True
 
 
 def is_pair(problem: DualProblem) -> bool:
@@ -727,7 +752,10 @@ def _is_whole_first(problem: DualProblem, gram: Gram, thresholds: Thresholds) ->
     n = len(problem.p)
     if n <= thresholds.max_pair_dense or not is_wide(problem, thresholds):
         return False
-    in_blocks = gram.is_radial and n * gram.X.shape[1] >= thresholds.max_pair_numbers_wide
+    features = gram.X.shape[1]
+    if gram.is_radial and n <= thresholds.max_whole_variables and features < thresholds.min_features_whole_wide:
+        return False
+    in_blocks = gram.is_radial and n * features >= thresholds.max_pair_numbers_wide
     return not (in_blocks and float(problem.upper.max()) <= thresholds.max_bound_expensive)
 
 

@@ -47,6 +47,9 @@ class Thresholds:
     #: Mean squared distance of the points in feature space, as a part of the largest squared length, below which
     #: kernel values have lost the digits that count.
     min_relative_spread: float = 1e-6
+    #: Mean squared distance of a pair's points from their mean, as a part of that from the mean of all classes, below
+    #: which their kernel values are about their own mean: two digits may be lost.
+    min_spread_shared: float = 0.01
 
     # --- a pair from its points: kernel rows are made on demand -----------------------------------
 
@@ -126,7 +129,12 @@ class Thresholds:
     max_whole_variables_wide: int = 4096
     #: Features from which `max_whole_variables_wide` holds.
     min_features_whole_wide: int = 128
-    #: Points of a sample that says, of more variables than `max_whole_variables`, whether many are support vectors.
+    #: The same for a radial kernel and small bounds: most support vectors are then at them, and few updates suffice.
+    min_features_whole_bounded: int = 64
+    #: Largest of these bounds: from 3 on, pair updates often take more time than a run.
+    max_bound_whole: float = 1.0
+    #: Points of the larger of two samples that say, of more variables than `max_whole_variables`, whether many points
+    #: are support vectors.
     sample_points_whole: int = 256
     #: Support vectors of the sample, as a part of it, from which the whole matrix is made.
     min_support_share_whole: float = 0.5

@@ -6,6 +6,7 @@ Python. Here one matrix serves the pair loop and the certificate.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import NamedTuple
 
@@ -83,7 +84,10 @@ class WholeResult(NamedTuple):
 
 def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether kernel values take most of the time of a solve: of many features, or of a polynomial kernel."""
-    return problem.gram.kernel == "poly" or bool(problem.gram.X.shape[1] >= thresholds.min_features_whole_wide)
+    gram, least = problem.gram, thresholds.min_features_whole_wide
+    if gram.is_radial and float(problem.upper.max()) <= thresholds.max_bound_whole:
+        least = thresholds.min_features_whole_bounded
+    return gram.kernel == "poly" or bool(gram.X.shape[1] >= least)
 
 
 def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
@@ -108,9 +112,23 @@ def _has_own_rows(problem: DualProblem) -> bool:
 
 
 def _expects_many(problem: DualProblem, thresholds: Thresholds) -> bool:
-    """Whether many points of a sample are support vectors, so that most rows of the kernel matrix are needed."""
-    points, count = problem.gram.n, thresholds.sample_points_whole
-    gram, J = problem.gram, np.arange(count) * points // count
+    """Whether many points are support vectors, so that most rows of the kernel matrix are needed.
+
+    The share of two samples, the second twice as large as the first, is extrapolated to all points: it falls with their
+    number where the classes are separable.
+    """
+    size = thresholds.sample_points_whole
+    share = _support_share(problem, size, thresholds)
+    if share >= thresholds.min_support_share_whole:
+        doublings = math.log2(problem.gram.n / size)
+        share *= min(share / _support_share(problem, size // 2, thresholds), 1.0) ** doublings
+    return share >= thresholds.min_support_share_whole
+
+
+def _support_share(problem: DualProblem, count: int, thresholds: Thresholds) -> float:
+    """Return the share of support vectors among ``count`` points, solved alone; 1 where that takes many updates."""
+    points, gram = problem.gram.n, problem.gram
+    J = np.arange(count) * points // count
     assert isinstance(gram, Gram)
     variables = J if problem.idx is None else np.concatenate([J, points + J])
     wider = points / count if problem.d else 1.0  # fewer variables share the same d
@@ -130,10 +148,10 @@ def _expects_many(problem: DualProblem, thresholds: Thresholds) -> bool:
     )
     found = _minimise(sample, _kernel_matrix(part), thresholds)
     if found is None:
-        return True
+        return 1.0
     nonzero = found > 0.0
     support = nonzero if problem.idx is None else nonzero[:count] | nonzero[count:]
-    return float(np.count_nonzero(support)) >= thresholds.min_support_share_whole * count
+    return max(float(np.count_nonzero(support)), 1.0) / count
 
 
 def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL) -> WholeResult | None:

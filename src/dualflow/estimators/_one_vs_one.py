@@ -405,7 +405,8 @@ class SavedPairs(BatchMachine):
         if own is not None and self._linear is not None:
             self._constants = self._linear @ own.center
         elif own is not None:
-            self._constants = np.array([own.gram.constant(weights) for weights in self._pair_coef.T])
+            constants = own.gram.constants(np.arange(own.gram.n))
+            self._constants = 0.0 if constants is None else constants @ self._pair_coef
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)

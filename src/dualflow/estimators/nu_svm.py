@@ -13,14 +13,16 @@ from .. import problems
 from ..core.bounds import vanishing
 from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind
-from ..core.solution import Solution
-from ..driver.solve import AUTO, Progress
+from ..core.runtime import clock
+from ..core.runtime.warn import warn_user
+from ..core.solution import Solution, Status
+from ..driver.solve import AUTO, Progress, solve
 from ..exceptions import FitError
 from ..problems.checks import NU_RULE
-from ..problems.classification import FINITE_C_RULE, check_nu
+from ..problems.classification import FINITE_C_RULE, check_nu, hinge
 from ..solvers import Solver
 from ..solvers.registry import USUAL, Traits, make_solver
-from ._base import fitted
+from ._base import MIN_TIME_LEFT_S, fitted
 from ._batch import BatchMachine, seeds_of
 from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, SavedPairs
@@ -31,6 +33,8 @@ from ._validation import checked_data, nonnegative_weight
 __all__ = ["NuSVC", "NuSVR"]
 
 
+#: C of the C-SVC that is near the limit of the ν-SVC where the margin ends, in units of 1/k(x, x) of centred points.
+LIMIT_C = 1e3
 #: A ν that is feasible for any sizes of the classes; a problem from a file is posed with it before its own ν is set.
 FEASIBLE_NU = 1e-12
 
@@ -178,8 +182,7 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         ProblemError
             Data or parameters are out of range, or ν is infeasible. The message names the largest feasible ν.
         FitError
-            ν is too small for this kernel: the classes overlap for every plane, the margin ρ is 0, and there is no
-            model.
+            The classes overlap for every plane and every ν: the margin ρ is 0, and there is no model.
         SolverMismatch, SolverUnavailable, TypeError
             The solver cannot solve this problem, needs a package, or does not have an option.
 
@@ -187,6 +190,9 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         -----
         ConvergenceWarning
             A solve ended above ``tol``.
+        UserWarning
+            ν is so small for two classes that their margin ρ is 0, and no plane is better than another. Their model is
+            the one near the least ν with a margin, which is that of an SVC with a large C.
         """
         self._fit_pairs(X, y, sample_weight)
         return self
@@ -200,20 +206,51 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
             points = pairs[k]
             return problems.nu_svc(self._part(gram, points), pairs.signs(k), self.nu, sample_weight=weight[points])
 
-        engine = make_solver(self.solver, self.solver_options, gram, gram.n, Kind.TWO_EQUALITIES)
+        engine, timer = make_solver(self.solver, self.solver_options, gram, gram.n, Kind.TWO_EQUALITIES), clock.Timer()
         found: Any = Solving(self, pose, seeds, engine).run()
-        self.solutions_ = found
+        self.solutions_ = [
+            self._with_margin(solution, engine, seed, timer) if _has_no_margin(solution) else solution
+            for solution, seed in zip(found, seeds, strict=True)
+        ]
         return self.solutions_
 
-    def _check_solution(self, solution: Solution) -> None:
-        problem, certificate = solution.problem, solution.provisional
-        if 0.5 * certificate.quadratic <= vanishing(problem, certificate.alpha, certificate.quadratic):
+    def _with_margin(self, solution: Solution, engine: Solver[Any, Any], seed: int, timer: clock.Timer) -> Solution:
+        """Return the solution near the least ν that has a margin, with a warning; `FitError` if there is none.
+
+        With C → ∞ the C-SVC goes to the limit of the ν-SVC as its margin goes to 0 (Chang and Lin 2001, section 3).
+        """
+        if solution.status is not Status.OPTIMAL:
             raise FitError(
-                f"nu={self.nu!r}: the margin rho is 0, so that no plane is better than another: with this kernel more "
-                "points than that share are on the wrong side. Raise nu, or take a kernel that separates them better",
+                f"nu={self.nu!r}: the solve ended before it found a margin ({solution.ended.text})", solution
+            )
+
+        def left_s() -> float | None:
+            return None if self.time_limit is None else max(MIN_TIME_LEFT_S, self.time_limit - timer.seconds()[0])
+
+        problem = solution.problem
+        C = LIMIT_C / max(float(problem.centred().gram.diag().mean()), float(np.finfo(float).tiny))
+        limit = solve(hinge(problem.gram, problem.sigma, C * problem.upper), refine="early", time_limit=left_s())
+        posed = replace(problem, total=max(float(limit.alpha.sum()) / C, problem.total or 0.0))
+        again = solve(posed, engine, tol=self.tol, time_limit=left_s(), random_state=seed)
+        if _has_no_margin(again):
+            raise FitError(
+                f"nu={self.nu!r}: the margin rho is 0 for every nu, so that no plane is better than another: with this "
+                "kernel the classes overlap everywhere. Take a kernel that separates them better",
                 solution,
             )
-        super()._check_solution(solution)
+        weight = float(problem.upper.sum())
+        warn_user(
+            f"nu={self.nu!r}: with it the margin of two classes is 0, and no plane is better than another; their model "
+            f"is that of nu={(posed.total or 0.0) / weight:.6g}, near the least that has a margin. Raise nu"
+        )
+        self._check_solution(again)
+        return again
+
+
+def _has_no_margin(solution: Solution) -> bool:
+    """Whether ‖w‖ of a ν-SVC is round-off; its margin ρ is 0 then."""
+    certificate = solution.provisional
+    return 0.5 * certificate.quadratic <= vanishing(solution.problem, certificate.alpha, certificate.quadratic)
 
 
 class NuSVR(ValueMachine):

@@ -116,6 +116,12 @@ cdef struct Buffers:
     double *weights  # their weights
     double *updates  # their vectors, one in each row
     Index updates_stride  # length of a row of ``updates``
+    Index log_rows  # rows of the log of breakpoints; 0 if there is none
+    Index log_room  # numbers that fit into ``log_alpha``
+    long long *log_used  # number of rows and of numbers in the log
+    double *log_t  # distance travelled at each breakpoint
+    signed char *log_where  # sets of all variables, one breakpoint in each row
+    double *log_alpha  # α of the free variables, one breakpoint after the other
 
 
 cdef struct Step:
@@ -262,6 +268,28 @@ cdef inline bint reaches_zero(Buffers *R, Index i, double rate, double noise) no
     return R.where[i] == AT_UPPER and rate > noise and R.g[i] <= R.violation
 
 
+cdef void log_breakpoint(Buffers *R) noexcept nogil:
+    """Add the sets of all variables and α of the free ones to the log; a variable that joins the margin is free."""
+    cdef Index i, row = R.log_used[0], count = R.log_used[1], entering = R.counters[ENTERING]
+    cdef signed char *to = R.log_where + row * R.n
+    if row == R.log_rows:
+        return
+    R.log_t[row] = R.figures[TRAVELLED]
+    for i in range(R.n):
+        to[i] = FREE if i == entering else R.where[i]
+        if to[i] == FREE:
+            R.log_alpha[count] = R.alpha[i]
+            count += 1
+    R.log_used[0], R.log_used[1] = row + 1, count
+
+
+cdef inline bint log_is_full(Buffers *R) noexcept nogil:
+    """Return whether the log has no room for two more breakpoints."""
+    return R.log_rows > 0 and (
+        R.log_used[0] + 2 > R.log_rows or R.log_used[1] + 2 * (R.counters[COUNT] + 2) > R.log_room
+    )
+
+
 cdef bint exchange(Buffers *R, Index k, double v) noexcept nogil:
     """Make a dependent k, which has just reached g = 0, a margin point in place of the first one to reach its bound.
 
@@ -342,6 +370,18 @@ cdef void rates(Buffers *R, Index c, double v, const double *p_rate, bint all_ra
             R.gamma[i] = 0.0
 
 
+cdef int set_log(Buffers *R, log) except -1:
+    """Point to the arrays of a log of breakpoints."""
+    cdef double[::1] t = log.t, alpha = log.alpha
+    cdef signed char[:, ::1] where = log.where
+    cdef long long[::1] used = log.used
+    if where.shape[0] != t.shape[0] or where.shape[1] != R.n or alpha.shape[0] < 2 * (R.n + 2) or t.shape[0] < 2:
+        raise ValueError("the arrays of the log do not have the sizes of the engine")
+    R.log_rows, R.log_room, R.log_used = t.shape[0], alpha.shape[0], &used[0]
+    R.log_t, R.log_where, R.log_alpha = &t[0], &where[0, 0], &alpha[0]
+    return 0
+
+
 def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, double reach, Index limit):
     """Follow the optimum while variable ``c`` moves at rate ``v`` = ±1, or d = eᵀα at rate ``d_rate`` and p at ``p_rate``.
 
@@ -360,7 +400,7 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
     reach : float
         Distance that d is to move.
     limit : int
-        Number of breakpoints after which the call returns; −1: before and after each exchange at a breakpoint.
+        Number of breakpoints after which the call returns.
 
     Returns
     -------
@@ -396,6 +436,9 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
     buffers.beta, buffers.right, buffers.direction, buffers.gamma = &work[0, 0], &work[1, 0], &work[2, 0], &gamma[0]
     buffers.place, buffers.filled, buffers.waiting = &place[0], &filled[0], &waiting[0]
     set_update_buffers(&buffers, &work[0, 0], work.shape[1])
+    buffers.log_rows = 0
+    if c < 0 and engine.log is not None:
+        set_log(&buffers, engine.log)
     with nogil:
         code = _follow(&buffers, c, v, to_margin, d_rate, &p_change[0] if has_p else NULL, reach, limit)
         if code != WANTS_COLUMN:
@@ -617,19 +660,21 @@ cdef bint take_step(Buffers *R, Index c, double v, const Step *step) noexcept no
 cdef Index _follow(Buffers *R, Index c, double v, bint to_margin, double d_rate, const double *p_rate, double reach,
                    Index limit) noexcept nogil:
     """Follow the path as `follow` describes, without Python objects; delayed updates are left in their queue."""
-    cdef Index code, done = 0
+    cdef Index code, changes, done = 0
     cdef double need, residual
     cdef Step step
-    cdef bint joins, ready = R.counters[READY]  # whether the direction and the rates of the last call still hold
+    cdef bint joined, ready = R.counters[READY]  # whether the direction and the rates of the last call still hold
     R.counters[READY] = False
     while True:
-        if limit < 0 and done > 0:
-            return PAUSED  # before a variable joins the margin, ...
-        joins = R.counters[ENTERING] >= 0
+        if log_is_full(R):
+            return PAUSED  # the caller empties it
+        joined, changes = R.counters[ENTERING] >= 0, R.counters[CHANGES]
         code = join_margin(R, c, v, &ready)
+        if joined and R.log_rows > 0 and R.counters[CHANGES] != changes + (1 if code < 0 else 0):
+            log_breakpoint(R)  # an exchange of dependent points has moved α
         if code >= 0:
             return code
-        if (limit < 0 and joins) or (limit > 0 and done >= limit):  # ... and after it
+        if limit > 0 and done >= limit:
             return PAUSED
         done += 1
         R.counters[PIVOTS] += 1
@@ -645,6 +690,8 @@ cdef Index _follow(Buffers *R, Index c, double v, bint to_margin, double d_rate,
         if code >= 0:
             return code
         ready = take_step(R, c, v, &step)
+        if R.log_rows > 0:
+            log_breakpoint(R)
         if step.leaving < 0 and step.chosen < 0:
             return ARRIVED
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.kernel_cache import RowCache
 from ..core.runtime.clock import check_time
-from ._path import AT_LOWER, AT_UPPER, ENTERING, FREE, TRAVELLED
+from ._path import AT_LOWER, AT_UPPER, FREE, TRAVELLED
 from .hinge_updates import DenseMatrix
 from .incremental import Engine
 from .optimum_transfer import set_optimum, tracked_gap
 from .state import PathError
 
-__all__ = ["LinearTermPath", "Solve", "follow_linear_term"]
+__all__ = ["LinearTermLog", "LinearTermPath", "Solve", "follow_linear_term"]
 
 #: Ratio of t, or part of the whole way if t changes its sign, after which all gradients are computed from scratch.
 SECTION_RATIO = 2.0
@@ -41,6 +41,9 @@ MAX_BREAKS = 200
 MAX_GAP_SECTION = 1e-9
 #: The same in units of the gap at its start, which the solver may have left.
 MAX_GAP_GROWTH = 10.0
+#: Breakpoints that the compiled path writes before they are taken, and numbers besides those of two breakpoints.
+LOG_ROWS = 256
+LOG_NUMBERS = 1 << 16
 #: Part of the first width of a section, below which a spoiled one is left out instead of halved.
 MIN_SECTION_SHARE = 1.0 / 16.0
 
@@ -58,10 +61,10 @@ class LinearTermPath:
         In the order of the path.
     codes : int8 array of shape (k, n)
         The set of each variable at the breakpoint: at 0, at its bound, or free.
-    free : list of arrays
-        The free variables at each breakpoint, ...
-    values : list of arrays
-        ... and their α.
+    starts : int array of shape (k + 1,)
+        Breakpoint i has the entries ``starts[i]`` to ``starts[i + 1]`` of ...
+    free, values : arrays
+        ... the free variables, ascending, and of their α.
     breaks : array of shape (k,)
         Whether the path broke off before this breakpoint, so that α is not known between it and the one before.
     upper : array of shape (n,)
@@ -69,15 +72,37 @@ class LinearTermPath:
 
     t: NDArray
     codes: NDArray
-    free: list[NDArray]
-    values: list[NDArray]
+    starts: NDArray
+    free: NDArray
+    values: NDArray
     breaks: NDArray
     upper: NDArray
+
+    @classmethod
+    def of(cls, t: NDArray, codes: NDArray, values: NDArray, breaks: NDArray, upper: NDArray) -> LinearTermPath:
+        """Return the path with all free variables' α in ``values``, one breakpoint after the other."""
+        breakpoints, free = np.divmod(np.flatnonzero(codes == FREE), codes.shape[1])  # faster than np.nonzero
+        starts = np.searchsorted(breakpoints, np.arange(len(t) + 1))
+        bound = upper[free]
+        values = np.where(
+            values <= ROUND_OFF * bound, 0.0, np.where(bound - values <= ROUND_OFF * bound, bound, values)
+        )
+        return cls(t, codes, starts, free, values, breaks, upper)
 
     def at(self, k: int) -> NDArray:
         """Return α at the k-th breakpoint."""
         alpha = np.where(self.codes[k] == AT_UPPER, self.upper, 0.0)
-        alpha[self.free[k]] = self.values[k]
+        own = slice(self.starts[k], self.starts[k + 1])
+        alpha[self.free[own]] = self.values[own]
+        return alpha
+
+    def entries(self, k: NDArray, i: NDArray) -> NDArray:
+        """Return α of variable i[r] at breakpoint k[r], for each r."""
+        n, code = len(self.upper), self.codes[k, i]
+        alpha = np.where(code == AT_UPPER, self.upper[i], 0.0)
+        keys = np.repeat(np.arange(len(self.t)), np.diff(self.starts)) * n + self.free
+        is_free = code == FREE
+        alpha[is_free] = self.values[np.searchsorted(keys, (k * n + i)[is_free])]
         return alpha
 
     def between(self, t: float) -> NDArray:
@@ -89,25 +114,99 @@ class LinearTermPath:
         share = 0.0 if right == left else (here - left) / (right - left)
         return (1.0 - share) * self.at(k - 1) + share * self.at(k)
 
+    def kept(self, keep: NDArray, t: NDArray | None = None, breaks: NDArray | None = None) -> LinearTermPath:
+        """Return the path without some breakpoints, with other t and breaks."""
+        t, breaks = self.t if t is None else t, self.breaks if breaks is None else breaks
+        if keep.all():
+            return replace(self, t=t, breaks=breaks)
+        counts = np.diff(self.starts)
+        own, starts = np.repeat(keep, counts), np.append(0, np.cumsum(counts[keep]))
+        return LinearTermPath(
+            t[keep], self.codes[keep], starts, self.free[own], self.values[own], breaks[keep], self.upper
+        )
 
-@dataclass(frozen=True)
-class _Row:
-    t: float
-    codes: NDArray
-    free: NDArray
-    values: NDArray
-    broken: bool
+    def merged(self) -> LinearTermPath:
+        """Return the path with one breakpoint where several are at the same t, or two if α jumps there."""
+        size = np.maximum(np.abs(self.t[1:]), np.abs(self.t[:-1]))
+        joins = (np.abs(np.diff(self.t)) <= MIN_DISTANCE * size) & ~self.breaks[1:]
+        firsts = np.flatnonzero(np.append(True, ~joins))
+        lasts = np.append(firsts[1:], len(self.t)) - 1
+        keep, t, breaks = np.ones(len(self.t), dtype=bool), self.t.copy(), self.breaks.copy()
+        for first, last in zip(firsts[lasts > firsts], lasts[lasts > firsts], strict=True):
+            keep[first:last] = False
+            if (np.abs(self.at(first) - self.at(last)) <= MAX_DEVIATION * self.upper).all():
+                breaks[last] = self.breaks[first]
+            else:
+                keep[first], t[last] = True, self.t[first]
+        return self.kept(keep, t, breaks)
+
+    def bent(self) -> LinearTermPath:
+        """Return the path without the breakpoints where α is straight: only the multiplier bends, or a section ends."""
+        keep = np.ones(len(self.t), dtype=bool)
+        changed = self.codes[1:-1] != self.codes[:-2]
+        here = np.arange(1, len(self.t) - 1)
+        # The variable that joins or leaves the margin shows most bends without a look at the others.
+        i = changed.argmax(axis=1)
+        before, middle, after = (self.entries(k, i) for k in (here - 1, here, here + 1))
+        share = np.divide(
+            self.t[here] - self.t[here - 1],
+            self.t[here + 1] - self.t[here - 1],
+            out=np.zeros(len(here)),
+            where=self.t[here + 1] != self.t[here - 1],
+        )
+        deviation = np.abs((1.0 - share) * before + share * after - middle)
+        last = 0
+        for k in range(1, len(self.t) - 1):
+            if not deviation[k - 1] > MAX_DEVIATION * self.upper[i[k - 1]]:
+                keep[k] = not self._is_straight(last, k, k + 1)
+            last = k if keep[k] else last
+        return self.kept(keep)
+
+    def _is_straight(self, before: int, here: int, after: int) -> bool:
+        """Whether α is linear around a breakpoint."""
+        t = self.t
+        if self.breaks[here] or self.breaks[after] or not t[before] != t[here] != t[after]:
+            return False
+        low, middle, high = (self.at(k) for k in (before, here, after))
+        share = (t[here] - t[before]) / (t[after] - t[before])
+        deviation = np.abs((1.0 - share) * low + share * high - middle)
+        return bool((deviation <= MAX_DEVIATION * self.upper).all())
 
 
-class _Record:
-    """The breakpoints of an engine on its way."""
+class LinearTermLog:
+    """The breakpoints of an engine on its way.
+
+    Attributes
+    ----------
+    t : array of shape (rows,)
+    where : int8 array of shape (rows, n)
+    alpha : array of shape (numbers,)
+    used : int64 array of shape (2,)
+        Numbers of rows and of entries of ``alpha`` that the compiled path has written since `empty` was called.
+    """
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.begin, self.sign = 0.0, 1.0
-        self.rows: list[_Row] = []
+        n = engine.n
+        self.engine, self.begin, self.sign = engine, 0.0, 1.0
+        self.t, self.where = np.empty(LOG_ROWS), np.empty((LOG_ROWS, n), dtype=np.int8)
+        self.alpha, self.used = np.empty(2 * (n + 2) + LOG_NUMBERS), np.zeros(2, dtype=np.int64)
+        #: Parts of the path: t, sets, α of the free variables, and whether the path broke off before each breakpoint.
+        self.parts: list[tuple[NDArray, NDArray, NDArray, NDArray]] = []
         #: Relative gap up to which the engine's α counts as the optimum.
         self.max_gap = MAX_GAP_SECTION
+
+    def empty(self) -> None:
+        """Take what the compiled path has written."""
+        rows, numbers = self.used
+        if rows:
+            t = self.begin + self.sign * self.t[:rows]
+            self.parts.append((t, self.where[:rows].copy(), self.alpha[:numbers].copy(), np.zeros(rows, dtype=bool)))
+            self.used[:] = 0
+
+    def note(self, broken: bool = False) -> None:
+        """Add the engine's state; ``broken``: the path broke off before it."""
+        where = self.engine.where.copy()
+        self.parts.append((np.array([self.begin]), where[None], self.engine.alpha[where == FREE], np.array([broken])))
 
     def is_optimum(self, p: NDArray) -> bool:
         """Whether the engine's α is the optimum of the linear term p, or as near as the round-off of its gradients."""
@@ -116,54 +215,25 @@ class _Record:
         gap, gap_and_rounding = tracked_gap(self.engine)
         return gap <= max(self.max_gap, gap_and_rounding - gap)
 
-    def note(self, broken: bool = False) -> None:
-        """Add the engine's state, or replace the last one at the same t; ``broken``: the path broke off before it."""
-        engine = self.engine
-        t = self.begin + self.sign * float(engine.figures[TRAVELLED])
-        codes = engine.where.copy()
-        if (entering := int(engine.counters[ENTERING])) >= 0:  # it joins the margin here
-            codes[entering] = FREE
-        free = np.flatnonzero(codes == FREE)
-        alpha, upper = engine.alpha[free], engine.u[free]
-        alpha = np.where(alpha <= ROUND_OFF * upper, 0.0, np.where(upper - alpha <= ROUND_OFF * upper, upper, alpha))
-        row = _Row(t, codes, free, alpha, broken)
-        last = self.rows[-1] if self.rows else row
-        is_here = bool(self.rows) and not broken and abs(t - last.t) <= MIN_DISTANCE * max(abs(t), abs(last.t))
-        if is_here and (np.abs(self._alpha(row) - self._alpha(last)) <= MAX_DEVIATION * engine.u).all():
-            self.rows[-1] = replace(row, broken=last.broken)
-        else:  # where Q is singular, α may jump from one optimum to another of the same t
-            self.rows.append(replace(row, t=last.t) if is_here else row)
-
     def path(self) -> LinearTermPath:
-        """Return the breakpoints of α; there is none where only the multiplier bends, or where a section ends."""
-        rows = self.rows
-        kept = [rows[0]]
-        for here, after in pairwise(rows[1:]):
-            if not self._is_straight(kept[-1], here, after):
-                kept.append(here)
-        kept.append(rows[-1])
-        return LinearTermPath(
-            np.array([row.t for row in kept]),
-            np.array([row.codes for row in kept]),
-            [row.free for row in kept],
-            [row.values for row in kept],
-            np.array([row.broken for row in kept]),
-            self.engine.u.copy(),
-        )
+        """Return the breakpoints of α."""
+        t, where, alpha, breaks = (np.concatenate(parts) for parts in zip(*self.parts, strict=True))
+        return LinearTermPath.of(t, where, alpha, breaks, self.engine.u.copy()).merged().bent()
 
-    def _is_straight(self, before: _Row, here: _Row, after: _Row) -> bool:
-        """Whether α is linear around a row."""
-        if here.broken or after.broken or not before.t != here.t != after.t:
-            return False
-        low, middle, high = (self._alpha(row) for row in (before, here, after))
-        share = (here.t - before.t) / (after.t - before.t)
-        deviation = np.abs((1.0 - share) * low + share * high - middle)
-        return bool((deviation <= MAX_DEVIATION * self.engine.u).all())
 
-    def _alpha(self, row: _Row) -> NDArray:
-        alpha = np.where(row.codes == AT_UPPER, self.engine.u, 0.0)
-        alpha[row.free] = row.values
-        return alpha
+class _AllRows(RowCache):
+    """All rows of a dense matrix, which is not copied; none is ever evicted."""
+
+    def __init__(self, Q: NDArray) -> None:
+        super().__init__()
+        n = len(Q)
+        every = np.arange(n, dtype=np.int64)
+        self.rows, self.n, self.count = Q, n, n
+        self.slot, self.place, self.owner = every, every.copy(), every.copy()
+        self.filled, self.used = np.full(n, n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+
+    def evict(self, members: NDArray, spare: int | None = None) -> None:
+        """Keep all rows."""
 
 
 def follow_linear_term(
@@ -191,19 +261,18 @@ def follow_linear_term(
     n, (first, last) = len(Q), span
     engine = Engine(DenseMatrix(Q), e is not None, room=n)
     engine.append(p + first * rate, upper, np.zeros(n) if e is None else e, Q.diagonal().copy())
+    engine.pool = _AllRows(np.ascontiguousarray(Q))
     engine.where[:] = AT_LOWER
-    record = _Record(engine)
+    record = engine.log = LinearTermLog(engine)
     record.sign = 1.0 if last >= first else -1.0
     _start(engine, record, first, p + first * rate, solve)
     record.note()
-    engine.pivots_per_call = -1
-    engine.on_pivot = lambda _engine, _variable: record.note()
     count = 0
     for last_end in _sections(first, last):
         ends, least = [last_end], MIN_SECTION_SHARE * abs(last_end - record.begin)
         while ends:
             check_time()
-            begin, kept, end = record.begin, list(record.rows), ends[-1]
+            begin, kept, end = record.begin, len(record.parts), ends[-1]
             try:
                 _follow(engine, record, end, p, rate)
                 ends.pop()
@@ -212,7 +281,7 @@ def follow_linear_term(
                 here = record.begin + record.sign * float(engine.figures[TRAVELLED])
             t = here + LEFT_OUT_RATIO * (end - here)
             if not record.is_optimum(p + here * rate):
-                record.rows[:] = kept  # round-off has spoiled all breakpoints since ``begin``
+                del record.parts[kept:]  # round-off has spoiled all breakpoints since ``begin``
                 if abs(end - begin) > least:
                     ends.append(begin + 0.5 * (end - begin))
                     _start(engine, record, begin, p + begin * rate, solve)
@@ -237,20 +306,17 @@ def _sections(first: float, last: float) -> NDArray:
     return np.append(np.linspace(first, last, 4 * MIN_SECTIONS + 1)[1:-1], last)
 
 
-def _start(engine: Engine, record: _Record, t: float, p: NDArray, solve: Solve) -> None:
+def _start(engine: Engine, record: LinearTermLog, t: float, p: NDArray, solve: Solve) -> None:
     """Set an engine to the optimum at t."""
     alpha, nu = solve(t)
     engine.p[:] = p
     record.begin = t
-    engine.figures[TRAVELLED] = 0.0
-    on_pivot, engine.on_pivot = engine.on_pivot, None
     set_optimum(engine, alpha, -nu)
     engine.figures[TRAVELLED] = 0.0
-    engine.on_pivot = on_pivot
     record.max_gap = max(MAX_GAP_SECTION, MAX_GAP_GROWTH * tracked_gap(engine)[0])
 
 
-def _follow(engine: Engine, record: _Record, end: float, p: NDArray, rate: NDArray) -> None:
+def _follow(engine: Engine, record: LinearTermLog, end: float, p: NDArray, rate: NDArray) -> None:
     """Follow the path to the end of a section, and compute all gradients from scratch there."""
     engine.update_floor()
     engine.move_p(record.sign * rate, abs(end - record.begin))
@@ -258,9 +324,7 @@ def _follow(engine: Engine, record: _Record, end: float, p: NDArray, rate: NDArr
     engine.figures[TRAVELLED] = 0.0
     if not record.is_optimum(p + end * rate):
         raise PathError(PathError.NOT_PSD)
-    on_pivot, engine.on_pivot = engine.on_pivot, None
-    engine.tidy(exact=True)
-    engine.on_pivot = on_pivot
+    engine.polish()
     if len(engine.violators()):
         raise PathError(PathError.NOT_PSD)
     record.note()

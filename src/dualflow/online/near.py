@@ -42,6 +42,8 @@ class Near:
         Whether the state's g are older than the last path; `gradient_of` then returns the current value.
     """
 
+    log: Any = None
+
     def __init__(self, state: State, count: int) -> None:
         self.state, self.bordered, self.count = state, state.bordered, count
         margin = state.margin

@@ -42,8 +42,8 @@ class Walker(State):
     """A state with `_run`, which follows a path. `Engine` and `Near` describe the attributes."""
 
     on_pivot: Callable[[Any, int], None] | None = None
-    #: Breakpoints between two calls of ``on_pivot``; −1 calls it before and after each exchange at a breakpoint.
-    pivots_per_call: int = 1
+    #: Takes the breakpoints of paths of d and p; `LinearTermLog` describes it.
+    log: Any = None
     n_initial_margin: int = 0
 
     def _run(
@@ -57,15 +57,14 @@ class Walker(State):
         reach: float = 0.0,
     ) -> bool:
         """Follow a path among the variables of ``space``; return False if none of them can take up the change."""
-        budget, limit = (
-            self.pivots + 100 * self.n + 10000,
-            self.pivots_per_call if self.on_pivot else MAX_PIVOTS_PER_CALL,
-        )
+        budget, limit = self.pivots + 100 * self.n + 10000, 1 if self.on_pivot else MAX_PIVOTS_PER_CALL
         max_still, place, moved = MAX_STILL_PIVOTS_PER_VARIABLE * self.n + MAX_STILL_PIVOTS, np.nan, self.pivots
         self.counters[READY] = False
         while True:
             space.make_room()
             code = follow(space, k, v, to_margin, d_rate, p_rate, reach, limit)
+            if self.log is not None:
+                self.log.empty()
             if code == WANTS_COLUMN:
                 space.fetch_column()
             elif code == DRIFTED:

@@ -142,14 +142,14 @@ def render(comparison: Results, width: int = 120) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def renderable(comparison: Results) -> RenderableType:
-    """Return the comparison for `rich.print`."""
+def renderable(comparison: Results, brief: bool = False) -> RenderableType:
+    """Return the comparison for `rich.print`; if ``brief``, large sections show their `main_rows` only."""
     several = len(comparison.sections) > 1
     parts: list[RenderableType] = [_text(overall(comparison), "bold"), Text("")]
     if comparison.models:
         parts += _models(comparison)
     for section in comparison.sections:
-        parts += [*([Text("")] if section is not comparison.sections[0] else []), *_section(section, several)]
+        parts += [*([Text("")] if section is not comparison.sections[0] else []), *_section(section, several, brief)]
     if comparison.interrupted:
         parts.append(Text("Interrupted (Ctrl-C): only the rows so far are shown.", style="bold red"))
     sampled = any(section.by_excess for section in comparison.sections)
@@ -202,11 +202,51 @@ def _shared_lines(rows: Iterable[Row]) -> list[str]:
     return [f"  {what}: {', '.join(names)}" for what, names in found.items()]
 
 
-def _section(section: Section, several: bool) -> list[RenderableType]:
+#: Rows of a section up to which all are shown.
+MAX_BRIEF_ROWS = 12
+#: Rows that met the tolerance that a brief section shows, the fastest first.
+BRIEF_BEST = 3
+#: Quantum rows that a brief section shows, each with its best control.
+BRIEF_QUANTUM = 3
+
+
+def main_rows(rows: list[Row], tol: float) -> list[Row]:
+    """Return the rows that a brief section shows, in their order.
+
+    They are the fastest that met the tolerance, the reference, and for each of the best quantum solvers its best row
+    and the best of its controls, so that no result of a circuit stands without a control.
+    """
+    if len(rows) <= MAX_BRIEF_ROWS:
+        return rows
+    shown = [row for row in rows if row.met(tol) and row.device is None][:BRIEF_BEST]
+    shown += [row for row in rows if row.role == "reference"]
+    for solver in list(dict.fromkeys(row.solver for row in rows if row.role == "quantum"))[:BRIEF_QUANTUM]:
+        for role in ("quantum", "control"):
+            # Of the rows with shots, if there are any: an exact simulation is no device.
+            same = [row for row in rows if row.solver == solver and row.role == role]
+            shown += sorted(same, key=lambda row: not row.shots_per_circuit)[:1]
+    return [row for row in rows if row in shown]
+
+
+def _hidden_lines(shown: list[Row], hidden: list[Row]) -> list[str]:
+    """Return one line on the rows that a brief section leaves out, if there are any."""
+    if not hidden:
+        return []
+    known = {row.solver for row in shown}
+    names = list(dict.fromkeys(row.solver for row in hidden if row.solver not in known))
+    circuits = any(row.device is not None for row in hidden)
+    names += ["other devices and controls"] if circuits else []
+    more = "; so are circuits, shots and evidence" if circuits else ""
+    return [f"  {len(hidden)} more rows with --all-rows, or in the report: {', '.join(names)}{more}"]
+
+
+def _section(section: Section, several: bool, brief: bool) -> list[RenderableType]:
     notes: list[str] = []
     rows: list[RowCells] = []
     apart = [row for row in section.rows if not row.ran and row.status in SHARED_STATUSES]
-    shown = [row for row in section.rows if row not in apart]
+    every = [row for row in section.rows if row not in apart]
+    shown = main_rows(every, section.tol) if brief else every
+    hidden = [row for row in every if row not in shown]
     columns = [column for column in RESULTS if any(column.value(row) is not None for row in shown)]
     for row in shown:
         status = status_text(row)
@@ -226,13 +266,13 @@ def _section(section: Section, several: bool) -> list[RenderableType]:
         names = tuple(name for name in names if name[0] != "device")
         rows = [((head[0], head[1], head[3]), figures, style) for head, figures, style in rows]
     parts: list[RenderableType] = [FittedTable(_text(title, "bold"), names, tuple(columns), tuple(rows))]
-    parts += [_text(line, style="dim") for line in _shared_lines(apart)]
+    parts += [_text(line, style="dim") for line in (*_hidden_lines(shown, hidden), *_shared_lines(apart))]
     parts += [_text(f"  [{number}] {remark}", style="dim") for number, remark in enumerate(notes, 1)]
     parts.append(_text(f"  reference: {reference_text(section)}", style="dim"))
     if several:
         parts.insert(0, _text(verdict(section), style="bold"))
     circuits = [row for row in section.rows if row.device is not None and row.ran]
-    if circuits:
+    if circuits and not hidden:
         quantum: list[RowCells] = [
             (_head(row), [_text(_narrow(column.cell(row))) for column in QUANTUM], _ROLE_STYLE.get(row.role))
             for row in circuits

@@ -31,7 +31,21 @@ from ..core.runtime import clock
 from ..core.runtime.threads import cached_property
 from ..exceptions import FitError
 from ._fold_fits import fits_of_fold, widest_gap
-from ._folds import MIN_GAIN, RETRY_GAIN_RATIO, Answer, Chain, Classes, Numbers, SlowerError, Split, Watch, shared_gain
+from ._folds import (
+    MIN_GAIN,
+    N_SEED_FOLDS,
+    RETRY_GAIN_RATIO,
+    STOP_GAIN,
+    Answer,
+    Chain,
+    Classes,
+    Numbers,
+    SlowerError,
+    Split,
+    Watch,
+    shared_gain,
+    shared_seconds,
+)
 from ._metrics import Metrics
 from ._models import unfitted_copy
 from ._plan import MIN_FOLDS_ONE_COST, Kernels, Plan, Setting
@@ -304,8 +318,12 @@ class Evaluation:
         gram = self.kernels.gram(setting) if setting.kernel == "rbf" and self.kernels else None
         for chain, members in chains:
             first, *rest = members
-            expected = self._fit_each(chain, first, gram)
             is_tried = rest and (len(chain.costs) > 1 or len(self.task.splits) >= MIN_FOLDS_ONE_COST)
+            expected = self._fit_each(
+                chain, first, gram, self._trial_seconds(chain, len(members)) if is_tried else np.inf
+            )
+            if any((candidate, first) not in self.rows for candidate in chain.candidates):
+                rest = members
             gain = self._gain(expected, len(rest)) if is_tried else -np.inf
             if gain >= self._min_gain:
                 watch = Watch(expected, len(rest), self.times.check)
@@ -319,12 +337,21 @@ class Evaluation:
             for fold in rest:
                 self._fit_each(chain, fold, gram)
 
+    def _trial_seconds(self, chain: Chain, folds: int) -> float:
+        """Return the time of fits to a first fold after which one matrix is faster whatever the other fits take."""
+        seconds = shared_seconds(len(chain.costs), *self._sizes(folds))
+        return STOP_GAIN * seconds / (folds - N_SEED_FOLDS) if folds > N_SEED_FOLDS else np.inf
+
     def _gain(self, expected: list[float], folds: int) -> float:
         """Return the estimated speed-up by the shared matrix, from the times of fits to one fold."""
+        return shared_gain(expected, *self._sizes(folds))
+
+    def _sizes(self, folds: int) -> tuple[int, int, int, int, int]:
+        """Return the sizes of the data as parameters of `shared_gain`."""
         assert self.kernels is not None
         assert self.folds is not None
         n, features = self.kernels.points.shape
-        return shared_gain(expected, n, n * self.folds.variables_of_point, features, folds, len(self.folds.pairs))
+        return n, n * self.folds.variables_of_point, features, folds, len(self.folds.pairs)
 
     def _matrix(self, setting: Setting) -> tuple[NDArray, float]:
         """Return the kernel matrix of a setting and its scale, in this thread's buffer."""
@@ -333,10 +360,11 @@ class Evaluation:
         self._buffers.K = K  # reused, since new memory is expensive
         return K, scale
 
-    def _fit_each(self, chain: Chain, fold: int, gram: Gram | None) -> list[float]:
+    def _fit_each(self, chain: Chain, fold: int, gram: Gram | None, limit: float = np.inf) -> list[float]:
         """Fit the candidates that have no row of this fold yet; return the seconds of each.
 
-        ``gram`` is the radial kernel of all points, if candidates may share its rows; others are fitted one by one.
+        ``gram`` is the radial kernel of all points, if candidates may share its rows; others are fitted one by one,
+        until they have taken ``limit`` seconds. The rest then has no rows, and their mean as its seconds.
         """
         missing = [c for c in chain.candidates if (c, fold) not in self.rows]
         answers: dict[int, Answer] = {}
@@ -355,7 +383,7 @@ class Evaluation:
         tables = [X_test, X_train] if self.task.train_scores else [X_test]
         raises, seconds = self.task.error_score == "raise", dict.fromkeys(missing, 0.0)
         seconds |= {c: answer.seconds for c, answer in answers.items()}
-        for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check):
+        for fit in fits_of_fold(models, training, tables, self.of_fold.values_of, raises, self.times.check, limit):
             clock.check_time()  # raises if the search's time has cut the fit short
             self.times.record_fit(fit.seconds, self.task.part_of(fold))
             seconds[fit.candidate] = fit.seconds
@@ -367,7 +395,8 @@ class Evaluation:
             if fit.model.C == model.C:
                 model._fitted = fit.model
             self.rows[fit.candidate, fold] = self.task.row(fit.candidate, fold, model, fit.seconds, fit.gap)
-        return list(seconds.values())
+        left = [c for c in missing if (c, fold) not in self.rows]
+        return list((seconds | dict.fromkeys(left, sum(seconds.values()) / (len(missing) - len(left) or 1))).values())
 
     def _model(self, candidate: int, fold: int, answer: Answer) -> Any:
         """Return the model of a candidate for a fold, with its known values."""

@@ -66,6 +66,7 @@ def fits_of_fold(
     values_of: Callable[[Any, Any], NDArray],
     raises: bool,
     check: Callable[[], None],
+    limit: float = np.inf,
 ) -> Iterator[FoldFit]:
     """Fit candidates to one fold and yield each.
 
@@ -83,12 +84,17 @@ def fits_of_fold(
         Whether an error of a fit is raised.
     check : callable
         Called before each fit; it may raise.
+    limit : float
+        Seconds of fits after which no other fit is made.
     """
     X, y, fit_params = training
     max_waiting = max(1, HELD_BYTES // max(1, getattr(X, "nbytes", HELD_BYTES)))
     waiting: list[FoldFit] = []
     unbounded_fit: FoldFit | None = None
+    total = 0.0
     for candidate, given in models.items():
+        if total >= limit:
+            break
         check()
         # No multiplier is at its bound: the optimum is that of every larger C, and the gap grows at most with C.
         if unbounded_fit is not None and (gap := unbounded_fit.gap * given.C / unbounded_fit.model.C) <= given.tol:
@@ -105,6 +111,7 @@ def fits_of_fold(
         fit = FoldFit(candidate, model, [], widest_gap(model), 0.0)
         unbounded_fit = fit if _is_inside(model, fit_params.get("sample_weight")) else None
         fit.seconds = thread_time() - began
+        total += fit.seconds
         waiting.append(fit)
         if len(waiting) >= max_waiting:
             yield from _with_values(waiting, tables, X, values_of)

@@ -22,7 +22,7 @@ from ..estimators._classifier import class_pairs
 from ..estimators._validation import class_weights
 from ._duals import Duals, Fits
 
-__all__ = ["Answer", "Chain", "Classes", "Numbers", "SlowerError", "Watch", "shared_gain"]
+__all__ = ["Answer", "Chain", "Classes", "Numbers", "SlowerError", "Watch", "shared_gain", "shared_seconds"]
 
 
 #: Nanoseconds to compute an entry of the matrix and round it to float32, on a processor of 2020 with one thread.
@@ -41,10 +41,19 @@ N_SEED_FOLDS = 3
 #: `benchmarks/classical/search_tables.py` those above it (gain 1.36 and more) take 0.4 to 0.8 of the time, and those
 #: below it (at most 1.0) take 1.0 to 1.3.
 MIN_GAIN = 1.3
+#: Gain by the fits to the first fold so far at which the rest of that fold is left to the shared matrix.
+STOP_GAIN = 2.0 * MIN_GAIN
 #: Factor by which the gain must exceed that of a failed trial for another trial.
 RETRY_GAIN_RATIO = 3.0
 #: Time for the shared matrix before its first answers, as a fraction of the time of all remaining fits.
 MAX_LOSS_FRACTION = 0.1
+
+
+def shared_seconds(costs: int, points: int, variables: int, features: int, folds: int, pairs: int) -> float:
+    """Return the least time of all C and folds over one matrix; for the parameters see `shared_gain`."""
+    products = costs * (N_SEED_PRODUCTS + folds) / max(1, pairs)
+    entries = 1e-9 * points * variables * (ENTRY_NS + FEATURE_NS * features + PRODUCT_NS * products)
+    return entries + PROBLEM_S * costs * (folds + 1) * pairs
 
 
 def shared_gain(expected: Sequence[float], points: int, variables: int, features: int, folds: int, pairs: int) -> float:
@@ -57,10 +66,7 @@ def shared_gain(expected: Sequence[float], points: int, variables: int, features
     points, variables, features, folds, pairs : int
         Of the data; variables of a dual of all points; folds that are left; pairs of classes.
     """
-    costs = len(expected)
-    products = costs * (N_SEED_PRODUCTS + folds) / max(1, pairs)
-    entries = 1e-9 * points * variables * (ENTRY_NS + FEATURE_NS * features + PRODUCT_NS * products)
-    min_seconds = entries + PROBLEM_S * costs * (folds + 1) * pairs
+    min_seconds = shared_seconds(len(expected), points, variables, features, folds, pairs)
     return sum(expected) * max(folds - N_SEED_FOLDS, 0) / min_seconds
 
 

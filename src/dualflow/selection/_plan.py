@@ -16,18 +16,29 @@ from numpy.typing import NDArray
 from ..core.gram import Gram
 from ..core.kernel_functions import check_gamma
 from ..core.named_kernels import KERNELS
+from ..core.runtime.memory import memory_bytes
 from ..driver.solve import AUTO, DEFAULT_SOLVER
 from ..estimators._solving import has_step_limit
 from ..exceptions import ProblemError
 from ._folds import Chain, Classes, Numbers
 
-__all__ = ["MAX_POINTS_SHARED", "Kernels", "Plan", "Setting", "chains_of", "is_shared", "planned"]
+__all__ = ["Kernels", "Plan", "Setting", "can_share", "chains_of", "is_shared", "planned"]
 
 
-#: Points up to which kernel matrices are made: 0.5 GB for the distances, and as much for each thread.
-MAX_POINTS_SHARED = 8000
+#: Fraction of the machine's memory that the matrices of a search may take together; the rest is for data and models.
+MAX_MEMORY_FRACTION = 0.5
+#: n × n matrices of float64 for each thread: K, both signs of a regression or the blocks of two classes, and float32.
+MATRICES_PER_THREAD = 3.5
+#: Bytes of memory that are assumed where the machine does not tell.
+UNKNOWN_MEMORY_BYTES = 8 << 30
 #: γ‖x‖² up to which distances from products are exact to 1e-12 in the kernel.
 MAX_GAMMA_SQUARE = 1e4
+
+
+def can_share(points: int, threads: int) -> bool:
+    """Return whether the kernel matrices of a search, and the distances they are made from, fit into memory."""
+    matrices = 1.0 + MATRICES_PER_THREAD * threads
+    return 8.0 * matrices * points**2 <= MAX_MEMORY_FRACTION * (memory_bytes() or UNKNOWN_MEMORY_BYTES)
 
 
 class Setting(NamedTuple):

@@ -26,7 +26,7 @@ from ..exceptions import FitError, ProblemError
 from ._evaluation import Evaluation, Task, Times, last_name, last_step
 from ._folds import Classes, Numbers
 from ._models import with_parameters
-from ._plan import MAX_POINTS_SHARED, Kernels, Plan, chains_of, planned
+from ._plan import Kernels, Plan, can_share, chains_of, planned
 
 __all__ = ["Search"]
 
@@ -168,8 +168,10 @@ class Search(BaseSearchCV):
         every = [(c, f) for c in range(len(task.models)) for f in range(len(task.splits))]
         if isinstance(self.estimator, Pipeline):
             return {}, every, None, None
-        known = not task.fit_params.keys() - {"sample_weight"} and _num_samples(task.X) <= MAX_POINTS_SHARED
-        chains = chains_of(task.models, len(task.splits), _num_samples(task.X)) if known else []
+        points = _num_samples(task.X)
+        is_known = not task.fit_params.keys() - {"sample_weight"}
+        is_shared = is_known and can_share(points, thread_count(self.n_jobs))
+        chains = chains_of(task.models, len(task.splits), points) if is_shared else []
         if not chains:
             return {}, every, None, None
         try:

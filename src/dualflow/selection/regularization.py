@@ -110,7 +110,8 @@ class RegularizationPath:
         """Number of variables with α > 0 at each breakpoint, shape (k,)."""
         path = self._path
         at_bound = (path.codes == AT_UPPER).sum(axis=1)
-        return at_bound + np.array([int((values > 0).sum()) for values in path.values])
+        positive = np.append(0, np.cumsum(path.values > 0))
+        return at_bound + np.diff(positive[path.starts])
 
     def relative_gaps(self, values: ArrayLike | None = None) -> NDArray:
         """Return the certified relative gaps at some values of the parameter, by default at all breakpoints.
@@ -226,7 +227,8 @@ def regularization_path(
 
     def optimum(t: float) -> tuple[NDArray, float]:
         value = 1.0 / t if parameter == "C" else t
-        solution = solve(posed(value), tol=START_TOL)
+        is_known = value == low and fitted.certificate_.reaches(START_TOL)
+        solution = fitted.solution_ if is_known else solve(posed(value), tol=START_TOL)
         scale = value if parameter == "C" else 1.0
         return solution.alpha / scale, (solution.certificate.multiplier or 0.0) / scale
 

@@ -29,7 +29,7 @@ class CVXOPTState:
 
 @dataclass(frozen=True)
 class CVXOPT(Solver[Workspace, CVXOPTState]):
-    """CVXOPT's coneqp on the whole problem in one call: a reference, not a fast solver.
+    """CVXOPT's coneqp on the whole problem in one call: a reference, not a fast solver. CVXOPT is under the GPL-3.
 
     The time limit is checked between its iterations, each a factorisation of the dense Q (a second or two at n = 5000);
     the current point is returned then. Ctrl-C takes effect there too, and the start is returned.

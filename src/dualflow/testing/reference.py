@@ -6,10 +6,13 @@ occur in the reference too.
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..exceptions import SolverUnavailable
 
 __all__ = ["QuadraticProgram", "affine_optimum", "coneqp_optimum", "linear_kernel", "rbf_kernel"]
 
@@ -58,7 +61,13 @@ def coneqp_optimum(program: QuadraticProgram) -> tuple[float, NDArray]:
     ------
     ArithmeticError
         CVXOPT's gap is larger, so that the problem cannot be a reference.
+    SolverUnavailable
+        CVXOPT is not installed.
     """
+    if importlib.util.find_spec("cvxopt") is None:
+        raise SolverUnavailable(
+            "the references of dualflow.testing need cvxopt, which is not installed: pip install cvxopt"
+        )
     import cvxopt
 
     n = len(program.p)

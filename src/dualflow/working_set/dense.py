@@ -135,7 +135,7 @@ def nearly_free(free: NDArray, excess: NDArray, margin: float) -> NDArray:
 
 
 def solve_subset(
-    problem: Workspace, alpha: NDArray, W: NDArray, max_updates: int | None = None
+    problem: Workspace, alpha: NDArray, W: NDArray, max_updates: int | None = None, h: NDArray | None = None
 ) -> tuple[NDArray, float, int]:
     """Optimise over the variables W, with all others fixed, by pair updates and Newton steps in float64.
 
@@ -147,6 +147,8 @@ def solve_subset(
     W : int array
     max_updates : int, optional
         Pair updates, at most.
+    h : array of shape (len(W),), optional
+        Gradient Qα − p of W, if it is known.
 
     Returns
     -------
@@ -156,7 +158,7 @@ def solve_subset(
     if not len(W):
         return alpha, 0.0, 0
     scaled = ScaledVariables(problem, alpha, problem.diag())
-    h = problem.product(alpha, W) - problem.p[W]
+    h = problem.product(alpha, W) - problem.p[W] if h is None else h
     M = problem.plain_block(W, W)
     M *= scaled.unit / scaled.slope
     M *= scaled.sign[W, None]

@@ -69,7 +69,9 @@ MAX_N_FLOAT64_SIMPLEX = 1536
 #: Free variables, up to which these and the nearly free ones are finished as a subproblem of their own.
 MAX_FREE_FINISH = 500
 #: Times that this is done, where the nearly free variables are more than one subproblem may hold.
-MAX_FINISH_ROUNDS = 6
+MAX_FINISH_ROUNDS = 12
+#: Relative gap at which it ends: no refinement follows.
+MAX_GAP_FINISHED = 3e-11
 #: KKT violation that may be left by round-off in float64.
 MAX_KKT_ROUND_OFF = 1e-11
 #: Variables up to which a problem is solved over its dense matrix in one step.
@@ -222,13 +224,13 @@ class Descent:
             return replace(state, **after)
         if state.depth:
             return restarted(state, **after | {"depth": state.depth - 1})
-        # A float32 result is checked in float64, unless a refinement follows and float32 resolves the violators.
+        # With few free variables a float64 subproblem takes less time than a refinement.
         handed = self.hands_over(level, stuck=not stops)
+        if state.single and handed and self.can_finish_free(level):
+            return restarted(state, **self.finish_free(level, after))
+        # A float32 result is checked in float64, unless a refinement follows and float32 resolves the violators.
         if state.single and (not handed or level.gradient_error() > 2 * self.target_tols(level)[1]):
             return replace(state, **after, offered=True)
-        # With few free variables a float64 subproblem takes less time than a refinement.
-        if state.single and self.can_finish_free(level):
-            return restarted(state, **self.finish_free(level, after))
         # An offered state is certified: it may need no refinement.
         offered = self.solves_in_float64 and violation <= max(MAX_KKT_ROUND_OFF, level.round_off())
         offered |= self.workspace.n > MAX_N_REFINED and not handed
@@ -247,18 +249,21 @@ class Descent:
 
     def finish_free(self, level: Level, after: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of the last state, after float64 subproblems over the free and nearly free variables."""
-        alpha, updates, margin = after["alpha"], after["updates"], max(MIN_KKT_FLOAT32, after["violation"])
+        problem, alpha, updates = self.workspace, after["alpha"], after["updates"]
+        margin, h = max(MIN_KKT_FLOAT32, after["violation"], level.gradient_error()), None
         for _ in range(MAX_FINISH_ROUNDS):
             left = None if self.max_updates is None else self.max_updates - updates
-            W = nearly_free(level.is_free, level.kkt_excess(shrunk=True), margin)
-            alpha, violation, moved = solve_subset(self.workspace, alpha, W, left)
+            W, before = nearly_free(level.is_free, level.kkt_excess(shrunk=True), margin), alpha
+            alpha, violation, moved = solve_subset(problem, alpha, W, left, None if h is None else h[W])
             updates += moved
             if len(W) < MAX_NEARLY_FREE or left == moved:
                 break
             # More variables are nearly free than one subproblem holds: choose again by the float64 gradient.
-            level.restart_from(alpha, self.workspace.gradient(alpha))
-            margin = violation = level.violation_and_gap()[0]
-            if violation <= MAX_KKT_ROUND_OFF:
+            h = problem.gradient(alpha) if h is None else h + problem.product(alpha - before)
+            level.restart_from(alpha, h)
+            margin, gap = level.violation_and_gap()
+            violation = margin
+            if violation <= MAX_KKT_ROUND_OFF or gap <= MAX_GAP_FINISHED:
                 break
         end = {"alpha": alpha, "violation": violation, "updates": updates}
         return after | end | {"done": True, "offered": True}

@@ -182,9 +182,12 @@ class Level(ScaledVariables):
         return excess
 
     def shrink(self) -> None:
-        """Shrink the variables at 0 with the largest KKT slack: their G is not updated until `unshrink`."""
+        """Shrink the variables at 0 with the largest KKT slack: their G is not updated until `unshrink`.
+
+        A block of all variables updates all of G: none is shrunk there.
+        """
         n, max_active = self.problem.n, max(2 * MIN_BLOCK_WIDTH, self.problem.n // 4)
-        if self.points is None or n <= 2 * max_active:
+        if self.points is None or n <= max(2 * max_active, self.one_block):
             return
         excess = self.kkt_excess()
         excess[self.beta != 0] = np.inf
