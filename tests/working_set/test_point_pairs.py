@@ -63,7 +63,7 @@ def given(pairs):
     return points.points, points.half, single.points, single.half
 
 
-def solved(pairs, table, sign=1.0, begin=0, seconds=10.0, **options):
+def solved(pairs, table, sign=1.0, begin=0, seconds=1e9, **options):
     size, count, values = int(table[-1, -1] + table[-1, :2].sum()), len(table), OPTIONS | options
     found = PairArrays(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
     given_to_all = (sign, pairs.gram.X.shape[1], pairs.gram.reach, pairs.gram.growth, *values.values())

@@ -23,7 +23,7 @@ except ImportError:
 __all__ = ["RiverClassifier"]
 
 
-class RiverClassifier(Classifier):  # type: ignore[misc]
+class RiverClassifier(Classifier):
     """An `IncrementalSVC` or `EcoSVC` that learns a stream of river.
 
     The features are those of the first point. A later point that lacks one has 0 there, as river's linear models

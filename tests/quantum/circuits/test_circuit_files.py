@@ -114,7 +114,11 @@ def check_manifest(entry):
 
 def check_qpy(entry):
     written = export.elementary(entry.builder.build())
-    assert entry.loaded == written
+    if entry.loaded != written:
+        # Another version may take other angles for the same unitary: Qiskit 2.0 for qhd_q8, SciPy 1.14 for hhl.
+        manifest = json.loads((entry.folder / "manifest.json").read_text(encoding="utf-8"))
+        assert qiskit.__version__ != manifest["written_with"]["qiskit"]
+        check_unitary(entry)
     assert list(entry.loaded.parameters) == list(written.parameters) == list(entry.builder.build().parameters)
     assert (written is entry.builder.build()) == (set(entry.builder.build().count_ops()) <= set(export.PENNYLANE))
 

@@ -74,6 +74,7 @@ def test_tangents_are_the_parameter_shift(n_qubits):
     shifts = np.pi / 2 * np.eye(len(theta))
     shifted = 0.5 * (circuit.distribution(theta + shifts) - circuit.distribution(theta - shifts))
     np.testing.assert_allclose(circuit.tangents(circuit.distribution(theta)).toarray(), shifted.T, atol=1e-14)
+    np.testing.assert_allclose(circuit.dense_tangents(circuit.distribution(theta)), shifted.T, atol=1e-14)
 
 
 def test_fisher_metric_is_the_node_mass():

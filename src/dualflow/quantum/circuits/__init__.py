@@ -18,11 +18,11 @@ def _families() -> dict[str, type[ParametricCircuit]]:
     return {family.__name__: family for family in classes if family.family}
 
 
-_FAMILIES = _families()
-globals().update(_FAMILIES)
-__all__ = sorted([ParametricCircuit.__name__, *_FAMILIES])
-
-
 def __getattr__(name: str) -> Any:
-    """Raise AttributeError; the function makes type checkers accept the names that are set at import."""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import all families when the first of them, or ``__all__``, is read: a run needs one or two of their files."""
+    if name == "__all__" or name[:1].isupper():  # not for files of this folder, which are imported by this call too
+        families = _families()
+        globals().update(families, __all__=sorted([ParametricCircuit.__name__, *families]))
+    if name not in globals():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals()[name]

@@ -82,11 +82,13 @@ def angles_to_simplex(theta: ArrayLike) -> NDArray:
     n_leaves = theta.shape[-1] + 1
     if n_leaves < 2 or n_leaves & (n_leaves - 1):
         raise ProblemError(f"theta has {n_leaves - 1} angles; a tree has 2^q − 1")
+    half = 0.5 * theta
+    left, right = np.cos(half) ** 2, np.sin(half) ** 2
     mu = np.ones((*theta.shape[:-1], 1))
-    while mu.shape[-1] < n_leaves:
-        width = mu.shape[-1]
-        half = 0.5 * theta[..., width - 1 : 2 * width - 1]
-        split = np.stack([mu * np.cos(half) ** 2, mu * np.sin(half) ** 2], axis=-1)
+    while (width := mu.shape[-1]) < n_leaves:
+        split, level = np.empty((*mu.shape, 2)), np.s_[..., width - 1 : 2 * width - 1]
+        np.multiply(mu, left[level], out=split[..., 0])
+        np.multiply(mu, right[level], out=split[..., 1])
         mu = split.reshape(*theta.shape[:-1], 2 * width)
     return mu
 

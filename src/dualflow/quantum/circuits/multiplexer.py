@@ -53,12 +53,13 @@ def multiplex_angles(theta: ArrayLike) -> NDArray:
 def walsh(values: NDArray) -> NDArray:
     """Return the Walsh-Hadamard transform Σ_j (−1)^(i·j) v_j over the last axis, whose length is a power of two."""
     width = values.shape[-1]
-    out, half = values.copy(), 1
+    out, spare, half = values.copy(), np.empty_like(values), 1
     while half < width:
-        pairs = out.reshape(*values.shape[:-1], width // (2 * half), 2, half)
-        out = np.stack([pairs[..., 0, :] + pairs[..., 1, :], pairs[..., 0, :] - pairs[..., 1, :]], axis=-2)
-        out = out.reshape(values.shape)
-        half *= 2
+        shape = (*values.shape[:-1], width // (2 * half), 2, half)
+        before, after = out.reshape(shape), spare.reshape(shape)
+        np.add(before[..., 0, :], before[..., 1, :], out=after[..., 0, :])
+        np.subtract(before[..., 0, :], before[..., 1, :], out=after[..., 1, :])
+        out, spare, half = spare, out, 2 * half
     return out
 
 

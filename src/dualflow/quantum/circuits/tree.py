@@ -80,17 +80,24 @@ class TreeCircuit(ParametricCircuit):
         −πᵢ √(m_r/m_l) on the left. For θ_k in [0, π] this equals ½[π(θ_k + π/2) − π(θ_k − π/2)] and needs no further
         circuits.
         """
-        n_leaves = len(pi)
-        masses, leaf = node_masses(pi), np.arange(n_leaves)
-        nodes, values = [], []
-        for level in range(self.n_qubits):
-            node = 2**level - 1 + (leaf >> (self.n_qubits - level))
-            left, right = masses[2 * node + 1], masses[2 * node + 2]
-            goes_right = ((leaf >> (self.n_qubits - 1 - level)) & 1) == 1
-            same, other = np.where(goes_right, right, left), np.where(goes_right, left, right)
-            ratio = np.sqrt(np.divide(other, same, out=np.zeros(n_leaves), where=same > np.finfo(float).tiny))
-            nodes.append(node)
-            values.append(np.where(goes_right, pi, -pi) * ratio)
-        rows = np.arange(n_leaves + 1) * self.n_qubits
-        columns, entries = np.stack(nodes, axis=1).ravel(), np.stack(values, axis=1).ravel()
-        return scipy.sparse.csr_array((entries, columns, rows), shape=(n_leaves, self.n_parameters))
+        nodes, entries = self._tangent_entries(pi)
+        rows = np.arange(len(pi) + 1) * self.n_qubits
+        shape = (len(pi), self.n_parameters)
+        return scipy.sparse.csr_array((entries.T.ravel(), nodes.T.ravel(), rows), shape=shape)
+
+    def dense_tangents(self, pi: NDArray) -> NDArray:
+        """Return `tangents` as an array, which is faster for few outcomes."""
+        nodes, entries = self._tangent_entries(pi)
+        found = np.zeros((len(pi), self.n_parameters))
+        found[np.arange(len(pi)), nodes] = entries
+        return found
+
+    def _tangent_entries(self, pi: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the nodes above each outcome and the entries of `tangents` there, both of shape (q, N)."""
+        masses, leaf, level = node_masses(pi), np.arange(len(pi)), np.arange(self.n_qubits)[:, None]
+        nodes = (1 << level) - 1 + (leaf >> (self.n_qubits - level))
+        left, right = masses[2 * nodes + 1], masses[2 * nodes + 2]
+        goes_right = ((leaf >> (self.n_qubits - 1 - level)) & 1) == 1
+        same, other = np.where(goes_right, right, left), np.where(goes_right, left, right)
+        ratio = np.divide(other, same, out=np.zeros_like(same), where=same > np.finfo(float).tiny)
+        return nodes, np.where(goes_right, pi, -pi) * np.sqrt(ratio)

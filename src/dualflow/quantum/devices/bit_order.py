@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import DeviceError
-from ..circuits import CalibrationCircuit, ParametricCircuit
+from ..circuits import ParametricCircuit
+from ..circuits.calibration import CalibrationCircuit
 
 if TYPE_CHECKING:
     from .base import Device, Readout

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import DeviceError, ProblemError
-from ..circuits import CalibrationCircuit, ParametricCircuit, resources
+from ..circuits import ParametricCircuit, resources
+from ..circuits.calibration import CalibrationCircuit
 from ..circuits.resources import Resources
 from .base import Device, Job, Readout
 from .bit_order import CHECK_SEED, SHOTS_PER_STATE, basis_states, check_bit_order

@@ -8,7 +8,8 @@ superoperators in the basis of matrix entries, as in Aer, need 16 × 16 numbers 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,11 @@ __all__ = ["PauliCircuit"]
 
 #: Numbers of the states that are simulated together.
 MAX_BATCH_NUMBERS = 2**21
-#: Most qubits of a circuit whose fixed gates are applied by one index array for the whole state: up to 16 384 numbers
-#: that is faster than 16 slices.
-MAX_INDEXED_QUBITS = 7
+#: Most numbers of a state whose fixed gates are applied by one index array for all of it: that is faster than 16
+#: slices.
+MAX_INDEXED = 4**7
+#: The same for rotations, whose index arrays take longer to make than a run saves from six qubits on.
+MAX_INDEXED_ROTATIONS = 4**5
 #: Entries of a transfer matrix below this are 0.
 MIN_ENTRY = 1e-15
 #: The Pauli matrices I, X, Y, Z.
@@ -43,18 +46,74 @@ class _Gate:
     #: θ: a number, or the index of a parameter and a factor.
     angle: float | tuple[int, float]
 
-    def permutation(self, q: int) -> tuple[NDArray, NDArray] | None:
-        """Return i and f with R r = f · r[i] for the whole state, if R is fixed and has one entry a row."""
-        if q > MAX_INDEXED_QUBITS or isinstance(self.angle, tuple) or len(self.terms) != 4 ** len(self.qubits):
+    def indexed(self, q: int) -> _Indexed | None:
+        """Return the gate for the whole state of q qubits; None if a row of R has more than two entries."""
+        rows: list[list[tuple[int, float, float, float]]] = [[] for _ in range(4 ** len(self.qubits))]
+        for i, j, constant, of_cosine, of_sine in self.terms:
+            rows[i].append((j, constant, of_cosine, of_sine))
+        width = max(map(len, rows))
+        if width > 2 or not min(map(len, rows)):
             return None
-        if len({i for i, *_ in self.terms}) != len(self.terms):
-            return None
-        index, factor = np.empty((1, 4**q)), np.empty((1, 4**q))
-        ones = replace(self, terms=tuple((i, j, 1.0, 0.0, 0.0) for i, j, *_ in self.terms))
-        nothing = np.empty((1, 0))
-        _apply(ones, nothing, np.arange(4.0**q)[None], index, q)
-        _apply(self, nothing, np.ones((1, 4**q)), factor, q)
-        return index[0].astype(np.intp), factor[0]
+        digits, whole = np.arange(len(rows)), np.arange(4**q)
+        local, moved = np.zeros_like(whole), np.zeros_like(digits)
+        for k, qubit in enumerate(self.qubits):
+            local += (whole >> 2 * qubit) % 4 << 2 * k
+            moved += (digits >> 2 * k) % 4 << 2 * qubit
+        parts = []
+        for k in range(width):
+            # Rows with one entry get a second one of 0.
+            entries = [row[k] if k < len(row) else (i, 0.0, 0.0, 0.0) for i, row in enumerate(rows)]
+            source = np.array([entry[0] for entry in entries])
+            table = np.array([entry[1:] for entry in entries]).T
+            parts.append((whole + (moved[source] - moved)[local], table[:, local]))
+        return _Indexed(parts, self.angle)
+
+
+class _Indexed:
+    """A gate r ↦ Σ_s (a_s + b_s cos θ + c_s sin θ) ∘ r[i_s] of the whole state, with one or two sources s.
+
+    Parameters
+    ----------
+    parts : list of (i_s, (a_s, b_s, c_s))
+        Arrays of shape (4^q,) and (3, 4^q).
+    angle : float or tuple
+        θ as in `_Gate`.
+    """
+
+    def __init__(self, parts: list[tuple[NDArray, NDArray]], angle: float | tuple[int, float]) -> None:
+        if isinstance(angle, float):
+            of_angle = np.array([1.0, np.cos(angle), np.sin(angle)])
+            parts = [(source, np.outer((1.0, 0.0, 0.0), of_angle @ table)) for source, table in parts]
+        self.parts, self.angle = parts, angle
+        self.is_fixed = len(parts) == 1 and not parts[0][1][1:].any()
+        #: The sources, and their a_s, b_s and c_s; None if all of them are 0.
+        self._tables = [
+            (source.astype(np.intp), [row.copy() if row.any() else None for row in table]) for source, table in parts
+        ]
+
+    def followed_by(self, other: _Indexed) -> _Indexed | None:
+        """Return both gates as one; None if neither is fixed with one entry a row."""
+        if other.is_fixed:
+            [(index, table)] = other.parts
+            return _Indexed([(source[index], rows[:, index] * table[0]) for source, rows in self.parts], self.angle)
+        if self.is_fixed:
+            [(index, table)] = self.parts
+            return _Indexed([(index[source], rows * table[0][source]) for source, rows in other.parts], other.angle)
+        return None
+
+    def apply(self, cosine: Any, sine: Any, state: NDArray) -> NDArray:
+        """Return the state after the gate, shape (k, 4^q), for cos θ and sin θ: numbers, or arrays of shape (k, 1)."""
+        found = None
+        for source, (constant, of_cosine, of_sine) in self._tables:
+            factor = constant
+            for row, value in ((of_cosine, cosine), (of_sine, sine)):
+                if row is not None:
+                    factor = row * value if factor is None else factor + row * value
+            if factor is not None:
+                part = state.take(source, axis=1)
+                part *= factor
+                found = part if found is None else found + part
+        return np.zeros_like(state) if found is None else found
 
 
 class PauliCircuit:
@@ -76,8 +135,7 @@ class PauliCircuit:
     def __init__(self, circuit: QuantumCircuit, depolarizing: float) -> None:
         self.n_qubits = circuit.num_qubits
         index = {parameter: k for k, parameter in enumerate(circuit.parameters)}
-        self._gates: list[_Gate | tuple[NDArray, NDArray]] = []
-        indexed: dict[_Gate, tuple[NDArray, NDArray] | None] = {}
+        gates: list[_Gate] = []
         for instruction in circuit.data:
             gate, qubits = instruction.operation, tuple(circuit.find_bit(qubit).index for qubit in instruction.qubits)
             if gate.name == "barrier":
@@ -90,10 +148,27 @@ class PauliCircuit:
                 terms = _terms_of_rotation(gate.base_class, len(qubits), depolarizing)
             else:
                 terms = _terms(_transfer(gate.to_matrix()), depolarizing)
-            made = _Gate(qubits, terms, angle)
-            if made not in indexed:
-                indexed[made] = made.permutation(self.n_qubits)
-            self._gates.append(indexed[made] or made)
+            gates.append(_Gate(qubits, terms, angle))
+        self._gates = self._indexed(gates)
+
+    def _indexed(self, gates: list[_Gate]) -> list[_Gate | _Indexed]:
+        """Return the gates by index arrays where that is faster, fixed ones joined to their neighbours."""
+        found: list[_Gate | _Indexed] = []
+        made: dict[_Gate, _Indexed | None] = {}
+        for gate in gates:
+            if 4**self.n_qubits > (MAX_INDEXED_ROTATIONS if isinstance(gate.angle, tuple) else MAX_INDEXED):
+                found.append(gate)
+                continue
+            if gate not in made:
+                made[gate] = gate.indexed(self.n_qubits)
+            indexed = made[gate]
+            last = found[-1] if found else None
+            joined = last.followed_by(indexed) if indexed is not None and isinstance(last, _Indexed) else None
+            if joined is not None:
+                found[-1] = joined
+            else:
+                found.append(indexed or gate)
+        return found
 
     def probabilities(self, values: NDArray) -> NDArray:
         """Return the distributions, shape (k, 2^q), at the circuit's own parameters, shape (k, P)."""
@@ -106,17 +181,27 @@ class PauliCircuit:
         state = np.ones((rows, 1))
         for _ in range(q):
             state = np.concatenate([state, np.zeros((rows, 2 * state.shape[1])), state], axis=1)
-        spare = np.empty_like(state)
-        for gate in self._gates:
-            if isinstance(gate, _Gate):
-                _apply(gate, values, state, spare, q)
+        of_angles = [_cosine_and_sine(gate.angle, values) for gate in self._gates]
+        for gate, (cosine, sine) in zip(self._gates, of_angles, strict=True):
+            if isinstance(gate, _Indexed):
+                state = gate.apply(cosine, sine, state)
             else:
-                np.take(state, gate[0], axis=1, out=spare, mode="clip")  # "raise" would copy
-                spare *= gate[1]
-            state, spare = spare, state
+                after = np.empty_like(state)
+                _apply(gate, values, state, after, q)
+                state = after
         for k in range(q):  # keep I and Z of qubit k; bits of qubits below k are already halved
             state = state.reshape(rows, -1, 4, 2**k)[:, :, ::3].reshape(rows, -1)
         return walsh(state) / 2**q
+
+
+def _cosine_and_sine(angle: float | tuple[int, float], values: NDArray) -> tuple[Any, Any]:
+    """Return cos θ and sin θ for parameters of shape (k, P): numbers if k is 1 or θ is one, else of shape (k, 1)."""
+    if isinstance(angle, float):
+        return math.cos(angle), math.sin(angle)
+    theta = angle[1] * values[:, angle[0], None]
+    if len(theta) == 1:
+        return math.cos(theta[0, 0]), math.sin(theta[0, 0])
+    return np.cos(theta), np.sin(theta)
 
 
 def _apply(gate: _Gate, values: NDArray, state: NDArray, out: NDArray, q: int) -> None:

@@ -5,6 +5,7 @@ A result that cannot be right raises a `DeviceError` that names the device, the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -114,7 +115,7 @@ def _numbers(given: Any, what: str, device: str, job: str, request: Request) -> 
     width = array.shape[-1] if array.ndim else 1
     if width != 2**request.n_qubits:
         raise _wrong(device, job, f"{width} outcomes where {request.n_qubits} qubits have {2**request.n_qubits}")
-    rows = int(np.prod(array.shape[:-1]))
+    rows = math.prod(array.shape[:-1])
     if rows != request.rows:
         raise _wrong(device, job, f"{rows} circuits where {request.rows} were sent")
     return array.reshape(request.shape).astype(float, copy=False)
@@ -126,10 +127,10 @@ def check_counts(counts: NDArray, device: str, job: str, shots: int) -> None:
         raise _wrong(device, job, "counts that are infinite or NaN")
     if counts.min(initial=0) < 0:
         raise _wrong(device, job, f"a negative count, {counts.min():g}")
-    if np.any(counts != np.rint(counts)):
+    if (counts != np.rint(counts)).any():
         raise _wrong(device, job, "counts that are no whole numbers")
     totals = counts.sum(axis=-1)
-    if np.any(totals != shots):
+    if (totals != shots).any():
         raise _wrong(device, job, f"{_worst(totals, shots):g} shots where {shots} were requested")
 
 

@@ -44,6 +44,8 @@ class Guarded:
         if name.startswith("_"):  # copy and pickle read these before `_device` is set
             raise AttributeError(name)
         kind = type(self._device)
+        if is_builtin(kind) and not isinstance(getattr(kind, name, property()), property):
+            return getattr(self._device, name)  # a plain attribute, which a run reads ten times a batch
         if self._guard is not None and _is_foreign(getattr(kind, name, None)):
             return self._guard.call(f"does not report its {name}", lambda: getattr(self._device, name))
         with translated(kind.__name__, f"does not report its {name}"):

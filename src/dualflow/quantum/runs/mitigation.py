@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import DeviceError, ProblemError, SolverUnavailable
-from ..circuits import CalibrationCircuit, ParametricCircuit
+from ..circuits import ParametricCircuit
+from ..circuits.calibration import CalibrationCircuit
 from ..devices import Readout
 from ..devices.confusion import apply_tensored, nearest_distribution
 

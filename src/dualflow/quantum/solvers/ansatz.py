@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from ...exceptions import DeviceError, ProblemError
-from ..circuits import HardwareEfficientCircuit, ParametricCircuit, TreeCircuit
+from ..circuits import ParametricCircuit
 from ..circuits.encoding import free_angles, node_masses, pad, qubits_for, simplex_to_angles
+from ..circuits.hardware_efficient import HardwareEfficientCircuit
+from ..circuits.tree import TreeCircuit
 from .own_circuit import OwnCircuit
 
 __all__ = [
@@ -33,6 +34,8 @@ MIN_ANGLE = 1e-5
 #: Default number of angles per variable of the hardware-efficient ansatz. With one angle per variable the flow meets
 #: points where ∂π/∂θ is nearly singular, and becomes slow; with a quarter more it does not.
 ANGLES_PER_VARIABLE = 1.25
+#: Most variables of a tree whose tangents are a dense array: above it, sparse products are faster.
+MAX_DENSE_TANGENTS = 128
 #: Largest number of rotations of an ansatz with shifts: a step takes 2P + 1 circuits and O(P²n) classical work.
 MAX_ANGLES = 1600
 
@@ -134,11 +137,12 @@ class TreeAnsatz(Ansatz):
     def measured(self, distributions: NDArray) -> NDArray:
         return distributions[: self.n]
 
-    def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, scipy.sparse.csr_array]:
+    def tangents(self, distributions: NDArray, shots: int | None) -> tuple[NDArray, Tangents]:
         mu = normalised(self.measured(distributions))
         # One uniform shot is added: the tangents of a leaf without counts would be 0, and it could not grow again.
         smooth = (mu * shots + 1.0 / self.n) / (shots + 1.0) if shots else mu
-        return smooth, self.circuit.tangents(pad(smooth, self.circuit.n_qubits))[: self.n][:, self.free]
+        of = self.circuit.dense_tangents if self.n <= MAX_DENSE_TANGENTS else self.circuit.tangents
+        return smooth, of(pad(smooth, self.circuit.n_qubits))[: self.n][:, self.free]
 
     def angle_change(self, mu: NDArray, change: NDArray) -> NDArray:
         # θ = 2 arctan √(r/l) for the masses l, r of a node's children: dθ = (l dr − r dl)/((l + r) √(l r)).

@@ -25,7 +25,7 @@ from scipy.special import expit, logsumexp
 
 from ...core.problem import DualProblem, Kind
 from ...exceptions import DeviceError
-from ..circuits import AncillaCircuit
+from ..circuits.ancilla import AncillaCircuit
 from ..circuits.encoding import qubits_for
 
 __all__ = [

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.runtime.threads import cached_property
-from ..circuits import ChebyshevCircuit
+from ..circuits.chebyshev import ChebyshevCircuit
 from ..runs.laboratory import Account, Laboratory, Ledger
 
 __all__ = ["COLLOCATIONS", "Executor", "Fit", "Flow", "Window", "collocation_points"]

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from ...core.options import option
-from ..circuits import LCHSCircuit
 from ..circuits.base import POSITIVE_RULE
+from ..circuits.lchs import LCHSCircuit
 from ..circuits.select import SelectCircuit
 from .linearised import LinearisedSolver
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.options import Number, option
-from ..circuits import SchrodingerisedCircuit
 from ..circuits.base import POSITIVE_RULE
+from ..circuits.schrodingerised import SchrodingerisedCircuit
 from ..circuits.select import SelectCircuit
 from .linearised import MAX_ANCILLAS, LinearisedSolver
 

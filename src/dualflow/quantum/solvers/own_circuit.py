@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from ...core.options import Number, Rule
 from ...core.runtime.threads import cached_property
 from ...exceptions import ProblemError, SolverUnavailable
-from ..circuits import GivenCircuit
 from ..circuits.decompose import pennylane_steps, pennylane_tape, qiskit_gates
 from ..circuits.expressions import Expression
 from ..circuits.fidelity import Step
+from ..circuits.user_circuit import GivenCircuit
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit

@@ -21,7 +21,7 @@ from ...core.workspace import Workspace
 from ...exceptions import DualflowError
 from ...flows.lotka_volterra import LogitLotkaVolterra, LotkaVolterraField
 from ...integrate.scipy_ivp import ivp_step
-from ..circuits import ChebyshevCircuit
+from ..circuits.chebyshev import ChebyshevCircuit
 from ..runs.laboratory import Account, QuantumContext
 from .base import CircuitSolver
 from .dqc_model import COLLOCATIONS, Executor, Fit, Flow, Window

@@ -26,7 +26,8 @@ from ...core.problem import DualProblem, Kind
 from ...core.runtime.threads import cached_property
 from ...core.workspace import Workspace
 from ...flows.gradient import GradientField, equality_multiplier
-from ..circuits import AncillaCircuit, ParametricCircuit
+from ..circuits import ParametricCircuit
+from ..circuits.ancilla import AncillaCircuit
 from ..circuits.encoding import qubits_for
 from ..runs.laboratory import Account, Ledger
 from .variational import AngleFlow, AngleState, Pace, VariationalSolver
