@@ -129,5 +129,5 @@ def test_a_smooth_kernel_does_not_free_violators_one_by_one(gamma):
     start = solve(problem, "working-set", tol=1e-3, max_steps=1).raw_alpha
     refined = refine(problem, start, solve_nearly_free=solve_nearly_free)
     assert refined.converged
-    assert refined.solves <= 100  # more than 500 where the start's rough gradient keeps the pair updates off
+    assert refined.solves <= 200  # more than 500 where the start's rough gradient keeps the pair updates off
     assert certify(problem, refined.alpha).relative_gap <= 1e-12

@@ -247,6 +247,8 @@ _MIN_N_NEAR = 4000
 
 #: Rounds between two calls of ``solve_nearly_free``: most refinements need fewer.
 _ROUNDS_PER_CALL = 4
+#: The same while the gradient has the error of a start in float32: most refinements end with it.
+_ROUNDS_PER_CALL_ROUGH = 16
 
 #: Violators that may be freed in one batch even if fewer variables are free.
 _MIN_VIOLATORS_BATCH = 32
@@ -381,7 +383,8 @@ class ActiveSet:
                 continue
             if stalled > 2:
                 break
-            if rounds % _ROUNDS_PER_CALL == 0 and self.solve_nearly_free is not None:
+            wait = _ROUNDS_PER_CALL if not self.error else _ROUNDS_PER_CALL_ROUGH
+            if rounds % wait == 0 and self.solve_nearly_free is not None:
                 self.move_nearly_free(self.solve_nearly_free)
                 continue
             candidates = violators[: max(_MIN_VIOLATORS_BATCH, len(self.free)) if stalled == 0 else 2]
