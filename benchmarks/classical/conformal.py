@@ -333,7 +333,7 @@ def judge(rows: list[Row]) -> list[Verdict]:
         verdicts.append(
             Verdict("must", "false alarms, calibration points", "excess, in σ", excess, "<=", WIDE, case=row.case.name)
         )
-        for name in ("false_split", "false_jackknife+", "found_split", "found_jackknife+"):
+        for name in ("false_split", "false_jackknife_plus", "found_split", "found_jackknife_plus"):
             verdicts.append(Verdict("shown", name.replace("_", ", "), "share", columns[name], case=row.case.name))
     ours = [row for row in rows if row.entrant not in (PEER, LOOP, NOVELTY)]
     return [*verdicts, gaps_at_most(ours, 1e-8, "all models")]

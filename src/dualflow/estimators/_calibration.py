@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from ..core.runtime.threads import cached_property
 from ._left_out import MAX_POINTS_EXACT
 
 __all__ = ["METHODS", "Calibrator", "coupled"]

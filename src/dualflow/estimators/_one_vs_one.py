@@ -407,17 +407,18 @@ class SavedPairs(BatchMachine):
             found = self._solve_pairs(gram, weight, pairs)
             self.classes_, self._rows = classes, pairs
             self._read(gram, pairs, found)
-            self._calibrate(own_weight)
+            self.__dict__.pop("calibration_", None)
+            if self.probability:
+                self._calibrate(own_weight)
             self._publish()
 
     # --- probabilities -------------------------------------------------------------------------
 
     def _calibrate(self, weight: NDArray | None = None) -> None:
-        """Set ``calibration_`` from the models without each training point, or remove it without ``probability``.
+        """Set ``calibration_`` from the models without each training point.
 
         ``weight`` are the sample weights of all training points, 1 by default.
         """
-        self.__dict__.pop("calibration_", None)
         if (method := self._calibration_method) is None:
             return
         found = []

@@ -125,8 +125,10 @@ def test_exact_circuits_reach_the_optimum_of_a_thousand_points(thousand, least):
 
 
 def test_eight_unknowns_take_three_qubits():
-    problem = noisy_halfspaces(300, d=7)
+    # Of most such problems the last systems are singular to round-off, whose size differs from processor to processor.
+    problem = noisy_halfspaces(1000, d=7, seed=2)
     solution = run(problem)
+    assert solution.provenance["largest_condition"] < 1000
     expected = dualflow.solve(problem, "cvxopt", tol=1e-10).certificate.objective
     assert solution.raw_certificate.objective == pytest.approx(expected, rel=1e-7)
     assert solution.cost.qubits == 3 + solution.provenance["clock"] + 1
