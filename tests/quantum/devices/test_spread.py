@@ -141,9 +141,20 @@ SENDING_SEVERAL = {
 }
 
 
+#: Its systems are nearly singular in this small problem, and would take twelve qubits for their eigenvalues.
+SMALLER = {"quantum-interior-point": {"clock": 5}}
+
+
 @pytest.mark.parametrize("name", [info.name for info in list_solvers() if info.quantum])
 def test_solvers_find_the_same_and_spend_the_same(name):
-    options = {"max_steps": 2, "tol": 1e-9, "refine": False, "random_state": 3, **SENDING_SEVERAL.get(name, {})}
+    options = {
+        "max_steps": 2,
+        "tol": 1e-9,
+        "refine": False,
+        "random_state": 3,
+        **SENDING_SEVERAL.get(name, {}),
+        **SMALLER.get(name, {}),
+    }
     if "shots" in {field.name for field in fields(SOLVERS.find(name))}:
         options["shots"] = 300
     sent = []
