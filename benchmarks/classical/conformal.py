@@ -195,8 +195,8 @@ class Novelties(Entrant):
         self.draws = draws
 
     def fit(self) -> None:
-        self.shares: dict[str, list[float]] = {"split": [], "jackknife+": []}
-        self.found: dict[str, list[float]] = {"split": [], "jackknife+": []}
+        self.shares: dict[str, list[float]] = {"split": [], "jackknife_plus": []}
+        self.found: dict[str, list[float]] = {"split": [], "jackknife_plus": []}
         for seed in range(self.draws):
             rng = np.random.default_rng(seed)
             X, usual, shifted = (rng.normal(size=(count, 2)) for count in (200, USUAL, SHIFTED))
@@ -205,7 +205,7 @@ class Novelties(Entrant):
             whole = dualflow.SVDD(nu=0.2, gamma=0.4).fit(X)
             for name, novel in (
                 ("split", half.novelties(Z, RATE, calibration=X[100:])),
-                ("jackknife+", whole.novelties(Z, RATE)),
+                ("jackknife_plus", whole.novelties(Z, RATE)),
             ):
                 self.shares[name].append(novel[:USUAL].sum() / max(1, novel.sum()))
                 self.found[name].append(novel[USUAL:].mean())

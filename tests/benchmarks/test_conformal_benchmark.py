@@ -32,7 +32,7 @@ def full(coverage, sigma=0.004):
 def novelties(share, sigma=0.01):
     case = Case("novelties", conformal.build_novelties, {})
     columns = {"expected": 0.15}
-    for name in ("split", "jackknife+"):
+    for name in ("split", "jackknife_plus"):
         columns |= {f"false_{name}": share, f"sigma_{name}": sigma, f"found_{name}": 0.5}
     return [Row(case, conformal.NOVELTY, 1, times=[1.0], columns=columns), *full(0.9)]
 
