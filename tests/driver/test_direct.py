@@ -25,6 +25,7 @@ from dualflow import (
     solve,
 )
 from dualflow.core.problem import DualProblem
+from dualflow.direct.whole import suits_whole
 
 SIZES = (8, 50, 200, 700, 1000)
 
@@ -390,3 +391,15 @@ def test_pairs_with_expensive_rows_and_low_bounds_are_solved_from_their_matrix(s
         wanted = solve(problems.svc(gram, y, C=C), "interior-point", refine=True).certificate.objective
         assert abs(found.certificate.objective - wanted) <= 1e-9 * abs(wanted)
         assert certify(found.problem, found.alpha).relative_gap <= gap
+
+
+@pytest.mark.parametrize(
+    ("C", "flip_y", "class_sep", "expected"), [(1, 0.3, 1, True), (10, 0.3, 1, False), (1, 0, 6, False)]
+)
+def test_the_whole_matrix_is_for_small_bounds_and_many_support_vectors(C, flip_y, class_sep, expected):
+    X, y = make_classification(1400, 80, n_informative=40, flip_y=flip_y, class_sep=class_sep, random_state=0)
+    problem = problems.svc(Gram(X), 2.0 * y - 1.0, float(C))
+    assert suits_whole(problem) is expected
+    found = SVC(C=C).fit(X, y)
+    assert (len(found.support_) > 700) is (flip_y > 0)  # what the samples of 128 and 256 points have to say
+    assert certify(problem, found.solution_.alpha).relative_gap <= 1e-9

@@ -346,7 +346,8 @@ def _default_qubit(steps: list[Step | FusedGate], parameters: NDArray, outcomes:
     """Return distributions of shape (k, 2^q) by the function of default.qubit that applies a gate, without tapes.
 
     Rotations that were fused are one operation of PennyLane with broadcast angles, on a state whose batch is the values
-    of the control qubits: PennyLane takes 30 µs for an operation, however many angles it has.
+    of the control qubits: PennyLane takes 30 µs for an operation, however many angles it has. Fused phases are
+    multiplied here.
     """
     from pennylane.devices.qubit import apply_operation
 
@@ -374,7 +375,7 @@ def _default_qubit(steps: list[Step | FusedGate], parameters: NDArray, outcomes:
 
 
 def _apply_fused(gate: FusedGate, rows: NDArray, state: NDArray) -> NDArray:
-    """Return the state, shape (1 or k, 2, …, 2), after fused rotations: PennyLane's, broadcast over the controls."""
+    """Return the state, shape (1 or k, 2, …, 2), after fused rotations, broadcast over the controls, or phases."""
     import pennylane
     from pennylane.devices.qubit import apply_operation
 
