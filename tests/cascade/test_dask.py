@@ -11,6 +11,7 @@ import pytest
 from sklearn.datasets import make_classification
 
 from dualflow import SVC, CascadeSVC, EngineError, FitError, PartitionedLinearSVC, ProblemError, SVCSearchCV
+from dualflow.cascade.engines import engine_of
 from dualflow.core.runtime import clock
 from tests.faults.processes import forks
 
@@ -193,6 +194,25 @@ def test_a_scheduler_that_is_lost_is_an_error_and_the_checkpoint_resumes(tmp_pat
     resumed = CascadeSVC(**options, checkpoint=path).fit(parts)
     assert same(whole, resumed)
     assert resumed.rounds_[0].step == 2
+
+
+class OwnClient(distributed.Client):
+    """A client of a class of the user's own, which is a client all the same."""
+
+
+def test_a_call_that_fails_asks_the_scheduler_whether_it_is_lost(cluster, monkeypatch):
+    with OwnClient(cluster) as client:
+        engine = engine_of(client, [], None)
+        with pytest.raises(OSError, match="of a part"), engine._naming_losses():
+            raise OSError("of a part")
+
+        def fail(*arguments, **options):
+            raise OSError("no scheduler")
+
+        monkeypatch.setattr(client.scheduler, "identity", fail, raising=False)
+        assert client.status == "running"
+        with pytest.raises(EngineError, match="scheduler is lost"), engine._naming_losses():
+            raise OSError("stream closed")
 
 
 # --- what a task may do -------------------------------------------------------------------------

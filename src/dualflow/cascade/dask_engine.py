@@ -167,14 +167,14 @@ class Dask:
             missing = [k for k in range(len(self.parts)) if k not in results]
             with self._naming_losses():
                 error = self._round(function, own, shared, missing, results, kept)
-            if error is None:
-                return raise_if_late([results[k] for k in range(len(self.parts))])
-            if attempt == RETRIES:
-                why = str(error) or type(error).__name__
-                raise EngineError(
-                    f"dask: what tasks need was lost {RETRIES + 1} times in one round: {why}{self._deaths_by_memory()}"
-                ) from error
-            self._submit_parts(k for k in missing if k not in results)
+                if error is None:
+                    return raise_if_late([results[k] for k in range(len(self.parts))])
+                if attempt == RETRIES:
+                    why = f"{str(error) or type(error).__name__}{self._deaths_by_memory()}"
+                    raise EngineError(
+                        f"dask: what tasks need was lost {RETRIES + 1} times in one round: {why}"
+                    ) from error
+                self._submit_parts(k for k in missing if k not in results)
         raise AssertionError("unreachable")
 
     def _round(
@@ -305,8 +305,17 @@ class Dask:
             raise
 
     def _check_scheduler(self, error: BaseException | None = None) -> None:
-        """Raise `EngineError` if the scheduler cannot be reached."""
-        if self.client.status != "running" or self.client.scheduler is None:
+        """Raise `EngineError` if the scheduler cannot be reached; after an error of dask's, ask the scheduler itself.
+
+        A client's calls can fail some time before its status says that the scheduler is lost.
+        """
+        lost = self.client.status != "running" or self.client.scheduler is None
+        if not lost and error is not None:
+            try:
+                self.client.sync(self.client.scheduler.identity, n_workers=0, callback_timeout=MAX_GATHER_S)
+            except Exception:
+                lost = True
+        if lost:
             raise EngineError(
                 f"dask: the scheduler is lost (client {self.client.status!r}); with a checkpoint, fit again with "
                 "a client of a new cluster, and it goes on from the last round"

@@ -131,7 +131,8 @@ def engine_of(engine: Any, parts: Sequence[Part], n_jobs: int | None) -> Engine:
         return Joblib(parts, n_jobs)
     if isinstance(engine, str) and engine == "dask":
         engine = _current_client()
-    if type(engine).__module__.partition(".")[0] == "distributed" and hasattr(engine, "submit"):
+    packages = {kind.__module__.partition(".")[0] for kind in type(engine).__mro__}
+    if "distributed" in packages and hasattr(engine, "submit"):
         from .dask_engine import Dask
 
         return Dask(parts, engine)
