@@ -167,11 +167,11 @@ def test_any_error_of_dask_names_a_lost_scheduler():
 
     from dualflow.cascade.dask_engine import Dask
 
-    engine = object.__new__(Dask)
+    engine, reachable = object.__new__(Dask), SimpleNamespace(identity=dict)
     for client, kind in (
         (SimpleNamespace(status="running", scheduler=None), EngineError),
         (SimpleNamespace(status="closed", scheduler=object()), EngineError),
-        (SimpleNamespace(status="running", scheduler=object()), AttributeError),
+        (SimpleNamespace(status="running", scheduler=reachable, sync=lambda call, **options: call()), AttributeError),
     ):
         engine.client = client
         with pytest.raises(kind), engine._naming_losses():
