@@ -35,7 +35,7 @@ from .kernel_functions import (
     squared_lengths,
 )
 from .monomials import monomial_product, product_by_monomials
-from .named_kernels import named, values_of_products
+from .named_kernels import function_of_points, named, values_of_products
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, constant, immutable, immutable_rows, in_parts
 from .runtime.clock import check_time
@@ -373,8 +373,8 @@ class KernelMatrix:
         check_block(len(points), width, dtype)
         if self.kernel == "precomputed":
             return points[:, columns].astype(dtype, copy=False)
-        if callable(self.kernel):
-            return called(self.kernel, points, self.X[columns]).astype(dtype, copy=False)
+        if (function := function_of_points(self)) is not None:
+            return called(function, points, self.X[columns]).astype(dtype, copy=False)
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._centred(points), self._points(columns), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
@@ -410,7 +410,7 @@ class KernelMatrix:
         points tried are the farthest. The size of the sums is half their range: a part that all sums share is not
         counted, since an intercept cancels it.
         """
-        given = callable(self.kernel) or self.kernel == "precomputed"  # such values are in float64 already
+        given = self.kernel == "precomputed" or function_of_points(self) is not None  # in float64 already
         if given or len(points) < MIN_NEW_FLOAT32 or not len(J):
             return False
         with np.errstate(over="ignore"):
@@ -448,9 +448,9 @@ class KernelMatrix:
             raise ProblemError("kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel")
         if self.kernel == "rbf":
             return np.ones(len(points))
-        if callable(self.kernel):
+        if (function := function_of_points(self)) is not None:
             points, one = alike(points, self.X), [slice(i, i + 1) for i in range(len(points))]
-            return np.array([called(self.kernel, points[i], points[i]).item() for i in one])
+            return np.array([called(function, points[i], points[i]).item() for i in one])
         return self._apply(squared_lengths(points, self.center))
 
     # --- helpers -----------------------------------------------------------------------------------
@@ -467,8 +467,8 @@ class KernelMatrix:
         """Return the kernel values between points ``rows`` and J, computed in the requested precision or float64."""
         height, width = (len(range(self.n)[of] if isinstance(of, slice) else of) for of in (rows, J))
         check_block(height, width, dtype)
-        if callable(self.kernel):
-            return called(self.kernel, self.X[rows], self.X[J]).astype(dtype, copy=False)
+        if (function := function_of_points(self)) is not None:
+            return called(function, self.X[rows], self.X[J]).astype(dtype, copy=False)
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
         work = self._work(dtype)
@@ -681,8 +681,8 @@ def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tu
     if kernel == "precomputed":
         return np.zeros(len(X)), np.diag(X).copy()
     squares = squared_lengths(X, matrix.center) if squares is None else squares
-    if callable(kernel):
-        return squares, called_diagonal(kernel, X)
+    if (function := function_of_points(matrix)) is not None:
+        return squares, called_diagonal(function, X)
     if not all_finite(squares):
         size = f"{largest(X):.3g}"
         raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from .named_kernels import values_of_products
+from .named_kernels import function_of_points, values_of_products
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
@@ -30,10 +30,10 @@ MAX_WORK_PER_PART = 1 << 22
 
 def is_thin(gram: Any) -> bool:
     """Whether products with a kernel matrix are faster in this form."""
-    points, kernel = gram.X, gram.kernel
-    if not isinstance(points, SparsePoints) or callable(kernel) or gram.reach > MAX_REACH:
+    points = gram.X
+    if not isinstance(points, SparsePoints) or gram.reach > MAX_REACH or function_of_points(gram) is not None:
         return False
-    return kernel == "linear" or points.common_coordinates() <= MAX_COMMON_COORDINATES
+    return gram.kernel == "linear" or points.common_coordinates() <= MAX_COMMON_COORDINATES
 
 
 @dataclass(frozen=True)
