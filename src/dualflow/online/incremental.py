@@ -52,7 +52,6 @@ NEAR_DIVISOR = 16
 VIOLATORS_DIVISOR = 8
 #: Paths between two updates of all g while several variables are learned.
 MAX_PATHS_PER_UPDATE = 64
-MAX_PATHS_PER_UPDATE = 64
 
 
 class Engine(Walker):
