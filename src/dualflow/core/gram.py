@@ -19,8 +19,8 @@ from ._points import all_finite
 from .kernel_functions import (
     KernelFunction,
     as_points,
-    called,
-    called_diagonal,
+    call_kernel,
+    call_kernel_diagonal,
     centred_lengths,
     centred_variance,
     check_callable,
@@ -29,10 +29,10 @@ from .kernel_functions import (
     check_number,
     check_precomputed,
     from_differences,
-    largest,
+    largest_entry,
     mean_of,
-    read_again,
     squared_lengths,
+    trial_rows,
 )
 from .monomials import monomial_product, product_by_monomials
 from .named_kernels import function_of_points, named, values_of_products
@@ -374,7 +374,7 @@ class KernelMatrix:
         if self.kernel == "precomputed":
             return points[:, columns].astype(dtype, copy=False)
         if (function := function_of_points(self)) is not None:
-            return called(function, points, self.X[columns]).astype(dtype, copy=False)
+            return call_kernel(function, points, self.X[columns]).astype(dtype, copy=False)
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._centred(points), self._points(columns), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
@@ -450,7 +450,7 @@ class KernelMatrix:
             return np.ones(len(points))
         if (function := function_of_points(self)) is not None:
             points, one = alike(points, self.X), [slice(i, i + 1) for i in range(len(points))]
-            return np.array([called(function, points[i], points[i]).item() for i in one])
+            return np.array([call_kernel(function, points[i], points[i]).item() for i in one])
         return self._apply(squared_lengths(points, self.center))
 
     # --- helpers -----------------------------------------------------------------------------------
@@ -468,7 +468,7 @@ class KernelMatrix:
         height, width = (len(range(self.n)[of] if isinstance(of, slice) else of) for of in (rows, J))
         check_block(height, width, dtype)
         if (function := function_of_points(self)) is not None:
-            return called(function, self.X[rows], self.X[J]).astype(dtype, copy=False)
+            return call_kernel(function, self.X[rows], self.X[J]).astype(dtype, copy=False)
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
         work = self._work(dtype)
@@ -603,7 +603,7 @@ class Gram(KernelMatrix, Value):
         """
         # A kernel that caches its values, as kernels measured by circuits do, returns the same value each time.
         if callable(self.kernel) and not getattr(self.kernel, "keeps_values", False):
-            check_callable(self.kernel, points[read_again(len(points))])
+            check_callable(self.kernel, points[trial_rows(len(points))])
         squares, diag = measured(self, points, squares)
         n, sparse = len(points), isinstance(points, SparsePoints)
         self.__dict__.update(X=points if sparse else immutable(points), n=n, squares=immutable(squares))
@@ -682,9 +682,9 @@ def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tu
         return np.zeros(len(X)), np.diag(X).copy()
     squares = squared_lengths(X, matrix.center) if squares is None else squares
     if (function := function_of_points(matrix)) is not None:
-        return squares, called_diagonal(function, X)
+        return squares, call_kernel_diagonal(function, X)
     if not all_finite(squares):
-        size = f"{largest(X):.3g}"
+        size = f"{largest_entry(X):.3g}"
         raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
     if kernel == "rbf":
         return squares, constant(len(X), 1.0)

@@ -22,7 +22,7 @@ from ..solvers import Solver
 from ..solvers.registry import make_solver
 from ._batch import seeds_of
 from ._classifier import PairClassifier
-from ._one_vs_one import Pairs, SavedPairs
+from ._one_vs_one import OneVsOneMachine, Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 from ._validation import checked_data, nonnegative_weight
@@ -53,7 +53,7 @@ def _posed(gram: Gram, facts: Mapping[str, Any], column: Mapping[str, NDArray]) 
     return posed_again(problem, column)
 
 
-class LSSVC(SavedPairs, PairClassifier):
+class LSSVC(OneVsOneMachine, PairClassifier):
     """Least-squares support vector classifier. Every solution has a certificate.
 
     Minimises ½‖w‖² + ½C Σ (yᵢ − f(xᵢ))² with y = ±1 for each pair of classes (Suykens, Vandewalle 1999). The dual has
@@ -65,9 +65,7 @@ class LSSVC(SavedPairs, PairClassifier):
     ----------
     C : float > 0, default=1.0
         Weight of the squared residuals; 1/C is the ridge.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     fit_intercept : bool or "penalised", default=True
         Whether the model has a bias. "penalised" puts it inside the kernel, K + 1.
@@ -219,9 +217,7 @@ class LSSVR(ValueMachine):
     ----------
     C : float > 0, default=1.0
         Weight of the squared residuals; 1/C is the ridge.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     fit_intercept : bool or "penalised", default=True
         Whether the model has a bias. "penalised" puts it inside the kernel, K + 1.

@@ -24,8 +24,9 @@ from ..solvers import Solver
 from ..solvers.registry import USUAL, Traits, make_solver
 from ._base import MIN_TIME_LEFT_S, fitted
 from ._batch import BatchMachine, seeds_of
+from ._calibration import CalibratedMachine
 from ._classifier import PairClassifier
-from ._one_vs_one import Pairs, SavedPairs
+from ._one_vs_one import Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 from ._validation import checked_data, nonnegative_weight
@@ -45,7 +46,7 @@ def _posed(gram: Gram, facts: Mapping[str, Any], column: Mapping[str, NDArray]) 
     return replace(problem, upper=column["upper"], total=facts["total"])
 
 
-class NuSVC(SavedPairs, PairClassifier, BatchMachine):
+class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
     """Support vector classifier with ν in the place of C; ν bounds the shares of margin errors and support vectors.
 
     Minimises ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ subject to yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, where ω are the weights of the points. It
@@ -60,9 +61,7 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         Upper bound on the share of a pair's points on the wrong side of their margin, and lower bound on the share of
         support vectors. It must not exceed twice the share of the smaller class in the weight of the pair's points;
         with ``class_weight="balanced"`` every ν is feasible.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     solver : str or Solver, default="auto"
         A solver for problems with two equalities. "auto" is "interior-point" for kernel matrices of low rank (linear,
@@ -277,9 +276,7 @@ class NuSVR(ValueMachine):
         vectors.
     C : float > 0, default=1.0
         Weight of the loss.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     solver, solver_options, refine
         As in `NuSVC`.

@@ -51,9 +51,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
     nu : float in (0, 1] or "auto", default=0.5
         Upper bound on the share of training points outside, and lower bound on the share of support vectors. "auto"
         takes the value of ``contamination``, or 0.05 for both if that is None.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     contamination : float in (0, 0.5], optional
         Share of *new* points, drawn as the training points were, that the model rejects. The plane is moved for this by

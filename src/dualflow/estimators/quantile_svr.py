@@ -45,9 +45,7 @@ class QuantileSVR(ValueMachine):
     non_crossing : bool, default=False
         Whether predictions of several quantiles are sorted, point by point, so that no lower quantile is above a higher
         one. Sorted estimates are never farther from the true quantiles (Chernozhukov, Fernández-Val, Galichon 2010).
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
     predict_dtype
