@@ -421,8 +421,8 @@ def _solve_merged(
     warm: ArrayLike | Solution | None,
     **arguments: Any,
 ) -> Solution:
-    """Solve the problem of the different variables, and spread its answer over the repeated ones."""
-    start = _warm_start(merged.given, warm)
+    """Solve the merged problem, and spread its answer over the equal variables."""
+    start = _warm_start(merged.original, warm)
 
     def observed(progress: Progress) -> bool | None:
         assert callback is not None
