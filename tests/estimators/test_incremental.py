@@ -19,7 +19,7 @@ from dualflow.core.growing import GrowingGram
 from dualflow.estimators._base import uninterrupted
 from dualflow.estimators._streaming import optimum
 from dualflow.online import incremental
-from dualflow.online.incremental import Engine
+from dualflow.online.engine import Engine
 from dualflow.online.near import Near
 from dualflow.online.optimality import restore_optimum
 from dualflow.online.optimum_transfer import set_optimum

@@ -35,7 +35,7 @@ from .kernel_functions import (
     trial_rows,
 )
 from .monomials import monomial_product, product_by_monomials
-from .named_kernels import function_of_points, named, values_of_products
+from .named_kernels import KERNELS, named, values_of_products
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, constant, immutable, immutable_rows, in_parts
 from .runtime.clock import check_time
@@ -143,6 +143,15 @@ class KernelMatrix:
     def has_named_kernel(self) -> bool:
         """Whether the kernel is a known function of the points: neither a callable nor a given matrix."""
         return isinstance(self.kernel, str) and self.kernel != "precomputed"
+
+    @property
+    def function(self) -> KernelFunction | None:
+        """The function that computes kernel values from two sets of points; None for other kernels."""
+        if not isinstance(self.kernel, str):
+            return self.kernel
+        if (values := KERNELS[self.kernel].of_points) is None:
+            return None
+        return lambda A, B: values(A, B, self.gamma, self.coef0, self.degree)
 
     @property
     def is_psd_by_kernel(self) -> bool:
@@ -373,7 +382,7 @@ class KernelMatrix:
         check_block(len(points), width, dtype)
         if self.kernel == "precomputed":
             return points[:, columns].astype(dtype, copy=False)
-        if (function := function_of_points(self)) is not None:
+        if (function := self.function) is not None:
             return call_kernel(function, points, self.X[columns]).astype(dtype, copy=False)
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._centred(points), self._points(columns), self.gamma).astype(dtype, copy=False)
@@ -410,7 +419,7 @@ class KernelMatrix:
         points tried are the farthest. The size of the sums is half their range: a part that all sums share is not
         counted, since an intercept cancels it.
         """
-        given = self.kernel == "precomputed" or function_of_points(self) is not None  # in float64 already
+        given = self.kernel == "precomputed" or self.function is not None  # in float64 already
         if given or len(points) < MIN_NEW_FLOAT32 or not len(J):
             return False
         with np.errstate(over="ignore"):
@@ -448,7 +457,7 @@ class KernelMatrix:
             raise ProblemError("kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel")
         if self.kernel == "rbf":
             return np.ones(len(points))
-        if (function := function_of_points(self)) is not None:
+        if (function := self.function) is not None:
             points, one = alike(points, self.X), [slice(i, i + 1) for i in range(len(points))]
             return np.array([call_kernel(function, points[i], points[i]).item() for i in one])
         return self._apply(squared_lengths(points, self.center))
@@ -467,7 +476,7 @@ class KernelMatrix:
         """Return the kernel values between points ``rows`` and J, computed in the requested precision or float64."""
         height, width = (len(range(self.n)[of] if isinstance(of, slice) else of) for of in (rows, J))
         check_block(height, width, dtype)
-        if (function := function_of_points(self)) is not None:
+        if (function := self.function) is not None:
             return call_kernel(function, self.X[rows], self.X[J]).astype(dtype, copy=False)
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
@@ -681,7 +690,7 @@ def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tu
     if kernel == "precomputed":
         return np.zeros(len(X)), np.diag(X).copy()
     squares = squared_lengths(X, matrix.center) if squares is None else squares
-    if (function := function_of_points(matrix)) is not None:
+    if (function := matrix.function) is not None:
         return squares, call_kernel_diagonal(function, X)
     if not all_finite(squares):
         size = f"{largest_entry(X):.3g}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
 
-__all__ = ["KERNELS", "NamedKernel", "function_of_points", "named", "values_of_products"]
+__all__ = ["KERNELS", "NamedKernel", "named", "values_of_products"]
 
 #: Degree up to which integer powers are computed by products: numpy's pow is 20 times slower.
 MAX_DEGREE_PRODUCTS = 64
@@ -158,15 +158,6 @@ _UNKNOWN = NamedKernel((), None, _no, "")
 def named(kernel: object) -> NamedKernel:
     """Return the entry of a kernel; that of a callable has no parameters and no properties."""
     return KERNELS[kernel] if isinstance(kernel, str) else _UNKNOWN
-
-
-def function_of_points(matrix: HasKernel) -> Callable[[Any, Any], Any] | None:
-    """Return the function that computes kernel values from two sets of points: a callable kernel, or `of_points`."""
-    if callable(matrix.kernel):
-        return matrix.kernel  # type: ignore[no-any-return]
-    if (values := named(matrix.kernel).of_points) is None:
-        return None
-    return lambda A, B: values(A, B, matrix.gamma, matrix.coef0, matrix.degree)
 
 
 def values_of_products(matrix: HasKernel, inner: NDArray) -> NDArray:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from .named_kernels import function_of_points, values_of_products
+from .named_kernels import values_of_products
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
@@ -31,7 +31,7 @@ MAX_WORK_PER_PART = 1 << 22
 def is_thin(gram: Any) -> bool:
     """Whether products with a kernel matrix are faster in this form."""
     points = gram.X
-    if not isinstance(points, SparsePoints) or gram.reach > MAX_REACH or function_of_points(gram) is not None:
+    if not isinstance(points, SparsePoints) or gram.reach > MAX_REACH or gram.function is not None:
         return False
     return gram.kernel == "linear" or points.common_coordinates() <= MAX_COMMON_COORDINATES
 

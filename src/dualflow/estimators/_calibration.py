@@ -279,7 +279,6 @@ class CalibratedMachine(OneVsOneMachine):
 
         ``weight`` are the sample weights of all training points, 1 by default.
         """
-        self.__dict__.pop("calibration_", None)
         if (method := self._calibration_method) is None:
             return
         found = []

@@ -333,6 +333,7 @@ class OneVsOneMachine(BatchMachine):
     _constants: NDArray | float
 
     class_weight: Any
+    probability: bool | str = False
     _pose = staticmethod(_posed)
 
     def _fit_pairs(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
@@ -360,11 +361,14 @@ class OneVsOneMachine(BatchMachine):
             found = self._solve_pairs(gram, weight, pairs)
             self.classes_, self._rows = classes, pairs
             self._read(gram, pairs, found)
-            self._calibrate(own_weight)
+            self.__dict__.pop("calibration_", None)
+            if self.probability:
+                self._calibrate(own_weight)
             self._publish()
 
     def _calibrate(self, weight: NDArray | None = None) -> None:
-        """Prepare `predict_proba` in `fit`, where a subclass has it; ``weight`` are the sample weights."""
+        """Prepare `predict_proba`, in a subclass with a parameter ``probability``."""
+        raise NotImplementedError
 
     def _solve_pairs(
         self, gram: Gram, weight: NDArray, pairs: Pairs
