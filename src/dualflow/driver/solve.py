@@ -336,9 +336,9 @@ class _Call:
         """
         if self.warm is not None or not offers_direct(self.engine, self.problem):
             return False
-        if self.checkpoint is None:
+        path = None if self.checkpoint is None else CheckpointFile.of(self.checkpoint).path
+        if path is None:
             return True
-        path = CheckpointFile.of(self.checkpoint).path
         check_writable(path)
         return not path.exists()
 
