@@ -86,32 +86,15 @@ class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
     ----------
     calibration_ : tuple of calibrators
         As in `SVC`.
-    classes_ : array of shape (n_classes,)
-        The class labels.
     class_weight_ : array of shape (n_classes,)
         The factor of each class's weights.
-    support_ : array of shape (n_SV,)
-        Rows of X that are support vectors, by class and then ascending.
-    support_vectors_ : array of shape (n_SV, n_features)
-        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
-        are the coefficients.
-    n_support_ : array of shape (n_classes,)
-        Number of support vectors of each class.
     dual_coef_ : array of shape (n_classes − 1, n_SV)
         yᵢαᵢ/ρ in LIBSVM's layout, as in `SVC`.
-    intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
-        Bias of each pair of classes.
-    coef_ : array of shape (n_pairs, n_features)
-        Weights of the features, for a linear kernel only.
-    solutions_, certificates_ : list of Solution, list of Certificate
-        One for each pair of classes; with two classes also `solution_`. `certificate_` is the worst of them. The
-        ``level`` of each is the margin ρ.
-    n_iter_ : array of shape (n_pairs,)
-        Number of steps of each solve.
-    fit_status_ : int
-        0 if every solve reached ``tol``, else 1.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    certificates_ : list of Certificate
+        One for each of `solutions_`; the ``level`` of each is the margin ρ.
+    classes_, support_, support_vectors_, n_support_, intercept_, coef_, solutions_, solution_, certificate_, n_iter_,
+    fit_status_, n_features_in_, feature_names_in_
+        As in `SVC`.
 
     Notes
     -----
@@ -289,28 +272,9 @@ class NuSVR(ValueMachine):
     ----------
     epsilon_ : float
         Half the width of the tube, in units of y.
-    support_ : array of shape (n_SV,)
-        Rows of X, ascending.
-    support_vectors_ : array of shape (n_SV, n_features)
-        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
-        are the coefficients.
-    n_support_ : array of shape (1,)
-        Number of support vectors.
-    dual_coef_ : array of shape (1, n_SV)
-        αᵢ − αᵢ*, within ±C.
-    intercept_ : array of shape (1,)
-        The bias.
-    coef_ : array of shape (1, n_features)
-        Weights of the features, for a linear kernel only.
-    solution_, certificate_ : Solution, Certificate
-        The solution of the dual in (α, α*), over the points of positive weight, in their order; also as lists of one,
-        solutions_ and certificates_.
-    n_iter_ : int
-        Number of steps of the solve.
-    fit_status_ : int
-        0 if the solve reached ``tol``, else 1.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, solution_, certificate_, n_iter_,
+    fit_status_, n_features_in_, feature_names_in_
+        As in `SVR`.
 
     Examples
     --------

@@ -59,11 +59,6 @@ class QuantileSVR(ValueMachine):
         The quantiles that the model was fitted for.
     support_ : array of shape (n_SV,)
         Rows of X that are support vectors of at least one quantile, ascending.
-    support_vectors_ : array of shape (n_SV, n_features)
-        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
-        are the coefficients.
-    n_support_ : array of shape (1,)
-        Number of support vectors.
     dual_coef_ : array of shape (n_quantiles, n_SV)
         Coefficients, between −C(1 − τ) and Cτ.
     intercept_ : array of shape (n_quantiles,)
@@ -78,8 +73,8 @@ class QuantileSVR(ValueMachine):
         Largest number of steps of a solve.
     fit_status_ : int
         0 if all solves reached ``tol``, else 1.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    support_vectors_, n_support_, n_features_in_, feature_names_in_
+        As in `SVR`.
 
     Examples
     --------
