@@ -19,7 +19,8 @@ from rich.text import Text
 from ..persistence.files import escape_control_characters
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .model import Results, Row, Section
-from .verdict import MODEL_HEADERS, model_cells, overall, verdict
+from .scores import best_model
+from .verdict import MODEL_HEADERS, counts_text, model_cells, overall, verdict
 
 __all__ = ["FittedTable", "RowCells", "lines_of", "render", "renderable"]
 
@@ -174,6 +175,8 @@ def _models(comparison: Results) -> list[RenderableType]:
         table.add_row(*map(_text, model_cells(score)))
         if score.reason is not None:
             remarks.append(f"{score.title}: {score.reason}")
+    if (best := best_model(comparison.models, comparison.scoring)) is not None:
+        remarks.append(f"{best.title}: {counts_text(best)}")
     lines = [f"  {name}: {value}" for name, value in about.items() if value is not None]
     return [
         _text(title, "bold"),
@@ -290,7 +293,8 @@ def _text(text: str, style: str = "") -> Text:
 def reference_text(section: Section) -> str:
     """Return one line on the reference."""
     if section.reference is None:
-        return section.reference_note or MISSING
+        # The text stands behind "reference: ".
+        return (section.reference_note or MISSING).replace("no reference: ", "none: ", 1).rstrip(".")
     raw = section.reference.raw_certificate
     gap = "no certified gap" if raw.relative_gap is None else f"relative gap {gap_text(raw.relative_gap)}"
     return f"cvxopt, objective {raw.objective:.8g}, {gap}"
