@@ -165,7 +165,7 @@ def renderable(comparison: Results, brief: bool = False) -> RenderableType:
 def _models(comparison: Results) -> list[RenderableType]:
     """Return the table of the models' scores, and the rows behind them."""
     positive = next(score.counts for score in comparison.models if score.counts is not None)
-    about = {name: comparison.settings.get(name) for name in ("rows", "training points", "held-out points")}
+    about = {name: comparison.settings.get(name) for name in ("rows", "training points")}
     title = f"Models: {positive.n} held-out rows; recall and precision of {positive.classes[positive.positive]!r}"
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), collapse_padding=True, pad_edge=False, show_edge=False)
     for number, header in enumerate(MODEL_HEADERS):
