@@ -50,7 +50,8 @@ def solvers(json: Json = False) -> None:
         console().print(Text(f"\n{KINDS_NOTE}"))
         solving: dict[str, list[str]] = {}
         for name, kinds, *_ in rows:
-            solving.setdefault(kinds, []).append(name)
+            if kinds:  # a solver that is not installed may not say its own
+                solving.setdefault(kinds, []).append(name)
         for kinds, names in solving.items():
             print_indented(f"{kinds}: {', '.join(names)}")
 

@@ -285,10 +285,9 @@ def search_splits(data: TrainingData, steps: Steps, search: dict[str, Any] | Non
 
     ``search`` are the facts of the search, or None without one. Fits of the folds may take as long as the search.
     """
-    if search is None:
+    if search is None or search["folds"] * search["refit_s"] > steps.budget_s:
         return []
-    splits = cv_splits(data, replace(steps, cv=search["folds"]))
-    return splits if len(splits) * search["refit_s"] <= steps.budget_s else []
+    return cv_splits(data, replace(steps, cv=search["folds"]))
 
 
 def _splitter(kind: str, y: NDArray, folds: int | None, seed: int, source: str) -> Any:
