@@ -87,10 +87,10 @@ def test_accuracy_refuses_what_has_none():
 
 
 def test_the_widest_interval_of_the_best_mean():
-    one = np.array([1.0, 2.0, 4.0, 8.0, 100.0]), np.array([0.5, 1.0, 0.5, 1.0])
-    other = np.array([1.0, 3.0, 10.0, 50.0, 100.0]), np.array([1.0, 1.0, np.nan, 1.0])
-    score, low, high = best_interval([one, other])
-    assert (score, low, high) == (1.0, 2.0, 4.0)  # 2 to 4 is wider than 8 to 10 and than 50 to 100
+    one = np.array([1.0, 2.0, 3.0, 8.0, 100.0]), np.array([0.5, 1.0, 0.5, 1.0])
+    other = np.array([1.0, 2.5, 10.0, 50.0, 100.0]), np.array([1.0, 1.0, np.nan, 1.0])
+    # Both are 1 from 2 to 3, from 8 to 10 and from 50 to 100, the widest.
+    assert best_interval([one, other]) == (1.0, 50.0, 100.0)
     assert best_interval([(np.array([1.0, 2.0]), np.array([np.nan]))]) is None
 
 
@@ -110,7 +110,7 @@ def test_no_c_of_a_dense_grid_is_better():
 
 
 def test_pipelines_intervals_weights_and_lists_of_grids():
-    weight = np.random.default_rng(3).uniform(0.5, 2.0, len(Y))
+    weight = np.where(Y == 1, 20.0, 1.0) * np.random.default_rng(3).uniform(0.5, 2.0, len(Y))
     model = make_pipeline(StandardScaler(), SVC(gamma=1.0))
     grids = [{"svc__C": ("path", 0.1, 10.0)}, {"svc__C": [3.0]}]
     cv = ShuffleSplit(3, random_state=0)
@@ -119,12 +119,11 @@ def test_pipelines_intervals_weights_and_lists_of_grids():
     assert 0.1 < C[0] < 10.0
     assert C[1] == 3.0
     scores = found.cv_results_["mean_test_score"]
-    own = []
-    for train, test in cv.split(X):
-        theirs = make_pipeline(StandardScaler(), svm.SVC(gamma=1.0, C=C[0], tol=1e-9))
-        own.append(theirs.fit(X[train], Y[train], svc__sample_weight=weight[train]).score(X[test], Y[test]))
-    assert scores[0] == pytest.approx(np.mean(own), abs=1e-12)
-    assert scores[0] >= scores[1]
+    theirs = make_pipeline(StandardScaler(), svm.SVC(gamma=1.0, tol=1e-9))
+    grid = GridSearchCV(theirs, {"svc__C": [C[0], *np.geomspace(0.1, 10.0, 25)]}, cv=cv)
+    own = grid.fit(X, Y, svc__sample_weight=weight).cv_results_["mean_test_score"]
+    assert scores[0] == pytest.approx(own[0], abs=1e-12)
+    assert scores[0] >= max(own.max(), scores[1]) - 1e-12
 
 
 def test_a_precomputed_kernel_has_a_path():
@@ -157,6 +156,12 @@ def test_three_classes_and_regressions_are_refused():
         SVCSearchCV(SVC(), {"C": "path"}).fit(*load_iris(return_X_y=True))
     with pytest.raises((ProblemError, TypeError), match="'C'"):
         SVRSearchCV(SVR(), {"C": "path"}).fit(X, X[:, 0])
+
+
+def test_weights_of_a_transformer_are_refused():
+    model = make_pipeline(StandardScaler(), SVC(gamma=1.0))
+    with pytest.raises(ProblemError, match="standardscaler__sample_weight"):
+        SVCSearchCV(model, {"svc__C": "path"}).fit(X, Y, standardscaler__sample_weight=np.ones(len(Y)))
 
 
 def test_a_time_limit_ends_the_paths():

@@ -85,7 +85,10 @@ def _best_on_path(
     span: tuple[float, ...],
 ) -> float:
     """Return the middle of the widest interval of C with the best mean accuracy of the folds' test rows."""
-    weight, steps = fit_params.get("sample_weight"), []
+    name, steps = f"{last_name(model)}sample_weight", []
+    if others := fit_params.keys() - {name}:
+        raise ProblemError(f"fit: C='path' takes {name}, and no {sorted(others)}; give a list of C")
+    weight = fit_params.get(name)
     for train, test in splits:
         (X_train, y_train), (X_test, y_test) = (
             _safe_split(model, X, y, train),
