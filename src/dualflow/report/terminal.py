@@ -29,9 +29,10 @@ COLUMN_PRIORITY = (
     (
         "raw gap",
         "time",
+        "excess",
+        "excess band",
         "accuracy",
         "balanced accuracy",
-        "excess",
         "support",
         "refined gap",
         "steps",
