@@ -64,7 +64,10 @@ class DryRun:
 
     def left_out(self) -> list[str]:
         """Return one line for each row without an estimate, with the reason."""
-        lines = [f"{row.section}, {row.device}: {row.reason}" if row.device else row.reason for row in self.rows]
+        lines = [
+            f"{row.section}, {row.solver} on {row.device}: {row.reason}" if row.device else row.reason
+            for row in self.rows
+        ]
         return list(
             dict.fromkeys(
                 f"No row: {line}." for row, line in zip(self.rows, lines, strict=True) if row.estimate is None
