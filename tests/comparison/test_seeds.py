@@ -135,7 +135,7 @@ def test_controls_are_repeated_and_what_draws_nothing_runs_once(found):
 
 def test_every_output_shows_the_band(found, tmp_path):
     (row,) = (row for row in found.rows if row.role == "emulated")
-    assert f"{row.excess_low:.1e} …" in found.table(120)
+    assert f"{row.excess_low:.1e} to" in found.table(120)
     assert f"medians of {SEEDS} seeds" in found.table(200)
     page = to_html(found)
     assert "Vertical lines are quartiles over the seeds." in page

@@ -107,7 +107,7 @@ RESULTS = (
         "excess band",
         "lower and upper quartile of the excess over the seeds of a sampled row, whose excess and raw gap are medians",
         lambda row: None if row.excess_low is None else (row.excess_low, row.excess_high),
-        lambda band: f"{gap_text(band[0])} …\n{gap_text(band[1])}",
+        lambda band: f"{gap_text(band[0])} to\n{gap_text(band[1])}",
         "excess\nband",
     ),
     Column(

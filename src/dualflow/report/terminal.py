@@ -29,9 +29,9 @@ COLUMN_PRIORITY = (
     (
         "raw gap",
         "time",
+        "accuracy",
         "excess",
         "excess band",
-        "accuracy",
         "balanced accuracy",
         "support",
         "refined gap",
