@@ -434,7 +434,7 @@ def test_a_generator_whose_position_is_nowhere_is_refused(change):
     value = encode(np.random.RandomState(5), "random_state")
     same(decode(value), np.random.RandomState(5))
     value["$random_state"]["state"] |= encode(change, "")
-    with pytest.raises(ValueError, match="its random_state is none"):
+    with pytest.raises(ValueError, match="its random_state is not the state of a generator"):
         decode(value)
 
 
