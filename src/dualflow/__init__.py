@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .displays import (
         ComparisonDisplay,
         EcosystemDisplay,
+        QuantumRunDisplay,
         RegularizationPathDisplay,
         ScalingDisplay,
         SupportDisplay,
@@ -147,6 +148,7 @@ __all__ = [
     "Progress",
     "ProjectedKernel",
     "QuantileSVR",
+    "QuantumRunDisplay",
     "QuantumSolver",
     "Qubo",
     "Reading",
@@ -234,6 +236,7 @@ _ROOMS = {
     "displays": (
         "ComparisonDisplay",
         "EcosystemDisplay",
+        "QuantumRunDisplay",
         "RegularizationPathDisplay",
         "ScalingDisplay",
         "SupportDisplay",

@@ -15,7 +15,14 @@ def test_there_are_notebooks():
 
 
 #: Notebooks that take 15 s to minutes; tests of the rooms check what they show on smaller data.
-SLOW = {"carleman_divergence", "mean_field_copies", "pareto_front", "variational_flow"}
+SLOW = {
+    "carleman_divergence",
+    "gradient_variance",
+    "mean_field_copies",
+    "pareto_front",
+    "shots_noise_depth",
+    "variational_flow",
+}
 
 
 @pytest.fixture(scope="module")

@@ -57,9 +57,10 @@ def test_the_python_of_the_page_on_problems_runs_alone(tmp_path, monkeypatch):
 def test_the_python_of_the_page_on_devices_runs_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
-    run_blocks(DOCS / "how-to" / "quantum-devices.md", names, 5)
+    run_blocks(DOCS / "how-to" / "quantum-devices.md", names, 6)
     assert names["few"].raw_certificate.relative_gap <= 1e-3
     assert names["few"].cost.qubits == 4
+    assert names["thrifty"].raw_certificate.relative_gap <= names["wish"]
     assert len(names["study"]) == 12
     assert (tmp_path / "study.pdf").stat().st_size > 1000
 

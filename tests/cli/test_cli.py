@@ -359,3 +359,15 @@ def tiny():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(24, 2))
     return X, X[:, 0] > 0
+
+
+def test_seeds_repeat_sampled_rows(folder):
+    options = ("--problems", "squared_hinge", "--devices", "emulator", "--shots", "100", "--max-n", "4", "--no-report")
+    result = run("compare", *options, "--solvers", "smo,variational-flow", "--seeds", "2", "--json")
+    assert result.exit_code == 0, result.output
+    rows = {row["role"]: row for row in json.loads(result.stdout)["rows"]}
+    assert (rows["classical"]["seeds"], rows["emulated"]["seeds"]) == (1, 2)
+    assert rows["emulated"]["excess_low"] <= rows["emulated"]["excess"] <= rows["emulated"]["excess_high"]
+    refused = run("compare", *options, "--solvers", "smo", "--seeds", "0")
+    assert refused.exit_code == 2
+    assert "seeds=0" in refused.output

@@ -180,6 +180,14 @@ def compare(
     seed: Annotated[
         int, typer.Option(help="Random seed of the drawn points and of every solver.", rich_help_panel=shared.LIMITS)
     ] = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            help="Runs of each row that draws random numbers: the table has medians and quartiles, the report error "
+            "bars.",
+            rich_help_panel=shared.LIMITS,
+        ),
+    ] = 1,
     time_limit: Annotated[
         float | None,
         typer.Option(
@@ -262,7 +270,8 @@ def compare(
         options: dict[str, Any] = {
             "C": C, "nu": nu, "kernel": kernel, "gamma": shared.number_or_text(gamma), "degree": degree, "coef0": coef0,
             "fit_intercept": {"yes": True, "no": False}.get(fit_intercept, fit_intercept),
-            "shots": shots, "devices": _split_names(devices), "studies": studies, "random_state": seed, "tol": tol,
+            "shots": shots, "devices": _split_names(devices), "studies": studies, "random_state": seed, "seeds": seeds,
+            "tol": tol,
         }  # fmt: skip
         if data is None:
             _check_no_table_options(label or classes, positive or class_weight or scoring != "balanced_accuracy")

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from ..core.options import Number
 from ..core.problem import DualProblem
 from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable
 from ..planning.estimate import Estimate, duration_text, estimate
@@ -21,7 +22,10 @@ __all__ = ["DryRow", "DryRun", "dry_run"]
 
 @dataclass(frozen=True)
 class DryRow:
-    """One planned row: its section, solver, device and shots, and its estimate, or the reason why there is none."""
+    """One planned row: its section, solver, device and shots, and its estimate, or the reason why there is none.
+
+    The estimate is that of one run; a sampled row has several with ``seeds``.
+    """
 
     section: str
     solver: str
@@ -29,6 +33,7 @@ class DryRow:
     shots: int | None
     estimate: Estimate | None
     reason: str = ""
+    runs: int = 1
 
     def cells(self) -> tuple[str, ...]:
         """Return its cells: section, solver, device, circuits, shots, qubits, depth, two-qubit gates, QPU, cost."""
@@ -38,7 +43,8 @@ class DryRow:
         sizes = (f"{size:,}" for size in (found.qubits, found.depth, found.two_qubit_gates))
         time = "none" if found.local else "not known" if found.qpu_seconds is None else duration_text(found.qpu_seconds)
         shots = f"{about}{found.shots:,}" if found.shots else "exact"
-        return (self.section, self.solver, self.device, f"{about}{found.circuits:,}", shots, *sizes, time, found.money)
+        solver = self.solver if self.runs == 1 else f"{self.solver}, each of {self.runs} runs"
+        return (self.section, solver, self.device, f"{about}{found.circuits:,}", shots, *sizes, time, found.money)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,10 @@ class DryRun:
 
     def left_out(self) -> list[str]:
         """Return one line for each row without an estimate, with the reason."""
-        lines = [f"{row.section}, {row.device}: {row.reason}" if row.device else row.reason for row in self.rows]
+        lines = [
+            f"{row.section}, {row.solver} on {row.device}: {row.reason}" if row.device else row.reason
+            for row in self.rows
+        ]
         return list(
             dict.fromkeys(
                 f"No row: {line}." for row, line in zip(self.rows, lines, strict=True) if row.estimate is None
@@ -67,7 +76,8 @@ class DryRun:
 
     @property
     def estimates(self) -> list[Estimate]:
-        return [row.estimate for row in self.rows if row.estimate is not None]
+        """The estimates of all runs."""
+        return [row.estimate for row in self.rows if row.estimate is not None for _ in range(row.runs)]
 
     def total(self) -> str:
         """Return the totals of all rows, in one line."""
@@ -79,7 +89,7 @@ class DryRun:
         known = [row.qpu_seconds for row in remote if row.qpu_seconds is not None]
         unknown = len(remote) - len(known)
         text += f"; {duration_text(sum(known))} of QPU" if known else ""
-        return text + (f"; of {unknown} rows the QPU time is not known." if unknown else ".")
+        return text + (f"; of {unknown} runs the QPU time is not known." if unknown else ".")
 
     def advice(self) -> list[str]:
         """Return one line for each row that has a cheaper alternative."""
@@ -111,6 +121,7 @@ def dry_run(
     inlier_class: Any = None,
     time_limit: float | None = 2.0,
     random_state: int = 0,
+    seeds: int = 1,
     tol: float = 1e-6,
     progress: ProgressCallback | None = None,
 ) -> DryRun:
@@ -120,6 +131,7 @@ def dry_run(
     the limit also bounds each rehearsal.
     """
     solvers, shots = planned_shots(solvers, shots)
+    seeds = Number(at_least=1, whole=True).check("seeds", seeds)
     entries = [entry for entry in plan(solvers, shots, devices, False, studies) if entry.role == "quantum"]
     posing: dict[str, Any] = {
         "y": y,
@@ -154,7 +166,8 @@ def dry_run(
             except DualflowError as error:
                 found, reason = None, str(error)
             device = "" if entry.group in barred else entry.device or ""
-            rows.append(DryRow(task.name, entry.name, device, entry.shots, found, reason))
+            runs = seeds if entry.sampled else 1
+            rows.append(DryRow(task.name, entry.name, device, entry.shots, found, reason, runs))
     return DryRun(tuple(rows))
 
 

@@ -33,18 +33,30 @@ __all__ = ["announcement", "compare"]
 
 
 def announcement(
-    tasks: Sequence[Task], entries: Sequence[Entry], repairs: int, time_limit: float | None, total: float | None = None
+    tasks: Sequence[Task],
+    entries: Sequence[Entry],
+    repairs: int,
+    time_limit: float | None,
+    total: float | None = None,
+    seeds: int = 1,
 ) -> str:
-    """Return one sentence: the number of problems, the number of rows that will run, and their maximum time together.
+    """Return one sentence: the number of problems, the number of runs, and their maximum time together.
 
-    ``repairs`` is the number of rows on repaired kernels. Rows that do not apply take no time and are not counted.
+    ``repairs`` is the number of rows on repaired kernels; a sampled row runs with each of ``seeds`` seeds. Rows that do
+    not apply take no time and are not counted.
     """
     apply = {
         (number, entry.group): refusal(entry, task.certifier) is None
         for number, task in enumerate(tasks)
         for entry in {entry.group: entry for entry in entries}.values()
     }
-    found = [entry for number, _ in enumerate(tasks) for entry in entries if apply[number, entry.group]]
+    found = [
+        entry
+        for number, _ in enumerate(tasks)
+        for entry in entries
+        for _ in range(seeds if entry.sampled else 1)
+        if apply[number, entry.group]
+    ]
     circuits = sum(entry.role in ("quantum", "emulated", "control") for entry in found)
     rows = len(found) + repairs
     text = f"{_counted(len(tasks), 'problem')}, {_counted(rows, 'run')}"
@@ -95,6 +107,7 @@ def compare(
     time_limit: float | None = 2.0,
     total_time_limit: float | None = None,
     random_state: int = 0,
+    seeds: int = 1,
     tol: float = 1e-6,
     class_weight: Any = None,
     models: bool = False,
@@ -167,8 +180,11 @@ def compare(
     total_time_limit : float, optional
         Seconds for all rows together; rows that have not begun by then are not run, which their reason says.
     random_state : int ≥ 0
-        Seed of the subsample, of every solver and of the shot floor. A sampled row is one draw, the same for the same
-        seed: error bars need comparisons with several seeds.
+        Seed of the subsample, of every solver and of the shot floor.
+    seeds : int ≥ 1
+        Runs of each sampled row, controls too, with seeds random_state, random_state + 1, …: the row has the median and
+        the quartiles of their gaps and excesses, which `ComparisonDisplay` and the report draw as error bars. Rows that
+        draw no random numbers run once.
     tol : float > 0
         Certified relative gap at which a run stops.
     class_weight : None, "balanced", "auto" or dict by label
@@ -214,6 +230,7 @@ def compare(
     check_limits(tol, None, time_limit)
     total_time_limit = TOTAL_TIME_LIMIT.check("total_time_limit", total_time_limit)
     random_state = Number(at_least=0, whole=True).check("random_state", random_state)
+    seeds = Number(at_least=1, whole=True).check("seeds", seeds)
     solvers, shots = planned_shots(solvers, shots)
     entries, mending = plan(solvers, shots, devices, controls, studies, circuits), check_repairs(repairs)
     posing: dict[str, Any] = {
@@ -273,10 +290,11 @@ def compare(
             tasks, settings = tasks_from_data(X, random_state=random_state, weights_of=weights_of, **posing)
         indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
     total = len(entries) * len(tasks) + len(mending) * len(indefinite)
-    run = RowRunner(shots, random_state, tol, time_limit, progress, total, mending)
+    run = RowRunner(shots, random_state, tol, time_limit, progress, total, mending, seeds)
     run.max_dense_n = MAX_DENSE_N if models and solvers is None else None
     if announce is not None:
-        announce(announcement(tasks, entries, len(mending) * len(indefinite), time_limit, total_time_limit))
+        repairs_in_all = len(mending) * len(indefinite)
+        announce(announcement(tasks, entries, repairs_in_all, time_limit, total_time_limit, seeds))
     if total_time_limit is not None:
         run.ends = time.monotonic() + total_time_limit
     sections = tuple(run.section(task, entries) for task in tasks)
@@ -287,6 +305,7 @@ def compare(
         "time_limit": time_limit,
         "total_time_limit": total_time_limit,
         "random_state": random_state,
+        "seeds of each sampled row": seeds if seeds > 1 else None,
     }
     if models:
         settings["models compared by"] = scoring

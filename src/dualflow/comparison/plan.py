@@ -41,6 +41,16 @@ class Entry:
     shots: int | None = None
     group: int = 0  # number of the solver in the list; the same for all of its rows
 
+    @property
+    def sampled(self) -> bool:
+        """Whether the answer depends on the seed: circuits are sampled, or a classical solver draws random numbers."""
+        if self.device is not None:
+            return bool(self.shots) or self.device == "control:random"
+        try:
+            return (solver_class(self.solver) if isinstance(self.solver, str) else type(self.solver)).stochastic
+        except DualflowError:  # its row will say so
+            return False
+
 
 def planned_shots(solvers: Any, shots: Any) -> tuple[Any, int | None]:
     """Return the solvers, with the shots set in instances that take shots unless they are `OWN_SHOTS`, and the number.

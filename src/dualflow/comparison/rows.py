@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ __all__ = [
     "ProgressCallback",
     "RowRunner",
     "floors_of",
+    "quartiles",
     "ranked",
     "reason_text",
     "refusal",
@@ -70,6 +72,45 @@ def with_margins(rows: list[Row], groups: list[int], tol: float) -> list[Row]:
             row = replace(row, margin=min(margin(own, control, level) for control in beside if control is not None))
         out.append(row)
     return out
+
+
+#: Lower and upper quantile of a band: half of the runs lie within it.
+BAND = (0.25, 0.75)
+
+
+def quartiles(values: Sequence[float | None]) -> tuple[float, float, float]:
+    """Return median, lower and upper quartile; NaN without values, and if one of them is missing or NaN."""
+    found = np.array(values, dtype=float)
+    if not len(found) or np.isnan(found).any():
+        return math.nan, math.nan, math.nan
+    # Infinite gaps cannot be interpolated: a quartile between two runs is then that of the worse one.
+    low, high = np.quantile(found, BAND, method="linear" if np.isfinite(found).all() else "higher")
+    return float(np.median(found)), float(low), float(high)
+
+
+def median_row(runs: list[Row]) -> Row:
+    """Return one row for the runs of several seeds: the run whose excess is the median (of two, the lower one).
+
+    Its gap and excess become the medians over the runs, with quartiles; a note says which runs failed.
+    """
+    found = [row for row in runs if row.ran]
+    if len(runs) == 1 or not found:
+        return runs[0]
+    by_excess = sorted(found, key=lambda row: (_number(row.excess), _number(row.raw_gap)))
+    middle = by_excess[(len(found) - 1) // 2]
+    columns: dict[str, Any] = {}
+    for name, band in (("raw_gap", "gap"), ("excess", "excess")):
+        values = [getattr(row, name) for row in found]
+        if all(value is not None for value in values):
+            columns[name], columns[f"{band}_low"], columns[f"{band}_high"] = quartiles(values)
+    notes = list(dict.fromkeys(row.note for row in found if row.note))
+    if failed := [row.reason for row in runs if not row.ran]:
+        notes.append(f"{len(failed)} of {len(runs)} runs failed: {'; '.join(dict.fromkeys(map(str, failed)))}")
+    return replace(middle, **columns, seeds=len(found), note="; ".join(notes) or None)
+
+
+def _number(value: float | None) -> float:
+    return math.inf if value is None else value
 
 
 def _ending(row: Row) -> Ending | None:
@@ -183,7 +224,7 @@ class RowRunner:
 
     Attributes
     ----------
-    shots, random_state, tol, time_limit, repairs
+    shots, random_state, tol, time_limit, repairs, seeds
         As for `compare`.
     progress : callable or None
     total, done : int
@@ -203,6 +244,7 @@ class RowRunner:
     progress: ProgressCallback | None
     total: int
     repairs: tuple[str, ...] = ()
+    seeds: int = 1
     done: int = 0
     interrupt: KeyboardInterrupt | None = None
     warmed_up: set[int] = field(default_factory=set)
@@ -231,7 +273,7 @@ class RowRunner:
                 elif self.is_too_dense(entry, problem):
                     row = replace(row, status="NOT RUN", reason=self.dense_reason)
                 else:
-                    row = self.run(row, entry, task, reference)
+                    row = self.run_seeds(row, entry, task, reference)
                     row = self.with_shot_floors(row, entry, task, reference, floors)
             rows.append(_with_reason(row))
             groups.append(entry.group)
@@ -361,7 +403,22 @@ class RowRunner:
         left = max(self.ends - time.monotonic(), MIN_ROW_S)
         return left if self.time_limit is None else min(self.time_limit, left)
 
-    def run(self, row: Row, entry: Entry, task: Task, reference: Solution | None) -> Row:
+    def run_seeds(self, row: Row, entry: Entry, task: Task, reference: Solution | None) -> Row:
+        """Return the row of one run, or of a run with each seed if the row is sampled."""
+        if self.seeds == 1 or not entry.sampled:
+            return self.run(row, entry, task, reference)
+        runs: list[Row] = []
+        for k in range(self.seeds):
+            with self.until_interrupted():
+                runs.append(self.run(row, entry, task, reference, self.random_state + k))
+            if self.stop_reason is not None:
+                break
+        return median_row(runs or [row])
+
+    def run(
+        self, row: Row, entry: Entry, task: Task, reference: Solution | None, random_state: int | None = None
+    ) -> Row:
+        """Return the row of one run; its seed is that of the comparison by default."""
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -371,7 +428,9 @@ class RowRunner:
                     late = self.warm_up(entry)
                     # The solver runs to the tolerance itself, not only far enough for refinement: raw answers rank.
                     solver = make_solver(entry.solver, entry.options).aim(self.tol)
-                    solution = self.best_run(task.problem, solver, once=entry.device is not None, late=late)
+                    solution = self.best_run(
+                        task.problem, solver, once=entry.device is not None, late=late, random_state=random_state
+                    )
                 row = _measured(row, solution, task, reference)
         except SolverUnavailable as error:
             return replace(row, status="NOT INSTALLED", reason=reason_text(error))
@@ -381,7 +440,14 @@ class RowRunner:
         messages = [*([row.note] if row.note else []), *dict.fromkeys(str(w.message) for w in caught)]
         return replace(row, note="; ".join(messages) or None)
 
-    def best_run(self, problem: DualProblem, solver: str | Solver, once: bool = False, late: float = 0.0) -> Solution:
+    def best_run(
+        self,
+        problem: DualProblem,
+        solver: str | Solver,
+        once: bool = False,
+        late: float = 0.0,
+        random_state: int | None = None,
+    ) -> Solution:
         """Return the answer of a run, or of the fastest of `MAX_QUICK_RUNS` if it is shorter than `MAX_QUICK_RUN_S`.
 
         With ``once`` there is one run; ``late`` seconds are subtracted from its time limit.
@@ -397,7 +463,7 @@ class RowRunner:
                 refine=True,
                 tol=self.tol,
                 time_limit=limit,
-                random_state=self.random_state,
+                random_state=self.random_state if random_state is None else random_state,
             )
             found.append(solution)
             if once or self.stop_reason or solution.cost.wall_time_s > MAX_QUICK_RUN_S:

@@ -27,14 +27,12 @@ from ..quantum.solvers.base import QuantumSolver
 from ..solvers import Solver
 from ..solvers.registry import make_solver, solver_class
 from .plan import CONTROLS, REFERENCE
-from .rows import ProgressCallback, floors_of, reason_text
+from .rows import ProgressCallback, floors_of, quartiles, reason_text
 
 __all__ = ["ScalingPoint", "ScalingStudy", "scaling_study"]
 
 #: Certified relative gap to which the reference is solved: far below any floor of shots.
 REFERENCE_TOL = 1e-10
-#: Lower and upper quantile of the band: half of the runs lie within it.
-BAND = (0.25, 0.75)
 #: Shots that are studied by default, one for each decade.
 DEFAULT_SHOTS = (100, 1000, 10_000)
 
@@ -387,8 +385,8 @@ class _Runner:
         gaps = [np.nan if s.raw_certificate.relative_gap is None else s.raw_certificate.relative_gap for s in found]
         excess = [max(0.0, s.raw_certificate.objective - best) / abs(best) if best else np.nan for s in found]
         total = _median([s.cost.shots for s in found])
-        gap, gap_low, gap_high = _quartiles(gaps)
-        middle, low, high = _quartiles(excess)
+        gap, gap_low, gap_high = quartiles(gaps)
+        middle, low, high = quartiles(excess)
         gap_floor, excess_floor = self.floor(certifier, reference, int(total) if total > 0 else 0, setting.solver)
         return ScalingPoint(
             role=setting.role,
@@ -482,14 +480,6 @@ def _listed(values: Any) -> list[Any]:
 
 def _median(values: list[Any]) -> float:
     return float(np.median(values)) if values else np.nan
-
-
-def _quartiles(values: list[float]) -> tuple[float, float, float]:
-    """Return median, lower and upper quartile; NaN if a run has none."""
-    if not values:
-        return np.nan, np.nan, np.nan
-    low, high = np.quantile(values, BAND)
-    return float(np.median(values)), float(low), float(high)
 
 
 def _cell(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from .runtime.arrays import is_same_array, packed, unpacked
 from .runtime.threads import cached_property
 from .shot_floor import sampled_excess
 from .status import Status
-from .summary import summary_of
+from .summary import floors_of, summary_of
 
 __all__ = [
     "MAX_GAP_UNREFINED",
@@ -488,20 +489,66 @@ class Solution:
         """
         if isinstance(self.problem, LeftOut):
             self.problem.gram  # noqa: B018 - raises the error that says how to keep the data
-        best, best_of = None, ""
+        if reference is None and not self.refined and not self._needs_reference:
+            return summary_of(self, None, "")
+        return summary_of(self, *self._best_known(reference))
+
+    def convergence(self, reference: Solution | None = None) -> tuple[NDArray, float]:
+        """Return the excess of each recorded state over the best known objective, and the shot floor.
+
+        Parameters
+        ----------
+        reference : Solution, optional
+            As for `summary`.
+
+        Returns
+        -------
+        excess : array of shape (k,)
+            (f − f*)/|f*| of the projection of each state in `trajectory`, at least 0.
+        floor : float
+            Median excess over 11 draws of the best known answer, measured with all shots of the run; NaN without shots.
+
+        Raises
+        ------
+        ProblemError
+            There is no trajectory, ``reference`` is of a problem with another number of variables, or no reference is
+            known.
+
+        Examples
+        --------
+        >>> from dualflow import Gram, problems, solve
+        >>> problem = problems.svc(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"), [-1, -1, 1, 1], C=10.0)
+        >>> excess, floor = solve(problem, "gradient-flow", trajectory=True).convergence()
+        >>> bool(excess[0] > excess[-1]), floor
+        (True, nan)
+        """
+        if self.trajectory is None:
+            raise ProblemError("the solution has no trajectory; solve with trajectory=True")
+        best, _ = self._best_known(reference)
+        if best is None or not best.objective:
+            raise ProblemError("no reference is known to measure the excess from: give reference=")
+        floors = floors_of(self, best)
+        excess = np.maximum(self.trajectory.objective - best.objective, 0.0) / abs(best.objective)
+        return excess, math.nan if floors is None else floors[0]
+
+    def _best_known(self, reference: Solution | None) -> tuple[Certificate | None, str]:
+        """Return the certificate of the best known answer and its source: a reference, the refinement, or a new solve.
+
+        The certificate is None if this solution cannot be solved again.
+        """
         if reference is not None:
             if len(reference.alpha) != self.problem.n:
                 raise ProblemError(
                     f"reference has {len(reference.alpha)} variables, this solution {self.problem.n}: give one of the "
                     "same problem"
                 )
-            best, best_of = reference.certificate, reference.provenance.get("solver", "the reference")
-        elif self.refined:
-            best, best_of = self.certificate, "the refinement"
-        elif self.solve_classically is not None and self._needs_reference:
-            found = self.solve_classically(self.problem)
-            best, best_of = found.certificate, found.provenance.get("solver", "a classical solver")
-        return summary_of(self, best, best_of)
+            return reference.certificate, reference.provenance.get("solver", "the reference")
+        if self.refined:
+            return self.certificate, "the refinement"
+        if self.solve_classically is None:
+            return None, ""
+        found = self.solve_classically(self.problem)
+        return found.certificate, found.provenance.get("solver", "a classical solver")
 
     @property
     def _needs_reference(self) -> bool:

@@ -11,7 +11,7 @@ from .certificate import Certifier
 from .shot_floor import DRAWS, sampled
 from .status import Status
 
-__all__ = ["summary_of"]
+__all__ = ["floors_of", "summary_of"]
 
 #: Multiple of the shot floor up to which the shots limit the excess, as in `Solution.shows_circuits`.
 MAX_FLOORS = 3.0
@@ -46,7 +46,7 @@ def summary_of(solution: Any, best: Any, best_of: str) -> str:
         found = f"(f − f*)/|f*| with the best f* known, by {best_of}"
         known = "" if best.relative_gap is None else f", gap {best.relative_gap:.0e}"
         lines.append(_line("excess", f"{excess:.1e}", found + known))
-        floors = _floors(solution, best)
+        floors = floors_of(solution, best)
     if floors is not None:
         lines.append(
             _line("floor of excess", f"{floors[0]:.1e}", f"the optimum itself, measured with {cost.shots:,} shots")
@@ -73,7 +73,7 @@ def _line(name: str, value: str, meaning: str) -> str:
     return f"  {name:<16} {value:<9} {meaning}"
 
 
-def _floors(solution: Any, best: Any) -> tuple[float, float | None] | None:
+def floors_of(solution: Any, best: Any) -> tuple[float, float | None] | None:
     """Return the median excess and gap of the optimum, sampled with all shots; None for a run without shots."""
     problem, shots = solution.problem, solution.cost.shots
     if not shots or not np.isfinite(problem.effective_upper).all():

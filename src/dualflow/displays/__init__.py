@@ -6,6 +6,7 @@ may import a display.
 
 from .comparison import ComparisonDisplay
 from .ecosystem import EcosystemDisplay
+from .quantum_run import QuantumRunDisplay
 from .regularization import RegularizationPathDisplay
 from .scaling import ScalingDisplay
 from .support import SupportDisplay
@@ -14,6 +15,7 @@ from .trajectory import TrajectoryDisplay
 __all__ = [
     "ComparisonDisplay",
     "EcosystemDisplay",
+    "QuantumRunDisplay",
     "RegularizationPathDisplay",
     "ScalingDisplay",
     "SupportDisplay",

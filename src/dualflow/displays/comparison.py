@@ -80,9 +80,10 @@ ROLES = {
 class ComparisonDisplay:
     """Certified gap against wall time, one mark for each row of `compare`.
 
-    It shows raw answers, or the same answers after the classical refinement, never both, because refinement finds the
-    optimum from any start. Repairs are left out, because their problem is another one. The title gives the number of
-    rows without a gap. Lower left is better.
+    Rows of several seeds are medians with the quartiles of their raw gaps as error bars. It shows raw answers, or the
+    same answers after the classical refinement, never both, because refinement finds the optimum from any start.
+    Repairs are left out, because their problem is another one. The title gives the number of rows without a gap. Lower
+    left is better.
 
     Use `from_comparison`, which also draws it.
 
@@ -93,6 +94,8 @@ class ComparisonDisplay:
         One for each problem; ``ax_`` is the first.
     scatters_ : list of dict
         For each problem the PathCollection of each role.
+    bars_ : list of list of ErrorbarContainer
+        For each problem the error bars, one for each role with rows of several seeds.
     texts_ : list of list of Text
         For each problem the names that had room.
     unlabelled_ : list of int
@@ -182,6 +185,7 @@ class ComparisonDisplay:
         self.figure_, self.axes_ = axes_for(ax, count, 1, (7.0, 0.6 + 3.4 * count))
         self.ax_ = self.axes_[0]
         self.scatters_: list[dict[str, Any]] = []
+        self.bars_: list[list[Any]] = []
         self.texts_: list[list[Any]] = []
         self.unlabelled_: list[int] = []
         drawn = [
@@ -211,6 +215,7 @@ class ComparisonDisplay:
         shown = [(row, *self._measured(row)) for row in rows]
         shown = [(row, time, gap) for row, time, gap in shown if time > 0 and math.isfinite(gap)]
         found: dict[str, Any] = {}
+        bars: list[Any] = []
         for role, (colour, marker, filled, _) in ROLES.items():
             mine = np.array([(time, gap) for row, time, gap in shown if row.role == role]).reshape(-1, 2)
             if len(mine):
@@ -223,13 +228,26 @@ class ComparisonDisplay:
                     "zorder": 3,
                 }
                 found[role] = ax.scatter(mine[:, 0], drawn_gaps(mine[:, 1]), **own | style)
+            # The refined gap has no band: its runs end at round-off.
+            banded = [row for row, _, _ in shown if row.role == role and row.gap_low is not None and not self.refined]
+            if banded:
+                times, gaps, low, high = np.array(
+                    [(row.wall_time_s, row.raw_gap, row.gap_low, row.gap_high) for row in banded]
+                ).T
+                gaps, low, high = drawn_gaps(gaps), drawn_gaps(low), drawn_gaps(high)
+                bars.append(
+                    ax.errorbar(times, gaps, [gaps - low, high - gaps], fmt="none", ecolor=colour, capsize=2, zorder=2)
+                )
         self.scatters_.append(found)
+        self.bars_.append(bars)
         what = "after refinement" if self.refined else "raw"
         time = "wall time with refinement / s" if self.refined else "wall time / s"
         without = len(rows) - len(shown)
         missing = f"; {without} row{'' if without == 1 else 's'} without a gap" if without else ""
         ax.set(xlabel=time, ylabel=f"certified relative gap, {what}")
-        ax.set_title(f"{section.title}\nn = {section.n}{missing}", fontsize="small")
+        seeds = max((row.seeds for row, _, _ in shown), default=1)
+        median = f"; median and quartiles of {seeds} seeds" if bars else ""
+        ax.set_title(f"{section.title}\nn = {section.n}{missing}{median}", fontsize="small")
         if not shown:
             ax.text(0.5, 0.5, "no row has a certified gap", transform=ax.transAxes, ha="center", va="center")
             ax.set(xticks=[], yticks=[])

@@ -104,6 +104,13 @@ RESULTS = (
         gap_text,
     ),
     Column(
+        "excess band",
+        "lower and upper quartile of the excess over the seeds of a sampled row, whose excess and raw gap are medians",
+        lambda row: None if row.excess_low is None else (row.excess_low, row.excess_high),
+        lambda band: f"{gap_text(band[0])} to\n{gap_text(band[1])}",
+        "excess\nband",
+    ),
+    Column(
         "time",
         "wall time to the raw answer, without certificates and refinement; it ranks the rows that met the tolerance. "
         "For short runs it is the fastest of three",
@@ -215,15 +222,25 @@ def status_text(row: Row) -> str:
     return row.status.replace("_", " ").lower()
 
 
-def limits(tol: float, circuits: bool = True) -> tuple[str, ...]:
+def limits(tol: float, circuits: bool = True, seeds: int = 1) -> tuple[str, ...]:
     """Return the limitations of a comparison, which the report prints; ``circuits`` adds those of circuits."""
-    return _limits(tol) + (_CIRCUIT_LIMITS if circuits else ())
+    return _limits(tol, seeds) + (_circuit_limits(seeds) if circuits else ())
 
 
-def _limits(tol: float) -> tuple[str, ...]:
-    return (
+def _limits(tol: float, seeds: int) -> tuple[str, ...]:
+    draws = (
         "There is one data set, one split into training and held-out rows, and one seed. Differences in accuracy of "
-        "one or two points are noise; error bars need comparisons with several seeds.",
+        "one or two points are noise; seeds=5 gives sampled rows error bars."
+    )
+    if seeds > 1:
+        draws = (
+            "There is one data set and one split into training and held-out rows. Differences in accuracy of one or "
+            f"two points are noise. A sampled row has the medians of {seeds} seeds and their quartiles, between which "
+            "half of the runs lie; they are no confidence interval. Its other figures are those of the run with the "
+            "median excess."
+        )
+    return (
+        draws,
         "Times are those of this machine, for problems of this size, with all else that ran on it. Times that differ "
         "by less than a factor of two are a tie.",
         f"Every run stops once its certified gap is below {tol:g}. A smaller gap does not make a solver better.",
@@ -233,24 +250,27 @@ def _limits(tol: float) -> tuple[str, ...]:
     )
 
 
-#: The limitations of rows that ran circuits.
-_CIRCUIT_LIMITS = (
-    "If a row is sampled, rows that did not meet the tolerance are ranked by the excess. Factors of two or three "
-    "between the excesses of sampled rows are noise. The shot floor is that of all shots of the run. The same "
-    "random_state draws the same shots.",
-    "A relative gap cannot exceed 2 if the optimum is positive (L2-SVM), so that the gaps of all useless answers "
-    "are close to 2; the excess separates them.",
-    "The time of a simulator says nothing about the time of hardware.",
-    "On the emulator no gate is applied: numpy computes each distribution. The cost of circuits is unknown there, "
-    "and emulated rows are ranked among themselves, in brackets.",
-    "Quantum circuits ran on simulators without noise unless the device's name says otherwise. The kernel "
-    "matrix, the gradient from each read-out, the update of the angles, step control, projection, "
-    "certificate and decision function are all computed classically; the circuit supplies a distribution.",
-    "The controls use the same loop. 'null' returns uniform counts, 'control:random' one random bit string for "
-    "each circuit. Unless a solver needs 5 times fewer circuits than they do, or ends with a 5 times smaller "
-    "excess, there is no evidence that its circuits matter. Each control is run once, so a factor near 5 may be "
-    "chance.",
-    "'classical-sampler' draws from the same distribution without any circuit. If the classical sampler does as "
-    "well as the quantum device, the circuit contributed nothing that a random-number generator could not.",
-    "No quantum advantage is claimed.",
-)
+def _circuit_limits(seeds: int) -> tuple[str, ...]:
+    """Return the limitations of rows that ran circuits."""
+    chance = noise = ""
+    if seeds == 1:
+        chance = " Each control is run once, so a factor near 5 may be chance."
+        noise = " Factors of two or three between the excesses of sampled rows are noise."
+    return (
+        f"If a row is sampled, rows that did not meet the tolerance are ranked by the excess.{noise} The shot floor is "
+        "that of all shots of the run. The same random_state draws the same shots.",
+        "A relative gap cannot exceed 2 if the optimum is positive (L2-SVM), so that the gaps of all useless answers "
+        "are close to 2; the excess separates them.",
+        "The time of a simulator says nothing about the time of hardware.",
+        "On the emulator no gate is applied: numpy computes each distribution. The cost of circuits is unknown there, "
+        "and emulated rows are ranked among themselves, in brackets.",
+        "Quantum circuits ran on simulators without noise unless the device's name says otherwise. The kernel "
+        "matrix, the gradient from each read-out, the update of the angles, step control, projection, "
+        "certificate and decision function are all computed classically; the circuit supplies a distribution.",
+        "The controls use the same loop. 'null' returns uniform counts, 'control:random' one random bit string for "
+        "each circuit. Unless a solver needs 5 times fewer circuits than they do, or ends with a 5 times smaller "
+        f"excess, there is no evidence that its circuits matter.{chance}",
+        "'classical-sampler' draws from the same distribution without any circuit. If the classical sampler does as "
+        "well as the quantum device, the circuit contributed nothing that a random-number generator could not.",
+        "No quantum advantage is claimed.",
+    )

@@ -43,7 +43,10 @@ Place = tuple[float, float, str]
 
 @dataclass(frozen=True)
 class Mark:
-    """A point, its label ("" if there is no room for one), the label's position, and the tooltip."""
+    """A point, its label ("" if there is no room for one), the label's position, the tooltip, and its error bar.
+
+    ``low_y`` and ``high_y`` are the ends of the error bar, the quartiles over the seeds; None for a single run.
+    """
 
     x: float
     y: float
@@ -53,6 +56,8 @@ class Mark:
     text_y: float
     anchor: str
     title: str
+    low_y: float | None = None
+    high_y: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,8 @@ def chart(section: Section, tol: float) -> Chart | None:
     floors = [row.shot_floor for row in rows if row.shot_floor]
     levels = {"tolerance": tol} | ({"least shot floor": min(floors)} if floors else {})
     x_from, x_to = _decades(times)
-    y_from, y_to = _decades([*gaps, *levels.values()])
+    bars = [_bar(row) for row in rows]
+    y_from, y_to = _decades([*gaps, *levels.values(), *(end for bar in bars if bar for end in bar)])
 
     def at_x(value: float) -> float:
         return LEFT_PX + (WIDTH_PX - LEFT_PX - RIGHT_PX) * (math.log10(value) - x_from) / (x_to - x_from)
@@ -103,7 +109,11 @@ def chart(section: Section, tol: float) -> Chart | None:
     points = [(at_x(time), at_y(gap)) for time, gap in zip(times, gaps, strict=True)]
     several = len({row.solver for row in rows if row.device}) > 1
     labels = [_label(row, several) for row in rows]
-    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in points]
+    ends = [(at_y(bar[0]), at_y(bar[1])) if bar else (None, None) for bar in bars]
+    taken = [
+        (x - 7, min(y - 7, top or y), x + 7, max(y + 7, low or y))
+        for (x, y), (low, top) in zip(points, ends, strict=True)
+    ]
     lines = [_level(at_y(value), name, taken) for name, value in levels.items()]
     places = _place(points, labels, taken)
     marks = [
@@ -115,9 +125,11 @@ def chart(section: Section, tol: float) -> Chart | None:
             text_y=place[1] if place else point[1],
             anchor=place[2] if place else "start",
             title=f"{row.solver} {row.variant}: raw gap {gap_text(row.raw_gap or 0.0)}, "
-            f"{row.wall_time_s:.3g} s, {status_text(row)}",
+            f"{row.wall_time_s:.3g} s, {status_text(row)}" + (f", {row.seeds} seeds" if row.seeds > 1 else ""),
+            low_y=low,
+            high_y=high,
         )
-        for row, point, label, place in zip(rows, points, labels, places, strict=True)
+        for row, point, label, place, (low, high) in zip(rows, points, labels, places, ends, strict=True)
     ]
     return Chart(
         marks=marks,
@@ -127,6 +139,13 @@ def chart(section: Section, tol: float) -> Chart | None:
         hidden=sum(row.ran for row in own) - len(rows),
         unlabelled=places.count(None),
     )
+
+
+def _bar(row: Row) -> tuple[float, float] | None:
+    """Return the quartiles of a row's gap as they are drawn; None for a single run, and if one is infinite."""
+    if row.gap_low is None or row.gap_high is None or not math.isfinite(row.gap_high):
+        return None
+    return max(row.gap_low, MIN_GAP), max(row.gap_high, MIN_GAP)
 
 
 def _label(row: Row, several: bool) -> str:
@@ -238,7 +257,7 @@ def render(comparison: Results) -> str:
         results_of=_filled_columns,
         quantum=QUANTUM,
         circuits=(circuits := any(row.device is not None for row in comparison.rows)),
-        limits=limits(tol, circuits),
+        limits=limits(tol, circuits, max((row.seeds for row in comparison.rows), default=1)),
         settings={name: _setting(value) for name, value in comparison.settings.items() if value is not None},
         source=str(comparison.settings.get("table", "")).rpartition(",")[0],
         status_text=status_text,

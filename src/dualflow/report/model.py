@@ -83,6 +83,11 @@ class Row:
         How the indefinite kernel of a row of role "repair" was repaired: "clip", "flip" or "shift".
     balanced_accuracy : float or None
         Mean of the accuracies on the held-out points of each class.
+    seeds : int
+        Runs behind the row. With several, `raw_gap` and `excess` are medians over them, and all other figures are those
+        of the run whose excess is the median (of two, the lower one).
+    gap_low, gap_high, excess_low, excess_high : float or None
+        Quartiles of `raw_gap` and `excess` over the seeds; None for a single run.
     solution : Solution or None
         The whole answer.
     """
@@ -119,6 +124,11 @@ class Row:
     raw_objective: float | None = None
     repair: str | None = None
     balanced_accuracy: float | None = None
+    seeds: int = 1
+    gap_low: float | None = None
+    gap_high: float | None = None
+    excess_low: float | None = None
+    excess_high: float | None = None
     solution: Solution | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -32,8 +32,9 @@ COLUMN_PRIORITY = (
         "raw gap",
         "time",
         "accuracy",
-        "balanced accuracy",
         "excess",
+        "excess band",
+        "balanced accuracy",
         "support",
         "refined gap",
         "steps",
@@ -155,6 +156,8 @@ def renderable(comparison: Results, brief: bool = False) -> RenderableType:
     sampled = any(section.by_excess for section in comparison.sections)
     note = "# ranks the rows that met the tolerance by time, the others by "
     note += "excess if a row is sampled, else by raw gap." if sampled else "raw gap."
+    if (seeds := max((row.seeds for row in comparison.rows), default=1)) > 1:
+        note += f" Gap and excess of sampled rows are medians of {seeds} seeds."
     if any(row.device is not None for row in comparison.rows):
         note += " Emulated rows are ranked among themselves (in brackets); controls are not ranked."
     parts.append(Text(note))
