@@ -73,6 +73,15 @@ _EPS = float(np.finfo(float).eps)
 MIN_N_FLOAT32 = 256
 #: Ridge from which the factor is made in float32, as a part of the trace: the condition number is then small.
 MIN_RIDGE_FLOAT32 = 1e-6
+#: Variables of a sample, whose pivots say whether the factor is made in float32 without a ridge: its factor takes 2 ms.
+SAMPLE_FLOAT32 = 512
+#: Variables, as multiples of the sample, from which the factor may be made in float32 without a ridge.
+MIN_SAMPLES_FLOAT32 = 2
+#: Least pivot of the sample for a factor in float32, as a part of the largest diagonal entry.
+MIN_PIVOT_SAMPLE = 0.02
+#: Least pivot of a factor in float32 without a ridge, as a part of the largest diagonal entry: with less, float64 is
+#: faster, since each solve for the residual leaves more.
+MIN_PIVOT_FLOAT32 = 1e-3
 #: Right-hand sides up to which each is solved alone: that takes a fifth of LAPACK's time for two together.
 MAX_RIGHT_SIDES_ALONE = 4
 
@@ -90,8 +99,8 @@ class FreeSystem:
     when it is repeated.
     """
 
-    def __init__(self, problem: DualProblem, free: NDArray, diag_max: float) -> None:
-        self.problem, self.base, self.members = problem, len(free), free
+    def __init__(self, problem: DualProblem, free: NDArray, diag_max: float, in_double: bool = False) -> None:
+        self.problem, self.base, self.members, self.in_double = problem, len(free), free, in_double
         self.live = np.ones(len(free), dtype=bool)
         self.position = np.full(problem.n, -1, dtype=np.intp)  # of each variable among the members
         self.position[free] = np.arange(len(free))
@@ -122,22 +131,48 @@ class FreeSystem:
         """Return the factor with the least δ from ``delta`` on, in powers of 10, that gives one; None if none does."""
         problem, free = self.problem, self.members
         trace = problem.scale * (float(self.kernel.trace()) + self.base * problem.offset) + float(self.ridge.sum())
-        # A ridge bounds the condition number. If that is small, a float32 factor takes half the time and suffices: the
-        # caller computes the residual in float64 and solves again for it.
-        well_conditioned = self.base >= MIN_N_FLOAT32 and float(self.ridge.min()) >= MIN_RIDGE_FLOAT32 * trace
-        dtype = np.float32 if well_conditioned else np.float64
         sign = np.zeros(self.base) if problem.e is None else problem.e[free] * self.sigma * np.sqrt(self.kappa)
+        # If the condition number is small, a float32 factor takes half the time and suffices: the caller computes the
+        # residual in float64 and solves again for it. A ridge bounds that number.
+        has_ridge = self.base >= MIN_N_FLOAT32 and float(self.ridge.min()) >= MIN_RIDGE_FLOAT32 * trace
+        in_single = not self.in_double and (has_ridge or self._has_large_pivots(sign))
         for _ in range(8):
             self.factors += 1
-            lifted = arena_array((self.base, self.base), dtype)
-            lift(self.kernel, problem.scale, problem.offset, sign, lifted)
-            lifted.ravel()[:: self.base + 1] += (self.ridge + delta).astype(dtype)
-            # LAPACK works in place, on the lower triangle of the transpose.
-            if factorise(lifted.T):
+            factor = self._lifted(slice(None), sign, delta, np.float32 if in_single else float)
+            by_pivots, least = in_single and not has_ridge, MIN_PIVOT_FLOAT32 * float(factor.diagonal().max())
+            if factorise(factor) and not (by_pivots and _least_pivot(factor) < least):
                 self.delta = delta
-                return lifted.T
-            delta *= 10
+                return factor
+            if by_pivots:
+                in_single = False
+            else:
+                delta *= 10
         return None
+
+    def _lifted(self, rows: NDArray | slice, sign: NDArray, delta: float, dtype: type) -> NDArray:
+        """Return the lower triangle of the matrix to factorise, column-major as LAPACK expects it, of some rows."""
+        problem, kernel = self.problem, self.kernel if isinstance(rows, slice) else self.kernel[np.ix_(rows, rows)]
+        lifted = arena_array(kernel.shape, dtype)
+        lift(kernel, problem.scale, problem.offset, sign[rows], lifted)
+        lifted.ravel()[:: len(kernel) + 1] += (self.ridge[rows] + delta).astype(dtype)
+        return lifted.T
+
+    def _has_large_pivots(self, sign: NDArray) -> bool:
+        """Whether the factor of a sample of the variables has large pivots only.
+
+        A pivot is the part of a point that those before it do not explain in feature space. If the least one is large,
+        the condition number is small.
+        """
+        if self.base < MIN_SAMPLES_FLOAT32 * SAMPLE_FLOAT32:
+            return False
+        sample = self._lifted(np.arange(SAMPLE_FLOAT32) * self.base // SAMPLE_FLOAT32, sign, 0.0, float)
+        largest = float(sample.diagonal().max())
+        return factorise(sample) and _least_pivot(sample) >= MIN_PIVOT_SAMPLE * largest
+
+    @property
+    def in_single(self) -> bool:
+        """Whether the factor is in float32."""
+        return self.factor is not None and self.factor.dtype == np.float32
 
     @property
     def changes(self) -> int:
@@ -231,7 +266,8 @@ class FreeSystem:
 
         Exact up to δ, and up to a multiple of e from κeeᵀ.
         """
-        right = self.sigma[:, None] * right
+        # The right side of a member that is held is its multiplier: as large as it may be, its error would count.
+        right = np.where(self.live[:, None], self.sigma[:, None] * right, 0.0)
         return self._finished(self._half(np.asfortranarray(right[: self.base])), right)
 
     def _finished(self, half: NDArray, right: NDArray) -> NDArray:
@@ -269,6 +305,11 @@ class FreeSystem:
         return scipy.linalg.lapack.strtrs(self.factor, B / size, lower=1, trans=transposed)[0] * size
 
 
+def _least_pivot(factor: NDArray) -> float:
+    """Return the least pivot of a Cholesky factor."""
+    return float(factor.diagonal().min()) ** 2
+
+
 #: Free variables from which conjugate gradients replace a factor, whose memory grows with their square.
 MIN_N_CONJUGATE = 1500
 #: Residual at which a solve ends, as a part of the first one.
@@ -293,7 +334,7 @@ class ConjugateSystem:
     """
 
     factor = True
-    factors, changes = 1, 0
+    factors, changes, in_single = 1, 0, False
 
     def __init__(self, problem: DualProblem, free: NDArray, diag_max: float) -> None:
         self.problem, self.members = problem, free
