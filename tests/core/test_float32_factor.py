@@ -104,3 +104,21 @@ def test_residuals_contract_whatever_the_multipliers_of_the_held(held):
     left -= problem.e * float((problem.e * left)[system.live].mean())  # a multiple of e belongs to the equality
     right = right - problem.e * float((problem.e * right)[system.live].mean())
     assert np.abs(left[system.live]).max() <= 1e-3 * np.abs(right[system.live]).max()
+
+
+@pytest.mark.parametrize(("points", "rounds"), [(X, True), (X[:, :3], False), (with_twin(1e-6), False)])
+def test_definite_systems_are_solved_to_round_off_of_float64(points, rounds, monkeypatch):
+    """Three features, or a twin in no sample, make a condition number that is too large for float32."""
+    given = []
+    factorise = linear_systems.factorise
+    monkeypatch.setattr(linear_systems, "factorise", lambda A: given.append((len(A), A.dtype)) or factorise(A))
+    A = Gram(points, gamma=3 / D).full() + 1e-8 * np.eye(N)
+    right = np.column_stack([1e-9 * np.sin(np.arange(N)), np.ones(N)])
+    found = linear_systems.solve_definite(A.copy(), right)
+    assert ((N, np.float64) in given) != rounds
+    assert (np.abs(A @ found - right).max(axis=0) <= 1e-13 * (np.abs(A) @ np.abs(found)).max(axis=0)).all()
+
+
+def test_a_system_that_is_not_definite_has_no_solution():
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        linear_systems.solve_definite(np.diag(np.r_[np.ones(N - 1), -1.0]), np.ones((N, 1)))

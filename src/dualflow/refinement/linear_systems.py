@@ -13,6 +13,7 @@ points have thin kernel matrices (`thin_kernel`), for which a product with the b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..core.runtime.clock import check_time
 from ..core.runtime.memory import arena_array
 from ..core.thin_kernel import is_thin, thin_block
 
-__all__ = ["ConjugateSystem", "FreeSystem", "factorise", "suits_conjugate_gradients"]
+__all__ = ["ConjugateSystem", "FreeSystem", "factorise", "solve_definite", "suits_conjugate_gradients"]
 
 
 #: Rows up to which the factor is made by one LAPACK call, which takes a tenth of a second.
@@ -68,7 +69,59 @@ def factorise(A: NDArray) -> bool:
     return True
 
 
+def _has_pivots(A: NDArray, least: float) -> bool:
+    """Factorise as `factorise`; whether no pivot is below ``least``, as a part of the largest diagonal entry."""
+    largest = float(A.diagonal().max())
+    return factorise(A) and float(A.diagonal().min()) ** 2 >= least * largest
+
+
+def _suits_float32(n: int, part: Callable[[NDArray], NDArray]) -> bool:
+    """Whether n variables are many, and the factor of a sample of them has large pivots only.
+
+    A pivot is the part of a point that those before it do not explain in feature space. If the least one is large, the
+    condition number is small. ``part`` returns the matrix of some variables, column-major.
+    """
+    many = n >= MIN_SAMPLES_FLOAT32 * SAMPLE_FLOAT32
+    return many and _has_pivots(part(np.arange(SAMPLE_FLOAT32) * n // SAMPLE_FLOAT32), MIN_PIVOT_SAMPLE)
+
+
+def solve_definite(A: NDArray, right: NDArray) -> NDArray:
+    """Return A⁻¹ right, shape (n, k), for a symmetric positive definite A; else raise `LinAlgError`.
+
+    The factor of a matrix with a small condition number is made in float32, and residuals in float64 are solved for.
+
+    Parameters
+    ----------
+    A : array of shape (n, n)
+        Row-major; overwritten.
+    right : array of shape (n, k)
+    """
+    if _suits_float32(len(A), lambda some: A[np.ix_(some, some)].T):
+        factor = arena_array(A.shape, np.float32).T
+        factor[:] = A.T
+        if _has_pivots(factor, MIN_PIVOT_FLOAT32):
+            found = [_solved_in_single(A, factor, side) for side in right.T]
+            if all(one is not None for one in found):
+                return np.column_stack(found)
+    if not factorise(A.T):
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    return np.asarray(scipy.linalg.cho_solve((A.T, True), right, check_finite=False))
+
+
+def _solved_in_single(A: NDArray, factor: NDArray, right: NDArray) -> NDArray | None:
+    """Return A⁻¹ right to round-off of float64 by a factor of A in float32; None if residuals do not fall that far."""
+    found, left, enough = np.zeros(len(A)), right, MAX_RESIDUAL_SINGLE * float(np.abs(right).max())
+    for _ in range(MAX_SOLVES_SINGLE):
+        if (size := float(np.abs(left).max())) <= enough:
+            return found
+        found = found + size * scipy.linalg.cho_solve((factor, True), np.float32(left / size), check_finite=False)
+        left = right - A @ found
+    return found if float(np.abs(left).max()) <= enough else None
+
+
 _EPS = float(np.finfo(float).eps)
+#: Solves for a right side and its residuals by a float32 factor, and the residual at which they end, as a part of it.
+MAX_SOLVES_SINGLE, MAX_RESIDUAL_SINGLE = 8, 1e-12
 #: Variables from which the factor may be made in float32.
 MIN_N_FLOAT32 = 256
 #: Ridge from which the factor is made in float32, as a part of the trace: the condition number is then small.
@@ -135,15 +188,15 @@ class FreeSystem:
         # If the condition number is small, a float32 factor takes half the time and suffices: the caller computes the
         # residual in float64 and solves again for it. A ridge bounds that number.
         has_ridge = self.base >= MIN_N_FLOAT32 and float(self.ridge.min()) >= MIN_RIDGE_FLOAT32 * trace
-        in_single = not self.in_double and (has_ridge or self._has_large_pivots(sign))
+        by_pivots = not has_ridge and _suits_float32(self.base, lambda some: self._lifted(some, sign, 0.0, float))
+        in_single = not self.in_double and (has_ridge or by_pivots)
         for _ in range(8):
             self.factors += 1
             factor = self._lifted(slice(None), sign, delta, np.float32 if in_single else float)
-            by_pivots, least = in_single and not has_ridge, MIN_PIVOT_FLOAT32 * float(factor.diagonal().max())
-            if factorise(factor) and not (by_pivots and _least_pivot(factor) < least):
+            if _has_pivots(factor, MIN_PIVOT_FLOAT32 if in_single and by_pivots else 0.0):
                 self.delta = delta
                 return factor
-            if by_pivots:
+            if in_single and by_pivots:
                 in_single = False
             else:
                 delta *= 10
@@ -156,18 +209,6 @@ class FreeSystem:
         lift(kernel, problem.scale, problem.offset, sign[rows], lifted)
         lifted.ravel()[:: len(kernel) + 1] += (self.ridge[rows] + delta).astype(dtype)
         return lifted.T
-
-    def _has_large_pivots(self, sign: NDArray) -> bool:
-        """Whether the factor of a sample of the variables has large pivots only.
-
-        A pivot is the part of a point that those before it do not explain in feature space. If the least one is large,
-        the condition number is small.
-        """
-        if self.base < MIN_SAMPLES_FLOAT32 * SAMPLE_FLOAT32:
-            return False
-        sample = self._lifted(np.arange(SAMPLE_FLOAT32) * self.base // SAMPLE_FLOAT32, sign, 0.0, float)
-        largest = float(sample.diagonal().max())
-        return factorise(sample) and _least_pivot(sample) >= MIN_PIVOT_SAMPLE * largest
 
     @property
     def in_single(self) -> bool:
@@ -303,11 +344,6 @@ class FreeSystem:
             return scipy.linalg.lapack.dtrtrs(self.factor, B, lower=1, trans=transposed)[0]
         size = float(np.abs(B).max(initial=0.0)) or 1.0  # residuals may be below float32's range
         return scipy.linalg.lapack.strtrs(self.factor, B / size, lower=1, trans=transposed)[0] * size
-
-
-def _least_pivot(factor: NDArray) -> float:
-    """Return the least pivot of a Cholesky factor."""
-    return float(factor.diagonal().min()) ** 2
 
 
 #: Free variables from which conjugate gradients replace a factor, whose memory grows with their square.

@@ -11,7 +11,6 @@ from ..core._radial import add_rows
 from ..core.problem import Kind
 from ..core.product_points import ProductPoints
 from ..core.radial import RadialPoints
-from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
 from . import sliding
 from ._pairs import extremes, shortfall, solve_pairs
@@ -122,14 +121,6 @@ class Level(ScaledVariables):
         self.beta[:] = np.minimum(np.maximum(self.e * alpha / self.unit, self.low), self.high)
         self.beta_at_shrink, self.active[:] = self.beta.copy(), True
         self.set_gradient(h)
-
-    @cached_property
-    def reach(self) -> float:
-        """The part of the gradient's unit that one variable can move its own gradient by, at most 1.
-
-        On a simplex with upper bounds d is shared by many: a violation far below 1 may decide over most variables.
-        """
-        return min(1.0, float(self.high.max())) if self.problem.kind is Kind.CAPPED_SIMPLEX else 1.0
 
     # --- parts of the matrix M --------------------------------------------------------------------
 
