@@ -100,8 +100,8 @@ def solve_definite(A: NDArray, right: NDArray) -> NDArray:
         factor = arena_array(A.shape, np.float32).T
         factor[:] = A.T
         if _has_pivots(factor, MIN_PIVOT_FLOAT32):
-            found = [_solved_in_single(A, factor, side) for side in right.T]
-            if all(one is not None for one in found):
+            found = [one for side in right.T if (one := _solved_in_single(A, factor, side)) is not None]
+            if len(found) == right.shape[1]:
                 return np.column_stack(found)
     if not factorise(A.T):
         raise np.linalg.LinAlgError("the matrix is not positive definite")
