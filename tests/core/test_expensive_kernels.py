@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from sklearn import svm
 from sklearn.datasets import load_digits, make_classification
 
-from dualflow import SVC, Gram, certify, problems, solve
+from dualflow import SVC, SVR, Gram, certify, problems, solve
 from dualflow.core import kernel_cache
 from dualflow.core.kernel_cache import KeptGram
 from dualflow.core.radial import FEW_FEATURES
@@ -227,3 +227,18 @@ def test_sparse_points_held_as_a_matrix_take_the_path_of_dense_ones():
     X, y = make_classification(1500, 20, random_state=0)
     dense, sparse = (SVC().fit(points, y) for points in (X, csr_array(X)))
     assert sparse.solution_.cost.kernel_columns == dense.solution_.cost.kernel_columns < 1500
+
+
+def test_rows_that_serve_two_variables_make_a_larger_matrix_pay(monkeypatch):
+    """Of a regression with a tube. Rows were made for each variable, and again for each block."""
+    monkeypatch.setattr(kernel_cache, "MAX_POINTS_DENSE", 1000)
+    gram = Gram(X)
+    assert not Workspace(problems.svc(gram, Y, 1.0)).gram.is_expensive
+    assert Workspace(problems.svr(gram, NOISE.astype(float), 1.0)).gram.is_expensive
+    monkeypatch.setattr(kernel_cache, "MAX_POINTS_DENSE_WIDE", 1200)
+    assert not Workspace(problems.svr(gram, NOISE.astype(float), 1.0)).gram.is_expensive
+    monkeypatch.undo()
+    monkeypatch.setattr(kernel_cache, "MAX_POINTS_DENSE", 1000)
+    model = SVR(C=1.0, tol=1e-9).fit(X, NOISE)
+    assert model.certificate_.relative_gap <= 1e-9
+    assert model.solution_.cost.kernel_columns <= 1.1 * len(X)

@@ -143,3 +143,12 @@ def test_margins_that_round_off_leaves_below_1_are_stretched(monkeypatch):
     monkeypatch.setattr("dualflow.direct.whole._stretched", lambda best: None)
     unstretched = solve_whole(problem, 1e-10, 1e-6)
     assert unstretched is None or unstretched.certificate.relative_gap > 1e-10
+
+
+def test_pair_updates_end_where_no_sharer_of_many_can_gain():
+    """d is shared by 400, each of which moves its gradient by a small part of the unit: the tolerance is that part. A
+    Newton step over all of them took twice as long as the pair updates."""
+    problem = problems.one_class(Gram(np.random.default_rng(0).integers(0, 2, size=(1200, 60)) - 0.5, "poly"), 0.35)
+    found = solve_whole(problem, 1e-11, 1e-6, replace(USUAL, max_free_polished=0))
+    assert found is not None
+    assert 0.0 <= certify(problem, found.certificate.alpha).relative_gap <= 1e-11

@@ -133,3 +133,20 @@ def test_a_search_by_rows_is_given_up_where_float32_hardly_tells_who_is_free(mon
     ball = SVDD(gamma=7.35, nu=0.0293).fit(points)
     assert ball.certificate_.within(1e-6)
     assert not ends
+
+
+def test_a_part_of_many_is_handed_over_once_the_free_variables_are_known(monkeypatch):
+    """Each of d's many sharers moves its gradient by a small part of the unit. At half of the free variables the
+    violation was said to be small, and three systems were factorised."""
+    factors = []
+    factorise = linear_systems.factorise
+    monkeypatch.setattr(linear_systems, "factorise", lambda A: factors.append(len(A)) or factorise(A))
+    bits = np.random.default_rng(0).integers(0, 2, size=(2000, 30)).astype(float)
+    fitted = SVDD(gamma="scale", nu=0.1).fit(bits)
+    alpha, upper = fitted.solution_.alpha, fitted.solution_.problem.effective_upper
+    free = np.count_nonzero((alpha > 0) & (alpha < upper))
+    assert free > 1500
+    assert fitted.certificate_.relative_gap <= 1e-12
+    own = [size for size in factors if size != linear_systems.SAMPLE_FLOAT32]
+    assert len(own) == 1
+    assert own[0] == pytest.approx(free, rel=0.02)

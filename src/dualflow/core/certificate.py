@@ -348,7 +348,7 @@ class Certifier:
 
     def __init__(self, problem: DualProblem, presumes: bool = False) -> None:
         self._begin(problem.centred(), problem)
-        self.workspace = Workspace(self.problem, KeptGram(self.problem.gram))
+        self.workspace = Workspace(self.problem, KeptGram(self.problem.gram, self.problem.n))
         if presumes:
             self.workspace.__dict__["_evidence"] = self.workspace.screened()
         self.products = Products(self.workspace)

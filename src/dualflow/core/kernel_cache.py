@@ -267,7 +267,8 @@ MAX_NUMBERS_COPIED = 1 << 20
 #: Points from which, and up to which, the dense matrix is computed if entries are expensive.
 MIN_POINTS_DENSE = 500
 MAX_POINTS_DENSE = 4000
-#: Points up to which it is also computed if it has at most `MAX_DENSE_RATIO` times the numbers of X (512 MB).
+#: Points up to which it is also computed if it has at most `MAX_DENSE_RATIO` times the numbers of X, or if each point
+#: has two variables, as in a regression with a tube: both need the same rows (512 MB).
 MAX_POINTS_DENSE_WIDE = 8192
 MAX_DENSE_RATIO = 4
 #: The dense matrix may take 1/4 of the machine's memory.
@@ -277,13 +278,19 @@ MEMORY_DIVISOR = 4
 class KeptGram(KernelMatrix):
     """The kernel matrix of a `Gram` with caches: scaled points, rows, the dense matrix.
 
+    Parameters
+    ----------
+    gram : KernelMatrix
+    n_variables : int, default=0
+        Variables of the problem that it serves.
+
     Attributes
     ----------
     entries_computed : int
         Kernel entries evaluated so far (a whole column costs n of them).
     """
 
-    def __init__(self, gram: KernelMatrix) -> None:
+    def __init__(self, gram: KernelMatrix, n_variables: int = 0) -> None:
         self.__dict__.update(zip(_GIVEN, _given(gram), strict=True))
         self.entries_computed = 0
         self._full: NDArray | None = None
@@ -301,14 +308,16 @@ class KeptGram(KernelMatrix):
         #: Whether each entry is expensive, and there is memory for all of them.
         self._expensive = (
             self._takes_products
-            and self._is_dense_size()
+            and self._is_dense_size(n_variables)
             and 8 * self.n**2 <= (memory_bytes() or MAX_POINTS_DENSE_WIDE**3) // MEMORY_DIVISOR
             and not isinstance(self.X, SparsePoints)
         )
 
-    def _is_dense_size(self) -> bool:
+    def _is_dense_size(self, n_variables: int) -> bool:
         """Whether the dense matrix saves time for this number of points, if entries are expensive."""
         most = max(MAX_POINTS_DENSE, min(MAX_POINTS_DENSE_WIDE, MAX_DENSE_RATIO * self.X.shape[1]))
+        if n_variables == 2 * self.n:
+            most = MAX_POINTS_DENSE_WIDE
         return MIN_POINTS_DENSE <= self.n <= most
 
     @classmethod

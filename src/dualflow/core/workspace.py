@@ -72,7 +72,7 @@ class Workspace(DualProblem):
     ) -> None:
         self.__dict__.update(zip(_FIELDS, _given(problem), strict=True))
         if gram is None:
-            gram = problem.gram if isinstance(problem.gram, KeptGram) else KeptGram(problem.gram)
+            gram = problem.gram if isinstance(problem.gram, KeptGram) else KeptGram(problem.gram, problem.n)
         self.__dict__["gram"] = gram
         if evidence is not None:
             self.__dict__["_evidence"] = evidence

@@ -11,7 +11,6 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from ..core.bounds import dual_bound
@@ -21,7 +20,8 @@ from ..core.problem import DualProblem, Kind, paired
 from ..core.psd import SpectrumEvidence
 from ..core.runtime import clock
 from ..core.runtime.arrays import immutable
-from ..core.runtime.memory import arena_array
+from ..core.runtime.memory import arena_array, submatrix
+from ..refinement.linear_systems import solve_definite
 from ..refinement.refine import supporting
 from ..working_set._pairs import solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
@@ -286,16 +286,16 @@ def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArr
     if problem.ridge.any():
         M = M.copy() if M is K else M
         M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
-    diag = M.diagonal()[slots]
+    diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.reach
     for _ in range(MAX_RESTARTS):
         G = (M @ scaled.beta)[slots] - scaled.ep
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
         moved, violation, _ = solve_pairs(
-            M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, KKT_TOL_ROUND_OFF, limit
+            M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, tolerance, limit
         )
         if moved == limit:
             return scaled.alpha if violation <= MAX_VIOLATION_POLISHED else None
-        if moved == 0 or (violation <= KKT_TOL_ROUND_OFF and moved < MAX_UPDATES_EXACT):
+        if moved == 0 or (violation <= tolerance and moved < MAX_UPDATES_EXACT):
             break
     return scaled.alpha
 
@@ -312,11 +312,12 @@ def _newton_step(
     if not 0 < m <= thresholds.max_free_polished:
         return None
     points, sigma = free if problem.idx is None else problem.idx[free], problem.sigma[free]
-    A = K[np.ix_(points, points)]
+    A = submatrix(K, points, points)
     if problem.offset:
         A += problem.offset
-    A *= (problem.scale * sigma)[:, None]
-    A *= sigma
+    if problem.scale != 1.0 or (sigma < 0).any():
+        A *= (problem.scale * sigma)[:, None]
+        A *= sigma
     A[np.arange(m), np.arange(m)] += problem.ridge[free]
     e = None if problem.e is None else problem.e[free]
     try:
@@ -341,10 +342,9 @@ def _shortest(A: NDArray, right: NDArray, e: NDArray | None) -> NDArray:
 
 def _by_factor(A: NDArray, right: NDArray, e: NDArray | None) -> NDArray:
     """Return the s of `_shortest` for a positive definite A, which is overwritten; else raise `LinAlgError`."""
-    factor = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-    solved = scipy.linalg.cho_solve(factor, np.column_stack([right, right if e is None else e]), check_finite=False)
+    solved = solve_definite(A, np.column_stack([right] if e is None else [right, e]))
     if e is None:
-        return np.asarray(solved[:, 0])
+        return solved[:, 0]
     if not (curvature := float(e @ solved[:, 1])) > 0.0:
         raise np.linalg.LinAlgError("the matrix is singular to round-off")
     return np.asarray(solved[:, 0] - solved[:, 1] * (float(e @ solved[:, 0]) / curvature))

@@ -315,6 +315,7 @@ class ActiveSet:
         self.full_alpha, self.full_gradient, self.error = near, gradient, _START_ERROR
         self.system: FreeSystem | ConjugateSystem | None = None
         self.must_factorise = False  # conjugate gradients have failed
+        self.in_double = False  # a float32 factor has failed
         self.solves = 0
         self.converged = False
 
@@ -502,8 +503,9 @@ class ActiveSet:
                 walk = advance(system, here, h, step)
             if walk is None:
                 # Updates of a factor lose digits if Q is singular (duplicates, low rank), in the end all of them.
-                if not system.changes:
+                if not (system.changes or system.in_single):
                     return
+                self.in_double |= not system.changes
                 self.system, polish, before = None, 0, np.inf
                 continue
             self.alpha[members], change, blocked = walk
@@ -526,8 +528,10 @@ class ActiveSet:
             elif polish < _MAX_POLISH_SOLVES or residual <= before / 3:
                 # A regularised or ill-conditioned solve leaves a residual: solve again for it.
                 polish, before = polish + 1, residual
-            elif system.changes:
-                self.system, polish, before = None, 0, np.inf  # updates of a factor lose digits if Q is ill-conditioned
+            elif system.changes or system.in_single:
+                # Updates of a factor lose digits if Q is ill-conditioned, and so does float32.
+                self.in_double |= not system.changes
+                self.system, polish, before = None, 0, np.inf
             else:
                 return
 
@@ -544,8 +548,10 @@ class ActiveSet:
         self.must_factorise |= isinstance(system, ConjugateSystem) and system.struggled
         self.system = system = None  # free its memory for the next
         by_conjugate_gradients = not self.must_factorise and suits_conjugate_gradients(self.problem, self.free)
-        kind = ConjugateSystem if by_conjugate_gradients else FreeSystem
-        system = kind(self.problem, self.free, self.diag_max)
+        if by_conjugate_gradients:
+            system = ConjugateSystem(self.problem, self.free, self.diag_max)
+        else:
+            system = FreeSystem(self.problem, self.free, self.diag_max, self.in_double)
         self.solves += system.factors
         return system
 

@@ -13,6 +13,7 @@ points have thin kernel matrices (`thin_kernel`), for which a product with the b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..core.runtime.clock import check_time
 from ..core.runtime.memory import arena_array
 from ..core.thin_kernel import is_thin, thin_block
 
-__all__ = ["ConjugateSystem", "FreeSystem", "factorise", "suits_conjugate_gradients"]
+__all__ = ["ConjugateSystem", "FreeSystem", "factorise", "solve_definite", "suits_conjugate_gradients"]
 
 
 #: Rows up to which the factor is made by one LAPACK call, which takes a tenth of a second.
@@ -68,11 +69,72 @@ def factorise(A: NDArray) -> bool:
     return True
 
 
+def _has_pivots(A: NDArray, least: float) -> bool:
+    """Factorise as `factorise`; whether no pivot is below ``least``, as a part of the largest diagonal entry."""
+    largest = float(A.diagonal().max())
+    return factorise(A) and float(A.diagonal().min()) ** 2 >= least * largest
+
+
+def _suits_float32(n: int, part: Callable[[NDArray], NDArray]) -> bool:
+    """Whether n variables are many, and the factor of a sample of them has large pivots only.
+
+    A pivot is the part of a point that those before it do not explain in feature space. If the least one is large, the
+    condition number is small. ``part`` returns the matrix of some variables, column-major.
+    """
+    many = n >= MIN_SAMPLES_FLOAT32 * SAMPLE_FLOAT32
+    return many and _has_pivots(part(np.arange(SAMPLE_FLOAT32) * n // SAMPLE_FLOAT32), MIN_PIVOT_SAMPLE)
+
+
+def solve_definite(A: NDArray, right: NDArray) -> NDArray:
+    """Return A⁻¹ right, shape (n, k), for a symmetric positive definite A; else raise `LinAlgError`.
+
+    The factor of a matrix with a small condition number is made in float32, and residuals in float64 are solved for.
+
+    Parameters
+    ----------
+    A : array of shape (n, n)
+        Row-major; overwritten.
+    right : array of shape (n, k)
+    """
+    if _suits_float32(len(A), lambda some: A[np.ix_(some, some)].T):
+        factor = arena_array(A.shape, np.float32).T
+        factor[:] = A.T
+        if _has_pivots(factor, MIN_PIVOT_FLOAT32):
+            found = [one for side in right.T if (one := _solved_in_single(A, factor, side)) is not None]
+            if len(found) == right.shape[1]:
+                return np.column_stack(found)
+    if not factorise(A.T):
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    return np.asarray(scipy.linalg.cho_solve((A.T, True), right, check_finite=False))
+
+
+def _solved_in_single(A: NDArray, factor: NDArray, right: NDArray) -> NDArray | None:
+    """Return A⁻¹ right to round-off of float64 by a factor of A in float32; None if residuals do not fall that far."""
+    found, left, enough = np.zeros(len(A)), right, MAX_RESIDUAL_SINGLE * float(np.abs(right).max())
+    for _ in range(MAX_SOLVES_SINGLE):
+        if (size := float(np.abs(left).max())) <= enough:
+            return found
+        found = found + size * scipy.linalg.cho_solve((factor, True), np.float32(left / size), check_finite=False)
+        left = right - A @ found
+    return found if float(np.abs(left).max()) <= enough else None
+
+
 _EPS = float(np.finfo(float).eps)
+#: Solves for a right side and its residuals by a float32 factor, and the residual at which they end, as a part of it.
+MAX_SOLVES_SINGLE, MAX_RESIDUAL_SINGLE = 8, 1e-12
 #: Variables from which the factor may be made in float32.
 MIN_N_FLOAT32 = 256
 #: Ridge from which the factor is made in float32, as a part of the trace: the condition number is then small.
 MIN_RIDGE_FLOAT32 = 1e-6
+#: Variables of a sample, whose pivots say whether the factor is made in float32 without a ridge: its factor takes 2 ms.
+SAMPLE_FLOAT32 = 512
+#: Variables, as multiples of the sample, from which the factor may be made in float32 without a ridge.
+MIN_SAMPLES_FLOAT32 = 2
+#: Least pivot of the sample for a factor in float32, as a part of the largest diagonal entry.
+MIN_PIVOT_SAMPLE = 0.02
+#: Least pivot of a factor in float32 without a ridge, as a part of the largest diagonal entry: with less, float64 is
+#: faster, since each solve for the residual leaves more.
+MIN_PIVOT_FLOAT32 = 1e-3
 #: Right-hand sides up to which each is solved alone: that takes a fifth of LAPACK's time for two together.
 MAX_RIGHT_SIDES_ALONE = 4
 
@@ -90,8 +152,8 @@ class FreeSystem:
     when it is repeated.
     """
 
-    def __init__(self, problem: DualProblem, free: NDArray, diag_max: float) -> None:
-        self.problem, self.base, self.members = problem, len(free), free
+    def __init__(self, problem: DualProblem, free: NDArray, diag_max: float, in_double: bool = False) -> None:
+        self.problem, self.base, self.members, self.in_double = problem, len(free), free, in_double
         self.live = np.ones(len(free), dtype=bool)
         self.position = np.full(problem.n, -1, dtype=np.intp)  # of each variable among the members
         self.position[free] = np.arange(len(free))
@@ -122,22 +184,36 @@ class FreeSystem:
         """Return the factor with the least δ from ``delta`` on, in powers of 10, that gives one; None if none does."""
         problem, free = self.problem, self.members
         trace = problem.scale * (float(self.kernel.trace()) + self.base * problem.offset) + float(self.ridge.sum())
-        # A ridge bounds the condition number. If that is small, a float32 factor takes half the time and suffices: the
-        # caller computes the residual in float64 and solves again for it.
-        well_conditioned = self.base >= MIN_N_FLOAT32 and float(self.ridge.min()) >= MIN_RIDGE_FLOAT32 * trace
-        dtype = np.float32 if well_conditioned else np.float64
         sign = np.zeros(self.base) if problem.e is None else problem.e[free] * self.sigma * np.sqrt(self.kappa)
+        # If the condition number is small, a float32 factor takes half the time and suffices: the caller computes the
+        # residual in float64 and solves again for it. A ridge bounds that number.
+        has_ridge = self.base >= MIN_N_FLOAT32 and float(self.ridge.min()) >= MIN_RIDGE_FLOAT32 * trace
+        by_pivots = not has_ridge and _suits_float32(self.base, lambda some: self._lifted(some, sign, 0.0, float))
+        in_single = not self.in_double and (has_ridge or by_pivots)
         for _ in range(8):
             self.factors += 1
-            lifted = arena_array((self.base, self.base), dtype)
-            lift(self.kernel, problem.scale, problem.offset, sign, lifted)
-            lifted.ravel()[:: self.base + 1] += (self.ridge + delta).astype(dtype)
-            # LAPACK works in place, on the lower triangle of the transpose.
-            if factorise(lifted.T):
+            factor = self._lifted(slice(None), sign, delta, np.float32 if in_single else float)
+            if _has_pivots(factor, MIN_PIVOT_FLOAT32 if in_single and by_pivots else 0.0):
                 self.delta = delta
-                return lifted.T
-            delta *= 10
+                return factor
+            if in_single and by_pivots:
+                in_single = False
+            else:
+                delta *= 10
         return None
+
+    def _lifted(self, rows: NDArray | slice, sign: NDArray, delta: float, dtype: type) -> NDArray:
+        """Return the lower triangle of the matrix to factorise, column-major as LAPACK expects it, of some rows."""
+        problem, kernel = self.problem, self.kernel if isinstance(rows, slice) else self.kernel[np.ix_(rows, rows)]
+        lifted = arena_array(kernel.shape, dtype)
+        lift(kernel, problem.scale, problem.offset, sign[rows], lifted)
+        lifted.ravel()[:: len(kernel) + 1] += (self.ridge[rows] + delta).astype(dtype)
+        return lifted.T
+
+    @property
+    def in_single(self) -> bool:
+        """Whether the factor is in float32."""
+        return self.factor is not None and self.factor.dtype == np.float32
 
     @property
     def changes(self) -> int:
@@ -231,7 +307,8 @@ class FreeSystem:
 
         Exact up to δ, and up to a multiple of e from κeeᵀ.
         """
-        right = self.sigma[:, None] * right
+        # The right side of a member that is held is its multiplier: as large as it may be, its error would count.
+        right = np.where(self.live[:, None], self.sigma[:, None] * right, 0.0)
         return self._finished(self._half(np.asfortranarray(right[: self.base])), right)
 
     def _finished(self, half: NDArray, right: NDArray) -> NDArray:
@@ -293,7 +370,7 @@ class ConjugateSystem:
     """
 
     factor = True
-    factors, changes = 1, 0
+    factors, changes, in_single = 1, 0, False
 
     def __init__(self, problem: DualProblem, free: NDArray, diag_max: float) -> None:
         self.problem, self.members = problem, free

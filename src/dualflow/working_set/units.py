@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ..core.problem import Kind
 from ..core.reading import finite_middle
+from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
 
 __all__ = ["ScaledVariables"]
@@ -52,6 +53,14 @@ class ScaledVariables:
         self.low, self.high = np.where(e > 0, 0.0, -upper), np.where(e > 0, upper, 0.0)
         self.beta = np.minimum(np.maximum(e * alpha / self.unit, self.low), self.high)
         self.ep = e * problem.p / self.slope
+
+    @cached_property
+    def reach(self) -> float:
+        """The part of the gradient's unit that one variable can move its own gradient by, at most 1.
+
+        On a simplex with upper bounds d is shared by many: a violation far below 1 may decide over most variables.
+        """
+        return min(1.0, float(self.high.max())) if self.problem.kind is Kind.CAPPED_SIMPLEX else 1.0
 
     @property
     def alpha(self) -> NDArray:
