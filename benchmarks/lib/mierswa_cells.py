@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.lib import data
 from dualflow import DualProblem, EvolutionStrategy, Gram, ParticleSwarm, Solver, problems, solve
-from dualflow.evolution.sweeps import coordinate_sweep
+from dualflow.evolution.generations import coordinate_sweep
 
 #: Table 1's "sigma", read as γ; and the bundled set of --quick.
 GAMMAS = {"liver": 0.01, "ionosphere": 1.0, "sonar": 1.0, "lawsuit": 0.01, "lupus": 0.001, "crabs": 0.1}

@@ -42,7 +42,7 @@ from benchmarks.lib.command import chosen
 from benchmarks.lib.findings import Finding, by, main
 from benchmarks.lib.mierswa_cells import BUNDLED, GAMMAS, SEED, Cell, cell, load, read_paper
 from benchmarks.lib.mierswa_table import CS, DEFAULT, FOLDS, findings, rows, stand_in
-from dualflow.evolution import generations, mutation
+from dualflow.evolution import generations
 
 TITLE = "papers/mierswa"
 QUICK_CS, QUICK_FOLDS, ALIKE = (1.0, 0.01), 5, 0.01
@@ -86,7 +86,7 @@ def mutated(alpha: NDArray, C: float, children: int, rng: np.random.Generator) -
     """Children of shape (children, n) by `EvolutionStrategy`'s hybrid mutation, without crossover."""
     n, order = len(alpha), np.zeros(children, dtype=np.int64)
     pool = np.tile(alpha, (2 * children, 1))
-    (turned,) = mutation.mutated_genes("hybrid", 1, children, np.full(n, C), rng)
+    (turned,) = generations.mutated_genes("hybrid", 1, children, np.full(n, C), rng)
     generations.mate(pool, order, order, np.zeros((children, n), dtype=np.uint8), *turned)
     return pool[children:]
 

@@ -10,7 +10,7 @@ import pytest
 
 from dualflow import SVC, Gram, ProblemError, SolverMismatch, SolverUnavailable, Status, list_solvers, problems, solve
 from dualflow.core.runtime import clock, memory
-from dualflow.solvers import qpsolvers as door
+from dualflow.solvers import qpsolvers
 from dualflow.solvers.qpsolvers import BACKENDS, QPSolvers
 from dualflow.testing import check_solver
 
@@ -112,12 +112,12 @@ def test_classes_that_overlap_have_a_witness(backend):
 def test_the_default_is_the_first_that_is_installed(monkeypatch, calls):
     solve(clouds(), "qpsolvers")
     assert calls[0]["solver"] == INSTALLED[0]
-    monkeypatch.setattr(door, "find_spec", lambda name: None if name == BACKENDS[INSTALLED[0]].package else True)
+    monkeypatch.setattr(qpsolvers, "find_spec", lambda name: None if name == BACKENDS[INSTALLED[0]].package else True)
     assert QPSolvers().chosen() == list(BACKENDS)[list(BACKENDS).index(INSTALLED[0]) + 1]
 
 
 def test_what_is_not_installed_is_unavailable_with_the_pip_line(monkeypatch):
-    monkeypatch.setattr(door, "find_spec", lambda name: None)
+    monkeypatch.setattr(qpsolvers, "find_spec", lambda name: None)
     with pytest.raises(SolverUnavailable, match=r"osqp is not installed: pip install 'dualflow\[qpsolvers\]'"):
         solve(clouds(), "qpsolvers", backend="osqp")
     with pytest.raises(SolverUnavailable, match="piqp or clarabel or osqp or proxqp is not installed"):

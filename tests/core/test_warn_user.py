@@ -1,4 +1,4 @@
-"""Warnings point at the line of the user's code, through every public door."""
+"""Warnings point at the line of the user's code, through every public function."""
 
 import threading
 import warnings
@@ -33,7 +33,7 @@ T = X[:, 0]
 EARLY = {"max_iter": 1, "refine": False}
 BENT = {"kernel": "sigmoid", "gamma": 5.0, "coef0": -1.0}
 K = X @ X.T
-DOORS = {
+WAYS = {
     "SVC, max_iter": lambda: SVC(**EARLY).fit(X, Y),
     "SVC, three classes": lambda: SVC(**EARLY).fit(X, np.arange(60) % 3),
     "SVC, indefinite": lambda: SVC(**BENT).fit(X, Y),
@@ -56,13 +56,13 @@ DOORS = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_the_place_is_the_users_line(door):
+@pytest.mark.parametrize("way", WAYS)
+def test_the_place_is_the_users_line(way):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        DOORS[door]()
+        WAYS[way]()
     assert caught
-    assert {(one.filename, one.lineno) for one in caught} == {(__file__, DOORS[door].__code__.co_firstlineno)}
+    assert {(one.filename, one.lineno) for one in caught} == {(__file__, WAYS[way].__code__.co_firstlineno)}
 
 
 def test_a_thread_without_a_frame_of_the_user_warns_all_the_same():

@@ -1,4 +1,4 @@
-"""The direct lane of the driver: the same bits by every door, a strategy that the provenance names and repeats."""
+"""The direct lane of the driver: the same bits by every call, a strategy that the provenance names and repeats."""
 
 import sys
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def assert_same(one, other):
 def test_every_door_gives_the_same_bits(n):
     X, y, problem = moons(n)
     expected = SVC(C=10.0).fit(X, y)
-    doors = [
+    ways = [
         SVC(C=10.0, solver="working-set"),
         SVC(C=10.0, solver=WorkingSet()),
         SVC(C=10.0, callback=lambda progress: False),
@@ -65,7 +65,7 @@ def test_every_door_gives_the_same_bits(n):
         SVC(C=10.0, on_interrupt="keep"),
         SVC(C=10.0, warm_start=True),
     ]
-    for model in doors:
+    for model in ways:
         assert_same(read(model.fit(X, y)), read(expected))
     for refine in (True, "early"):
         solution = solve(problem, "working-set", refine=refine)
@@ -105,7 +105,7 @@ def test_doors_to_several_classes_give_the_same_bits(classes, kernel):
     X, y = make_blobs(300, 3, centers=classes, cluster_std=4.0, random_state=0)
     given = {"kernel": kernel if " " not in kernel else lambda A, B: np.exp(-0.1 * abs(A[:, None] - B).sum(axis=2))}
     expected, seen = SVC(**given).fit(X, y), []
-    doors = [
+    ways = [
         {"solver": "working-set"},
         {"solver": WorkingSet()},
         {"callback": seen.append},
@@ -114,7 +114,7 @@ def test_doors_to_several_classes_give_the_same_bits(classes, kernel):
         {"on_interrupt": "keep"},
         {"n_jobs": 2},
     ]
-    for options in doors:
+    for options in ways:
         assert_same(read(SVC(**given, **options).fit(X, y)), read(expected))
     strategies = {solution.provenance["strategy"] for solution in expected.solutions_}
     if " " not in kernel:

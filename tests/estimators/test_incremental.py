@@ -18,8 +18,8 @@ from dualflow import SVC, SVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR,
 from dualflow.core.growing import GrowingGram
 from dualflow.estimators._base import uninterrupted
 from dualflow.estimators._streaming import optimum
-from dualflow.online import incremental
-from dualflow.online.incremental import Engine
+from dualflow.online import engine as engine_module
+from dualflow.online.engine import Engine
 from dualflow.online.near import Near
 from dualflow.online.optimality import restore_optimum
 from dualflow.online.optimum_transfer import set_optimum
@@ -155,10 +155,10 @@ def test_four_thousand_points_of_which_two_thousand_are_forgotten(name):
 def few_near(monkeypatch):
     """Follow every path among a few near variables first, for problems of any size."""
     monkeypatch.setattr(Engine, "min_work_near", 0)
-    monkeypatch.setattr(incremental, "MIN_NEAR", 3)
-    monkeypatch.setattr(incremental, "NEAR_DIVISOR", 1000)
-    monkeypatch.setattr(incremental, "MAX_VALUES_RECOMPUTE", 0)
-    monkeypatch.setattr(incremental, "RECOMPUTE_COST_RATIO", 1 << 40)
+    monkeypatch.setattr(engine_module, "MIN_NEAR", 3)
+    monkeypatch.setattr(engine_module, "NEAR_DIVISOR", 1000)
+    monkeypatch.setattr(engine_module, "MAX_VALUES_RECOMPUTE", 0)
+    monkeypatch.setattr(engine_module, "RECOMPUTE_COST_RATIO", 1 << 40)
     paths, write_back = [], Near.write_back
     monkeypatch.setattr(Near, "write_back", lambda near: paths.append(near) or write_back(near))
     return paths
@@ -317,7 +317,7 @@ def test_a_constant_in_the_kernel_hides_no_change_of_a_gradient(seed):
         engine = model._streams[0].engine
         computed = engine.matrix.product(engine.alpha) - engine.p + engine.b * engine.e
         engine.update_floor()
-        assert np.abs(engine.g - computed).max() <= engine.figures[incremental.FLOOR]
+        assert np.abs(engine.g - computed).max() <= engine.figures[engine_module.FLOOR]
         assert model.certificate_.relative_gap < 1e-9
         model.forget(gone)
 

@@ -226,7 +226,7 @@ def test_unrefined_results_take_a_run_where_it_is_faster(no_runs, monkeypatch):
     X, y = SETS["iris"]
     monkeypatch.setattr(_one_vs_one, "MAX_POINTS_UNREFINED", len(y) - 1)
     SVC().fit(X, y)
-    monkeypatch.setattr(solve_module, "solve_directly", lambda *given: None)
+    monkeypatch.setattr(solve_module._Call, "directly", lambda call: None)
     with pytest.raises(AssertionError, match="a run was made"):
         SVC(refine=False, tol=1e-3).fit(X, y)
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dualflow
 from dualflow import SVDD, Gram, OneClassSVM, ProblemError, load
-from dualflow.estimators import _one_class, _solving
+from dualflow.estimators import _one_class
 from dualflow.online import leave_one_out
 
 BOTH = pytest.mark.parametrize("kind", [SVDD, OneClassSVM], ids=lambda kind: kind.__name__)
@@ -393,11 +393,6 @@ def fresh(kind, model):
     other = kind(**model.get_params())
     other.n_features_in_ = model.n_features_in_
     return other
-
-
-def test_the_tolerances_are_the_same():
-    """`generalization_report` and these models are certified to the same tolerance."""
-    assert _one_class.LEFT_OUT_TOL == _solving.LEFT_OUT_TOL == 1e-9
 
 
 # --- many new points -------------------------------------------------------------------------------

@@ -25,20 +25,24 @@ from dualflow import (
 )
 from dualflow.core.solver import generator
 from dualflow.core.workspace import Workspace
-from dualflow.evolution import mutation
 from dualflow.evolution.generations import (
+    NO_MUTATION,
     Evolution,
     Rules,
+    adapted_sigma,
+    add_gaussian_noise,
+    bernoulli,
+    coordinate_sweep,
     evaluate_population,
     evolve,
     is_fixed,
+    mutated_genes,
     pairings,
     random_population,
     survivors,
     swaps,
 )
 from dualflow.evolution.swarm import Swarm, SwarmRules, move_swarm, moved
-from dualflow.evolution.sweeps import coordinate_sweep
 from dualflow.testing.reference import QuadraticProgram, coneqp_optimum, rbf_kernel
 
 PLAIN = Rules("gaussian", crossover=0.9, entrants=5, patience=10**6, limit=10**6, sweeps=0)
@@ -69,7 +73,7 @@ def box(n, seed=0, indefinite=False):
 def population_of(Q, p, population, **more):
     values, products = evaluate_population(Q, p, population)
     order = values.argsort()[::-1]
-    start = {"sigma": 0.1, "successes": 0, "trials": 0, "generation": 0, "stale": 0, "settling": False}
+    start = {"sigma": 0.1, "successes": 0, "trials": 0, "generation": 0, "stale": 0, "is_switching": False}
     start |= {"loose": np.ones(len(p)), "evaluations": 0, "rng": {}} | more
     return Evolution(population[order], values[order], products[order], **start)
 
@@ -80,7 +84,7 @@ def population_of(Q, p, population, **more):
 def test_gaussian_mutation_adds_normal_noise_of_the_stated_width():
     upper, step = np.array([1.0, 10.0, 100.0]), np.array([0.01, 0.2, 3.0])
     children = np.tile(0.5 * upper, (4000, 1))
-    mutation.gaussian(children, step, upper, rng())
+    add_gaussian_noise(children, step, upper, rng())
     noise = (children - 0.5 * upper) / step
     assert np.abs(noise.mean(axis=0)).max() <= 5 / np.sqrt(4000)
     assert np.abs(noise.var(axis=0) - 1).max() <= 5 * np.sqrt(2 / 4000)
@@ -91,7 +95,7 @@ def test_gaussian_mutation_adds_normal_noise_of_the_stated_width():
 def test_gaussian_mutation_clips_to_the_box():
     upper = np.array([1.0, 2.0])
     children = np.tile([0.0, 2.0], (2000, 1))
-    mutation.gaussian(children, upper, upper, rng())
+    add_gaussian_noise(children, upper, upper, rng())
     assert children.min() == 0.0
     assert (children.max(axis=0) <= upper).all()
     assert within([(children[:, 0] == 0).sum(), (children[:, 1] == 2).sum()], 2000, 0.5)
@@ -102,7 +106,7 @@ def test_bernoulli_trials_by_their_gaps_are_independent_and_of_probability_one_i
     draw, rounds = rng(), 4000
     hits = np.zeros((rounds, trials), dtype=bool)
     for row in hits:
-        found = mutation.bernoulli(trials, n, draw)
+        found = bernoulli(trials, n, draw)
         assert (np.diff(found) > 0).all()
         row[found] = True
     assert within(hits.sum(axis=0), rounds, 1 / n)
@@ -114,14 +118,14 @@ def test_bernoulli_goes_on_where_the_first_gaps_do_not_reach_the_end(monkeypatch
         def geometric(self, probability, size):
             return np.ones(size, dtype=int)
 
-    assert np.array_equal(mutation.bernoulli(100, 50, Short()), np.arange(100))
+    assert np.array_equal(bernoulli(100, 50, Short()), np.arange(100))
 
 
 def turned(kind, before, upper, draw):
     """Return children of uncrossed parents, after one generation of a mutation."""
     k, n = before.shape
     alphas, alone = np.concatenate([before, np.full_like(before, np.nan)]), np.arange(k)
-    (genes,) = mutation.mutated_genes(kind, 1, k, upper, draw)
+    (genes,) = mutated_genes(kind, 1, k, upper, draw)
     mate(alphas, alone, alone, np.zeros((k, n), dtype=np.uint8), *genes)
     assert np.array_equal(alphas[:k], before)
     return alphas[k:]
@@ -152,21 +156,19 @@ def test_hybrid_sets_positive_genes_to_zero_and_draws_the_others():
 def test_mutated_genes_of_many_generations_are_those_of_each():
     upper, generations, k, n = np.arange(1.0, 6.0), 4000, 2, 5
     hits = np.zeros((generations, k * n), dtype=bool)
-    for row, (who, above, target) in zip(
-        hits, mutation.mutated_genes("switching", generations, k, upper, rng()), strict=True
-    ):
+    for row, (who, above, target) in zip(hits, mutated_genes("switching", generations, k, upper, rng()), strict=True):
         row[who] = True
         assert np.array_equal(target, upper[who % n])
         assert np.array_equal(above, 0.5 * target)
     assert within(hits.sum(axis=0), generations, 1 / n)
     assert within((hits[1:, 0] & hits[:-1, -1]).sum(), generations - 1, 1 / n**2)
-    assert all(len(who) == 0 for who, _, _ in mutation.mutated_genes("gaussian", 7, k, upper, rng()))
+    assert all(len(who) == 0 for who, _, _ in mutated_genes("gaussian", 7, k, upper, rng()))
 
 
 def test_one_fifth_rule():
-    assert mutation.adapted(1.0, 19, 100) == 0.85
-    assert mutation.adapted(1.0, 20, 100) == 1.0
-    assert mutation.adapted(1.0, 21, 100) == 1 / 0.85
+    assert adapted_sigma(1.0, 19, 100) == 0.85
+    assert adapted_sigma(1.0, 20, 100) == 1.0
+    assert adapted_sigma(1.0, 21, 100) == 1 / 0.85
 
 
 @pytest.mark.parametrize(("slope", "factor"), [(1.0, 1 / 0.85), (-1.0, 0.85)])
@@ -203,7 +205,7 @@ def test_children_hold_the_genes_of_their_pair():
     population, order = rng(1).random((6, 9)), np.array([3, 0, 5, 1, 4, 2])
     genes = swaps(1, 6, 9, 1.0, rng(2))[0]
     alphas = np.concatenate([population, np.empty((6, 9))])
-    mate(alphas, order, np.roll(order, 3), genes, *mutation.NO_MUTATION)
+    mate(alphas, order, np.roll(order, 3), genes, *NO_MUTATION)
     children = alphas[6:]
     assert np.array_equal(alphas[:6], population)
     for k, (mother, father) in enumerate([(3, 1), (0, 4), (5, 2)]):
@@ -257,14 +259,14 @@ def test_compiled_functions_refuse_mismatched_arrays():
     Q, p, _ = box(5)
     alphas, products, values, order = np.ones((4, 5)), np.ones((4, 5)), np.ones(4), np.array([1, 0])
     genes = np.zeros((2, 5), dtype=np.uint8)
-    mate(alphas, order, order, genes, *mutation.NO_MUTATION)
+    mate(alphas, order, order, genes, *NO_MUTATION)
     with pytest.raises(ValueError, match="two rows"):
-        mate(alphas[:3], order, order, genes, *mutation.NO_MUTATION)
+        mate(alphas[:3], order, order, genes, *NO_MUTATION)
     with pytest.raises(ValueError, match="equal lengths"):
-        mate(alphas, order, order, genes, np.array([1]), *mutation.NO_MUTATION[1:])
+        mate(alphas, order, order, genes, np.array([1]), *NO_MUTATION[1:])
     for wrong in (np.array([0, 2]), np.array([0, -1])):
         with pytest.raises(ValueError, match="rows of parents"):
-            mate(alphas, order, wrong, genes, *mutation.NO_MUTATION)
+            mate(alphas, order, wrong, genes, *NO_MUTATION)
         with pytest.raises(ValueError, match="rows of parents"):
             evaluate(Q, p, alphas, products, values, wrong)
     with pytest.raises(ValueError, match="genes of the children"):
@@ -282,7 +284,7 @@ def test_a_generation_has_consistent_values(n, kind, sweeps):
     """Values and products belong to the population, the fittest is last and never gets worse, all stay in the box."""
     Q, p, upper = box(n)
     rules, draw = replace(PLAIN, mutation=kind, sweeps=sweeps, patience=3 if "-" in kind else 10**6), rng(5)
-    state = population_of(Q, p, random_population(upper, 10, rng()), settling="-" in kind)
+    state = population_of(Q, p, random_population(upper, 10, rng()), is_switching="-" in kind)
     for generations in (1, 7):
         before = state
         state = evolve(Q, p, upper, state, rules, generations, draw)
@@ -313,8 +315,8 @@ def test_the_second_phase_begins_when_switching_stalls():
     Q, p, upper = np.eye(30), np.full(30, 0.3), np.ones(30)  # the optimum: 0.3 inside, and the last ten at their bound
     p[20:] = 3.0
     rules = replace(PLAIN, mutation="switching-gaussian", patience=20)
-    state = population_of(Q, p, random_population(upper, 10, rng()), settling=True)
-    while state.settling:
+    state = population_of(Q, p, random_population(upper, 10, rng()), is_switching=True)
+    while state.is_switching:
         assert state.generation < 5000
         state = evolve(Q, p, upper, state, rules, 1, rng(state.generation))
     first = state.values[-1]

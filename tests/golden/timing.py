@@ -1,9 +1,9 @@
-"""Times of one tree against another, and of the doors of one tree among themselves.
+"""Times of one tree against another, and of the ways to a fit of one tree among themselves.
 
     python -m tests.golden.timing --old PATH_TO_OLD_SRC [--quick] [--only TEXT]
 
-Two processes, one a tree, take turns at each problem and door: processor time, medians, one thread. 96 problems (moons,
-classification, blobs; 100 to 8000 points; 2 to 150 features; C = 1, 30, 1000) by five doors, and the four wide ones on
+Two processes, one a tree, take turns at each problem and way: processor time, medians, one thread. 96 problems (moons,
+classification, blobs; 100 to 8000 points; 2 to 150 features; C = 1, 30, 1000) by five ways, and the four wide ones on
 which a wrong first guess was once five times too slow.
 """
 
@@ -23,14 +23,14 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # before numpy is imported
 
-#: How often a door is timed by each tree in turn: more often where it takes less time, in seconds.
+#: How often a way is timed by each tree in turn: more often where it takes less time, in seconds.
 TURNS, SLOW_TURNS, SLOW_S = 7, 3, 0.3
 #: Shortest time of a measurement, in seconds: quicker fits are repeated.
 LEAST_S = 0.004
 
-DOORS = ("SVC()", "SVC(solver='working-set')", "SVC(solver=WorkingSet())", "SVC(callback=...)", "solve(refine=True)")
-#: The door that the others are compared with.
-FIRST = DOORS[0]
+WAYS = ("SVC()", "SVC(solver='working-set')", "SVC(solver=WorkingSet())", "SVC(callback=...)", "solve(refine=True)")
+#: The way that the others are compared with.
+FIRST = WAYS[0]
 
 
 def grid() -> Iterator[tuple[str, int, int, float]]:
@@ -53,17 +53,17 @@ def wide() -> Iterator[tuple[str, int, int, float]]:
 
 
 class Worker:
-    """A process that times the doors of one tree."""
+    """A process that times the ways of one tree."""
 
     def __init__(self, source: Path) -> None:
         pipe = subprocess.PIPE
         command = [sys.executable, __file__, "--serve", str(source)]
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
-    def seconds(self, problem: tuple[str, int, int, float], door: str) -> float:
+    def seconds(self, problem: tuple[str, int, int, float], way: str) -> float:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        print(json.dumps([*problem, door]), file=self.process.stdin, flush=True)
+        print(json.dumps([*problem, way]), file=self.process.stdin, flush=True)
         return float(self.process.stdout.readline())
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Worker:
 
 
 def serve(source: str) -> None:
-    """Answer lines of problem and door with the seconds that it took of this tree, until there are no more."""
+    """Answer lines of problem and way with the seconds that it took of this tree, until there are no more."""
     import time
     import warnings
 
@@ -94,19 +94,19 @@ def serve(source: str) -> None:
             return make_blobs(n, m, centers=2, cluster_std=6.0, random_state=0)
         return make_classification(n, m, n_informative=m // 2, n_redundant=0, flip_y=0.05, random_state=0)
 
-    def call_of(name: str, n: int, m: int, C: float, door: str) -> Any:
+    def call_of(name: str, n: int, m: int, C: float, way: str) -> Any:
         X, y = known.setdefault((name, n, m), set_of(name, n, m))
-        if door == DOORS[-1]:
+        if way == WAYS[-1]:
             problem = problems.svc(Gram(X), 2.0 * y - 1.0, C)
             return lambda: solve(problem, "working-set", refine=True)
-        if door == "scikit-learn":
+        if way == "scikit-learn":
             return lambda: sklearn.svm.SVC(C=C).fit(X, y)
         more: dict[str, Any] = {
-            DOORS[0]: {},
-            DOORS[1]: {"solver": "working-set"},
-            DOORS[2]: {"solver": WorkingSet()},
-            DOORS[3]: {"callback": lambda progress: False},
-        }[door]
+            WAYS[0]: {},
+            WAYS[1]: {"solver": "working-set"},
+            WAYS[2]: {"solver": WorkingSet()},
+            WAYS[3]: {"callback": lambda progress: False},
+        }[way]
         return lambda: SVC(C=C, **more).fit(X, y)
 
     warnings.simplefilter("ignore")
@@ -119,17 +119,17 @@ def serve(source: str) -> None:
         print((time.process_time() - begun) / count, flush=True)
 
 
-def medians(workers: list[Worker], problem: Any, doors: tuple[str, ...]) -> dict[tuple[int, str], float]:
-    """Median seconds of each tree and door, taken in turns."""
-    found: dict[tuple[int, str], list[float]] = {(k, door): [] for k in range(len(workers)) for door in doors}
+def medians(workers: list[Worker], problem: Any, ways: tuple[str, ...]) -> dict[tuple[int, str], float]:
+    """Median seconds of each tree and way, taken in turns."""
+    found: dict[tuple[int, str], list[float]] = {(k, way): [] for k in range(len(workers)) for way in ways}
     for place in found:
         workers[place[0]].seconds(problem, place[1])  # data, caches
     turns = TURNS
     for turn in range(TURNS):
         if turn == turns:
             break
-        for k, door in found:
-            found[k, door].append(workers[k].seconds(problem, door))
+        for k, way in found:
+            found[k, way].append(workers[k].seconds(problem, way))
         if max(row[-1] for row in found.values()) > SLOW_S:
             turns = SLOW_TURNS
     return {place: statistics.median(row) for place, row in found.items()}
@@ -151,28 +151,28 @@ def main() -> int:
         return 0
     new = Path(__file__).resolve().parents[2] / "src"
     workers = [Worker(new)] + ([Worker(options.old.resolve())] if options.old else [])
-    against: dict[str, list[float]] = {door: [] for door in DOORS[1:]}
-    before: dict[str, list[float]] = {door: [] for door in DOORS}
+    against: dict[str, list[float]] = {way: [] for way in WAYS[1:]}
+    before: dict[str, list[float]] = {way: [] for way in WAYS}
     chosen = [problem for problem in grid() if options.only in str(problem)][:: 4 if options.quick else 1]
     for problem in chosen:
-        took = medians(workers, problem, DOORS)
-        row = [f"{took[0, door] / took[0, FIRST]:5.2f}" for door in DOORS[1:]]
-        for door in DOORS[1:]:
-            against[door].append(took[0, door] / took[0, FIRST])
+        took = medians(workers, problem, WAYS)
+        row = [f"{took[0, way] / took[0, FIRST]:5.2f}" for way in WAYS[1:]]
+        for way in WAYS[1:]:
+            against[way].append(took[0, way] / took[0, FIRST])
         if options.old:
-            row += ["|", *(f"{took[1, door] / took[0, door]:5.2f}" for door in DOORS)]
-            for door in DOORS:
-                before[door].append(took[1, door] / took[0, door])
+            row += ["|", *(f"{took[1, way] / took[0, way]:5.2f}" for way in WAYS)]
+            for way in WAYS:
+                before[way].append(took[1, way] / took[0, way])
         print(*problem, f"{1e3 * took[0, FIRST]:.2f} ms", *row, flush=True)
-    for door, ratios in against.items():
+    for way, ratios in against.items():
         if ratios:
-            print(f"{door} against {FIRST}: mean {mean(ratios):.3f}, worst {max(ratios):.2f}")
-    for door, ratios in before.items():
+            print(f"{way} against {FIRST}: mean {mean(ratios):.3f}, worst {max(ratios):.2f}")
+    for way, ratios in before.items():
         if ratios:
-            print(f"{door}, old over new: mean {mean(ratios):.3f}, worst {min(ratios):.2f}")
+            print(f"{way}, old over new: mean {mean(ratios):.3f}, worst {min(ratios):.2f}")
     for problem in wide():
         if options.only in str(problem):
-            took = medians(workers, problem, (FIRST, DOORS[2], "scikit-learn"))
+            took = medians(workers, problem, (FIRST, WAYS[2], "scikit-learn"))
             row = [f"{took[k, 'scikit-learn'] / took[k, FIRST]:.2f}" for k in range(len(workers))]
             print("wide", *problem, f"{1e3 * took[0, FIRST]:.0f} ms, scikit-learn over new and old:", *row, flush=True)
     for worker in workers:

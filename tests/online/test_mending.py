@@ -6,7 +6,7 @@ from sklearn.datasets import make_moons
 
 from dualflow import Gram, IncrementalSVC, problems
 from dualflow.core.workspace import Workspace
-from dualflow.online.incremental import Engine
+from dualflow.online.engine import Engine
 from dualflow.online.state import PathError
 from dualflow.solvers.incremental import _ProblemMatrix
 

@@ -110,4 +110,4 @@ def _check_state(path: Path, state: PairState, parts: int) -> None:
         inside = state.part.min() >= 0 and state.part.max() < parts and state.row.min() >= 0
         is_valid = bool(order.all() and inside and (state.alpha >= 0).all() and state.alpha.max() < float("inf"))
     if not (is_valid and state.width > 0 and state.own_tol > 0 and state.steps >= 0):
-        raise ProblemError(f"checkpoint {path} holds a state that is none of a cascade's; delete the file")
+        raise ProblemError(f"checkpoint {path} holds a state that is not one of a cascade; delete the file")

@@ -156,7 +156,7 @@ class Sums:
     ----------
     gram, by_e, by_rho : arrays
         Fᵀdiag(q)F, and rows times qσe and qσρ.
-    missing, lack : array of shape (r,), float
+    missing, shortfall : array of shape (r,), float
         Fᵀσα − w, and d − eᵀα.
     totals : array
         The sums that `_passes` names.
@@ -170,7 +170,7 @@ class Sums:
     by_e: NDArray
     by_rho: NDArray
     missing: NDArray
-    lack: float
+    shortfall: float
     totals: NDArray
     largest: float
     count: float
@@ -238,31 +238,31 @@ class Steps:
         gram.flat[:: len(gram) + 1] = half.diagonal()
         by_e, by_rho, w_alpha = sum(vectors)
         largest, count = max(float(one[0]) for one in sizes), 2.0 * sum(float(one[1]) for one in sizes)
-        missing, lack = w_alpha - at.w, model.d - float(totals[_passes.SUM_EA]) if model.has_equality else 0.0
+        missing, shortfall = w_alpha - at.w, model.d - float(totals[_passes.SUM_EA]) if model.has_equality else 0.0
         size = float(totals[_passes.SUM_PA])
         objective = 0.5 * float(w_alpha @ w_alpha) - size
         left = float(totals[_passes.SUM_PRODUCTS] + totals[_passes.SUM_RESIDUAL])
-        left += 0.5 * float(missing @ missing) + abs(lack * at.nu)
+        left += 0.5 * float(missing @ missing) + abs(shortfall * at.nu)
         gap = left / max(abs(objective), EPS * abs(size), MIN_INVERSE)
-        return Sums(gram, by_e, by_rho, missing, lack, totals, largest, count, objective, gap)
+        return Sums(gram, by_e, by_rho, missing, shortfall, totals, largest, count, objective, gap)
 
     def _stepped(self, at: Iterate, sums: Sums) -> Iterate | None:
         """Return w and ν after a predictor and a corrector step, whose length the parts still have to go; or None."""
-        has_e, totals, lack = self.model.has_equality, sums.totals, sums.lack
+        has_e, totals, shortfall = self.model.has_equality, sums.totals, sums.shortfall
         corner = float(totals[_passes.SUM_Q])
         system = System(sums.gram, [sums.by_e] if has_e else [], [[corner, 0.0], [0.0, corner]], 1.0)
 
         def border(value: float) -> NDArray:
             return np.array([value] if has_e else [])
 
-        dw, d_nu, _ = system.solve(sums.missing + sums.by_rho, border(lack - totals[_passes.SUM_EQR]))
+        dw, d_nu, _ = system.solve(sums.missing + sums.by_rho, border(shortfall - totals[_passes.SUM_EQR]))
         vectors, parts = zip(*self.engine.advance(predict, Direction(self.model, dw, d_nu, 0.0)), strict=True)
         (fixed, free), ahead = sum(vectors), sum(parts)
         k = min(1.0, 1.0 / max(max(float(one[_passes.MOST_INVERSE]) for one in parts), MIN_INVERSE))
         products = float(totals[_passes.SUM_PRODUCTS])
         after = max(products + k * float(ahead[_passes.SUM_FIRST]) + k * k * float(ahead[_passes.SUM_SECOND]), 0.0)
         goal = (after / products) ** 3 * products / sums.count
-        right = border(lack - ahead[_passes.SUM_FIXED] - goal * ahead[_passes.SUM_FREE])
+        right = border(shortfall - ahead[_passes.SUM_FIXED] - goal * ahead[_passes.SUM_FREE])
         dw, d_nu, _ = system.solve(sums.missing + fixed + goal * free, right)
         found = self.engine.advance(correct, Direction(self.model, dw, d_nu, goal))
         length = min(1.0, STEP_TO_BOUND / max(max(float(one[0]) for (one,) in found), MIN_INVERSE))

@@ -18,11 +18,12 @@ from ..core.decision import coefficients
 from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
 from ..core.problem import DualProblem
+from ..estimators._left_out import LEFT_OUT_TOL, certified_optimum
 from ..exceptions import ProblemError
 from ..online.hinge_updates import ROUND_OFF_RATIO
 from ..online.point_paths import PointPaths
 from ..online.state import PathError
-from ._models import MAX_POINTS_LEFT_OUT, TOL, certified_optimum, relative_gaps
+from ._models import MAX_POINTS_LEFT_OUT, relative_gaps
 
 __all__ = ["LearnedPoints"]
 
@@ -128,7 +129,7 @@ class LearnedPoints:
             weights = self.sigma * np.where(alpha <= ROUND_OFF_RATIO * alpha.max(initial=0.0), 0.0, alpha)
             if self.posed.e is None:
                 bias = self.posed.offset * float(weights.sum())
-            if self._gap(weights, bias, upper) <= TOL:
+            if self._gap(weights, bias, upper) <= LEFT_OUT_TOL:
                 return self._judged(weights, bias, upper)
         posed = self._extended(label, upper)
         certificate = certified_optimum(posed, posed.project(np.append(self.alpha, 0.0)))

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.bounds import gaps
-from ..core.certificate import Certificate
 from ..core.decision import coefficients
 from ..core.kernel_cache import KeptGram
 from ..core.problem import DualProblem
 from ..core.runtime.memory import memory_bytes
-from ..driver.solve import solve
+from ..estimators._left_out import LEFT_OUT_TOL, MAX_INFEASIBILITY, certified_optimum
 from ..exceptions import ProblemError
 from ..online.point_paths import PointPaths
 from ..online.state import PathError
@@ -39,10 +38,6 @@ MAX_POINTS_LEFT_OUT = 8000
 #: Matrices of that size in memory at the same time: kernel, weights, columns of the margin points (twice as long for a
 #: tube, so they count twice), and the inverse of their system.
 MAX_MATRICES = 5
-#: Certified relative gap of every model; one above it is solved again.
-TOL = 1e-9
-#: Largest violation of the bounds, or of a signed sum of 0, relative to the sum of the weights.
-MAX_INFEASIBILITY = 1e-10
 #: Models that are certified in one batch, which bounds memory.
 MODELS_PER_BLOCK = 256
 #: Values that a prediction holds in memory at a time: 32 MB.
@@ -142,7 +137,7 @@ def left_out(
         part = start + np.flatnonzero(is_certified[block])
         out = np.arange(n)[:, None] == movers[part - 1]
         gaps_of[part] = relative_gaps(problem, posed, K, weights[:, part], biases[part], out)
-        is_certified[part] = gaps_of[part] <= TOL
+        is_certified[part] = gaps_of[part] <= LEFT_OUT_TOL
         if np.count_nonzero(~is_certified[1 : block.stop]) > max_refits:
             return None
     refits = 1 + np.flatnonzero(~is_certified[1:])
@@ -178,12 +173,6 @@ def held_out(problem: DualProblem, alpha: NDArray, folds: Sequence[NDArray], rep
     return _gathered(posed, weights, biases, without, values, worst)
 
 
-def certified_optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
-    """Return the certificate of the optimum, solved to `TOL` from ``start``."""
-    solution = solve(problem, refine="early", tol=TOL, warm=start)
-    return solution.certificate
-
-
 def _path(
     problem: DualProblem, posed: DualProblem, K: NDArray, alpha: NDArray, b: float
 ) -> tuple[PointPaths, float] | None:
@@ -197,7 +186,7 @@ def _path(
     weights, b = _read(problem, *path.at_rest())
     nothing = np.zeros((problem.gram.n, 1), dtype=bool)
     gap = float(relative_gaps(problem, posed, K, weights[:, None], np.array([b]), nothing)[0])
-    return (path, gap) if gap <= TOL else None
+    return (path, gap) if gap <= LEFT_OUT_TOL else None
 
 
 def has_paths(problem: DualProblem) -> bool:
@@ -218,7 +207,7 @@ def relative_gaps(
     """Return the relative gap of each model, shape (k,), where model j leaves out the points in the mask ``out[:, j]``.
 
     The gap is computed by a product from scratch, with the dual bound at the model's own bias. A gap that may be
-    round-off counts as at most `TOL`; an infeasible model has gap ∞.
+    round-off counts as at most `LEFT_OUT_TOL`; an infeasible model has gap ∞.
     """
     idx = slice(None) if problem.idx is None else problem.idx
     tube = problem.idx is not None
@@ -232,7 +221,7 @@ def relative_gaps(
     round_off = 64 * _EPS * (np.abs(p) * upper).sum(axis=0)
     both = [gaps(f, f_dual) for f, f_dual in zip(0.5 * quadratic - linear, bound_terms - 0.5 * quadratic, strict=True)]
     gap, relative = np.array(both).T.reshape(2, -1)
-    found: NDArray = np.where(gap <= round_off, np.minimum(relative, TOL), relative)
+    found: NDArray = np.where(gap <= round_off, np.minimum(relative, LEFT_OUT_TOL), relative)
     # The objective of an infeasible α may be below the optimum, so its gap means nothing.
     violation = np.maximum(-alpha, alpha - upper).max(axis=0)
     if problem.e is not None:

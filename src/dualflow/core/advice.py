@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .certificate import Certificate, Certifier
-from .kernel_functions import largest, mean_of
+from .kernel_functions import largest_entry, mean_of
 from .problem import DualProblem
 from .shot_floor import DRAWS, sampled
 from .status import Status
@@ -64,7 +64,7 @@ def advice_on(
         return _on_circuits(problem, certificate, ended, shots, steps, provenance)
     if problem.gram.kernel in ("linear", "poly", "sigmoid") and not problem.is_translatable:
         mean = mean_of(problem.gram.X)
-        spread, size = largest(problem.gram.X - mean), float(np.abs(mean).max())
+        spread, size = largest_entry(problem.gram.X - mean), float(np.abs(mean).max())
         if 0 < MIN_DISTANCE_SPREADS * spread < size:
             return (
                 f"The points are {size / spread:.3g} times as far from the origin as from one another, and "

@@ -19,8 +19,8 @@ from ._points import all_finite
 from .kernel_functions import (
     KernelFunction,
     as_points,
-    called,
-    called_diagonal,
+    call_kernel,
+    call_kernel_diagonal,
     centred_lengths,
     centred_variance,
     check_callable,
@@ -29,13 +29,13 @@ from .kernel_functions import (
     check_number,
     check_precomputed,
     from_differences,
-    largest,
+    largest_entry,
     mean_of,
-    read_again,
     squared_lengths,
+    trial_rows,
 )
 from .monomials import monomial_product, product_by_monomials
-from .named_kernels import named, values_of_products
+from .named_kernels import KERNELS, named, values_of_products
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, constant, immutable, immutable_rows, in_parts
 from .runtime.clock import check_time
@@ -143,6 +143,15 @@ class KernelMatrix:
     def has_named_kernel(self) -> bool:
         """Whether the kernel is a known function of the points: neither a callable nor a given matrix."""
         return isinstance(self.kernel, str) and self.kernel != "precomputed"
+
+    @property
+    def function(self) -> KernelFunction | None:
+        """The function that computes kernel values from two sets of points; None for other kernels."""
+        if not isinstance(self.kernel, str):
+            return self.kernel
+        if (values := KERNELS[self.kernel].of_points) is None:
+            return None
+        return lambda A, B: values(A, B, self.gamma, self.coef0, self.degree)
 
     @property
     def is_psd_by_kernel(self) -> bool:
@@ -374,8 +383,8 @@ class KernelMatrix:
         check_block(len(points), width, dtype)
         if self.kernel == "precomputed":
             return points[:, columns].astype(dtype, copy=False)
-        if callable(self.kernel):
-            return called(self.kernel, points, self.X[columns]).astype(dtype, copy=False)
+        if (function := self.function) is not None:
+            return call_kernel(function, points, self.X[columns]).astype(dtype, copy=False)
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._centred(points), self._points(columns), self.gamma).astype(dtype, copy=False)
         if self.is_radial:
@@ -411,7 +420,7 @@ class KernelMatrix:
         points tried are the farthest. The size of the sums is half their range: a part that all sums share is not
         counted, since an intercept cancels it.
         """
-        given = callable(self.kernel) or self.kernel == "precomputed"  # such values are in float64 already
+        given = self.kernel == "precomputed" or self.function is not None  # in float64 already
         if given or len(points) < MIN_NEW_FLOAT32 or not len(J):
             return False
         with np.errstate(over="ignore"):
@@ -449,9 +458,9 @@ class KernelMatrix:
             raise ProblemError("kernel='precomputed': k(z, z) of new points is not in the matrix; give a kernel")
         if self.kernel == "rbf":
             return np.ones(len(points))
-        if callable(self.kernel):
+        if (function := self.function) is not None:
             points, one = alike(points, self.X), [slice(i, i + 1) for i in range(len(points))]
-            return np.array([called(self.kernel, points[i], points[i]).item() for i in one])
+            return np.array([call_kernel(function, points[i], points[i]).item() for i in one])
         return self._apply(squared_lengths(points, self.center))
 
     # --- helpers -----------------------------------------------------------------------------------
@@ -468,8 +477,8 @@ class KernelMatrix:
         """Return the kernel values between points ``rows`` and J, computed in the requested precision or float64."""
         height, width = (len(range(self.n)[of] if isinstance(of, slice) else of) for of in (rows, J))
         check_block(height, width, dtype)
-        if callable(self.kernel):
-            return called(self.kernel, self.X[rows], self.X[J]).astype(dtype, copy=False)
+        if (function := self.function) is not None:
+            return call_kernel(function, self.X[rows], self.X[J]).astype(dtype, copy=False)
         if self.reach > MAX_REACH_PRODUCTS:
             return from_differences(self._points(rows), self._points(J), self.gamma).astype(dtype, copy=False)
         work = self._work(dtype)
@@ -604,7 +613,7 @@ class Gram(KernelMatrix, Value):
         """
         # A kernel that caches its values, as kernels measured by circuits do, returns the same value each time.
         if callable(self.kernel) and not getattr(self.kernel, "keeps_values", False):
-            check_callable(self.kernel, points[read_again(len(points))])
+            check_callable(self.kernel, points[trial_rows(len(points))])
         squares, diag = measured(self, points, squares)
         n, sparse = len(points), isinstance(points, SparsePoints)
         self.__dict__.update(X=points if sparse else immutable(points), n=n, squares=immutable(squares))
@@ -682,10 +691,10 @@ def measured(matrix: KernelMatrix, X: Any, squares: NDArray | None = None) -> tu
     if kernel == "precomputed":
         return np.zeros(len(X)), np.diag(X).copy()
     squares = squared_lengths(X, matrix.center) if squares is None else squares
-    if callable(kernel):
-        return squares, called_diagonal(kernel, X)
+    if (function := matrix.function) is not None:
+        return squares, call_kernel_diagonal(function, X)
     if not all_finite(squares):
-        size = f"{largest(X):.3g}"
+        size = f"{largest_entry(X):.3g}"
         raise ProblemError(f"X: squared lengths overflow float64 (entries as large as {size}); scale the features")
     if kernel == "rbf":
         return squares, constant(len(X), 1.0)

@@ -25,8 +25,8 @@ __all__ = [
     "KernelFunction",
     "as_matrix",
     "as_points",
-    "called",
-    "called_diagonal",
+    "call_kernel",
+    "call_kernel_diagonal",
     "centred_lengths",
     "centred_variance",
     "check_callable",
@@ -37,10 +37,10 @@ __all__ = [
     "from_differences",
     "is_finite",
     "kernel_values",
-    "largest",
+    "largest_entry",
     "mean_of",
-    "read_again",
     "squared_lengths",
+    "trial_rows",
 ]
 
 
@@ -223,7 +223,7 @@ def centred_lengths(X: NDArray | SparsePoints) -> tuple[NDArray, NDArray]:
     return found
 
 
-def largest(X: NDArray | SparsePoints) -> float:
+def largest_entry(X: NDArray | SparsePoints) -> float:
     """Return the largest |entry|."""
     return float(np.abs(X.data if isinstance(X, SparsePoints) else X).max(initial=0.0))
 
@@ -261,7 +261,7 @@ def from_differences(A: NDArray | SparsePoints, B: NDArray | SparsePoints, gamma
         return np.exp(-gamma * cdist(A, B, "sqeuclidean"))
 
 
-def called(kernel: str | KernelFunction, A: NDArray | SparsePoints, B: NDArray | SparsePoints) -> NDArray:
+def call_kernel(kernel: str | KernelFunction, A: NDArray | SparsePoints, B: NDArray | SparsePoints) -> NDArray:
     """Return the kernel values of a callable, checked by `kernel_values`; without points it is not called.
 
     It receives sparse points as CSR arrays, and may return a sparse array.
@@ -307,7 +307,7 @@ def _with_resolution(values: Any, shape: tuple[int, int]) -> tuple[NDArray, floa
     return K, max(VALUE_TOL, 16 * float(np.finfo(array.dtype).eps)) if array.dtype.kind == "f" else VALUE_TOL
 
 
-def called_diagonal(kernel: str | KernelFunction, X: NDArray | SparsePoints) -> NDArray:
+def call_kernel_diagonal(kernel: str | KernelFunction, X: NDArray | SparsePoints) -> NDArray:
     """Return k(x, x) of a callable, shape (len(X),); a `ProblemError` if it is not symmetric on the blocks computed."""
     diag = np.empty(len(X))
     for start in range(0, len(X), DIAGONAL_ROWS):
@@ -318,7 +318,7 @@ def called_diagonal(kernel: str | KernelFunction, X: NDArray | SparsePoints) -> 
     return diag
 
 
-def read_again(n: int) -> NDArray:
+def trial_rows(n: int) -> NDArray:
     """Return the indices of a few of n points, evenly spaced, for `check_callable`."""
     return np.unique(np.linspace(0, n - 1, min(n, CHECKED_POINTS)).astype(np.intp))
 

@@ -29,7 +29,7 @@ MONOMIALS_PER_PART = 1 << 22
 
 def rank_by_kernel(gram: Any) -> int | None:
     """Return the number of columns that suffice for any points, or None if it is not known or infinite."""
-    if callable(gram.kernel) or not gram.is_psd_by_kernel or gram.kernel == "rbf":
+    if gram.kernel not in ("linear", "poly") or not gram.is_psd_by_kernel:
         return None
     m = int(gram.X.shape[1])
     if gram.kernel == "linear":

@@ -1,7 +1,8 @@
 """The table of kernels that have a name.
 
-A kernel that is a function of inner products is one entry of `KERNELS`. `Gram`, the bounds on rounding errors,
-searches, comparisons and model files read what they need from it; only ONNX graphs have a line of their own for each.
+A kernel is one entry of `KERNELS`: a function of inner products, or of the points themselves. `Gram`, the bounds on
+rounding errors, searches, comparisons and model files read what they need from it; only ONNX graphs have a line of
+their own for each.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ class NamedKernel:
     parameters : tuple of str
         The parameters that it has, of "gamma", "degree" and "coef0".
     of_products : callable (products, gamma, coef0, degree) → values, or None
-        Its values from the inner products ⟨x, z⟩ of centred points, in their float type; it overwrites these. None if
-        it is another function of the points.
+        Its values from the inner products ⟨x, z⟩ of centred points, in their float type; it overwrites these.
     is_psd : callable (degree, coef0) → bool
         Whether its matrix is positive semidefinite for any points (Mercer).
     is_translatable : callable (degree, coef0) → bool
@@ -53,7 +53,10 @@ class NamedKernel:
     error_factor : callable (degree) → float
         The factor by which the kernel multiplies a relative error of the inner products.
     libsvm : str
-        Its name in LIBSVM's files.
+        Its name in LIBSVM's files, "" if these do not have it.
+    of_points : callable (A, B, gamma, coef0, degree) → values, or None
+        Its values between the rows of A and of B (CSR arrays if X is sparse), for a kernel that is no function of
+        inner products. The radial and the precomputed kernel have neither function: `Gram` computes them itself.
     """
 
     parameters: tuple[str, ...]
@@ -63,6 +66,7 @@ class NamedKernel:
     is_translatable: Callable[[float, float], bool] = _no
     is_bounded: bool = False
     error_factor: Callable[[float], float] = lambda degree: 1.0
+    of_points: Callable[[Any, Any, float, float, float], NDArray] | None = None
 
 
 def _linear(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArray:

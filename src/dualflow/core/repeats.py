@@ -1,10 +1,10 @@
-"""Repeated points: variables of a dual problem that are alike, made one variable.
+"""Repeated points: equal variables of a dual problem are merged into one.
 
-Two variables are alike where they have the same point, the same sign and the same linear term. The sum of k such
-variables is one variable whose bound is the sum of their bounds: Q sees their sum alone, so f and the dual bound are
-those of the smaller problem, and a certificate of one is a certificate of the other. The sum is given back in
-proportion to the bounds. Where each variable has a ridge rᵢ (squared hinge) and no bound, the sum has the ridge
-1/Σ(1/rᵢ), and it is given back in proportion to 1/rᵢ, which is optimal.
+Two variables are equal if they have the same point, the same sign and the same linear term. One variable stands for the
+sum of k equal ones, and its bound is the sum of their bounds: Q depends on that sum alone, so f and the dual bound are
+those of the merged problem, and a certificate of one problem is a certificate of the other. The answer is spread over
+the equal variables in proportion to their bounds. If each variable has a ridge rᵢ (squared hinge) and no bound, the
+merged one has the ridge 1/Σ(1/rᵢ), and is spread in proportion to 1/rᵢ, which is optimal.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .sparse_points import SparsePoints
 
 __all__ = ["Repeats", "repeats_of"]
 
-#: Variables from which repeats are looked for: a smaller problem takes about as long as the sample.
+#: Variables from which equal ones are looked for: a smaller problem takes about as long as the sample.
 MIN_VARIABLES = 1000
-#: Points of the sample, in units of the square root of their number: where each point is there twice, it has 32 equal
-#: pairs in the mean.
+#: Points of the sample, in units of the square root of the number of points: if each point occurs twice, the sample has
+#: 32 equal pairs on average.
 SAMPLE_PER_ROOT = 8
-#: Different variables, as a part of all, up to which the smaller problem is solved: below it the time saved is more
-#: than that of hashing.
+#: Largest number of distinct variables, as a part of all, for which the merged problem is solved: it then saves more
+#: time than hashing takes.
 MAX_DISTINCT_SHARE = 0.7
 #: Odd multipliers of the hash of a row (those of SplitMix64).
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -38,42 +38,41 @@ _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """A problem of different variables, and how its answers are those of the problem with repeats.
+    """A merged problem, and the map from its answers to those of the original problem.
 
     Parameters
     ----------
     problem : DualProblem
-        With one variable for each group of equal ones.
+        The merged problem, with one variable for each group of equal ones.
     group : int array of shape (n,)
-        The variable of ``problem`` that each variable is part of.
+        The merged variable that stands for each original one.
     share : array of shape (n,)
-        Its part of that.
-    given : DualProblem
-        The problem with repeats.
+        The part of the merged variable that each original one gets.
+    original : DualProblem
+        The problem with equal variables.
     """
 
     problem: DualProblem
     group: NDArray
     share: NDArray
-    given: DualProblem
+    original: DualProblem
 
     def spread(self, alpha: NDArray) -> NDArray:
-        """Multipliers of the problem with repeats, shape (n,), by those of ``problem``. Bounds stay bounds to the
-        bit."""
+        """Return the original α, shape (n,), of a merged one; variables at a bound are at their bound to the bit."""
         found = self.share * alpha[self.group]
-        full = (alpha >= self.problem.upper)[self.group] & np.isfinite(self.given.upper)
-        return immutable(np.where(full, self.given.upper, np.minimum(found, self.given.upper)))
+        full = (alpha >= self.problem.upper)[self.group] & np.isfinite(self.original.upper)
+        return immutable(np.where(full, self.original.upper, np.minimum(found, self.original.upper)))
 
     def summed(self, alpha: NDArray) -> NDArray:
-        """Multipliers of ``problem`` by those of the problem with repeats."""
+        """Return the merged α of an original one."""
         return np.bincount(self.group, alpha, minlength=self.problem.n)
 
     def certificate(self, certificate: Certificate) -> Certificate:
-        """The same figures, of the problem with repeats; its distance from the feasible set is at most the one said."""
+        """Return a certificate with the original α; the infeasibility of that is at most the stated one."""
         return replace(certificate, alpha=self.spread(certificate.alpha))
 
     def solution(self, solution: Solution) -> Solution:
-        """A solution of ``problem`` as one of the problem with repeats."""
+        """Return the original problem's solution of a merged one."""
         witness, trajectory, cost = solution.witness, solution.trajectory, solution.cost
         known, raw = solution.__dict__.get("certified"), solution.__dict__.get("raw_certified")
         if known is None and "made" in solution.__dict__:
@@ -81,7 +80,7 @@ class Repeats:
         certified = None if known is None else self.certificate(known)
         return replace(
             solution,
-            problem=self.given,
+            problem=self.original,
             alpha=self.spread(solution.alpha) if certified is None else certified.alpha,
             raw_alpha=self.spread(solution.raw_alpha),
             support=np.flatnonzero(np.isin(self.group, solution.support)),
@@ -89,22 +88,22 @@ class Repeats:
             trajectory=None if trajectory is None else self._trajectory(trajectory),
             certified=certified,
             raw_certified=None if raw is None else self.certificate(raw),
-            cost=replace(cost, kernel_columns=cost.kernel_columns * self.problem.n / self.given.n),
+            cost=replace(cost, kernel_columns=cost.kernel_columns * self.problem.n / self.original.n),
             provenance=solution.provenance | {"distinct_variables": self.problem.n},
         )
 
     def progress(self, progress: Progress) -> Progress:
-        """What a callback is given, of the problem with repeats."""
+        """Return what a callback receives, with the original α."""
         certificate = self.certificate(progress.certificate)
         return replace(progress, alpha=np.array(self.spread(progress.alpha)), certificate=certificate)
 
     def _trajectory(self, trajectory: Trajectory) -> Trajectory:
         rows = [self.spread(alpha) for alpha in trajectory.alpha]
-        return replace(trajectory, alpha=np.array(rows).reshape(len(rows), self.given.n))
+        return replace(trajectory, alpha=np.array(rows).reshape(len(rows), self.original.n))
 
 
 def repeats_of(problem: DualProblem) -> Repeats | None:
-    """The problem of the different variables, where a sample of the points says that they are few enough; else None.
+    """Return the merged problem if a sample of the points shows that few variables are distinct, else None.
 
     Points must be dense rows of a named kernel: the values of a callable may differ between equal points, as those of a
     sampled quantum kernel do. The feasible set must be a box or a simplex.
@@ -126,10 +125,10 @@ def repeats_of(problem: DualProblem) -> Repeats | None:
     first_point, of_point = point
     signs = problem.sigma + (2.0 * problem.e if problem.e is not None else 0.0)
     keys = np.stack([of_point[idx].astype(float), signs, problem.p], axis=1)
-    alike = _grouped(_hashes(keys), keys)
-    if alike is None or len(alike[0]) > MAX_DISTINCT_SHARE * problem.n:
+    merged = _grouped(_hashes(keys), keys)
+    if merged is None or len(merged[0]) > MAX_DISTINCT_SHARE * problem.n:
         return None
-    first, group = alike
+    first, group = merged
     count = len(first)
     if has_ridge:
         weight = 1.0 / ridge
@@ -164,13 +163,12 @@ def repeats_of(problem: DualProblem) -> Repeats | None:
 
 
 def _few_distinct(points: NDArray) -> bool:
-    """Whether a random sample of the points has enough equal pairs: at most `MAX_DISTINCT_SHARE` of all points are
-    distinct then."""
+    """Whether a random sample has enough equal pairs for at most `MAX_DISTINCT_SHARE` of all points to be distinct."""
     n = len(points)
     sample = _sample(n)
     # If MAX_DISTINCT_SHARE of n points differ and none occurs more than twice, 1 − MAX_DISTINCT_SHARE of n are pairs.
     most = len(sample) - 0.5 * (1.0 - MAX_DISTINCT_SHARE) * len(sample) ** 2 / n
-    # Most data have a column whose values differ: one look at it is enough.
+    # The values of most columns differ between points: one column is then enough.
     if len(np.unique(points[sample, points.shape[1] // 2])) > most:
         return False
     return len(np.unique(_hashes(points[sample]))) <= most
@@ -178,12 +176,12 @@ def _few_distinct(points: NDArray) -> bool:
 
 @lru_cache(maxsize=16)
 def _sample(n: int) -> NDArray:
-    """Places of random points, in order; a neighbour may be a repeat, so that equal steps would miss it."""
+    """Return the indices of random points, ascending; evenly spaced ones would miss copies that follow each other."""
     return np.unique(np.random.default_rng(0).integers(n, size=int(SAMPLE_PER_ROOT * n**0.5)))
 
 
 def _hashes(rows: NDArray) -> NDArray:
-    """A 64-bit hash of each row of numbers, shape (n,); −0 is 0."""
+    """Return a 64-bit hash of each row of numbers, shape (n,); −0 counts as 0."""
     first, second = (np.uint64(value) for value in _MULTIPLIERS)
     bits = np.ascontiguousarray(rows + 0.0, dtype=float).view(np.uint64)
     found = np.zeros(len(bits), dtype=np.uint64)
@@ -198,8 +196,10 @@ def _hashes(rows: NDArray) -> NDArray:
 
 
 def _grouped(hashes: NDArray, rows: NDArray) -> tuple[NDArray, NDArray] | None:
-    """The first row of each group of equal ones, in their order, and the group of each row; None where rows of one hash
-    are not equal."""
+    """Return the first row of each group of equal rows, ascending, and the group of each row.
+
+    None if rows with one hash are not equal.
+    """
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty(len(order), dtype=np.intp)

@@ -14,7 +14,7 @@ from .advice import advice_on
 from .certificate import Certificate, certify, examined
 from .decision import coefficients, decision_values
 from .problem import DualProblem
-from .runtime.arrays import packed, unpacked
+from .runtime.arrays import is_same_array, packed, unpacked
 from .runtime.threads import cached_property
 from .shot_floor import sampled_excess
 from .status import Status
@@ -342,8 +342,8 @@ class Solution:
             return replace(self).__getstate__()
         # None stands for the array before it: `alpha` may be that of the certificate, and `raw_alpha` may be `alpha`.
         before = None if self.certified is None else self.certified.alpha
-        alpha = None if _is_equal(self.alpha, before) else packed(self.alpha)
-        raw_alpha = None if _is_equal(self.raw_alpha, self.alpha) else packed(self.raw_alpha)
+        alpha = None if is_same_array(self.alpha, before) else packed(self.alpha)
+        raw_alpha = None if is_same_array(self.raw_alpha, self.alpha) else packed(self.raw_alpha)
         support = self.support.astype(np.min_scalar_type(len(self.alpha)))
         return self.__dict__ | {"alpha": alpha, "raw_alpha": raw_alpha, "support": support}
 
@@ -548,11 +548,6 @@ _FIELDS = frozenset(f.name for f in fields(Solution))
 def raw_summaries(solutions: Iterable[Any]) -> tuple[str, ...]:
     """Return the `Solution.raw_summary` of all solutions from circuits, without repetitions, to show with a model."""
     return tuple(dict.fromkeys(s.raw_summary() for s in solutions if isinstance(s, Solution) and s.ran_circuits))
-
-
-def _is_equal(array: NDArray, other: NDArray | None) -> bool:
-    """Whether two arrays have the same dtype, shape and entries."""
-    return array is other or (other is not None and array.dtype == other.dtype and np.array_equal(array, other))
 
 
 def _certified_status(ended: Status, certificate: Certificate, tol: float) -> Status:

@@ -30,10 +30,10 @@ MAX_WORK_PER_PART = 1 << 22
 
 def is_thin(gram: Any) -> bool:
     """Whether products with a kernel matrix are faster in this form."""
-    points, kernel = gram.X, gram.kernel
-    if not isinstance(points, SparsePoints) or callable(kernel) or gram.reach > MAX_REACH:
+    points = gram.X
+    if not isinstance(points, SparsePoints) or gram.reach > MAX_REACH or gram.function is not None:
         return False
-    return kernel == "linear" or points.common_coordinates() <= MAX_COMMON_COORDINATES
+    return gram.kernel == "linear" or points.common_coordinates() <= MAX_COMMON_COORDINATES
 
 
 @dataclass(frozen=True)

@@ -332,5 +332,5 @@ class CheckpointFile:
             if self.saved is None:
                 raise
             raise ProblemError(
-                f"checkpoint {self.saved.path} holds a state that is none of this problem: {error}; delete the file"
+                f"checkpoint {self.saved.path} holds a state that is not one of this problem: {error}; delete the file"
             ) from error

@@ -1,6 +1,6 @@
 """`solve`: the driver has the loop, the limits and the certificates; a solver only makes steps.
 
-A solver that offers it solves the problem in one call, without a run (`solve_directly`).
+A solver that offers it solves the problem in one call, without a run (`_Call.directly`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,6 @@ __all__ = [
     "limit_kernel_wait",
     "offers_direct",
     "solve",
-    "solve_directly",
     "time_limited",
 ]
 
@@ -114,66 +113,6 @@ class _ForeignResult(CertifiedResult):
     def support(self, problem: DualProblem) -> NDArray:
         found: NDArray = self.__dict__["_support"]
         return found
-
-
-def solve_directly(
-    problem: DualProblem,
-    engine: Solver[Any, Any],
-    tol: float,
-    refine: bool | str,
-    provenance_args: dict[str, Any],
-    deadline: float | None,
-    callback: Callable[[Progress], bool | None] | None,
-    record: bool = False,
-) -> Solution | None:
-    """Solve a problem in one call of the solver; None if a run is needed.
-
-    Parameters
-    ----------
-    problem : DualProblem
-    engine : Solver
-    tol : float
-        Certified relative gap to reach.
-    refine : bool or str
-    provenance_args : dict
-        Arguments of `provenance_of`.
-    deadline : float or None
-        Time at which the call is given up.
-    callback : callable or None
-        Called once. An error that it raises, and Ctrl-C, has the solution as its attribute ``solution``.
-    record : bool
-        Whether the solution has a trajectory: the feasible point nearest to 0, and the answer.
-    """
-    begun = time.monotonic()
-    result = _run_direct(problem, engine, tol, bool(refine), deadline, begun)
-    if result is None:
-        return None
-    solution: Solution = object.__new__(Solution)
-    solution.__dict__.update(
-        made=_ResultFields(problem, result, provenance_args),
-        direct_result=result,
-        problem=problem,
-        refined=False,
-        ended=Status.OPTIMAL,
-        raw_ended=Status.OPTIMAL,
-        tol=tol,
-        extras={},
-    )
-    if record:
-        rows, start = Record(), problem.project(np.zeros(problem.n))
-        rows.add(0.0, start, None, Certifier(problem).certify(start))
-        rows.add(1.0, solution.raw_alpha, None, solution.certificate)
-        solution.__dict__["trajectory"] = rows.trajectory()
-    if callback is not None:
-        seconds = time.monotonic() - begun
-        try:
-            callback(Progress(1, 1.0, np.array(solution.raw_alpha), solution.certificate, seconds))
-        except BaseException as error:
-            attach_interrupted(error, solution)
-            raise
-    if deadline is None:
-        clock.check_time()  # if a limit of the caller has passed, its work is given up as a whole
-    return solution
 
 
 def attach_interrupted(error: BaseException, solution: Solution) -> None:
@@ -312,18 +251,13 @@ def solve(
     ('OPTIMAL', -2.0, -3.0)
     """
     begun = time.monotonic()  # before the solver imports its packages
-    if isinstance(solver, Solver) and not options and needs_no_package(type(solver)):  # type: ignore[arg-type]
-        engine: Solver[Any, Any] = solver
-    else:
-        bounded = problem.kind in BOUNDED or problem.kind is Kind.TWO_EQUALITIES
-        gram, traits = (problem.gram, traits_of(problem)) if bounded else (None, USUAL)
-        engine = make_solver(solver, options, gram, problem.n, problem.kind, traits)
+    engine = _engine_of(problem, solver, options)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
     if on_interrupt != "raise":
         ON_INTERRUPT.check("on_interrupt", on_interrupt)
-    options_checked = time.monotonic()
+    checked = time.monotonic()
     if type(problem) is not DualProblem or not isinstance(problem.gram, Gram):
         problem = problem.value()
     is_large = len(problem.p) >= repeats.MIN_VARIABLES
@@ -342,76 +276,167 @@ def solve(
             checkpoint=checkpoint,
             on_interrupt=on_interrupt,
         )
-    arguments = {"refine": refine, "max_steps": max_steps}
-    # A direct solve is one step without checkpoints: an existing file has the state of a run, which is resumed.
-    path = None if checkpoint is None else CheckpointFile.of(checkpoint).path
-    direct = warm is None and offers_direct(engine, problem)
-    if direct and path is not None:
-        check_writable(path)
-        direct = not path.exists()
+    call = _Call(
+        problem,
+        engine,
+        refine,
+        trajectory,
+        tol,
+        max_steps,
+        time_limit,
+        random_state,
+        callback,
+        checkpoint,
+        warm,
+        on_interrupt,
+        begun,
+        checked,
+    )
+    solution = call.directly() if call.offers_direct() else None
+    return call.by_run() if solution is None else solution
 
-    def begin(hand_over: bool, presumes: bool = False) -> Run:
+
+def _engine_of(problem: DualProblem, solver: str | Solver[Any, Any], options: dict[str, Any]) -> Solver[Any, Any]:
+    """Return the solver of a call of `solve`."""
+    if isinstance(solver, Solver) and not options and needs_no_package(type(solver)):  # type: ignore[arg-type]
+        return solver
+    bounded = problem.kind in BOUNDED or problem.kind is Kind.TWO_EQUALITIES
+    gram, traits = (problem.gram, traits_of(problem)) if bounded else (None, USUAL)
+    return make_solver(solver, options, gram, problem.n, problem.kind, traits)
+
+
+@dataclass
+class _Call:
+    """A call of `solve` with its checked arguments; ``begun`` and ``checked`` are times before and after the checks."""
+
+    problem: DualProblem
+    engine: Solver[Any, Any]
+    refine: bool | str
+    trajectory: bool
+    tol: float
+    max_steps: int | None
+    time_limit: float | None
+    random_state: Any
+    callback: Callable[[Progress], bool | None] | None
+    checkpoint: str | Path | Checkpoint | None
+    warm: ArrayLike | Solution | None
+    on_interrupt: str
+    begun: float
+    checked: float
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments beside the solver, for the provenance."""
+        return {"refine": self.refine, "max_steps": self.max_steps}
+
+    def offers_direct(self) -> bool:
+        """Whether a direct solve may be tried.
+
+        It is one step without checkpoints: an existing file has the state of a run, which is resumed.
+        """
+        if self.warm is not None or not offers_direct(self.engine, self.problem):
+            return False
+        path = None if self.checkpoint is None else CheckpointFile.of(self.checkpoint).path
+        if path is None:
+            return True
+        check_writable(path)
+        return not path.exists()
+
+    def directly(self) -> Solution | None:
+        """Return the solution by the solver's direct method; None if a run is needed."""
+        try:
+            return self._direct_solution()
+        except KeyboardInterrupt as error:
+            if self.on_interrupt == "keep" and isinstance(known := getattr(error, "solution", None), Solution):
+                return known
+            run = self.new_run(hand_over=False)
+            if self.on_interrupt != "keep":
+                attach_solution(error, run, self.problem)
+                raise
+            run.run(self.random_state, 1)  # one step gives a better answer than none
+            return conclude_interrupted(run, self.problem)
+
+    def _direct_solution(self) -> Solution | None:
+        """Return the solution by the direct method, as `directly`; what its callback raises has it as ``solution``."""
+        problem, engine, random_state, begun = self.problem, self.engine, self.random_state, time.monotonic()
+        seed = random_state if type(random_state) is int else seed_of(random_state)
+        deadline = None if self.time_limit is None else self.begun + self.time_limit
+        result = _run_direct(problem, engine, self.tol, bool(self.refine), deadline, begun)
+        if result is None:
+            return None
+        solution: Solution = object.__new__(Solution)
+        solution.__dict__.update(
+            made=_ResultFields(problem, result, {"engine": engine, "seed": seed} | self.arguments),
+            direct_result=result,
+            problem=problem,
+            refined=False,
+            ended=Status.OPTIMAL,
+            raw_ended=Status.OPTIMAL,
+            tol=self.tol,
+            extras={},
+        )
+        if self.trajectory:
+            rows, start = Record(), problem.project(np.zeros(problem.n))
+            rows.add(0.0, start, None, Certifier(problem).certify(start))
+            rows.add(1.0, solution.raw_alpha, None, solution.certificate)
+            solution.__dict__["trajectory"] = rows.trajectory()
+        if self.callback is not None:
+            seconds = time.monotonic() - begun
+            try:
+                self.callback(Progress(1, 1.0, np.array(solution.raw_alpha), solution.certificate, seconds))
+            except BaseException as error:
+                attach_interrupted(error, solution)
+                raise
+        if deadline is None:
+            clock.check_time()  # if a limit of the caller has passed, its work is given up as a whole
+        return solution
+
+    def by_run(self) -> Solution:
+        """Return the solution by a run of the solver."""
+        problem, engine = self.problem, self.engine
+        # If no certificate is visible before the solution is returned, the spectrum of a large Q is examined when the
+        # solution's certificate is read: the factorisation takes ten times as long as a fit with few support vectors.
+        presumes = self.callback is None and not self.trajectory and self.checkpoint is None
+        presumes = presumes and not (engine.needs_psd or engine.stochastic)
+        presumes = presumes and problem.kind is not Kind.AFFINE and not problem.is_hard_margin
+        with blas_for(problem.n, shared=problem.gram.is_radial), limit_kernel_wait(self.time_limit):
+            run = self.new_run(bool(self.refine), presumes)
+            try:
+                run.run(self.random_state, engine.default_max_steps if self.max_steps is None else self.max_steps)
+                found = conclude(run, self.refine, problem)
+                if self.time_limit is None:
+                    clock.check_time()  # if a limit of the caller has passed, its work is given up as a whole
+                return found
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) and self.on_interrupt == "keep":
+                    return conclude_interrupted(run, problem)
+                attach_solution(error, run, problem)
+                raise
+
+    def new_run(self, hand_over: bool, presumes: bool = False) -> Run:
         """Return a run that has not started."""
-        aimed = engine.aim(tol, hand_over=hand_over)
-        certifier = Certifier(problem, presumes)
-        posed, start = certifier.problem, _warm_start(problem, warm)
+        aimed = self.engine.aim(self.tol, hand_over=hand_over)
+        certifier = Certifier(self.problem, presumes)
+        posed, start = certifier.problem, _warm_start(self.problem, self.warm)
         solvers_own = isolated_copy(posed)
         aimed.check(solvers_own, certifier.psd.copied())
         started = time.monotonic()
         # The work after a run takes about as long as the work before it: reserve as much.
-        deadline = None if time_limit is None else begun + time_limit - (started - options_checked)
+        deadline = None if self.time_limit is None else self.begun + self.time_limit - (started - self.checked)
         return Run(
             posed,
             solvers_own,
             aimed,
             certifier,
-            tol,
-            trajectory,
-            callback,
+            self.tol,
+            self.trajectory,
+            self.callback,
             deadline,
             started,
             start,
-            CheckpointFile.of(checkpoint),
-            arguments,
+            CheckpointFile.of(self.checkpoint),
+            self.arguments,
         )
-
-    if direct:
-        seed = random_state if type(random_state) is int else seed_of(random_state)
-        provenance_args = {"engine": engine, "seed": seed} | arguments
-        deadline = None if time_limit is None else begun + time_limit
-        try:
-            solution = solve_directly(problem, engine, tol, refine, provenance_args, deadline, callback, trajectory)
-        except KeyboardInterrupt as error:
-            if on_interrupt == "keep" and isinstance(known := getattr(error, "solution", None), Solution):
-                return known
-            run = begin(hand_over=False)
-            if on_interrupt != "keep":
-                attach_solution(error, run, problem)
-                raise
-            run.run(random_state, 1)  # one step gives a better answer than none
-            return conclude_interrupted(run, problem)
-        if solution is not None:
-            return solution
-    # If no certificate is visible before the solution is returned, the spectrum of a large Q is examined when the
-    # solution's certificate is read: the factorisation takes ten times as long as a fit with few support vectors.
-    presumes = callback is None and not trajectory and path is None and not (engine.needs_psd or engine.stochastic)
-    presumes = presumes and problem.kind is not Kind.AFFINE and not problem.is_hard_margin
-    with blas_for(problem.n, shared=problem.gram.is_radial), limit_kernel_wait(time_limit):
-        run = begin(bool(refine), presumes)
-        try:
-            run.run(random_state, engine.default_max_steps if max_steps is None else max_steps)
-            found = conclude(run, refine, problem)
-            if time_limit is None:
-                clock.check_time()  # if a limit of the caller has passed, its work is given up as a whole
-            return found
-        except KeyboardInterrupt as error:
-            if on_interrupt == "keep":
-                return conclude_interrupted(run, problem)
-            attach_solution(error, run, problem)
-            raise
-        except BaseException as error:
-            attach_solution(error, run, problem)
-            raise
 
 
 def _solve_merged(
@@ -421,8 +446,8 @@ def _solve_merged(
     warm: ArrayLike | Solution | None,
     **arguments: Any,
 ) -> Solution:
-    """Solve the problem of the different variables, and spread its answer over the repeated ones."""
-    start = _warm_start(merged.given, warm)
+    """Solve the merged problem, and spread its answer over the equal variables."""
+    start = _warm_start(merged.original, warm)
 
     def observed(progress: Progress) -> bool | None:
         assert callback is not None

@@ -21,7 +21,7 @@ from sklearn.utils.validation import _num_samples
 
 from ..core.certificate import Certificate
 from ..core.gram import Gram
-from ..core.kernel_functions import check_callable, kernel_values, read_again
+from ..core.kernel_functions import check_callable, kernel_values, trial_rows
 from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..core.psd import REPAIR_HINT
@@ -182,7 +182,7 @@ class BatchMachine(KernelMachine):
         if not (callable(self.kernel) and self._takes_objects and are_objects(X)):
             return X
         self._objects = copy(X)
-        check_callable(self.kernel, _safe_indexing(X, read_again(_num_samples(X))))
+        check_callable(self.kernel, _safe_indexing(X, trial_rows(_num_samples(X))))
         return self._kernel_of_objects(self._objects)
 
     def _kernel_of_objects(self, X: Any) -> NDArray:

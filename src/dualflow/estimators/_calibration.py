@@ -2,21 +2,32 @@
 
 A `Calibrator` turns decision values of a pair of classes into the probability of the class of y = +1; it is fitted to
 values of the training points by models that have not seen them. `coupled` joins the probabilities of all pairs.
+`CalibratedMachine` is the base class of the classifiers with `predict_proba`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
+from sklearn.utils.metaestimators import available_if
 
+from ..core.problem import DualProblem
 from ..core.runtime.threads import cached_property
-from ._left_out import MAX_POINTS_EXACT
+from ..core.solution import Solution
+from ..driver.solve import time_limited
+from ..exceptions import ProblemError
+from ._chunks import by_chunks
+from ._classifier import class_pairs
+from ._left_out import LEFT_OUT_TOL, MAX_POINTS_EXACT, certified_optimum, left_out_decisions
+from ._one_vs_one import OneVsOneMachine
+from ._verify import stored
 
-__all__ = ["METHODS", "Calibrator", "coupled"]
+__all__ = ["METHODS", "CalibratedMachine", "Calibrator", "coupled"]
 
 #: How decision values become probabilities.
 METHODS = ("sigmoid", "isotonic", "venn-abers")
@@ -31,6 +42,8 @@ NEWTON_TOL = 1e-10
 MIN_STEP = 1e-10
 #: Least probability of a class in a pair before coupling, as in LIBSVM: 0 would decide against the class alone.
 MIN_PAIR_PROBABILITY = 1e-7
+#: Round-off of a margin in a file, relative to the largest.
+CALIBRATION_TOL = 1e-6
 
 
 # --- decision values to probabilities --------------------------------------------------------------
@@ -211,3 +224,159 @@ def coupled(pair_probabilities: NDArray, pairs: tuple[tuple[int, int], ...], cla
     right[:, classes] = 1.0
     found = np.maximum(np.linalg.solve(system, right)[:, :classes, 0], 0.0)
     return found / found.sum(axis=1, keepdims=True)
+
+
+# --- estimators ------------------------------------------------------------------------------------
+
+
+def _unfit_for_calibration(solution: Solution) -> str | None:
+    """Return why the decision values of a solution cannot be calibrated by models without a point, or None."""
+    if solution.certificate.gap is None:
+        return "the kernel is indefinite, so that no model without a point is certified"
+    if solution.ran_circuits and not solution.refined:
+        return "the models without a point are exact, and this one is what circuits found"
+    return None
+
+
+def _saved_calibration(
+    arrays: Mapping[str, NDArray], method: Any, solutions: Sequence[Solution]
+) -> tuple[Calibrator, ...]:
+    """Return the calibrators from a file.
+
+    Leaving a point out never reduces its loss. Values that contradict this are refused, with an allowance for the gap
+    of the stored solution.
+    """
+    if method not in METHODS:
+        raise ValueError(f"its calibration is {method!r}")
+    ends = np.cumsum([solution.problem.gram.n for solution in solutions])
+    values, weight = (stored(arrays, f"calibration.{name}", "f", (int(ends[-1]),)) for name in ("values", "weight"))
+    if not (np.isfinite(values).all() and np.isfinite(weight).all() and (weight > 0).all()):
+        raise ValueError("its calibration has values that are not finite, or weights that are not above 0")
+    found = []
+    for solution, f, own in zip(solutions, np.split(values, ends), np.split(weight, ends), strict=False):
+        problem, certificate = solution.problem, solution.certificate
+        margin = problem.sigma * (problem.gram.matvec(solution.coefficients) + solution.bias)
+        largest = float(problem.gram.diag().max())
+        allowed = CALIBRATION_TOL * (1.0 + np.abs(margin).max()) + np.sqrt(8.0 * largest * (certificate.gap or 0.0))
+        if (np.minimum(problem.sigma * f, 1.0) > margin + allowed).any():
+            raise ValueError("its calibration has margins without a point that exceed those with it")
+        found.append(Calibrator(method, f, problem.sigma > 0, own))
+    return tuple(found)
+
+
+class CalibratedMachine(OneVsOneMachine):
+    """Base of the batch classifiers with a parameter ``probability``, by which `fit` prepares `predict_proba`."""
+
+    intercept_: NDArray
+    probability: bool | str
+    calibration_: tuple[Calibrator, ...]
+    _pair_values: Callable[[ArrayLike], NDArray]
+    _columns: Callable[[], NDArray]
+    _sides: Callable[[int], tuple[int, int]]
+
+    def _calibrate(self, weight: NDArray | None = None) -> None:
+        """Set ``calibration_`` from the models without each training point.
+
+        ``weight`` are the sample weights of all training points, 1 by default.
+        """
+        if (method := self._calibration_method) is None:
+            return
+        found = []
+        what = "every model without a point was found, for probability"
+        with time_limited(self._time_left(), what, self.time_limit):
+            for rows, solution in zip(self._rows, self.solutions_, strict=True):
+                if reason := _unfit_for_calibration(solution):
+                    raise ProblemError(
+                        f"probability={self.probability!r}: {reason}; give probability=False, and calibrate the model "
+                        "by sklearn.calibration.CalibratedClassifierCV"
+                    )
+                problem, alpha = self._with_fixed_bounds(solution)
+                is_optimal = problem is solution.problem and solution.certificate.reaches(LEFT_OUT_TOL)
+                best = solution.certificate if is_optimal else certified_optimum(problem, alpha)
+                values = left_out_decisions(problem, best)
+                own = np.ones(len(values)) if weight is None else weight[rows]
+                found.append(Calibrator(method, values, problem.sigma > 0, own))
+        self.calibration_ = tuple(found)
+
+    @property
+    def _calibration_method(self) -> str | None:
+        """How the next fit calibrates probabilities, or None."""
+        given = self.probability
+        if isinstance(given, str):
+            return None if given == "deprecated" else given
+        return "sigmoid" if given else None
+
+    def _with_fixed_bounds(self, solution: Solution) -> tuple[DualProblem, NDArray]:
+        """Return a problem with the decision function of a solution whose bounds are fixed, and its α."""
+        return solution.problem, solution.alpha
+
+    def _has_probabilities(self) -> bool:
+        """Whether `predict_proba` exists; AttributeError with the way out if not."""
+        if self.__sklearn_is_fitted__():
+            if "calibration_" in self.__dict__:
+                return True
+        elif self._calibration_method is not None:
+            return True
+        raise AttributeError(
+            f"{type(self).__name__} has no predict_proba without probabilities: fit it with probability='sigmoid', or "
+            "calibrate it by sklearn.calibration.CalibratedClassifierCV"
+        )
+
+    @available_if(_has_probabilities)
+    @by_chunks
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        """Return the probabilities of the classes, shape (n_new, n_classes), for a model with ``probability``.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
+            New points; sparse X is accepted where `fit` accepts it.
+
+        Returns
+        -------
+        array of shape (n_new, n_classes)
+            Rows sum to 1. The probability of a class that had no points of positive weight is 0.
+
+        Notes
+        -----
+        The decision value of each training point is computed by the model without it, exactly and without a refit, for
+        up to 2000 points in a pair of classes; above, by the first segment of the path to that model. ``probability``
+        says how these values become probabilities. Those of several classes are coupled from the pairs' (Wu, Lin and
+        Weng, JMLR 5, 2004, second method), as in LIBSVM. Where two probabilities are close, the most probable class may
+        differ from `predict`. Class weights shift decision values, not probabilities, which follow the shares of the
+        classes among the training points.
+        """
+        values, classes = self._pair_values(X), len(self.classes_)
+        present = np.arange(classes) if self._present is None else self._present
+        found = np.empty((len(values), len(self.calibration_)))
+        for k, (calibrator, column) in enumerate(zip(self.calibration_, self._columns(), strict=True)):
+            positive, _ = self._sides(k)
+            # Values of two classes are positive for the second one, those of a pair among more for its first class.
+            second = positive == present[class_pairs(len(present))[k][1]]
+            own = calibrator(-values[:, column] if second and classes > 2 else values[:, column])
+            found[:, k] = 1.0 - own if second else own
+        if classes == 2:
+            return np.column_stack([found[:, 0], 1.0 - found[:, 0]])
+        out = np.zeros((len(values), classes))
+        out[:, present] = coupled(found, class_pairs(len(present)), len(present))
+        return out
+
+    @available_if(_has_probabilities)
+    @by_chunks
+    def predict_log_proba(self, X: ArrayLike) -> NDArray:
+        """Return the logarithms of `predict_proba`, shape (n_new, n_classes)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        arrays, facts = super()._pack()
+        if calibrators := self.__dict__.get("calibration_"):
+            for name in ("values", "weight"):
+                arrays[f"calibration.{name}"] = np.concatenate([getattr(one, name) for one in calibrators])
+            facts["calibration"] = calibrators[0].method
+        return arrays, facts
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        super()._unpack(arrays, facts)
+        if "calibration" in facts:
+            self.calibration_ = _saved_calibration(arrays, facts["calibration"], self.solutions_)

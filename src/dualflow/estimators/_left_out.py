@@ -17,18 +17,28 @@ from ..core.gram import BLOCK_ENTRIES
 from ..core.kernel_cache import KeptGram
 from ..core.problem import DualProblem
 from ..core.runtime.clock import check_time, check_time_cubic
+from ..driver.solve import solve
 from ..online.leave_one_out import Response, each_without
 from ..online.point_paths import MIN_FREE_DISTANCE
 from ..online.state import PathError
 from ._batch import without_round_off
-from ._solving import LEFT_OUT_TOL, certified_optimum
 
-__all__ = ["balances", "left_out_decisions", "left_out_values", "response_and_distance"]
+__all__ = [
+    "LEFT_OUT_TOL",
+    "MAX_INFEASIBILITY",
+    "balances",
+    "certified_optimum",
+    "left_out_decisions",
+    "left_out_values",
+    "response_and_distance",
+]
 
+#: Certified relative gap of every leave-one-out model.
+LEFT_OUT_TOL = 1e-9
 #: Points of a pair of classes up to which all models without a point are exact: 2000 points take about 1 s of processor
 #: time (benchmarks/classical/probabilities.py). Above, each is taken from the first segment of its path.
 MAX_POINTS_EXACT = 2000
-#: Largest signed sum of weights of a model, relative to their sum, that counts as 0.
+#: Largest violation of the bounds, or of a signed sum of 0, relative to the sum of the weights, that counts as 0.
 MAX_INFEASIBILITY = 1e-10
 #: Multiplications between two looks at the clock, about a tenth of a second's.
 MAX_PRODUCTS = 1 << 30
@@ -36,6 +46,12 @@ MAX_PRODUCTS = 1 << 30
 MIN_COLUMNS = 64
 #: Share of the bound from which a variable counts as at its bound.
 AT_BOUND = 1.0 - 1e-12
+
+
+def certified_optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
+    """Return the certificate of the optimum, solved to `LEFT_OUT_TOL` from ``start`` if that is given."""
+    solution = solve(problem, refine="early", tol=LEFT_OUT_TOL, warm=start)
+    return solution.certificate
 
 
 def balances(problem: DualProblem) -> bool:

@@ -27,7 +27,7 @@ from ..problems.checks import NU_RULE
 from ..problems.description import NU_OR_NONE_RULE
 from ._base import KernelMachine, fitted, immutable, set_by_fit, unavailable
 from ._chunks import by_chunks
-from ._solving import LEFT_OUT_TOL, certified_optimum
+from ._left_out import LEFT_OUT_TOL, certified_optimum
 from ._verify import stored
 
 __all__ = [
@@ -465,7 +465,7 @@ class ShareOfNew(OutlierMixin, KernelMachine):
         self._rules["contamination"].check("rejects", self._rejects)
         values, gap = stored(arrays, "loo_scores", "f", (solution.problem.n,)), facts["loo_relative_gap"]
         if type(gap) is not float or not 0 <= gap < np.inf or not np.isfinite(values).all():
-            raise ValueError("its leave-one-out scores are none")
+            raise ValueError("its leave-one-out scores or their gap are not finite numbers")
         rank_for(self._rejects, len(values))
         self._scores_left = Scores(values, gap)
 

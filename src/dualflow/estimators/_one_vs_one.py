@@ -1,7 +1,7 @@
 """One-against-one classification in one batch: the points of each pair, its result, the joint model, and its files.
 
-`Pairs` holds the points of each pair of classes, `PairSolutions` their results, and `SavedPairs` is the base class of
-the batch classifiers. A `Solution` object of a pair that was solved by a direct method is made on first access.
+`Pairs` holds the points of each pair of classes, `PairSolutions` their results, and `OneVsOneMachine` is the base class
+of the batch classifiers. A `Solution` object of a pair that was solved by a direct method is made on first access.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.metaestimators import available_if
 
 from .. import problems
 from ..core._pair_bound import read_listed
@@ -26,20 +25,15 @@ from ..core.runtime.arrays import immutable
 from ..core.solution import Cost, Progress, Solution, Status
 from ..direct.pairs import DirectPair, PairResult, joined_weights
 from ..driver.result import provenance_of
-from ..driver.solve import attach_interrupted, time_limited
-from ..exceptions import ProblemError
+from ..driver.solve import attach_interrupted
 from ..problems.classification import C_RULE
 from ..refinement.refine import support_set
 from ..solvers import Solver
 from ..solvers.working_set import WorkingSet
 from ._base import fitted
 from ._batch import MIN_RELATIVE_COEF, BatchMachine, iterations_of
-from ._calibration import METHODS, Calibrator, coupled
-from ._chunks import by_chunks
 from ._classifier import class_pairs, constants_of, libsvm_layout
-from ._left_out import left_out_decisions
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._solving import LEFT_OUT_TOL, certified_optimum
 from ._validation import (
     checked_data,
     class_weights,
@@ -51,17 +45,14 @@ from ._validation import (
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
 __all__ = [
+    "OneVsOneMachine",
     "PairSolutions",
     "Pairs",
-    "SavedPairs",
     "can_use_batch",
     "read_pairs",
     "spread_to_all_pairs",
 ]
 
-
-#: Round-off of a margin in a file, relative to the largest.
-CALIBRATION_TOL = 1e-6
 
 #: Points up to which ``refine=False`` also takes the batch. Above, a run is faster, because it may end at ``tol``.
 MAX_POINTS_UNREFINED = 8192
@@ -332,42 +323,7 @@ def _classes_present(arrays: Mapping[str, NDArray], classes: int) -> NDArray | N
     return present
 
 
-def _unfit_for_calibration(solution: Solution) -> str | None:
-    """Return why the decision values of a solution cannot be calibrated by models without a point, or None."""
-    if solution.certificate.gap is None:
-        return "the kernel is indefinite, so that no model without a point is certified"
-    if solution.ran_circuits and not solution.refined:
-        return "the models without a point are exact, and this one is what circuits found"
-    return None
-
-
-def _saved_calibration(
-    arrays: Mapping[str, NDArray], method: Any, solutions: Sequence[Solution]
-) -> tuple[Calibrator, ...]:
-    """Return the calibrators from a file.
-
-    Leaving a point out never reduces its loss. Values that contradict this are refused, with an allowance for the gap
-    of the stored solution.
-    """
-    if method not in METHODS:
-        raise ValueError(f"its calibration is {method!r}")
-    ends = np.cumsum([solution.problem.gram.n for solution in solutions])
-    values, weight = (stored(arrays, f"calibration.{name}", "f", (int(ends[-1]),)) for name in ("values", "weight"))
-    if not (np.isfinite(values).all() and np.isfinite(weight).all() and (weight > 0).all()):
-        raise ValueError("its calibration has values that are not finite, or weights that are not above 0")
-    found = []
-    for solution, f, own in zip(solutions, np.split(values, ends), np.split(weight, ends), strict=False):
-        problem, certificate = solution.problem, solution.certificate
-        margin = problem.sigma * (problem.gram.matvec(solution.coefficients) + solution.bias)
-        largest = float(problem.gram.diag().max())
-        allowed = CALIBRATION_TOL * (1.0 + np.abs(margin).max()) + np.sqrt(8.0 * largest * (certificate.gap or 0.0))
-        if (np.minimum(problem.sigma * f, 1.0) > margin + allowed).any():
-            raise ValueError("its calibration has margins without a point that exceed those with it")
-        found.append(Calibrator(method, f, problem.sigma > 0, own))
-    return tuple(found)
-
-
-class SavedPairs(BatchMachine):
+class OneVsOneMachine(BatchMachine):
     """Base of the batch classifiers: fit by pairs of classes, attributes of the joint model, and files."""
 
     classes_: NDArray
@@ -377,9 +333,7 @@ class SavedPairs(BatchMachine):
     _constants: NDArray | float
 
     class_weight: Any
-    #: How `fit` prepares `predict_proba`; subclasses that offer it have a parameter of this name.
     probability: bool | str = False
-    calibration_: tuple[Calibrator, ...]
     _pose = staticmethod(_posed)
 
     def _fit_pairs(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
@@ -412,101 +366,9 @@ class SavedPairs(BatchMachine):
                 self._calibrate(own_weight)
             self._publish()
 
-    # --- probabilities -------------------------------------------------------------------------
-
     def _calibrate(self, weight: NDArray | None = None) -> None:
-        """Set ``calibration_`` from the models without each training point.
-
-        ``weight`` are the sample weights of all training points, 1 by default.
-        """
-        if (method := self._calibration_method) is None:
-            return
-        found = []
-        what = "every model without a point was found, for probability"
-        with time_limited(self._time_left(), what, self.time_limit):
-            for rows, solution in zip(self._rows, self.solutions_, strict=True):
-                if reason := _unfit_for_calibration(solution):
-                    raise ProblemError(
-                        f"probability={self.probability!r}: {reason}; give probability=False, and calibrate the model "
-                        "by sklearn.calibration.CalibratedClassifierCV"
-                    )
-                problem, alpha = self._with_fixed_bounds(solution)
-                is_optimal = problem is solution.problem and solution.certificate.reaches(LEFT_OUT_TOL)
-                best = solution.certificate if is_optimal else certified_optimum(problem, alpha)
-                values = left_out_decisions(problem, best)
-                own = np.ones(len(values)) if weight is None else weight[rows]
-                found.append(Calibrator(method, values, problem.sigma > 0, own))
-        self.calibration_ = tuple(found)
-
-    @property
-    def _calibration_method(self) -> str | None:
-        """How the next fit calibrates probabilities, or None."""
-        given = self.probability
-        if isinstance(given, str):
-            return None if given == "deprecated" else given
-        return "sigmoid" if given else None
-
-    def _with_fixed_bounds(self, solution: Solution) -> tuple[DualProblem, NDArray]:
-        """Return a problem with the decision function of a solution whose bounds are fixed, and its α."""
-        return solution.problem, solution.alpha
-
-    def _has_probabilities(self) -> bool:
-        """Whether `predict_proba` exists; AttributeError with the way out if not."""
-        if self.__sklearn_is_fitted__():
-            if "calibration_" in self.__dict__:
-                return True
-        elif self._calibration_method is not None:
-            return True
-        raise AttributeError(
-            f"{type(self).__name__} has no predict_proba without probabilities: fit it with probability='sigmoid', or "
-            "calibrate it by sklearn.calibration.CalibratedClassifierCV"
-        )
-
-    @available_if(_has_probabilities)
-    @by_chunks
-    def predict_proba(self, X: ArrayLike) -> NDArray:
-        """Return the probabilities of the classes, shape (n_new, n_classes), for a model with ``probability``.
-
-        Parameters
-        ----------
-        X : array of shape (n_new, n_features), or (n_new, n) if the kernel is precomputed
-            New points; sparse X is accepted where `fit` accepts it.
-
-        Returns
-        -------
-        array of shape (n_new, n_classes)
-            Rows sum to 1. The probability of a class that had no points of positive weight is 0.
-
-        Notes
-        -----
-        The decision value of each training point is computed by the model without it, exactly and without a refit, for
-        up to 2000 points in a pair of classes; above, by the first segment of the path to that model. ``probability``
-        says how these values become probabilities. Those of several classes are coupled from the pairs' (Wu, Lin and
-        Weng, JMLR 5, 2004, second method), as in LIBSVM. Where two probabilities are close, the most probable class may
-        differ from `predict`. Class weights shift decision values, not probabilities, which follow the shares of the
-        classes among the training points.
-        """
-        values, classes = self._pair_values(X), len(self.classes_)
-        present = np.arange(classes) if self._present is None else self._present
-        found = np.empty((len(values), len(self.calibration_)))
-        for k, (calibrator, column) in enumerate(zip(self.calibration_, self._columns(), strict=True)):
-            positive, _ = self._sides(k)
-            # Values of two classes are positive for the second one, those of a pair among more for its first class.
-            second = positive == present[class_pairs(len(present))[k][1]]
-            own = calibrator(-values[:, column] if second and classes > 2 else values[:, column])
-            found[:, k] = 1.0 - own if second else own
-        if classes == 2:
-            return np.column_stack([found[:, 0], 1.0 - found[:, 0]])
-        out = np.zeros((len(values), classes))
-        out[:, present] = coupled(found, class_pairs(len(present)), len(present))
-        return out
-
-    @available_if(_has_probabilities)
-    @by_chunks
-    def predict_log_proba(self, X: ArrayLike) -> NDArray:
-        """Return the logarithms of `predict_proba`, shape (n_new, n_classes)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        """Prepare `predict_proba`, in a subclass with a parameter ``probability``."""
+        raise NotImplementedError
 
     def _solve_pairs(
         self, gram: Gram, weight: NDArray, pairs: Pairs
@@ -558,10 +420,6 @@ class SavedPairs(BatchMachine):
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)
         arrays |= {} if self._present is None else {"present": self._present.astype(np.int64)}
-        if calibrators := self.__dict__.get("calibration_"):
-            for name in ("values", "weight"):
-                arrays[f"calibration.{name}"] = np.concatenate([getattr(one, name) for one in calibrators])
-            facts["calibration"] = calibrators[0].method
         return arrays | pack_attributes(self, _STORED), facts
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
@@ -605,6 +463,4 @@ class SavedPairs(BatchMachine):
         for name, allowed in tolerance.items():
             agree(name, saved[name], getattr(self, name), allowed)
             setattr(self, name, saved[name])
-        if "calibration" in facts:
-            self.calibration_ = _saved_calibration(arrays, facts["calibration"], self.solutions_)
         self._publish()

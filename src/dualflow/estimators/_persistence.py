@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.runtime.arrays import is_same_array
 from ..exceptions import ProblemError
 from ..persistence import container
 from ..persistence.npy import MAX_EMPTY_DIMENSION
@@ -264,7 +265,7 @@ def _generator(state: Any) -> np.random.RandomState:
     position, key = twister["pos"], twister["key"]
     # NumPy does not check the position, and would read memory there.
     if type(position) is not int or not 0 <= position <= 624 or key.shape != (624,) or key.dtype != np.uint32:
-        raise ValueError("its random_state is none")
+        raise ValueError("its random_state is not the state of a generator")
     generator = np.random.RandomState(0)
     generator.set_state(state)
     return generator
@@ -546,14 +547,9 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray], trusted: bool) 
     if encode(facts_again, "") != header["facts"] or set(again) != set(arrays):
         raise ValueError("its contents are not those of the model they make")
     for key, array in again.items():
-        if not _same(array, arrays[key]):
+        if not is_same_array(array, arrays[key]):
             raise ValueError(f"its array {key!r} is not that of the model it makes")
     for value in (kernel, changed.get("kernel")):
         if is_quantum(value):
             value.allow(trusted)
     return model.set_params(**(changed if trusted else mark_unconfirmed(changed)))
-
-
-def _same(first: NDArray, second: NDArray) -> bool:
-    """Whether two arrays have equal dtypes, shapes and entries."""
-    return first.dtype == second.dtype and first.shape == second.shape and bool(np.array_equal(first, second))

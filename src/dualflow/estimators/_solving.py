@@ -3,7 +3,7 @@
 `Solving` runs the problems of a fit in order or in threads, within one time limit and with one rule for Ctrl-C.
 `solve_one` and `solve_batch` are its shortcuts for fits without limits or reports. `ProgressReporter` prints what
 ``verbose`` promises. `check_arguments`, `step_limit` and `ignored_arguments` interpret the arguments that the
-estimators share with scikit-learn's, and `certified_optimum` is the reference solve behind leave-one-out models.
+estimators share with scikit-learn's.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
-from numpy.typing import NDArray
 
-from ..core.certificate import Certificate
 from ..core.options import Flag, Number, OneOf, Rule
 from ..core.problem import DualProblem
 from ..core.runtime.clock import Interrupt, interruptible
@@ -36,10 +34,8 @@ from ..solvers import Solver
 from ._base import MIN_TIME_LEFT_S
 
 __all__ = [
-    "LEFT_OUT_TOL",
     "ProgressReporter",
     "Solving",
-    "certified_optimum",
     "check_arguments",
     "has_step_limit",
     "ignored_arguments",
@@ -485,13 +481,3 @@ def thread_count(n_jobs: int | None) -> int:
         return int(effective_n_jobs(None))  # set by a `joblib.parallel_config` context
     # `effective_n_jobs(n)` counts processes and returns 1 inside a worker of multiprocessing, which may start threads.
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
-
-
-#: Certified relative gap of every leave-one-out model.
-LEFT_OUT_TOL = 1e-9
-
-
-def certified_optimum(problem: DualProblem, start: NDArray | None) -> Certificate:
-    """Return the certificate of the optimum, solved to `LEFT_OUT_TOL` from ``start`` if that is given."""
-    solution = solve(problem, refine="early", tol=LEFT_OUT_TOL, warm=start)
-    return solution.certificate

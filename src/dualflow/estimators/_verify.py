@@ -68,7 +68,7 @@ def sparse_points(arrays: Mapping[str, NDArray], n: int, width: Any) -> SparsePo
     indices = arrays["gram.X.indices"]
     fits = indices.shape == data.shape and indptr.shape == (n + 1,) and {indices.dtype.kind, indptr.dtype.kind} == {"i"}
     if type(width) is not int or width < 1 or not fits or not np.isfinite(data).all() or not data.all():
-        raise ValueError("its sparse points are none")
+        raise ValueError("its sparse points are not finite, or not of one length")
     if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
         raise ValueError("its sparse points have no rows")
     if len(data) and not (indices.min() >= 0 and indices.max() < width):

@@ -185,12 +185,9 @@ class EcoSVC(PairClassifier, BatchUpdates):
     C : float > 0, default=1.0
         Weight of the loss, as in `SVC`. With ``np.inf``, the hard margin (6-7), the first point that makes the
         remembered points inseparable raises `FitError`.
-    kernel : {"linear", "poly", "rbf", "sigmoid"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma : {"scale", "auto"} or float ≥ 0, default="scale"
-        Kernel width, as in `SVC`. "scale" is computed from the points of the first call and stays fixed.
-    degree, coef0 : float, default=3, 0.0
-        Parameters of the kernels "poly" and "sigmoid", as in `SVC`.
+    kernel, gamma, degree, coef0
+        As in `SVC`, without "precomputed". ``gamma="scale"`` is computed from the points of the first call and stays
+        fixed.
     fit_intercept : bool, default=True
         Whether the model has a bias.
     reequilibrate : {"working-set", "lotka-volterra"}, default="working-set"

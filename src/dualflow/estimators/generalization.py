@@ -22,9 +22,8 @@ from ..driver.solve import time_limited
 from ..exceptions import ProblemError
 from ._batch import without_round_off
 from ._classifier import constants_of
-from ._left_out import left_out_values, response_and_distance
+from ._left_out import certified_optimum, left_out_values, response_and_distance
 from ._packing import joint_gram
-from ._solving import certified_optimum
 from ._validation import winners
 from .nu_svm import NuSVC
 from .svc import SVC

@@ -22,7 +22,7 @@ from ..solvers import Solver
 from ..solvers.registry import make_solver
 from ._batch import seeds_of
 from ._classifier import PairClassifier
-from ._one_vs_one import Pairs, SavedPairs
+from ._one_vs_one import OneVsOneMachine, Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 from ._validation import checked_data, nonnegative_weight
@@ -53,7 +53,7 @@ def _posed(gram: Gram, facts: Mapping[str, Any], column: Mapping[str, NDArray]) 
     return posed_again(problem, column)
 
 
-class LSSVC(SavedPairs, PairClassifier):
+class LSSVC(OneVsOneMachine, PairClassifier):
     """Least-squares support vector classifier. Every solution has a certificate.
 
     Minimises ½‖w‖² + ½C Σ (yᵢ − f(xᵢ))² with y = ±1 for each pair of classes (Suykens, Vandewalle 1999). The dual has
@@ -65,9 +65,7 @@ class LSSVC(SavedPairs, PairClassifier):
     ----------
     C : float > 0, default=1.0
         Weight of the squared residuals; 1/C is the ridge.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     fit_intercept : bool or "penalised", default=True
         Whether the model has a bias. "penalised" puts it inside the kernel, K + 1.
@@ -81,31 +79,15 @@ class LSSVC(SavedPairs, PairClassifier):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The class labels.
     class_weight_ : array of shape (n_classes,)
         The factor of each class's weights.
     support_ : array of shape (n_SV,)
         Rows of X, by class and then ascending: nearly all.
-    support_vectors_ : array of shape (n_SV, n_features)
-        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
-        are the coefficients.
-    n_support_ : array of shape (n_classes,)
-        Number of support vectors of each class.
     dual_coef_ : array of shape (n_classes − 1, n_SV)
         yᵢαᵢ = C · weightᵢ · (yᵢ − f(xᵢ)), of either sign, in LIBSVM's layout as in `SVC`.
-    intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
-        Bias of each pair of classes.
-    coef_ : array of shape (n_pairs, n_features)
-        Weights of the features, for a linear kernel only.
-    solutions_, certificates_ : list of Solution, list of Certificate
-        One for each pair of classes; with two classes also `solution_`. `certificate_` is the worst of them.
-    n_iter_ : array of shape (n_pairs,)
-        Number of steps of each solve.
-    fit_status_ : int
-        0 if every solve reached ``tol``, else 1.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    classes_, support_vectors_, n_support_, intercept_, coef_, solutions_, certificates_, solution_, certificate_,
+    n_iter_, fit_status_, n_features_in_, feature_names_in_
+        As in `SVC`.
 
     Notes
     -----
@@ -219,9 +201,7 @@ class LSSVR(ValueMachine):
     ----------
     C : float > 0, default=1.0
         Weight of the squared residuals; 1/C is the ridge.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     fit_intercept : bool or "penalised", default=True
         Whether the model has a bias. "penalised" puts it inside the kernel, K + 1.
@@ -237,25 +217,12 @@ class LSSVR(ValueMachine):
     ----------
     support_ : array of shape (n_SV,)
         Rows of X, ascending: nearly all.
-    support_vectors_ : array of shape (n_SV, n_features)
-        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
-        are the coefficients.
-    n_support_ : array of shape (1,)
-        Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
         αᵢ = C · weightᵢ · (zᵢ − f(xᵢ)).
-    intercept_ : array of shape (1,)
-        The bias.
-    coef_ : array of shape (1, n_features)
-        Weights of the features, for a linear kernel only.
     solution_, certificate_ : Solution, Certificate
         Over the points of positive weight, in their order; also as lists of one, solutions_ and certificates_.
-    n_iter_ : int
-        Number of steps of the solve.
-    fit_status_ : int
-        0 if the solve reached ``tol``, else 1.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    support_vectors_, n_support_, intercept_, coef_, n_iter_, fit_status_, n_features_in_, feature_names_in_
+        As in `SVR`.
 
     Notes
     -----

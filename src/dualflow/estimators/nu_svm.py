@@ -24,8 +24,9 @@ from ..solvers import Solver
 from ..solvers.registry import USUAL, Traits, make_solver
 from ._base import MIN_TIME_LEFT_S, fitted
 from ._batch import BatchMachine, seeds_of
+from ._calibration import CalibratedMachine
 from ._classifier import PairClassifier
-from ._one_vs_one import Pairs, SavedPairs
+from ._one_vs_one import Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 from ._validation import checked_data, nonnegative_weight
@@ -45,7 +46,7 @@ def _posed(gram: Gram, facts: Mapping[str, Any], column: Mapping[str, NDArray]) 
     return replace(problem, upper=column["upper"], total=facts["total"])
 
 
-class NuSVC(SavedPairs, PairClassifier, BatchMachine):
+class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
     """Support vector classifier with ν in the place of C; ν bounds the shares of margin errors and support vectors.
 
     Minimises ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ subject to yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, where ω are the weights of the points. It
@@ -60,9 +61,7 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
         Upper bound on the share of a pair's points on the wrong side of their margin, and lower bound on the share of
         support vectors. It must not exceed twice the share of the smaller class in the weight of the pair's points;
         with ``class_weight="balanced"`` every ν is feasible.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     solver : str or Solver, default="auto"
         A solver for problems with two equalities. "auto" is "interior-point" for kernel matrices of low rank (linear,
@@ -87,32 +86,15 @@ class NuSVC(SavedPairs, PairClassifier, BatchMachine):
     ----------
     calibration_ : tuple of calibrators
         As in `SVC`.
-    classes_ : array of shape (n_classes,)
-        The class labels.
     class_weight_ : array of shape (n_classes,)
         The factor of each class's weights.
-    support_ : array of shape (n_SV,)
-        Rows of X that are support vectors, by class and then ascending.
-    support_vectors_ : array of shape (n_SV, n_features)
-        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
-        are the coefficients.
-    n_support_ : array of shape (n_classes,)
-        Number of support vectors of each class.
     dual_coef_ : array of shape (n_classes − 1, n_SV)
         yᵢαᵢ/ρ in LIBSVM's layout, as in `SVC`.
-    intercept_ : array of shape (n_classes · (n_classes − 1)/2,)
-        Bias of each pair of classes.
-    coef_ : array of shape (n_pairs, n_features)
-        Weights of the features, for a linear kernel only.
-    solutions_, certificates_ : list of Solution, list of Certificate
-        One for each pair of classes; with two classes also `solution_`. `certificate_` is the worst of them. The
-        ``level`` of each is the margin ρ.
-    n_iter_ : array of shape (n_pairs,)
-        Number of steps of each solve.
-    fit_status_ : int
-        0 if every solve reached ``tol``, else 1.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    certificates_ : list of Certificate
+        One for each of `solutions_`; the ``level`` of each is the margin ρ.
+    classes_, support_, support_vectors_, n_support_, intercept_, coef_, solutions_, solution_, certificate_, n_iter_,
+    fit_status_, n_features_in_, feature_names_in_
+        As in `SVC`.
 
     Notes
     -----
@@ -277,9 +259,7 @@ class NuSVR(ValueMachine):
         vectors.
     C : float > 0, default=1.0
         Weight of the loss.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     solver, solver_options, refine
         As in `NuSVC`.
@@ -292,28 +272,9 @@ class NuSVR(ValueMachine):
     ----------
     epsilon_ : float
         Half the width of the tube, in units of y.
-    support_ : array of shape (n_SV,)
-        Rows of X, ascending.
-    support_vectors_ : array of shape (n_SV, n_features)
-        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
-        are the coefficients.
-    n_support_ : array of shape (1,)
-        Number of support vectors.
-    dual_coef_ : array of shape (1, n_SV)
-        αᵢ − αᵢ*, within ±C.
-    intercept_ : array of shape (1,)
-        The bias.
-    coef_ : array of shape (1, n_features)
-        Weights of the features, for a linear kernel only.
-    solution_, certificate_ : Solution, Certificate
-        The solution of the dual in (α, α*), over the points of positive weight, in their order; also as lists of one,
-        solutions_ and certificates_.
-    n_iter_ : int
-        Number of steps of the solve.
-    fit_status_ : int
-        0 if the solve reached ``tol``, else 1.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, solution_, certificate_, n_iter_,
+    fit_status_, n_features_in_, feature_names_in_
+        As in `SVR`.
 
     Examples
     --------

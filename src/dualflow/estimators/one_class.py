@@ -51,9 +51,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
     nu : float in (0, 1] or "auto", default=0.5
         Upper bound on the share of training points outside, and lower bound on the share of support vectors. "auto"
         takes the value of ``contamination``, or 0.05 for both if that is None.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     contamination : float in (0, 0.5], optional
         Share of *new* points, drawn as the training points were, that the model rejects. The plane is moved for this by
@@ -66,13 +64,6 @@ class OneClassSVM(ShareOfNew, BatchMachine):
 
     Attributes
     ----------
-    support_ : array of shape (n_SV,)
-        Rows of X, ascending.
-    support_vectors_ : array of shape (n_SV, n_features)
-        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
-        are the coefficients.
-    n_support_ : array of shape (1,)
-        Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
         Coefficients in (0, 1], or up to a point's weight, whose sum is νn, or ν times the sum of weights. They are νn
         times the α of `solution_`.
@@ -84,14 +75,9 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         The value of ν that was used.
     loo_scores_, loo_rejection_rate_, loo_relative_gap_
         As in `SVDD`; the scores are divided by νn.
-    solution_, certificate_ : Solution, Certificate
-        Over the points of positive weight, in their order; also as lists of one, solutions_ and certificates_.
-    n_iter_ : int
-        Steps of the solve, or iterations as ``max_iter`` counts them if it is set.
-    fit_status_ : int
-        0 if the solve reached ``tol``, else 1.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    support_, support_vectors_, n_support_, solution_, certificate_, n_iter_, fit_status_, n_features_in_,
+    feature_names_in_
+        As in `SVDD`.
 
     Examples
     --------

@@ -45,9 +45,7 @@ class QuantileSVR(ValueMachine):
     non_crossing : bool, default=False
         Whether predictions of several quantiles are sorted, point by point, so that no lower quantile is above a higher
         one. Sorted estimates are never farther from the true quantiles (Chernozhukov, Fernández-Val, Galichon 2010).
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
     predict_dtype
@@ -61,11 +59,6 @@ class QuantileSVR(ValueMachine):
         The quantiles that the model was fitted for.
     support_ : array of shape (n_SV,)
         Rows of X that are support vectors of at least one quantile, ascending.
-    support_vectors_ : array of shape (n_SV, n_features)
-        The support vectors, also with a callable kernel; empty if the kernel is precomputed. CSR if X was sparse, as
-        are the coefficients.
-    n_support_ : array of shape (1,)
-        Number of support vectors.
     dual_coef_ : array of shape (n_quantiles, n_SV)
         Coefficients, between −C(1 − τ) and Cτ.
     intercept_ : array of shape (n_quantiles,)
@@ -80,8 +73,8 @@ class QuantileSVR(ValueMachine):
         Largest number of steps of a solve.
     fit_status_ : int
         0 if all solves reached ``tol``, else 1.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    support_vectors_, n_support_, n_features_in_, feature_names_in_
+        As in `SVR`.
 
     Examples
     --------

@@ -22,14 +22,15 @@ from ..problems.classification import C_RULE, hinge
 from ..solvers import Solver
 from ..solvers.registry import Traits
 from ._batch import BatchMachine, seeds_of
+from ._calibration import CalibratedMachine
 from ._classifier import PairClassifier
-from ._one_vs_one import Pairs, PairSolutions, SavedPairs, can_use_batch
+from ._one_vs_one import Pairs, PairSolutions, can_use_batch
 from ._solving import Solving, solve_batch, solve_one
 
 __all__ = ["SVC"]
 
 
-class SVC(SavedPairs, PairClassifier, BatchMachine):
+class SVC(CalibratedMachine, PairClassifier, BatchMachine):
     """Support vector classifier. Any solver can solve its dual, and every solution has a certificate.
 
     Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them;

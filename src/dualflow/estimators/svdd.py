@@ -47,11 +47,8 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
     contamination : float in (0, 0.5], optional
         Share of *new* points, drawn as the training points were, that the model rejects. ``offset_`` is then set by
         exact leave-one-out, see Notes. With None the ball itself sets it.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`. With "precomputed", k(z, z) of new points is not in the matrix: see
-        `decision_function`.
-    gamma, degree, coef0
-        As in `SVC`.
+    kernel, gamma, degree, coef0
+        As in `SVC`. With "precomputed", k(z, z) of new points is not in the matrix: see `decision_function`.
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
     predict_dtype
         As in `SVC`.

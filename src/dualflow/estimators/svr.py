@@ -56,9 +56,7 @@ class SVR(ValueMachine):
         Weight of the loss. ``np.inf`` is the hard tube, in which no residual is above ε.
     epsilon : float ≥ 0, default=0.1
         Half the width of the tube within which residuals have no loss, in units of y.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function, as in `SVC`.
-    gamma, degree, coef0
+    kernel, gamma, degree, coef0
         As in `SVC`.
     solver, solver_options, refine, tol, max_steps, time_limit, warm_start, callback, on_interrupt, random_state,
     predict_dtype

@@ -1,7 +1,7 @@
-"""The generations of an evolution strategy on the box: crossover, mutation, learning, evaluation, selection.
+"""The generations of an evolution strategy on the box 0 ≤ α ≤ u: crossover, mutation, learning, evaluation, selection.
 
-The random numbers of crossover and selection do not depend on the fitness; they are drawn for many generations at a
-time.
+Mutations are those of Mierswa (4.2 and Fig. 4). The random numbers of crossover and selection do not depend on the
+fitness; they are drawn for many generations at a time.
 """
 
 from __future__ import annotations
@@ -12,21 +12,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import mutation
 from ._mating import evaluate, mate
-from .sweeps import coordinate_sweep
 
 __all__ = [
+    "IMPROVEMENT",
     "MUTATIONS",
+    "NO_MUTATION",
     "Evolution",
     "Rules",
+    "adapted_sigma",
+    "add_gaussian_noise",
+    "bernoulli",
+    "coordinate_sweep",
     "evaluate_population",
     "evolve",
+    "improve",
+    "mutated_genes",
     "pairings",
     "random_population",
     "survivors",
     "swaps",
 ]
+
+
+#: "switching-gaussian" is the outlook of the paper: Gaussian on the variables that switching has not fixed at 0 or u.
+MUTATIONS = ("gaussian", "switching", "hybrid", "switching-gaussian")
+#: Generations of Gaussian mutation between two applications of the 1/5 rule.
+ADAPT_EVERY = 10
+#: Relative decrease of f from which a generation counts as an improvement.
+IMPROVEMENT = 1e-10
+#: Schwefel's factor of the 1/5 rule.
+SIGMA_FACTOR = 0.85
+#: Genes, thresholds and new values of no mutation.
+NO_MUTATION = (np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+#: Coordinates between two updates of the whole gradient.
+BLOCK_SIZE = 32
 
 
 def pairings(generations: int, population: int, rng: np.random.Generator) -> NDArray:
@@ -59,12 +79,53 @@ def survivors(generations: int, population: int, pool: int, entrants: int, rng: 
     return ranks
 
 
-#: "switching-gaussian" is the outlook of the paper: Gaussian on the variables that switching has not fixed at 0 or u.
-MUTATIONS = ("gaussian", "switching", "hybrid", "switching-gaussian")
-#: Generations of Gaussian mutation between two applications of the 1/5 rule.
-ADAPT_EVERY = 10
-#: Relative decrease of f from which a generation counts as an improvement.
-IMPROVEMENT = 1e-10
+def add_gaussian_noise(children: NDArray, step: NDArray, upper: NDArray, rng: np.random.Generator) -> None:
+    """Add normal noise of standard deviation ``step`` of shape (n,) to children of shape (k, n); clip to the box."""
+    noise = rng.standard_normal(children.shape)
+    noise *= step
+    children += noise
+    np.maximum(children, 0.0, out=children)
+    np.minimum(children, upper, out=children)
+
+
+def mutated_genes(
+    kind: str, generations: int, population: int, upper: NDArray, rng: np.random.Generator
+) -> list[tuple[NDArray, NDArray, NDArray]]:
+    """Return for each generation the mutated genes, each with probability 1/n, their thresholds and new values.
+
+    Genes are indices into the flattened children of shape (population, n). A gene above its threshold becomes 0, else
+    its new value. "switching": to 0 from the upper half of the interval, else to uᵢ. "hybrid", Mierswa's Fig. 4: αᵢ > 0
+    becomes 0, and αᵢ = 0 uniform on [0, uᵢ]. "switching-gaussian" starts as "switching"; "gaussian" mutates none here.
+    """
+    if kind == "gaussian":
+        return [NO_MUTATION] * generations
+    n, size = len(upper), population * len(upper)
+    found = bernoulli(generations * size, n, rng)
+    bound = upper[found % n]
+    above = np.zeros(len(found)) if kind == "hybrid" else 0.5 * bound
+    target = bound * rng.random(len(found)) if kind == "hybrid" else bound
+    ends = found.searchsorted(size * np.arange(1, generations + 1)).tolist()
+    found %= size
+    return [(found[i:j], above[i:j], target[i:j]) for i, j in zip([0, *ends], ends, strict=False)]
+
+
+def bernoulli(trials: int, n: int, rng: np.random.Generator) -> NDArray:
+    """Return the increasing indices of the successes in independent trials with probability 1/n.
+
+    The geometric gaps between successes are drawn, which takes one number a success instead of one a trial.
+    """
+    mean = trials / n
+    found = np.cumsum(rng.geometric(1.0 / n, int(mean + 6 * np.sqrt(mean)) + 10)) - 1
+    while found[-1] < trials - 1:
+        found = np.append(found, found[-1] + np.cumsum(rng.geometric(1.0 / n, 10)))
+    return found[: np.searchsorted(found, trials)]
+
+
+def adapted_sigma(sigma: float, successes: int, trials: int) -> float:
+    """Return σ by Rechenberg's 1/5 rule: larger if more than a fifth of the trials succeeded, smaller if fewer did."""
+    if 5 * successes == trials:
+        return sigma
+    return sigma / SIGMA_FACTOR if 5 * successes > trials else sigma * SIGMA_FACTOR
 
 
 @dataclass(frozen=True)
@@ -113,7 +174,7 @@ class Evolution:
         Number of generations, and of those since the last improvement.
     loose : array of shape (n,)
         1 for variables that the Gaussian mutation may change, else 0.
-    settling : bool
+    is_switching : bool
         Whether the switching phase of "switching-gaussian" is not over.
     evaluations : int
         Number of individuals evaluated.
@@ -130,13 +191,13 @@ class Evolution:
     generation: int
     stale: int
     loose: NDArray
-    settling: bool
+    is_switching: bool
     evaluations: int
     rng: dict[str, Any]
 
     def resting(self, rules: Rules) -> bool:
         """Return whether the evolution has ended."""
-        return self.generation >= rules.limit or (self.stale >= rules.patience and not self.settling)
+        return self.generation >= rules.limit or (self.stale >= rules.patience and not self.is_switching)
 
 
 def evaluate_population(Q: NDArray, p: NDArray, population: NDArray) -> tuple[NDArray, NDArray]:
@@ -176,19 +237,19 @@ def evolve(
     alphas[:k], products[:k], values[:k] = state.population, state.products, state.values
     orders, genes = pairings(generations, k, rng), swaps(generations, k, n, rules.crossover, rng)
     partners = np.roll(orders, k // 2, axis=1)
-    mutated_genes = mutation.mutated_genes(rules.mutation, generations, k, upper, rng)
+    mutations = mutated_genes(rules.mutation, generations, k, upper, rng)
     ranks = survivors(generations, k, 2 * k, rules.entrants, rng)
     sigma, successes, trials = state.sigma, state.successes, state.trials
-    generation, stale, loose, settling = state.generation, state.stale, state.loose, state.settling
+    generation, stale, loose, is_switching = state.generation, state.stale, state.loose, state.is_switching
     updates_products = rules.mutation != "gaussian" and not rules.sweeps
-    for order, partner, swapped, mutated, rank in zip(orders, partners, genes, mutated_genes, ranks, strict=True):
+    for order, partner, swapped, mutated, rank in zip(orders, partners, genes, mutations, ranks, strict=True):
         children, best = alphas[k:], float(values[k - 1])
-        gaussian = not settling and rules.mutation.endswith("gaussian")
-        mate(alphas, order, partner, swapped, *(mutation.NO_MUTATION if gaussian else mutated))
+        gaussian = not is_switching and rules.mutation.endswith("gaussian")
+        mate(alphas, order, partner, swapped, *(NO_MUTATION if gaussian else mutated))
         if gaussian:
-            mutation.gaussian(children, sigma * upper * loose, upper, rng)
+            add_gaussian_noise(children, sigma * upper * loose, upper, rng)
         if rules.sweeps:
-            _improve(Q, p, upper, alphas[k - 1 :], products[k - 1 :], values[k - 1 :], rules.sweeps, rng)
+            values[k - 1 :] = improve(Q, p, upper, alphas[k - 1 :], products[k - 1 :], rules.sweeps, rng)
         elif updates_products and not gaussian:
             evaluate(Q, p, alphas, products, values, order)
         else:
@@ -207,10 +268,10 @@ def evolve(
         alphas, spare_alphas = spare_alphas, alphas
         stale = 0 if best - values[k - 1] > IMPROVEMENT * abs(best) else stale + 1
         if trials == ADAPT_EVERY * k:
-            sigma, successes, trials = mutation.adapted(sigma, successes, trials), 0, 0
-        if settling and (stale >= rules.patience or generation >= rules.limit // 2):
-            settling, stale, loose = False, 0, 1.0 - is_fixed(alphas[:k], upper)
-        if generation >= rules.limit or (stale >= rules.patience and not settling):
+            sigma, successes, trials = adapted_sigma(sigma, successes, trials), 0, 0
+        if is_switching and (stale >= rules.patience or generation >= rules.limit // 2):
+            is_switching, stale, loose = False, 0, 1.0 - is_fixed(alphas[:k], upper)
+        if generation >= rules.limit or (stale >= rules.patience and not is_switching):
             break
     population = alphas[:k].copy()
     fresh_values, fresh_products = evaluate_population(Q, p, population)  # updated products have accumulated round-off
@@ -225,7 +286,7 @@ def evolve(
         generation=generation,
         stale=stale,
         loose=loose,
-        settling=settling,
+        is_switching=is_switching,
         evaluations=state.evaluations + k * (generation - state.generation),
     )
 
@@ -236,21 +297,57 @@ def is_fixed(population: NDArray, upper: NDArray) -> NDArray:
     return found
 
 
-def _improve(
+def coordinate_sweep(
+    Q: NDArray, p: NDArray, upper: NDArray, alphas: NDArray, products: NDArray, order: NDArray
+) -> None:
+    """Make one sweep of exact coordinate minimisation of f = ½ αᵀQα − pᵀα over the box, on every row, in place.
+
+    Parameters
+    ----------
+    Q : array of shape (n, n)
+        Symmetric; where Qᵢᵢ ≤ 0 (indefinite kernels) the better end of the interval is the minimum.
+    p, upper : arrays of shape (n,)
+    alphas, products : arrays of shape (k, n)
+        α and αᵀQ, one row for each individual; both are updated.
+    order : integer array
+        Coordinates in the order of their updates.
+    """
+    for start in range(0, len(order), BLOCK_SIZE):
+        J = order[start : start + BLOCK_SIZE]
+        block = Q[np.ix_(J, J)]
+        # Transposed, a coordinate of all individuals is a contiguous row.
+        slopes, genes = products.T[J] - p[J, None], alphas.T[J]
+        before = genes.copy()
+        for k, (curvature, bound) in enumerate(zip(block.diagonal().tolist(), upper[J].tolist(), strict=True)):
+            gene, slope = genes[k], slopes[k]
+            if curvature > 0.0:
+                after = slope / -curvature
+                after += gene
+                np.maximum(after, 0.0, out=after)
+                np.minimum(after, bound, out=after)
+            else:
+                fall = (bound - gene) * (slope + 0.5 * curvature * (bound - gene))
+                after = np.where(fall < gene * (0.5 * curvature * gene - slope), bound, 0.0)
+            slopes += block[k, :, None] * (after - gene)
+            genes[k] = after
+        alphas[:, J] = genes.T
+        products += (genes - before).T @ Q[J]
+
+
+def improve(
     Q: NDArray,
     p: NDArray,
     upper: NDArray,
     alphas: NDArray,
     products: NDArray,
-    values: NDArray,
     sweeps: int,
     rng: np.random.Generator,
-) -> None:
-    """Evaluate individuals and improve each by sweeps of coordinate descent, in place."""
+) -> NDArray:
+    """Improve individuals by sweeps of coordinate descent in place, write their αᵀQ to ``products``, and return f."""
     np.dot(alphas, Q, out=products)
     for _ in range(sweeps):
         coordinate_sweep(Q, p, upper, alphas, products, rng.permutation(len(p)))
-    values[:] = _values(p, alphas, products)
+    return _values(p, alphas, products)
 
 
 def _values(p: NDArray, population: NDArray, products: NDArray) -> NDArray:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .generations import IMPROVEMENT, evaluate_population
-from .sweeps import coordinate_sweep
+from .generations import IMPROVEMENT, evaluate_population, improve
 
 __all__ = ["Swarm", "SwarmRules", "move_swarm", "moved"]
 
@@ -87,13 +86,12 @@ def move_swarm(
     for _ in range(generations):
         inertia = rules.inertia * (1.0 - state.generation / rules.limit)
         places, velocities = moved(state, inertia, rules.own, rules.common, upper, rng)
-        individuals = np.vstack([places, state.leader]) if rules.sweeps else places
-        values, products = evaluate_population(Q, p, individuals)
         if rules.sweeps:
-            for _ in range(rules.sweeps):
-                coordinate_sweep(Q, p, upper, individuals, products, rng.permutation(len(p)))
-            values = 0.5 * np.einsum("ij,ij->i", products, individuals) - individuals @ p
+            individuals = np.vstack([places, state.leader])
+            values = improve(Q, p, upper, individuals, np.empty_like(individuals), rules.sweeps, rng)
             places = individuals[:-1]
+        else:
+            individuals, (values, _) = places, evaluate_population(Q, p, places)
         better = values[: len(places)] < state.best_values
         best = int(values.argmin())
         leads = values[best] < state.leader_value

@@ -98,13 +98,15 @@ class Dense:
         An infinite upper bound counts as the largest α.
         """
         problem, alpha, slopes = self.problem, state.alpha, self.slopes(state)
-        lacks = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
-        quadratic = float(alpha @ (slopes + problem.p)) + (0.0 if problem.e is None else state.nu * (problem.d - lacks))
+        shortfall = 0.0 if problem.e is None else problem.d - float(problem.e @ alpha)
+        of_equality = 0.0 if problem.e is None else state.nu * (problem.d - shortfall)
+        quadratic = float(alpha @ (slopes + problem.p)) + of_equality
         quadratic += state.level * float(alpha.sum()) if state.level else 0.0
         room = np.where(np.isfinite(problem.upper), problem.upper - alpha, float(alpha.max()))
         room[problem.upper == 0] = 0.0
         objective = 0.5 * quadratic - float(problem.p @ alpha)
-        left = float(alpha @ np.maximum(slopes, 0.0)) + float(room @ np.maximum(-slopes, 0.0)) + abs(state.nu * lacks)
+        left = float(alpha @ np.maximum(slopes, 0.0)) + float(room @ np.maximum(-slopes, 0.0))
+        left += abs(state.nu * shortfall)
         left += 0.0 if problem.total is None else abs(state.level * (problem.total - float(alpha.sum())))
         return left / max(abs(objective), vanishing(problem, alpha, quadratic), float(np.finfo(float).tiny))
 
@@ -156,8 +158,8 @@ class _FreeStep:
             nu, level = state.nu + 0.5 * (plus - minus), state.level + 0.5 * (plus + minus)
             return moved + columns @ [plus, minus], replace(state, nu=nu, level=level)
         along = scipy.linalg.lapack.dpotrs(factor, e, lower=1)[0]
-        lacks = problem.d - float(problem.e @ alpha)
-        d_nu = (lacks - float(e @ moved)) / float(e @ along)
+        shortfall = problem.d - float(problem.e @ alpha)
+        d_nu = (shortfall - float(e @ moved)) / float(e @ along)
         return moved + d_nu * along, replace(state, nu=state.nu + d_nu)
 
 

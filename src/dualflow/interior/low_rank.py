@@ -283,10 +283,10 @@ class LowRank:
         products, residual = totals[_passes.SUM_PRODUCTS], totals[_passes.SUM_RESIDUAL]
         p_alpha, ridges = totals[_passes.SUM_PA], totals[_passes.SUM_RAA]
         w_alpha = w_alpha + self.fixed_rows
-        missing, lacks = w_alpha - w, self.equality_residuals(e_alpha, sum_alpha)
+        missing, shortfall = w_alpha - w, self.equality_residuals(e_alpha, sum_alpha)
         objective = 0.5 * s * float(w_alpha @ w_alpha) + 0.5 * ridges - p_alpha - self.fixed_p
         left = products + residual + 0.5 * s * float(missing @ missing)
-        left += float(np.abs(lacks) @ np.abs([state.nu, state.level][:borders]))
+        left += float(np.abs(shortfall) @ np.abs([state.nu, state.level][:borders]))
         vanishes = vanishing(problem, state.alpha, s * float(w_alpha @ w_alpha) + ridges)
         gap = left / max(abs(objective), vanishes, TINY)
         fell = gap < 0.9 * state.best
@@ -311,7 +311,7 @@ class LowRank:
             known["tried"] = gap
         system = systems(G, [by_e, *by_one][:borders], [[sum_q, e_q], [e_q, sum_q]], s)
         # Predictor.
-        dw, d_nu, d_level = system.solve(missing + by_rho, lacks - [e_rho, sum_rho][:borders])
+        dw, d_nu, d_level = system.solve(missing + by_rho, shortfall - [e_rho, sum_rho][:borders])
         changes, change = np.empty((3, problem.n)), np.empty(rows.n)
         vectors, sums = np.zeros((parts, 2, width)), np.zeros((parts, _passes.AHEAD))
 
@@ -327,7 +327,7 @@ class LowRank:
         ahead = max(products + k * first + k * k * second, 0.0)
         goal = (ahead / products) ** 3 * mu
         # Corrector.
-        dw, d_nu, d_level = system.solve(missing + fixed + goal * free, lacks - border_fixed - goal * border_free)
+        dw, d_nu, d_level = system.solve(missing + fixed + goal * free, shortfall - border_fixed - goal * border_free)
         inverse_steps = np.zeros(parts)
 
         def correct(k: int, start: int, stop: int) -> None:
@@ -427,12 +427,13 @@ class _FreeStep:
         s, sigma, borders = problem.scale, problem.sigma[free], self.form.borders
         e = np.zeros(len(free)) if problem.e is None else problem.e[free]
         rho = problem.p[free] - problem.ridge[free] * alpha[free] - s * sigma * (F @ w) + state.nu * e + state.level
-        lacks = self.form.equality_residuals(0.0 if problem.e is None else float(problem.e @ alpha), float(alpha.sum()))
+        e_alpha = 0.0 if problem.e is None else float(problem.e @ alpha)
+        shortfall = self.form.equality_residuals(e_alpha, float(alpha.sum()))
         root, sum_q, e_q = np.sqrt(weight)[:, None] * F, float(weight.sum()), float(e @ weight)
         columns = [F.T @ (sigma * weight * e), F.T @ (sigma * weight)][:borders]
         system = System(root.T @ root, columns, [[sum_q, e_q], [e_q, sum_q]], s)
         missing, border = self._weighted_rows(alpha) - w, [float(e @ (weight * rho)), float(weight @ rho)]
-        dw, d_nu, d_level = system.solve(missing + F.T @ (sigma * weight * rho), lacks - border[:borders])
+        dw, d_nu, d_level = system.solve(missing + F.T @ (sigma * weight * rho), shortfall - border[:borders])
         change = weight * (rho - s * sigma * (F @ dw) + d_nu * e + d_level)
         return change, replace(state, w=w + dw, nu=state.nu + d_nu, level=state.level + d_level)
 

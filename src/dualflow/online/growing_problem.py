@@ -14,7 +14,7 @@ from ..core.gram import Gram
 from ..core.growing import GrowingGram
 from ..core.problem import DualProblem
 from ..problems import Growing
-from .incremental import Engine
+from .engine import Engine
 from .state import PathError
 
 __all__ = ["Stream"]

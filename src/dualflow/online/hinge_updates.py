@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
 from ._path import AT_LOWER, AT_UPPER, COUNT, FLOOR, FREE, MULTIPLIER
-from .incremental import Engine
+from .engine import Engine
 from .invasion import MAX_EQUALITY_ERROR, best_multiplier
 from .state import PathError
 

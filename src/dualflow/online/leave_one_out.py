@@ -28,9 +28,9 @@ from ..core.problem import DualProblem
 from ..core.runtime.clock import check_time, check_time_cubic
 from ._response import optimum_without
 from .bordered import bordered_inverse
+from .engine import Engine
 from .growing_problem import Stream
 from .hinge_updates import DenseMatrix, start_at_optimum
-from .incremental import Engine
 from .state import PathError
 
 __all__ = [

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ..core.kernel_cache import RowCache
 from ..core.runtime.clock import check_time
 from ._path import AT_LOWER, AT_UPPER, FREE, TRAVELLED
+from .engine import Engine
 from .hinge_updates import DenseMatrix
-from .incremental import Engine
 from .optimum_transfer import set_optimum, tracked_gap
 from .state import PathError
 

@@ -19,7 +19,7 @@ from ._path import (
     VIOLATION_FACTOR,
     gap_terms,
 )
-from .incremental import Engine
+from .engine import Engine
 from .state import PathError
 
 __all__ = ["restore_equality", "set_optimum", "tracked_gap"]

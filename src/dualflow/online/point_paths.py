@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem
 from ._path import FLOOR
+from .engine import Engine
 from .hinge_updates import ROUND_OFF_RATIO, start_at_optimum
-from .incremental import Engine
 from .leave_one_out import MAX_VARIABLES_RESPONSE, Response
 from .state import PathError
 

@@ -121,7 +121,7 @@ class EvolutionStrategy(EvolutionarySolver[Evolution]):
             generation=0,
             stale=0,
             loose=np.ones(problem.n),
-            settling=self.mutation == "switching-gaussian",
+            is_switching=self.mutation == "switching-gaussian",
             evaluations=self.population,
             rng=generator_state(rng),
         )

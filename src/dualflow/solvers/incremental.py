@@ -12,7 +12,7 @@ from ..core.problem import DualProblem
 from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..exceptions import ProblemError
-from ..online.incremental import Engine
+from ..online.engine import Engine
 from ..online.snapshot import Snapshot
 
 __all__ = ["Incremental"]

@@ -40,8 +40,9 @@ DEFAULT_SOLVER = "working-set"
 MIN_N_LOW_RANK = 1000
 #: Squared rank per point, up to which it is.
 MAX_RANK_SQUARED_PER_POINT = 20
-#: Variables that hold the sum of a simplex at least, up to which `working-set` is faster: few others are nonzero. With
-#: 9 features and a polynomial of degree 2 it takes 7 against 43 ms for 60 of 3000 points, 57 against 45 for 1500.
+#: Least number of variables that must share the sum of a simplex, up to which `working-set` is faster: few others are
+#: nonzero. With 9 features and a polynomial of degree 2 it takes 7 against 43 ms for 60 of 3000 points, 57 against 45
+#: for 1500.
 MAX_SHARING = 500
 #: Ratio of the columns' scales beyond which no α in float64 determines the weights to a gap of 1e-6.
 MAX_SCALE_RATIO = 1e4
@@ -91,7 +92,7 @@ def solver_class(name: str) -> type[Solver[Any, Any]]:
 
 
 class Traits(NamedTuple):
-    """What "auto" minds of a problem besides its kernel matrix and size.
+    """The properties of a problem, besides its kernel matrix and size, by which "auto" chooses a solver.
 
     Attributes
     ----------

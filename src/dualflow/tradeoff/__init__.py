@@ -1,6 +1,6 @@
 """Margin against training error, as a Pareto front."""
 
-from .door import pareto_front
+from .from_data import pareto_front
 from .front import FrontStatus, ParetoFront, ParetoPoint
 
 __all__ = ["FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"]

@@ -27,6 +27,7 @@ __all__ = [
     "immutable_rows",
     "in_parts",
     "is_dask",
+    "is_same_array",
     "packed",
     "unpacked",
 ]
@@ -126,6 +127,11 @@ def _is_immutable(array: NDArray) -> bool:
     else:
         has_mark = type(owner) is Sealed and owner.size == array.nbytes
     return has_mark and array.flags.c_contiguous
+
+
+def is_same_array(array: NDArray, other: NDArray | None) -> bool:
+    """Whether two arrays have the same dtype, shape and entries."""
+    return array is other or (other is not None and array.dtype == other.dtype and np.array_equal(array, other))
 
 
 def packed(array: NDArray) -> Any:

@@ -9,32 +9,44 @@ the margin (S) and g ≤ 0 where α = u (E).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._path import (
+    ARRIVED,
     AT_LOWER,
+    AT_MARGIN,
     AT_UPPER,
+    CHANGES,
     COUNT,
+    DRIFTED,
+    ENTERING,
     FLOOR,
     FREE,
+    INDEFINITE,
     MOVING,
     MULTIPLIER,
+    PAUSED,
     PENDING,
     PIVOTS,
+    READY,
+    REFACTORED,
     REFRESHED,
+    STUCK,
     TRAVELLED,
+    WANTS_COLUMN,
     combine_rows,
+    follow,
     inverse_times,
     remove_margin_point,
 )
+from .bordered import lower_inverse
 from .near import Near
 from .snapshot import Snapshot
-from .state import PathError
-from .walking import Walker
+from .state import PathError, State
 
 __all__ = ["Engine"]
 
@@ -52,10 +64,15 @@ NEAR_DIVISOR = 16
 VIOLATORS_DIVISOR = 8
 #: Paths between two updates of all g while several variables are learned.
 MAX_PATHS_PER_UPDATE = 64
-MAX_PATHS_PER_UPDATE = 64
+#: Breakpoints of one compiled call; Ctrl-C is honoured between calls.
+MAX_PIVOTS_PER_CALL = 256
+#: Breakpoints in a row without progress after which a path counts as broken: this many for each variable, ...
+MAX_STILL_PIVOTS_PER_VARIABLE = 8
+#: ... plus this many. Ties need fewer, and round-off can make a path repeat a circle of breakpoints without end.
+MAX_STILL_PIVOTS = 500
 
 
-class Engine(Walker):
+class Engine(State):
     """The optimum over the variables learned so far, changed by learning, unlearning and moves of d.
 
     Parameters and attributes are those of `State`, and two more. If ``on_pivot`` is set, it is called with the engine
@@ -63,6 +80,11 @@ class Engine(Walker):
     anew if a path breaks off; the engine then gives up early where violators do not become fewer.
     """
 
+    on_pivot: Callable[[Any, int], None] | None = None
+    #: Takes the breakpoints of paths of d and p; `LinearTermLog` describes it.
+    log: Any = None
+    #: No margin points are left out of the updates of g, unlike among the near variables (`Near.n_initial_margin`).
+    n_initial_margin: int = 0
     near: Near | None = None
     min_work_near: int = MIN_WORK_NEAR
     has_fallback: bool = False
@@ -174,6 +196,47 @@ class Engine(Walker):
             if self.paths >= self.paths_per_update:
                 self._correct_violators(-1)
 
+    def _run(
+        self,
+        space: Engine | Near,
+        k: int,
+        v: float,
+        to_margin: bool,
+        d_rate: float = 0.0,
+        p_rate: NDArray | None = None,
+        reach: float = 0.0,
+    ) -> bool:
+        """Follow a path among the variables of ``space``; return False if none of them can take up the change."""
+        budget, limit = self.pivots + 100 * self.n + 10000, 1 if self.on_pivot else MAX_PIVOTS_PER_CALL
+        max_still, place, moved = MAX_STILL_PIVOTS_PER_VARIABLE * self.n + MAX_STILL_PIVOTS, np.nan, self.pivots
+        self.counters[READY] = False
+        while True:
+            space.make_room()
+            code = follow(space, k, v, to_margin, d_rate, p_rate, reach, limit)
+            if self.log is not None:
+                self.log.empty()
+            if code == WANTS_COLUMN:
+                space.fetch_column()
+            elif code == DRIFTED:
+                self.refactorise(space)
+            elif code == STUCK:
+                left = reach - self.figures[TRAVELLED] if k < 0 else space.alpha[k]
+                size = space.u[k] if k >= 0 and space.u[k] < np.inf else max(reach, abs(self.d)) or 1.0
+                # If every other variable is at its bound, the remaining distance is round-off.
+                return not to_margin and bool(left <= 1e-10 * size)
+            elif code == INDEFINITE:
+                raise PathError(PathError.NOT_PSD)
+            here = code == WANTS_COLUMN and self.counters[ENTERING] >= 0  # a breakpoint that needs its column first
+            if self.on_pivot and (here or code in (PAUSED, ARRIVED, AT_MARGIN)):
+                self.on_pivot(self, k)
+            if code in (ARRIVED, AT_MARGIN):
+                return True
+            now = float(self.figures[TRAVELLED] if k < 0 else space.alpha[k])
+            if now != place:
+                place, moved = now, self.pivots
+            if self.pivots > budget or self.pivots - moved > max_still:
+                raise PathError(PathError.NOT_PSD)
+
     def _move_near(self, k: int, v: float, to_margin: bool) -> None:
         """Follow the path of k among the near variables; far ones may be `violators` afterwards."""
         near = self.near or Near(self, max(MIN_NEAR, self.n // NEAR_DIVISOR))
@@ -224,6 +287,17 @@ class Engine(Walker):
         return super().pack()
 
     # --- round-off ------------------------------------------------------------------------------
+
+    def refactorise(self, space: Engine | Near) -> None:
+        """Compute the inverse of the bordered margin block [0 eᵀ; e Q_SS] from its columns."""
+        m = int(self.counters[COUNT])
+        self.counters[REFACTORED] += 1
+        self.counters[CHANGES] = self.waiting[0] = 0
+        if m == 0:
+            return
+        S = space.members[:m]
+        Q = space.pool.rows[space.member_slots[:m]][:, S]
+        self.inverse[: m + 1, : m + 1] = lower_inverse(Q, space.e[S] if self.bordered else None)
 
     def polish(self, min_residual: float = 0.0) -> None:
         """Set α and b on the margin to the solution of their system if its residual exceeds ``min_residual``."""
