@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 import dualflow
 from dualflow import SVC, SVDD, Gram, ProblemError, generalization_report
-from dualflow.estimators import _left_out, _solving
+from dualflow.estimators import _left_out
 from dualflow.estimators._left_out import response_and_distance
 from dualflow.online import leave_one_out
 
@@ -264,7 +264,7 @@ def test_a_report_in_small_blocks_is_the_same(loss, monkeypatch):
 
 
 def test_ctrl_c_gives_no_partial_report(monkeypatch):
-    model, real, calls = SVC().fit(*MOONS), _solving.solve, []
+    model, real, calls = SVC().fit(*MOONS), _left_out.solve, []
 
     def interrupted(*arguments, **more):
         calls.append(1)
@@ -272,7 +272,7 @@ def test_ctrl_c_gives_no_partial_report(monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments, **more)
 
-    monkeypatch.setattr(_solving, "solve", interrupted)
+    monkeypatch.setattr(_left_out, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
     assert len(calls) == 2

@@ -672,7 +672,7 @@ def _has_many_free(pairs: PointPairs, row: NDArray, found: PairArrays) -> bool:
     m, n, first, second, *_, start = row.tolist()
     alpha = found.alpha[start : start + m + n]
     upper = np.concatenate([pairs.upper[first : first + m], pairs.upper[second : second + n]])
-    return np.count_nonzero((alpha > 0) & (alpha < upper)) > MAX_FREE_PATH
+    return bool(((alpha > 0) & (alpha < upper)).sum() > MAX_FREE_PATH)
 
 
 def _results(
