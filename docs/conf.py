@@ -208,7 +208,7 @@ def write_losing_cells(app: Any) -> None:
 
 
 def add_thumbnails(app: Any, doctree: Any, docname: str) -> None:
-    """Show the pages of the gallery as pictures with titles: each page's last picture, from its own run."""
+    """Show the pages of the gallery as cards: each page's last picture, its title and its first sentence."""
     if docname != GALLERY:
         return
     grid = nodes.container(classes=["gallery"])
@@ -219,7 +219,8 @@ def add_thumbnails(app: Any, doctree: Any, docname: str) -> None:
         # The title beside it says what the picture is; an empty text keeps screen readers from saying it twice.
         link += nodes.image(uri=pictures[-1]["uri"], candidates={"*": pictures[-1]["uri"]}, alt="")
         link += nodes.inline("", title)
-        grid += nodes.paragraph("", "", link)
+        about = next(app.env.get_doctree(page).findall(nodes.paragraph)).astext().partition(". ")[0].rstrip(".:")
+        grid += nodes.container("", nodes.paragraph("", "", link), nodes.paragraph("", f"{about}."), classes=["card"])
     next(doctree.findall(nodes.section)).append(grid)
 
 

@@ -1,6 +1,6 @@
 """The figure of the benchmarks page, from kept runs: `python docs/speed_picture.py` writes docs/reference/speed.svg.
 
-Every cell measured against scikit-learn is a point: the time of scikit-learn's class over dualflow's, one thread.
+Every combination of a data set and a setting is a point: the time of scikit-learn's class over dualflow's, one thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.spines.lef
 #: Rows of the figure: words, file, beginning of dualflow's entrant, beginning of the peer's.
 ROWS = (
     ("SVC, two classes, 141 tables", "keel", "dualflow", "SVC"),
-    ("SVC, two classes, 54 named cells", "real_data", "dualflow", "SVC"),
+    ("SVC, two classes, 54 named problems", "real_data", "dualflow", "SVC"),
     ("SVC, several classes", "multiclass", "dualflow", "SVC"),
     ("SVC, points that repeat", "repeats", "dualflow", "SVC"),
     ("SVDD against OneClassSVM", "svdd_against_one_class", "dualflow refined", "OneClassSVM"),
@@ -31,7 +31,7 @@ ROWS = (
 
 
 def ratios(name: str, ours: str, peer: str) -> np.ndarray:
-    """Median time of the peer over dualflow's, for each cell in which both finished."""
+    """Median time of the peer over dualflow's, for each combination in which both finished."""
     times: dict[str, dict[str, float]] = defaultdict(dict)
     with open(RESULTS / f"{name}_rows.csv", encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -43,7 +43,7 @@ def ratios(name: str, ours: str, peer: str) -> np.ndarray:
 
 
 def draw() -> Figure:
-    """One line of points for each kind of problem; cells in which dualflow is slower are orange."""
+    """One line of points for each kind of problem; those in which dualflow is slower are orange."""
     figure = Figure(figsize=(8, 3.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
     for at, (_, *where) in enumerate(ROWS):

@@ -415,8 +415,8 @@ def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
     pair = sound.state.pairs["0"]
     for rows, part, says in (
         (pair.row + 10_000, pair.part, "does not hold the rows"),
-        (pair.row, pair.part + 5, "none of a cascade's"),
-        (pair.row[::-1], pair.part, "none of a cascade's"),
+        (pair.row, pair.part + 5, "not one of a cascade"),
+        (pair.row[::-1], pair.part, "not one of a cascade"),
     ):
         state = PairState(part, rows, pair.alpha, pair.steps, pair.width, pair.own_tol, pair.closed)
         checkpoint.save(checkpoint.Saved(path, State({"0": state}), 1, 0.0, {}), header["key"])

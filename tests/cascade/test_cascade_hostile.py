@@ -167,11 +167,15 @@ def test_any_error_of_dask_names_a_lost_scheduler():
 
     from dualflow.cascade.dask_engine import Dask
 
-    engine = object.__new__(Dask)
+    def fails(*call, **options):
+        raise OSError("connection closed")
+
+    engine, scheduler = object.__new__(Dask), SimpleNamespace(identity=None)
     for client, kind in (
         (SimpleNamespace(status="running", scheduler=None), EngineError),
-        (SimpleNamespace(status="closed", scheduler=object()), EngineError),
-        (SimpleNamespace(status="running", scheduler=object()), AttributeError),
+        (SimpleNamespace(status="closed", scheduler=scheduler), EngineError),
+        (SimpleNamespace(status="running", scheduler=scheduler, sync=fails), EngineError),
+        (SimpleNamespace(status="running", scheduler=scheduler, sync=lambda *call, **options: {}), AttributeError),
     ):
         engine.client = client
         with pytest.raises(kind), engine._naming_losses():

@@ -1,5 +1,5 @@
-"""A certificate trusts nobody: a solver that overwrites all it can reach, and files forged and sealed again, end with
-the true gap, or with an error."""
+"""A certificate trusts no solver and no file: a solver that overwrites all it can reach, and forged files, sealed
+again, end with the true gap or with an error."""
 
 import functools
 import hashlib

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -251,6 +252,20 @@ def test_solvers_lists_all_with_what_to_install(monkeypatch):
     assert "no_such_module_at_all" in " ".join(result.stdout.split())
 
 
+def test_solvers_are_a_line_each_in_80_columns_and_below_it_what_they_solve(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run("solvers").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    infos = dualflow.list_solvers()
+    table, _, below = text.partition("Problem kinds: ")
+    assert len(table.strip().splitlines()) - 2 <= len(infos) + 3  # an install line may be folded
+    joined = " ".join(below.split())
+    for info in infos:
+        kinds = ", ".join(info.kinds)
+        same = [other.name for other in infos if other.kinds == info.kinds]
+        assert f"{kinds}: {', '.join(same)}" in joined
+
+
 def test_devices_lists_all():
     result = run("devices")
     assert result.exit_code == 0
@@ -272,6 +287,11 @@ def test_version_and_help():
     assert result.exit_code == 0
     for command in ("train", "predict", "check", "compare", "solvers", "devices"):
         assert command in result.stdout
+    assert "..." not in result.stdout.partition("Commands:")[2]  # no sentence is cut
+    options = run("train", "--help").stdout
+    assert "--drop COLUMN" in options
+    assert "--tol NUMBER" in options
+    assert not re.search("<[a-z]", options)
 
 
 def test_help_loads_nothing_heavy():

@@ -21,12 +21,12 @@ import dualflow
 from dualflow import compare
 from dualflow.cli.cells import MAX_COLUMN_TEXTS
 from dualflow.cli.output import TABLE_WIDTH_CHARS
-from dualflow.cli.training import Steps, searched_model
+from dualflow.cli.training import Steps, search_splits, searched_model
 from dualflow.cli.training_table import read_model
 from dualflow.exceptions import ProblemError
 from dualflow.persistence import container
 from dualflow.report.scores import ClassCounts, ModelScore, best_model
-from dualflow.report.verdict import models_verdict
+from dualflow.report.verdict import counts_text, models_verdict
 from tests.cli.test_cli import refused, run, table, write
 
 
@@ -171,7 +171,16 @@ def test_compare_answers_on_a_page_of_80_columns(folder, monkeypatch):
     assert len(text.splitlines()) <= 40
     assert max(map(len, text.splitlines())) <= 80
     assert text.count("does not apply: ") == 1
+    finds = counts_text(ModelScore("a", counts=ClassCounts(("no", "yes"), np.array([[84, 6], [2, 8]]), 1)))
+    assert finds == "Of the 10 held-out rows of 'yes' it finds 8 and misses 2; of the 90 others it takes 6 for 'yes'."
+    chosen = models["dualflow SVC", "balanced"]["confusion"]
+    assert f"it finds {chosen[1][1]} and misses {chosen[1][0]};" in " ".join(text.split())
+    with open("churn.csv", newline="", encoding="utf-8") as file:
+        gaps = sum(row["tenure"] == "" for row in csv.DictReader(file))
+    assert 0 < int(re.match(r"tenure (\d+), ", found["settings"]["gaps filled"])[1]) <= gaps
+    assert found["settings"]["features"] == "9, of 5 columns"  # 3 numbers, 2 columns of 3 texts
     page = (folder / "dualflow-report.html").read_text(encoding="utf-8")
+    assert found["settings"]["next"] in page
     assert page.index("Comparison of models and solvers") < page.index('class="verdict">Use ') < page.index("<table")
     assert page.count("<caption>") == page.count("<table")
     heads = re.findall(r"<th\b[^>]*>", page)
@@ -377,6 +386,18 @@ def test_a_search_tries_weights_for_unequal_classes_and_keeps_to_its_time(folder
     found = json.loads(result.stdout)["search"]
     assert (found["scoring"], found["candidates"], found["finished"]) == ("f1", 10, 10)
     assert set(found["best"]) == {"C", "class_weight"}
+    # The scores are of unseen rows: those of --cv with the same folds.
+    facts, best = json.loads(result.stdout), found["best"]
+    words = ("--kernel", "linear", "--C", str(best["C"]), "--scoring", "f1", "--cv", "5")
+    weights = () if best["class_weight"] is None else ("--class-weight", best["class_weight"])
+    again = json.loads(run("train", "churn.csv", *words, *weights, "--json").stdout)
+    assert facts["scored_rows"] == "unseen"
+    assert facts["scores"] == again["scores"]
+    assert facts["cross_validation"] == again["cross_validation"]
+    # A model whose fits of the folds would take longer than the search is scored by its training rows.
+    steps = Steps(True, 4.0, False, None, 0)
+    assert search_splits(None, steps, {"folds": 5, "refit_s": 1.0}) == []
+    assert search_splits(None, steps, None) == []
     equal = run("train", write(folder, table(60)), "--search", "--kernel", "linear", "--json")
     assert json.loads(equal.stdout)["search"]["candidates"] == 5
     refused(run("train", "churn.csv", "--search", "--search-time", "1e-6"), "--search found no model", "--search-time")

@@ -64,7 +64,7 @@ def test_held_together_they_leave_the_minimum_over_the_others(name):
     found = hold_beyond(system, here, h, newton_step(system, h, missing), missing)
     assert found is not None
     target, product, blocked = found
-    assert len(set(free[blocked]) & set(moved)) >= 4  # not all: those may be held first whom others push out
+    assert len(set(free[blocked]) & set(moved)) >= 4  # not all: variables that others push out may be held first
     assert (system.live == ~blocked).all()
     low, high = problem.lower[free], problem.upper[free]
     assert ((target[blocked] == low[blocked]) | (target[blocked] == high[blocked])).all()
@@ -100,7 +100,7 @@ def test_a_rise_or_too_many_updates_hold_no_variable():
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_variables_held_wrongly_are_freed_again(name):
-    """No look at all the others is made for that, and the end is that of all whom the search began with."""
+    """That needs no check of all other variables, and the end is the optimum over the variables of the start."""
     problem = PROBLEMS[name]
     exact, start, free, _ = nearby(problem)
     search = ActiveSet(Certifier(problem), start, start, problem.gradient(start), 1000, None)

@@ -200,7 +200,7 @@ def test_exponential_over_its_whole_range():
 
 
 def test_sums_of_kept_rows_in_single_are_those_in_double(monkeypatch):
-    """Points of many features, far apart and near; rows that were dropped come again."""
+    """Points of many features, far apart and near; dropped rows are computed again."""
     monkeypatch.setattr("dualflow.core.gram.MIN_POINTS_SEPARATE", 100)
     rng = np.random.default_rng(1)
     points = rng.normal(size=(500, 120)) * np.where(rng.random(500) < 0.5, 1.0, 0.2)[:, None] + 3.0

@@ -1,5 +1,4 @@
-"""The refinement where Q is singular: duplicates, bits and categories, where its steps must neither rise nor divide by
-zero."""
+"""The refinement on a singular Q (duplicates, bits, categories): no step raises f or divides by zero."""
 
 import numpy as np
 import pytest
@@ -34,8 +33,8 @@ def categories(n, groups, positives, seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_points_of_a_factor_come_again(seed):
-    """A factor that carries duplicates of its own points: it says so, or its step lowers f and keeps the equality."""
+def test_a_factor_with_duplicates_of_its_points(seed):
+    """A factor with duplicates of its points reports that it is singular, or its step lowers f and keeps eᵀα."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 2, size=(160, 6)).astype(float)
     X[120:] = X[:40]

@@ -434,7 +434,7 @@ def test_a_generator_whose_position_is_nowhere_is_refused(change):
     value = encode(np.random.RandomState(5), "random_state")
     same(decode(value), np.random.RandomState(5))
     value["$random_state"]["state"] |= encode(change, "")
-    with pytest.raises(ValueError, match="its random_state is none"):
+    with pytest.raises(ValueError, match="its random_state is not the state of a generator"):
         decode(value)
 
 
@@ -699,7 +699,7 @@ def test_pickles_are_refused_and_nothing_is_executed(small, tmp_path):
 
 def test_foreign_files_are_refused(tmp_path):
     for content in (b"x,y\n1,2\n", npy(np.arange(3.0)), b"{}", b"\x1f\x8b\x08\0" + b"x" * 100):
-        refused(tmp_path / "m", content, "not a dualflow file but something that begins with")
+        refused(tmp_path / "m", content, "not a dualflow file but something that begins with '")
     with pytest.raises(ProblemError, match="is not a file"):
         dualflow.load(tmp_path)
     with pytest.raises(FileNotFoundError):

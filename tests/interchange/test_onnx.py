@@ -218,7 +218,7 @@ def test_models_of_no_or_few_support_vectors():
     for model in (*declared, SVR(epsilon=100.0).fit(M, T), empty):
         same_numbers(model)
     same_numbers(nothing.forget(nothing.ids_))
-    several = IncrementalSVC().fit(I[::30], TI[::30])  # without points all pairs say 0, for whom is settled
+    several = IncrementalSVC().fit(I[::30], TI[::30])  # without points all pairs have the value 0
     same_numbers(several.forget(several.ids_))
     same_numbers(several.set_params(decision_function_shape="ovo"))
     for kernel in ("rbf", "linear"):

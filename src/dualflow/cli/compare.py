@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +50,8 @@ TABLE_LIMIT_S = 4.0
 DIGITS_LIMIT_S = 2.0
 #: Seconds after which no row of a table begins.
 TABLE_TOTAL_LIMIT_S = 45.0
+#: Columns with gaps that the report names at most.
+MAX_NAMED_GAPS = 6
 #: Columns of the table of a dry run.
 DRY_RUN_COLUMNS = ("problem", "solver", "device", "circuits", "shots", "qubits", "depth", "2q gates", "QPU", "cost")
 
@@ -238,7 +240,7 @@ def compare(
     format: shared.Format = None,
     json: shared.Json = False,
 ) -> None:
-    """Compare models and solvers on a table: which to use, by score and time.
+    """Compare models and solvers on a table: which to use.
 
     With DATA, the SVC of scikit-learn and of dualflow are fitted to four fifths of the rows, scored on the others, and
     timed; then every solver solves the same problem. Without DATA, all solvers, those with circuits included, solve
@@ -284,6 +286,12 @@ def compare(
             options |= _class_options(found, class_weight, positive, scoring, options)
         with progress_bar() as progress:
             comparison = _run(plan, found, options, progress)
+        # With other options of the table or the model the next command would have to repeat them.
+        other = (classes, delimiter, header, missing, thousands, format, standardise)
+        is_plain = (one_hot, impute, decimal, kernel) == (True, True, ".", "rbf") and other == (None,) * len(other)
+        if data is not None and str(data) != "-" and is_plain:
+            given = {"--label": [label], "--drop": drop, "--text": text, "--keep": keep}
+            comparison = _with_next(comparison, data, given, class_weight)
         outputs.write(comparison, json, all_rows)
         if comparison.interrupted:
             say("Interrupted." if no_report else "Interrupted; the report shows the rows that have run.", err=True)
@@ -292,12 +300,8 @@ def compare(
             return
         if not comparison.models:
             say(RANKING_NOTE)
-        # With other options of the table or the model the line would have to repeat them.
-        other = (classes, delimiter, header, missing, thousands, format, standardise)
-        is_plain = (one_hot, impute, decimal, kernel) == (True, True, ".", "rbf") and other == (None,) * len(other)
-        if data is not None and str(data) != "-" and is_plain:
-            given = {"--label": [label], "--drop": drop, "--text": text, "--keep": keep}
-            _say_next(comparison, data, given, class_weight)
+        if "next" in comparison.settings:
+            say(f"Next: {comparison.settings['next']}")
 
 
 def _check_no_table_options(of_table: object, of_classes: object) -> None:
@@ -356,6 +360,8 @@ class Rows:
     rows : int or None
         Rows of the table, of which these are drawn; None for the digits.
     source : str
+    about : dict of str to str
+        What was made of the columns, for the report.
     """
 
     X: Any
@@ -365,6 +371,7 @@ class Rows:
     y_test: Any = None
     rows: int | None = None
     source: str = ""
+    about: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -421,7 +428,8 @@ def _run(plan: Plan, found: Rows, options: dict[str, Any], progress: Any) -> Com
         if drawn < found.rows:
             text = f"{len(found.y)} of {found.rows} rows, drawn at random"
             one = replace(one, sections=tuple(replace(s, title=f"{s.title}, {text}") for s in one.sections))
-        parts.append(replace(one, settings={"table": f"{found.source}, {found.rows} rows", **one.settings}))
+        about = {"table": f"{found.source}, {found.rows} rows", **found.about}
+        parts.append(replace(one, settings=about | one.settings))
     if circuits != [] and not (parts and parts[0].interrupted):
         for name in ("models", "positive", "scoring"):
             common.pop(name, None)
@@ -524,20 +532,20 @@ def _split_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _say_next(comparison: Comparison, data: Path, given: dict[str, Any], class_weight: str | None) -> None:
-    """Print the command line that trains the best model on the same columns, with a search and probabilities."""
+def _with_next(comparison: Comparison, data: Path, given: dict[str, Any], class_weight: str | None) -> Comparison:
+    """Add the command line that trains the best model on the same columns, with a search and probabilities."""
     import shlex
 
     from ..report.scores import best_model
 
     best = best_model(comparison.models, comparison.scoring)
     if best is None:
-        return
+        return comparison
     words = ["dualflow", "train", str(data)]
     given = given | {"--class-weight": [best.class_weight if class_weight is None else class_weight]}
     for option, values in given.items():
         words += [word for value in values or () if value is not None for word in (option, value)]
-    say(f"Next: {shlex.join([*words, '--search', '--proba'])}")
+    return replace(comparison, settings=comparison.settings | {"next": shlex.join([*words, "--search", "--proba"])})
 
 
 def _two_digits(digits: str) -> Rows:
@@ -588,8 +596,10 @@ def _two_classes(
         parts.append(rest[stratified(second[rest], max(size, 2), rng)])
     part = table.take(chosen[train])
     encoding = how.encoding(part)
-    for note in dict.fromkeys([*getattr(table, "notes", ()), *getattr(part, "notes", ())]):
+    notes = list(dict.fromkeys([*getattr(table, "notes", ()), *getattr(part, "notes", ())]))
+    for note in notes:
         say(note, err=True)
+    about = _about(part, encoding, notes)
     points = []
     for rows in parts:
         X = encoding.transform(table.take(chosen[rows]))[0]
@@ -598,8 +608,27 @@ def _two_classes(
             X = X.toarray()
         points.append(X)
     if len(parts) == 1:
-        return Rows(points[0], labels[train], first, rows=n, source=source)
-    return Rows(points[0], labels[train], first, points[1], labels[parts[1]], n, source)
+        return Rows(points[0], labels[train], first, rows=n, source=source, about=about)
+    return Rows(points[0], labels[train], first, points[1], labels[parts[1]], n, source, about)
+
+
+def _about(part: Table | SparseTable, encoding: Any, notes: list[str]) -> dict[str, str]:
+    """Return what was made of the columns: features, filled gaps, and the notes on the table."""
+    import numpy as np
+
+    from .table import SHOWN_CHARS, Table, TextColumn
+
+    if not isinstance(part, Table):
+        return {}
+    found = {"features": f"{len(encoding.features)}, of {len(encoding.columns)} columns"}
+    gaps = [
+        (name[:SHOWN_CHARS], int(np.sum(column.codes < 0 if isinstance(column, TextColumn) else np.isnan(column))))
+        for name, column in zip(part.chosen.names, part.columns, strict=True)
+    ]
+    if filled := [f"{name} {count}" for name, count in gaps if count]:
+        shown = ", ".join(filled[:MAX_NAMED_GAPS]) + (", …" if len(filled) > MAX_NAMED_GAPS else "")
+        found["gaps filled"] = f"{shown} of {len(part)} training rows, by the median or the most frequent text"
+    return found | ({"notes": " ".join(notes)} if notes else {})
 
 
 def _rows_of_two(y: NDArray, wanted: list[str] | None, source: str) -> tuple[NDArray, Any]:

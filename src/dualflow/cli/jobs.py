@@ -19,7 +19,8 @@ __all__ = ["jobs"]
 
 jobs = typer.Typer(
     name="jobs",
-    help="List, fetch, resume or cancel the jobs in a run's journal (the file of the solver option journal).",
+    help="List, fetch, resume or cancel jobs on quantum computers.\n\n"
+    "They are those in a run's journal, the file of the solver option journal.",
     no_args_is_help=True,
 )
 

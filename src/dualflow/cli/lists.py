@@ -8,16 +8,25 @@ from typing import Annotated
 import typer
 
 from ..exceptions import ProblemError
-from .output import OVERWRITE_HELP, Json, clear_errors, print_table, say, say_json
+from .output import OVERWRITE_HELP, Json, clear_errors, console, print_indented, print_table, say, say_json
 
 __all__ = ["circuits", "devices", "solvers"]
 
+#: Which models pose which kind of problem; printed above the kinds that each solver solves.
+KINDS_NOTE = (
+    "Problem kinds: SVC and SVR pose a box with equality (without an intercept: a box), "
+    "SVDD and OneClassSVM a capped simplex, NuSVC and NuSVR a box with two equalities."
+)
+
 
 def solvers(json: Json = False) -> None:
-    """List all solvers: the problems that each solves, and whether it is installed."""
+    """List the solvers, what they solve, and what is installed."""
     with clear_errors():
+        from rich.text import Text
+
         from ..solvers.registry import list_solvers
 
+        found = list_solvers()
         rows = [
             (
                 info.name,
@@ -27,9 +36,24 @@ def solvers(json: Json = False) -> None:
                 "" if info.max_n is None else str(info.max_n),
                 "yes" if info.install is None else info.install,
             )
-            for info in list_solvers()
+            for info in found
         ]
-        print_table(("solver", "problem kinds", "accuracy", "maturity", "max n", "installed"), rows, json)
+        headers = ("solver", "problem kinds", "accuracy", "maturity", "max n", "installed")
+        if json:
+            print_table(headers, rows, json)
+            return
+        # The kinds stand below the table: beside the other columns they would be a few letters wide.
+        print_table(
+            (headers[0], "quantum", *headers[2:]),
+            [(row[0], "yes" if info.quantum else "", *row[2:]) for row, info in zip(rows, found, strict=True)],
+        )
+        console().print(Text(f"\n{KINDS_NOTE}"))
+        solving: dict[str, list[str]] = {}
+        for name, kinds, *_ in rows:
+            if kinds:  # a solver that is not installed may not say its own
+                solving.setdefault(kinds, []).append(name)
+        for kinds, names in solving.items():
+            print_indented(f"{kinds}: {', '.join(names)}")
 
 
 def devices(
@@ -39,7 +63,10 @@ def devices(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the devices for circuits: whether each is installed, and whether an account is known."""
+    """List the devices for circuits, and what is installed.
+
+    Machines of vendors are listed with whether an account is known.
+    """
     with clear_errors():
         if ask is not None:
             from ..quantum.devices.vendors import ask as query
@@ -70,7 +97,12 @@ def devices(
             parts = (("devices", headers, rows), ("machines", machines, vendors))
             say_json({name: [dict(zip(head, row, strict=True)) for row in table] for name, head, table in parts})
             return
-        print_table(headers, rows)
+        # What each is stands below the table: beside the other columns it would be a few letters wide.
+        print_table((*headers[:4], headers[5]), [(*row[:4], row[5]) for row in rows])
+        say("")
+        for name, *_, summary, _ in rows:
+            print_indented(f"{name}: {summary}")
+        say("")
         print_table(machines, vendors)
 
 

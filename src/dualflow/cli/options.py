@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,10 @@ LIMITS = "The solver"
 OUTPUT = "Output"
 
 
+#: What a value is in the help, by typer's name of its type.
+VALUE_WORDS = {"str": "TEXT", "float": "NUMBER", "int": "NUMBER", "path": "FILE"}
+
+
 class GroupedCommand(TyperCommand):
     """A command whose help lists its options in the groups that `rich_help_panel` names."""
 
@@ -60,6 +65,7 @@ class GroupedCommand(TyperCommand):
             record = param.get_help_record(ctx)
             if record is not None:
                 title = "Arguments" if param.param_type_name == "argument" else "Options"
+                record = (re.sub(r"<(\w+)>", lambda kind: VALUE_WORDS.get(kind[1], kind[0]), record[0]), record[1])
                 groups.setdefault(getattr(param, "rich_help_panel", None) or title, []).append(record)
         for title, records in sorted(groups.items(), key=lambda group: group[0] == "Options"):
             with formatter.section(title):
@@ -92,6 +98,7 @@ Thousands = Annotated[
 Missing = Annotated[
     list[str] | None,
     typer.Option(
+        metavar="TEXT",
         help="A cell that means a missing value, in addition to empty cells, NA, NaN, null, None and ?. Repeatable.",
         rich_help_panel=TABLE,
     ),
@@ -104,11 +111,16 @@ Format = Annotated[
 ]
 Drop = Annotated[
     list[str] | None,
-    typer.Option(help="A column to leave out: its name, or its number from 1. Repeatable.", rich_help_panel=TABLE),
+    typer.Option(
+        metavar="COLUMN",
+        help="A column to leave out: its name, or its number from 1. Repeatable.",
+        rich_help_panel=TABLE,
+    ),
 ]
 Text = Annotated[
     list[str] | None,
     typer.Option(
+        metavar="COLUMN",
         help="A column to read as categories although it holds numbers (postcodes, for example). Repeatable.",
         rich_help_panel=TABLE,
     ),
@@ -116,6 +128,7 @@ Text = Annotated[
 Keep = Annotated[
     list[str] | None,
     typer.Option(
+        metavar="COLUMN",
         help="A column to keep as a feature although it looks like names or numbers of rows. Repeatable.",
         rich_help_panel=TABLE,
     ),

@@ -30,6 +30,7 @@ __all__ = [
     "check_output",
     "clear_errors",
     "console",
+    "print_indented",
     "print_table",
     "print_warnings",
     "progress_bar",
@@ -183,6 +184,14 @@ def piped_width() -> int:
     return int(given) if given.isascii() and given.isdigit() and int(given[:5]) > 0 else TABLE_WIDTH_CHARS
 
 
+def print_indented(text: str) -> None:
+    """Print a paragraph as plain text, indented by two characters, in lines as wide as the console."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console().print(Padding(Text(escape_control_characters(text)), (0, 0, 0, 2), expand=False))
+
+
 def print_table(headers: Any, rows: Any, json: bool = False, whole: int = 1) -> None:
     """Print a table, whose cells are printed as plain text; with ``json`` as a list of rows.
 
@@ -195,7 +204,14 @@ def print_table(headers: Any, rows: Any, json: bool = False, whole: int = 1) -> 
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD if any(headers) else None, pad_edge=False, show_header=any(headers))
+    table = Table(
+        box=box.SIMPLE_HEAD if any(headers) else None,
+        padding=(0, 1, 0, 0),
+        collapse_padding=True,
+        pad_edge=False,
+        show_edge=False,
+        show_header=any(headers),
+    )
     for number, header in enumerate(headers):
         table.add_column(header, overflow="fold", no_wrap=number < whole)
     for row in rows:

@@ -150,7 +150,7 @@ def train(
         from ..persistence import container
         from .reading import read_new
         from .table import RequestedColumns
-        from .training import SEARCH_BUDGET_S, Steps, cv_splits, fitted_model, new_model, scored_model
+        from .training import SEARCH_BUDGET_S, Steps, cv_splits, fitted_model, new_model, scored_model, search_splits
         from .training_data import LABELLED, ClassOptions, EncodingOptions, training_data
 
         begun = time.perf_counter()
@@ -181,6 +181,7 @@ def train(
                 with print_warnings():
                     fitted = fitted_model(read, model, steps, progress, partial(say, err=True))
                     read.description().save(fitted.model, out)
+                    splits = splits or search_splits(read, steps, fitted.search)
                     scored = scored_model(read, fitted.model, splits, progress)
             except FitError as error:  # the options are valid, but the problem has no such model: exit code 1
                 say("Failed: " + " ".join(str(error).split()), err=True)
@@ -191,7 +192,7 @@ def train(
             say_json(facts)
         else:
             _print(facts)
-            _print_scores(fitted.model, scored)
+            _print_scores(fitted, scored)
         if not facts["optimal"]:
             raise typer.Exit(1)
 
@@ -277,11 +278,11 @@ def _print(facts: dict[str, Any]) -> None:
         rows.append((f"{score}, {found['folds']} folds", f"{found['mean']:.4g} ± {found['std']:.2g}"))
     if facts["probabilities"]:
         rows.append(("probabilities", "calibrated by leave-one-out; dualflow predict --proba"))
-    rows += [("seconds", facts["seconds"]), ("saved as", facts["model"])]
+    rows += [("seconds", f"{facts['seconds']:.1f}"), ("saved as", facts["model"])]
     print_table(("", ""), [(name, value) for name, value in rows if value is not None])
 
 
-def _print_scores(model: Any, scored: Scored) -> None:
+def _print_scores(fitted: Fitted, scored: Scored) -> None:
     """Print the scores of the classes, and of which rows they are."""
     from .scores import score_lines
 
@@ -290,7 +291,8 @@ def _print_scores(model: Any, scored: Scored) -> None:
     title = "training rows (new rows score lower: --cv 5 scores rows that the model has not seen)"
     if scored.folds:
         title = f"rows, each by a fold that had not seen it ({scored.folds} folds)"
-    for line in score_lines(scored.counts, title, model.class_weight is not None):
+        title += "; the choice of the setting has seen them" if fitted.search else ""
+    for line in score_lines(scored.counts, title, fitted.model.class_weight is not None):
         say(line)
 
 

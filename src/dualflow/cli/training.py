@@ -6,7 +6,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..report.scores import UNEQUAL_SHARE, ClassCounts
 from .scores import CLASSIFIERS
 from .training_data import KINDS, TrainingData
 
-__all__ = ["Fitted", "Scored", "Steps", "cv_splits", "fitted_model", "new_model", "scored_model"]
+__all__ = ["Fitted", "Scored", "Steps", "cv_splits", "fitted_model", "new_model", "scored_model", "search_splits"]
 
 #: Parameters that only some kinds have.
 _OWN_PARAMETERS = {
@@ -177,10 +177,12 @@ def searched_model(
     found = {
         "score": float(search.best_score_),
         "scoring": scoring,
+        "folds": splitter.get_n_splits(),
         "candidates": len(means),
         "finished": int(np.isfinite(means).sum()),
         "best": {name: _plain_value(value) for name, value in search.best_params_.items()},
         "seconds": time.monotonic() - begun,
+        "refit_s": float(search.refit_time_),
     }
     return search.best_estimator_, found
 
@@ -276,6 +278,16 @@ def cv_splits(data: TrainingData, steps: Steps) -> list[tuple[NDArray, NDArray]]
     if data.y is None:
         raise ProblemError(f"--cv needs labels, and {data.kind} has none; leave it out")
     return list(_splitter(data.kind, data.y, steps.cv, steps.seed, data.table.source).split(data.y, data.y))
+
+
+def search_splits(data: TrainingData, steps: Steps, search: dict[str, Any] | None) -> list[tuple[NDArray, NDArray]]:
+    """Return the folds of a search, for scores of unseen rows; an empty list if their fits would take too long.
+
+    ``search`` are the facts of the search, or None without one. Fits of the folds may take as long as the search.
+    """
+    if search is None or search["folds"] * search["refit_s"] > steps.budget_s:
+        return []
+    return cv_splits(data, replace(steps, cv=search["folds"]))
 
 
 def _splitter(kind: str, y: NDArray, folds: int | None, seed: int, source: str) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -315,6 +315,14 @@ def examined(problem: DualProblem, certificate: Certificate, psd: SpectrumEviden
     return replace(certificate, psd=psd, stationarity=stationarity, primal=None, **none)
 
 
+class _Certified(NamedTuple):
+    """A certificate, the α it is about, and its Qα."""
+
+    certificate: Certificate
+    point: NDArray
+    product: NDArray
+
+
 class Certifier:
     """Makes certificates of one problem, from kernel values and products Qα that it computes itself.
 
@@ -359,8 +367,8 @@ class Certifier:
     def _begin(self, problem: DualProblem, given: DualProblem | None) -> None:
         """Set the attributes of an empty cache; ``problem`` is ``given`` itself or its centred form."""
         self.problem, self._moved = problem, problem is not given
-        #: The last certificate, the α it is about, and its Qα.
-        self._last: tuple[Certificate, NDArray, NDArray] | None = None
+        #: The α that was certified last, and what was found.
+        self._last: _Certified | None = None
         #: The weights of features that were tried for it, and the better of the two certificates.
         self._last_primal: tuple[NDArray, Certificate] | None = None
         self._Q: NDArray | None = None  # for quick certificates
@@ -371,7 +379,7 @@ class Certifier:
     @property
     def last(self) -> tuple[NDArray, Certificate] | None:
         """Return the α that was certified last, as given, and its certificate; None if there is none."""
-        return None if self._last is None else (self._given, self._last[0])
+        return None if self._last is None else (self._given, self._last.certificate)
 
     @property
     def psd(self) -> SpectrumEvidence:
@@ -457,22 +465,16 @@ class Certifier:
         if self._last is None or not np.array_equal(given, self._given):
             projection = immutable(problem.project(given))  # one array for the certificate and for the products
             made = self._certify(given, projection, self.compute(projection))
-            self.products.keep(*made[1:])
+            self.products.keep(made.point, made.product)
             self._given, self._last = given, made
             self._last_primal = None
         if primal is None:
-            return self._last[0]
+            return self._last.certificate
         if self._last_primal is None or not np.array_equal(primal, self._last_primal[0]):
             self._last_primal = primal, self._by_primal(self._last, given, problem.project(given), primal)
         return self._last_primal[1]
 
-    def _by_primal(
-        self,
-        made: tuple[Certificate, NDArray, NDArray],
-        given: NDArray,
-        projection: NDArray,
-        w: NDArray | None,
-    ) -> Certificate:
+    def _by_primal(self, made: _Certified, given: NDArray, projection: NDArray, w: NDArray | None) -> Certificate:
         """Return the given certificate, or one with the bound of weights w if its gap plus rounding is smaller."""
         problem, (certificate, point, Qa) = self.problem, made
         fits = w is not None and problem.gram.is_linear and not problem.kind.may_be_unbounded
@@ -502,9 +504,7 @@ class Certifier:
             return False
         return ridges_apart(problem.ridge) and bool(np.isinf(problem.upper[problem.upper > 0]).all())
 
-    def _by_slack(
-        self, given: NDArray, projection: NDArray, made: tuple[Certificate, NDArray, NDArray]
-    ) -> tuple[Certificate, NDArray, NDArray]:
+    def _by_slack(self, given: NDArray, projection: NDArray, made: _Certified) -> _Certified:
         """Return what was made, or the certificate of `slack_bound` if its gap plus rounding is smaller."""
         problem, (certificate, point, Qa) = self.problem, made
         if certificate.gap is None or certificate.within(MIN_GAP_PRIMAL) or not self._has_uneven_slacks:
@@ -514,7 +514,7 @@ class Certifier:
         lost += 0.5 * float(np.abs(point) @ error) + 4.0 * (1.0 + problem.n**0.5) * EPS * abs(certificate.objective)
         bound = lower, certificate.multiplier_interval
         other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, lost=lost)
-        return (other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
+        return _Certified(other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
         """Return the certificate of a feasible α of ``problem``, which is `problem` with other bounds or another p.
@@ -524,18 +524,16 @@ class Certifier:
         certifier = object.__new__(Certifier)
         certifier._begin(problem, problem)
         certifier.workspace = Workspace(problem, self.workspace.gram, self.psd)
-        return certifier._certify(alpha, alpha, Qa)[0]
+        return certifier._certify(alpha, alpha, Qa).certificate
 
-    def _certify(self, given: NDArray, projection: NDArray, Qa: NDArray) -> tuple[Certificate, NDArray, NDArray]:
-        """Return the certificate, the α it is about, and its Qα."""
+    def _certify(self, given: NDArray, projection: NDArray, Qa: NDArray) -> _Certified:
+        """Return the certificate of the best bound for a projection."""
         point, Qa, bound = self._bound(projection, Qa)
         level, shift = level_of(self.problem, Qa), self.shift(point)
         made = certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, shift, level=level)
-        return self._by_slack(given, projection, self._by_margin(given, projection, (made, point, Qa)))
+        return self._by_slack(given, projection, self._by_margin(given, projection, _Certified(made, point, Qa)))
 
-    def _by_margin(
-        self, given: NDArray, projection: NDArray, made: tuple[Certificate, NDArray, NDArray]
-    ) -> tuple[Certificate, NDArray, NDArray]:
+    def _by_margin(self, given: NDArray, projection: NDArray, made: _Certified) -> _Certified:
         """Return what was made, or the certificate of a hard margin if its gap plus rounding is smaller.
 
         Where C times the kernel's values is beyond float64, the round-off of a margin, times C, is far above f. If α
@@ -551,7 +549,7 @@ class Certifier:
         bound = lower_bound, None if interval is None else (interval[0] / scaling, interval[1] / scaling)
         lost = rounding(problem, point, Qa, certificate.objective, bound, by_margin=True)
         other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, self.shift(point), lost)
-        return (other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
+        return _Certified(other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
         """Return the relative gap and ρ = Qα − p − νe of a feasible α, from a product of any origin, also a rough one.

@@ -32,7 +32,7 @@ from ..direct.pairs import CertifiedResult
 from ..exceptions import FitError, ProblemError
 from ..refinement.refine import support_set
 from ..solvers import Solver
-from ..solvers.registry import AUTO, DEFAULT_SOLVER, USUAL, make_solver, needs_no_package, traits_of
+from ..solvers.registry import AUTO, DEFAULT_SOLVER, USUAL_TRAITS, make_solver, needs_no_package, traits_of
 from .checkpoint import Checkpoint, CheckpointFile, check_writable
 from .result import attach_solution, conclude, conclude_interrupted, provenance_of
 from .run import Record, Run
@@ -301,7 +301,7 @@ def _engine_of(problem: DualProblem, solver: str | Solver[Any, Any], options: di
     if isinstance(solver, Solver) and not options and needs_no_package(type(solver)):  # type: ignore[arg-type]
         return solver
     bounded = problem.kind in BOUNDED or problem.kind is Kind.TWO_EQUALITIES
-    gram, traits = (problem.gram, traits_of(problem)) if bounded else (None, USUAL)
+    gram, traits = (problem.gram, traits_of(problem)) if bounded else (None, USUAL_TRAITS)
     return make_solver(solver, options, gram, problem.n, problem.kind, traits)
 
 

@@ -34,7 +34,7 @@ from ..core.sparse_points import SparsePoints, is_sparse
 from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
-from ..solvers.registry import USUAL, Traits, make_solver, traits_of
+from ..solvers.registry import USUAL_TRAITS, Traits, make_solver, traits_of
 from ._base import KernelMachine, as_csr, fitted, frozen
 from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, solve_one, thread_count
@@ -206,7 +206,7 @@ class BatchMachine(KernelMachine):
         """Return the Gram of some of the points, with the kernel width of all of them."""
         return gram if len(rows) == gram.n else gram.subset(rows)
 
-    def _engine(self, gram: Gram, n: int, bounded: bool, traits: Traits = USUAL) -> Solver[Any, Any]:
+    def _engine(self, gram: Gram, n: int, bounded: bool, traits: Traits = USUAL_TRAITS) -> Solver[Any, Any]:
         """Return the solver for problems of n variables; ``bounded`` says whether their bounds are finite."""
         return make_solver(self.solver, self.solver_options, gram if bounded else None, n, traits=traits)
 

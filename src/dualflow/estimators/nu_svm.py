@@ -21,7 +21,7 @@ from ..exceptions import FitError
 from ..problems.checks import NU_RULE
 from ..problems.classification import FINITE_C_RULE, check_nu, hinge
 from ..solvers import Solver
-from ..solvers.registry import USUAL, Traits, make_solver
+from ..solvers.registry import USUAL_TRAITS, Traits, make_solver
 from ._base import MIN_TIME_LEFT_S, fitted
 from ._batch import BatchMachine, seeds_of
 from ._calibration import CalibratedMachine
@@ -359,7 +359,7 @@ class NuSVR(ValueMachine):
             self._publish()
         return self
 
-    def _engine(self, gram: Gram, n: int, bounded: bool, traits: Traits = USUAL) -> Solver[Any, Any]:
+    def _engine(self, gram: Gram, n: int, bounded: bool, traits: Traits = USUAL_TRAITS) -> Solver[Any, Any]:
         return make_solver(self.solver, self.solver_options, gram, n, Kind.TWO_EQUALITIES)
 
     @fitted

@@ -186,7 +186,8 @@ def _check_ending(path: Path, file: BinaryIO, size: int) -> None:
         elif start[:1] == b"\x80":
             what = "a pickle (of pickle or joblib?), which is never read, because it could run any code"
         else:
-            what = f"something that begins with {start!r}" if size else "empty"
+            shown = start.decode("ascii", "backslashreplace")
+            what = f"something that begins with {shown!r}" if size else "empty"
         raise ProblemError(f"{path} is not a dualflow file but {what}; give a file of dualflow train or of save()")
     if _digest_without_tail(file) != tail[-64:]:
         raise ProblemError(f"{path} is damaged: its SHA-256 is not the one at its end; take another copy of it")

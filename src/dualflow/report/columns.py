@@ -104,6 +104,13 @@ RESULTS = (
         gap_text,
     ),
     Column(
+        "time",
+        "wall time to the raw answer, without certificates and refinement; it ranks the rows that met the tolerance. "
+        "For short runs it is the fastest of three",
+        _of("wall_time_s"),
+        seconds_text,
+    ),
+    Column(
         "raw gap",
         "relative duality gap of the solver's own answer, projected onto the feasible set. If no row is sampled, it "
         "ranks the rows that did not meet the tolerance",
@@ -142,16 +149,9 @@ RESULTS = (
         "sup-\nport",
     ),
     Column(
-        "time",
-        "wall time to the raw answer, without certificates and refinement; it ranks the rows that met the tolerance. "
-        "For short runs it is the fastest of three",
-        _of("wall_time_s"),
-        seconds_text,
-    ),
-    Column(
         "classical",
         "share of the time that was not spent waiting for a device or its simulator",
-        _of("classical_share"),
+        _quantum_only("classical_share"),
         lambda x: f"{100 * x:.0f} %",
         "clas-\nsical",
     ),
@@ -222,24 +222,25 @@ def limits(tol: float, circuits: bool = True) -> tuple[str, ...]:
 
 def _limits(tol: float) -> tuple[str, ...]:
     return (
-        "Rows that met the tolerance are ranked by time. The others are ranked by the raw gap, or by the excess if a "
-        "row is sampled. Both are those of the solver's own answer, projected onto the feasible set and certified by "
-        "this package, never by the solver. The refined gap is shown because a user of an estimator gets the refined "
+        "There is one data set, one split into training and held-out rows, and one seed. Differences in accuracy of "
+        "one or two points are noise; error bars need comparisons with several seeds.",
+        "Times are those of this machine, for problems of this size, with all else that ran on it. Times that differ "
+        "by less than a factor of two are a tie.",
+        f"Every run stops once its certified gap is below {tol:g}. A smaller gap does not make a solver better.",
+        "The raw gap is that of the solver's own answer, projected onto the feasible set and certified by this "
+        "package, never by the solver. The refined gap is shown because a user of an estimator gets the refined "
         "answer; the refinement is classical and finds the optimum from any start.",
-        f"Every run stops once its certified gap is below {tol:g}. A smaller gap does not make a solver better. Times "
-        "that differ by less than a factor of two are a tie.",
-        "There is one data set, one subsample and one seed. Differences in accuracy of one or two points are noise, "
-        "and so are factors of two or three between the excesses of sampled rows. The shot floor is that of all shots "
-        "of the run. The same random_state draws the same shots: error bars need comparisons with several seeds.",
-        "A relative gap cannot exceed 2 if the optimum is positive (L2-SVM), so that the gaps of all useless answers "
-        "are close to 2; the excess separates them.",
-        "Times are those of this machine, for problems of this size, with all else that ran on it. The time of a "
-        "simulator says nothing about the time of hardware.",
     )
 
 
 #: The limitations of rows that ran circuits.
 _CIRCUIT_LIMITS = (
+    "If a row is sampled, rows that did not meet the tolerance are ranked by the excess. Factors of two or three "
+    "between the excesses of sampled rows are noise. The shot floor is that of all shots of the run. The same "
+    "random_state draws the same shots.",
+    "A relative gap cannot exceed 2 if the optimum is positive (L2-SVM), so that the gaps of all useless answers "
+    "are close to 2; the excess separates them.",
+    "The time of a simulator says nothing about the time of hardware.",
     "On the emulator no gate is applied: numpy computes each distribution. The cost of circuits is unknown there, "
     "and emulated rows are ranked among themselves, in brackets.",
     "Quantum circuits ran on simulators without noise unless the device's name says otherwise. The kernel "

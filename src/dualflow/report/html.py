@@ -15,8 +15,9 @@ from markupsafe import Markup
 from ..persistence.files import escape_control_characters
 from .columns import QUANTUM, RESULTS, Column, gap_text, limits, status_text
 from .model import Results, Row, Section
+from .scores import ModelScore, best_model
 from .terminal import reference_text
-from .verdict import MODEL_HEADERS, model_cells, models_verdict, overall, solvers_verdict, verdict
+from .verdict import MODEL_HEADERS, counts_text, model_cells, models_verdict, overall, solver_advice, verdict
 
 __all__ = ["Chart", "chart", "render"]
 
@@ -194,6 +195,27 @@ def _free(block: Box, taken: list[Box]) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Span:
+    """A score on the line from 0 to 1 and its standard error to both sides, in percent of the line; its text."""
+
+    at: float
+    left: float
+    width: float
+    text: str
+
+
+def span(score: ModelScore, scoring: str) -> Span | None:
+    """Return where a model's score lies; None without a score. Only `balanced_accuracy` has a standard error."""
+    value = score.score(scoring)
+    if score.counts is None or value < 0:
+        return None
+    error = score.counts.error if scoring == "balanced_accuracy" and score.fit_time_s is not None else 0.0
+    low, high = max(value - error, 0.0), min(value + error, 1.0)
+    text = f"{value:.3f} ± {error:.3f}" if error else f"{value:.3f}"
+    return Span(round(100 * value, 1), round(100 * low, 1), round(100 * (high - low), 1), text)
+
+
 def render(comparison: Results) -> str:
     """Return the text of the file. All values are escaped, because names and reasons may come from third parties."""
     environment = Environment(
@@ -208,16 +230,21 @@ def render(comparison: Results) -> str:
     return environment.get_template("comparison.html.j2").render(
         comparison=comparison,
         model_rows=[(score, model_cells(score)) for score in comparison.models],
+        best=best_model(comparison.models, comparison.scoring),
+        spans=[span(score, comparison.scoring) for score in comparison.models],
+        counts_text=counts_text,
         model_headers=[header.replace("-\n", "").replace("\n", " ") for header in MODEL_HEADERS],
         charts=[chart(section, tol) for section in comparison.sections],
         results_of=_filled_columns,
         quantum=QUANTUM,
-        limits=limits(tol, any(row.device is not None for row in comparison.rows)),
+        circuits=(circuits := any(row.device is not None for row in comparison.rows)),
+        limits=limits(tol, circuits),
         settings={name: _setting(value) for name, value in comparison.settings.items() if value is not None},
+        source=str(comparison.settings.get("table", "")).rpartition(",")[0],
         status_text=status_text,
         reference_text=reference_text,
         overall=overall,
-        solvers_verdict=solvers_verdict,
+        solver_advice=solver_advice,
         models_verdict=models_verdict,
         verdict=verdict,
     )

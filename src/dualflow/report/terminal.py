@@ -13,13 +13,15 @@ from textwrap import wrap
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ..persistence.files import escape_control_characters
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .model import Results, Row, Section
-from .verdict import MODEL_HEADERS, model_cells, overall, verdict
+from .scores import best_model
+from .verdict import MODEL_HEADERS, counts_text, model_cells, overall, verdict
 
 __all__ = ["FittedTable", "RowCells", "lines_of", "render", "renderable"]
 
@@ -82,9 +84,7 @@ class FittedTable:
             shown.remove(least)
         yield self._table(shown, self._width(shown, console, options) > options.max_width)
         if missing := [column.header for column in self.columns if column not in shown]:
-            yield Text(
-                f"  not shown in {options.max_width} columns: {', '.join(missing)} (all are in the report)", style="dim"
-            )
+            yield _note(f"not shown in {options.max_width} columns: {', '.join(missing)} (all are in the report)")
 
     def _by_priority(self) -> list[Column]:
         """Return the columns in the order in which they are left out."""
@@ -164,7 +164,7 @@ def renderable(comparison: Results, brief: bool = False) -> RenderableType:
 def _models(comparison: Results) -> list[RenderableType]:
     """Return the table of the models' scores, and the rows behind them."""
     positive = next(score.counts for score in comparison.models if score.counts is not None)
-    about = {name: comparison.settings.get(name) for name in ("rows", "training points", "held-out points")}
+    about = {name: comparison.settings.get(name) for name in ("rows", "training points")}
     title = f"Models: {positive.n} held-out rows; recall and precision of {positive.classes[positive.positive]!r}"
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), collapse_padding=True, pad_edge=False, show_edge=False)
     for number, header in enumerate(MODEL_HEADERS):
@@ -174,11 +174,13 @@ def _models(comparison: Results) -> list[RenderableType]:
         table.add_row(*map(_text, model_cells(score)))
         if score.reason is not None:
             remarks.append(f"{score.title}: {score.reason}")
-    lines = [f"  {name}: {value}" for name, value in about.items() if value is not None]
+    if (best := best_model(comparison.models, comparison.scoring)) is not None:
+        remarks.append(f"{best.title}: {counts_text(best)}")
+    lines = [f"{name}: {value}" for name, value in about.items() if value is not None]
     return [
         _text(title, "bold"),
         table,
-        *(_text(line, "dim") for line in (*(f"  {remark}" for remark in remarks), *lines)),
+        *map(_note, (*remarks, *lines)),
         Text(""),
     ]
 
@@ -199,7 +201,7 @@ def _shared_lines(rows: Iterable[Row]) -> list[str]:
             way_out = what.partition("not installed: ")[2]
             what = f"not installed ({way_out})" if way_out else "not installed"
         found.setdefault(what, {})[row.solver] = None
-    return [f"  {what}: {', '.join(names)}" for what, names in found.items()]
+    return [f"{what}: {', '.join(names)}" for what, names in found.items()]
 
 
 #: Rows of a section up to which all are shown.
@@ -237,7 +239,7 @@ def _hidden_lines(shown: list[Row], hidden: list[Row]) -> list[str]:
     circuits = any(row.device is not None for row in hidden)
     names += ["other devices and controls"] if circuits else []
     more = "; so are circuits, shots and evidence" if circuits else ""
-    return [f"  {len(hidden)} more rows with --all-rows, or in the report: {', '.join(names)}{more}"]
+    return [f"{len(hidden)} more rows with --all-rows, or in the report: {', '.join(names)}{more}"]
 
 
 def _section(section: Section, several: bool, brief: bool) -> list[RenderableType]:
@@ -266,9 +268,9 @@ def _section(section: Section, several: bool, brief: bool) -> list[RenderableTyp
         names = tuple(name for name in names if name[0] != "device")
         rows = [((head[0], head[1], head[3]), figures, style) for head, figures, style in rows]
     parts: list[RenderableType] = [FittedTable(_text(title, "bold"), names, tuple(columns), tuple(rows))]
-    parts += [_text(line, style="dim") for line in (*_hidden_lines(shown, hidden), *_shared_lines(apart))]
-    parts += [_text(f"  [{number}] {remark}", style="dim") for number, remark in enumerate(notes, 1)]
-    parts.append(_text(f"  reference: {reference_text(section)}", style="dim"))
+    parts += [_note(line) for line in (*_hidden_lines(shown, hidden), *_shared_lines(apart))]
+    parts += [_note(f"[{number}] {remark}") for number, remark in enumerate(notes, 1)]
+    parts.append(_note(f"reference: {reference_text(section)}"))
     if several:
         parts.insert(0, _text(verdict(section), style="bold"))
     circuits = [row for row in section.rows if row.device is not None and row.ran]
@@ -287,10 +289,16 @@ def _text(text: str, style: str = "") -> Text:
     return Text(escape_control_characters(text, "\n"), style=style)
 
 
+def _note(text: str) -> Padding:
+    """Return a note below a table, all its lines indented."""
+    return Padding(_text(text, "dim"), (0, 0, 0, 2), expand=False)
+
+
 def reference_text(section: Section) -> str:
     """Return one line on the reference."""
     if section.reference is None:
-        return section.reference_note or MISSING
+        # The text stands behind "reference: ".
+        return (section.reference_note or MISSING).replace("no reference: ", "none: ", 1).rstrip(".")
     raw = section.reference.raw_certificate
     gap = "no certified gap" if raw.relative_gap is None else f"relative gap {gap_text(raw.relative_gap)}"
     return f"cvxopt, objective {raw.objective:.8g}, {gap}"

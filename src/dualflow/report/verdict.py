@@ -8,7 +8,7 @@ from .columns import gap_text, seconds_text, status_text
 from .model import Results, Row, Section
 from .scores import ModelScore, best_model
 
-__all__ = ["MODEL_HEADERS", "model_cells", "models_verdict", "overall", "verdict"]
+__all__ = ["MODEL_HEADERS", "counts_text", "model_cells", "models_verdict", "overall", "solver_advice", "verdict"]
 
 #: Solvers whose times are within this factor of the least are named together: such differences are chance.
 TIE_FACTOR = 2.0
@@ -40,8 +40,14 @@ def overall(comparison: Results) -> str:
     """
     if comparison.models and comparison.sections:
         n = comparison.settings.get("training rows", comparison.sections[0].n)
-        return f"{models_verdict(comparison.models, comparison.scoring, n)} Solvers: {solvers_verdict(comparison)}"
+        return f"{models_verdict(comparison.models, comparison.scoring, n)} {solver_advice(comparison)}"
     return solvers_verdict(comparison)
+
+
+def solver_advice(comparison: Results) -> str:
+    """Return `solvers_verdict` as the sentence after that on models."""
+    text = solvers_verdict(comparison)
+    return f"As its solver, use{text.removeprefix('Use')}" if text.startswith("Use ") else text
 
 
 def solvers_verdict(comparison: Results) -> str:
@@ -100,6 +106,19 @@ def model_cells(score: ModelScore) -> tuple[str, ...]:
         *("–" if share is None else f"{share:.3f}" for share in shares),
         "–" if score.fit_time_s is None else seconds_text(score.fit_time_s),
         "–" if score.relative_gap is None else gap_text(score.relative_gap),
+    )
+
+
+def counts_text(score: ModelScore) -> str:
+    """Return the confusion matrix of a model for two classes as a sentence, the positive class first."""
+    counts = score.counts
+    if counts is None or counts.k != 2:
+        return ""
+    found, other = counts.positive, 1 - counts.positive
+    name, (right, missed), taken = counts.classes[found], counts.table[found, [found, other]], counts.table[other]
+    return (
+        f"Of the {right + missed} held-out rows of {name!r} it finds {right} and misses {missed}; "
+        f"of the {taken.sum()} others it takes {taken[found]} for {name!r}."
     )
 
 

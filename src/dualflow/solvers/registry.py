@@ -19,7 +19,7 @@ __all__ = [
     "AUTO",
     "CATALOGUE",
     "DEFAULT_SOLVER",
-    "USUAL",
+    "USUAL_TRAITS",
     "SolverInfo",
     "Traits",
     "auto_solver_name",
@@ -107,7 +107,7 @@ class Traits(NamedTuple):
 
 
 #: The traits of most problems.
-USUAL = Traits()
+USUAL_TRAITS = Traits()
 
 
 def traits_of(problem: DualProblem) -> Traits:
@@ -117,7 +117,7 @@ def traits_of(problem: DualProblem) -> Traits:
     return Traits(on_simplex and not has_ridge and sharing(problem) <= MAX_SHARING, ridges_apart(problem.ridge))
 
 
-def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL) -> str:
+def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) -> str:
     """Return the name of the solver that "auto" means for a problem of n variables with finite bounds."""
     if n >= MIN_N_LOW_RANK and not traits.few_nonzero and _is_low_rank(gram, n):
         return "interior-point"
@@ -151,7 +151,7 @@ def make_solver(
     gram: KernelMatrix | None = None,
     n: int = 0,
     kind: Kind | None = None,
-    traits: Traits = USUAL,
+    traits: Traits = USUAL_TRAITS,
 ) -> Solver[Any, Any]:
     """Return a solver instance from a name and its options, or the instance given.
 
