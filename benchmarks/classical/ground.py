@@ -87,7 +87,7 @@ def _one_hot(rng: np.random.Generator, n: int, d: int) -> NDArray:
 
 
 def _text(rng: np.random.Generator, n: int, d: int) -> Any:
-    return scipy.sparse.random_array((n, d), density=min(1.0, 30 / d), format="csr", rng=rng)
+    return scipy.sparse.random_array((n, d), density=min(1.0, 30 / d), format="csr", random_state=rng)
 
 
 KINDS: dict[str, Points] = {

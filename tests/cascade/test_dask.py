@@ -86,6 +86,7 @@ class Deadly:
         return X[self.k :: 3], Y[self.k :: 3]
 
 
+@pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler:UserWarning")  # by dask 2025.1
 def test_arrays_of_dask_give_the_same_bits_wherever_they_are_computed(client):
     array = pytest.importorskip("dask.array")
     here = CascadeSVC(partitions=3, partitioner="given").fit(X, Y)

@@ -227,7 +227,7 @@ def test_bad_points_are_errors_that_say_what_is_wrong(case):
 
 def spoilt(form, **parts):
     """A sparse array of shape (30, 20) of a format, with some index arrays written over."""
-    points = scipy.sparse.random_array((30, 20), density=0.3, rng=np.random.default_rng(4), format=form)
+    points = scipy.sparse.random_array((30, 20), density=0.3, random_state=np.random.default_rng(4), format=form)
     for name, (place, value) in parts.items():
         getattr(points, name)[place] = value
     return points

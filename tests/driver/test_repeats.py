@@ -155,7 +155,7 @@ def test_weights_of_zero_and_bounds_without_end(unmerged):
 def test_least_squares_given_matrices_sparse_rows_and_few_repeats_are_left_alone():
     assert repeats_of(problems.least_squares(GRAM, Y, C=1.0)) is None
     assert repeats_of(problems.svc(Gram.precomputed(GRAM.full()), Y)) is None
-    rows = scipy.sparse.random_array((30, 2000), density=0.01, format="csr", rng=0)
+    rows = scipy.sparse.random_array((30, 2000), density=0.01, format="csr", random_state=np.random.default_rng(0))
     sparse = Gram(scipy.sparse.csr_array(rows[np.arange(1500) % 30]), gamma=0.5)
     assert isinstance(sparse.X, SparsePoints)
     assert repeats_of(problems.svc(sparse, Y)) is None

@@ -111,7 +111,7 @@ def test_only_few_variables_suit():
 @pytest.mark.parametrize("n", [50, 1100])
 def test_sparse_points_and_large_matrices_give_the_optimum(n):
     rng = np.random.default_rng(0)
-    X = scipy.sparse.random_array((n, 2000), density=0.01, format="csr", rng=rng)
+    X = scipy.sparse.random_array((n, 2000), density=0.01, format="csr", random_state=rng)
     z = X.sum(axis=1) + 0.1 * rng.standard_normal(n)
     problem = problems.svr(Gram(X), z, 10.0)
     found = solve_whole(problem, 1e-10, 1e-6)

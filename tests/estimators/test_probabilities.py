@@ -103,7 +103,7 @@ def test_many_points_take_the_first_segment(monkeypatch, loss):
         E = np.flatnonzero(at_bound & (np.arange(120) != c))
         system = np.block([[np.zeros((1, 1)), e[None, S]], [e[S, None], Q[np.ix_(S, S)]]])
         right = np.concatenate([[-e[E] @ alpha[E]], 1.0 - Q[np.ix_(S, E)] @ alpha[E]])
-        b, *inside = np.linalg.lstsq(system, right)[0]
+        b, *inside = np.linalg.lstsq(system, right, rcond=None)[0]
         value = sign[c] * (Q[c, S] @ inside + Q[c, E] @ alpha[E] + e[c] * b)
         np.testing.assert_allclose(found[c], value if alpha[c] > 0 else f[c], rtol=0, atol=1e-6)
 

@@ -166,6 +166,8 @@ def frame_of_columns():
     ids=["numbers and text", "whole numbers", "a pipeline within", "slices and places"],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+# By scikit-learn 1.6, of columns that skl2onnx reads.
+@pytest.mark.filterwarnings(r"ignore:\s*The format of the columns of the 'remainder':FutureWarning")
 def test_named_columns(columns, dtype):
     frame, y = frame_of_columns()
     model = make_pipeline(make_column_transformer(*columns), SVC()).fit(frame, y)

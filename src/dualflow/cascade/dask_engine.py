@@ -312,7 +312,7 @@ class Dask:
         lost = self.client.status != "running" or self.client.scheduler is None
         if not lost and error is not None:
             try:
-                self.client.sync(self.client.scheduler.identity, n_workers=0, callback_timeout=MAX_GATHER_S)
+                self.client.sync(self.client.scheduler.identity, callback_timeout=MAX_GATHER_S)
             except Exception:
                 lost = True
         if lost:

@@ -54,15 +54,23 @@ class IncrementalMachine(StreamMachine):
         """Return, for each stream, the rows of a batch that it learns and their targets in it."""
         return [(np.arange(len(targets)), targets)]
 
-    def _collect(self) -> tuple[NDArray, NDArray, NDArray]:
-        """Return ids, points and targets (as in `_deal`) of all remembered points, in the order of ids."""
+    def _collect(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        """Return ids, points, targets (as in `_deal`) and weights of all remembered points, in the order of ids."""
         stream = self._streams[0]
         order = np.argsort(stream.ids, kind="stable")
-        return stream.ids[order], stream.gram.X[order], stream.targets[order]
+        return stream.ids[order], stream.gram.X[order], stream.targets[order], stream.weights[order]
 
     # --- learning ------------------------------------------------------------------------------
 
-    def _learn(self, X: NDArray, targets: NDArray, ids: ArrayLike | None, first: bool, again: bool = False) -> None:
+    def _learn(
+        self,
+        X: NDArray,
+        targets: NDArray,
+        weights: NDArray,
+        ids: ArrayLike | None,
+        first: bool,
+        again: bool = False,
+    ) -> None:
         """Distribute a batch to the streams and learn it; the ``first`` batch makes the streams.
 
         ``again`` learns points once more with the kept parameters, without a look at the current ones.
@@ -97,7 +105,7 @@ class IncrementalMachine(StreamMachine):
             self._gamma = gram.gamma
             self._streams = [self._new_stream(self._model(), X[:1]) for _ in dealt]
         for stream, (rows, values) in zip(self._streams, dealt, strict=True):
-            stream.learn(X[rows], values, new[rows])
+            stream.learn(X[rows], values, new[rows], weights[rows])
             self._bring_to_optimum(stream)
         if params.reserve is not None:
             # Points cannot come back once dropped: drop them after all streams have learned, and from all streams.
@@ -119,7 +127,7 @@ class IncrementalMachine(StreamMachine):
         return np.unique(np.concatenate([stream.ids for stream in self._streams]))
 
     def _parts(self) -> list[tuple[NDArray, NDArray, NDArray]]:
-        return [(stream.gram.X.copy(), stream.targets, np.ones(stream.n)) for stream in self._streams]
+        return [(stream.gram.X.copy(), stream.targets, stream.weights) for stream in self._streams]
 
     def _public_ids(self, numbers: NDArray) -> NDArray:
         return numbers if self._names is None else self._names.names(numbers)
@@ -182,8 +190,8 @@ class IncrementalMachine(StreamMachine):
         purge : bool, default=False
             Whether to learn the remaining points again, in the order of their ids, so that the forgotten points leave
             no trace even in round-off (of coefficients, of the width ``gamma="scale"``, of the order of support
-            vectors). The state is then a function of the remaining points, their targets and ids, `next_id_` and
-            `classes_` alone.
+            vectors). The state is then a function of the remaining points, their targets, weights and ids, `next_id_`
+            and `classes_` alone.
         record : bool, default=False
             Whether to keep what `certificate_of_removal` needs: a digest and a certificate of the model as it was.
 
@@ -209,11 +217,11 @@ class IncrementalMachine(StreamMachine):
         removal = self._before_removal(ids, purge, record)
         if purge:
             with self._transaction():
-                known, X, targets = self._collect()
+                known, X, targets, weights = self._collect()
                 rest = ~np.isin(known, forgotten)
                 counter = self.next_id_
                 if rest.any():
-                    self._learn(X[rest], targets[rest], known[rest], True, again=True)
+                    self._learn(X[rest], targets[rest], weights[rest], known[rest], True, again=True)
                 else:
                     self._streams = [self._new_stream(stream.model, X[:1]) for stream in self._streams]
                 self.next_id_ = counter
@@ -263,7 +271,7 @@ class IncrementalMachine(StreamMachine):
 
         It is certified on access, from the points, which takes as long as one pass over them.
         """
-        known = [stream for stream in self._streams if stream.n]
+        known = [stream for stream in self._streams if stream.mass]
         return [remembered(stream.problem(), stream.alpha(), "incremental") for stream in known]
 
     def _support(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:

@@ -108,7 +108,9 @@ def _refit(model: Any) -> dict[str, Any]:
     options = {name: getattr(params, name) for name in ("kernel", "degree", "coef0", *shared)}
     parts = model._parts()
     for k, (X, targets, weight) in enumerate(parts):
-        if not len(X) or (kind is SVC and len(np.unique(targets)) < 2) or (kind is SVDD and len(X) < 2):
+        has_weight = weight > 0
+        few = len(np.unique(targets[has_weight])) < 2 if kind is SVC else has_weight.sum() < (2 if kind is SVDD else 1)
+        if few:
             continue  # a batch fit needs two classes, or two points
         batch = kind(**options, gamma=model._gamma, tol=REFIT_TOL)
         batch.fit(X, *(() if kind is SVDD else (targets,)), sample_weight=weight)

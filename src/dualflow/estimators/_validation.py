@@ -38,6 +38,7 @@ __all__ = [
     "names_not_in",
     "nonnegative_weight",
     "require_two_classes",
+    "stream_class_weights",
     "winners",
 ]
 
@@ -161,6 +162,19 @@ def class_weights(class_weight: Any, classes: NDArray, y: NDArray) -> NDArray:
     weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=float)
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ProblemError(f"class_weight must be finite and ≥ 0, found {weight.tolist()}")
+    return weight
+
+
+def stream_class_weights(class_weight: Any, classes: NDArray) -> NDArray:
+    """Return one weight above 0 a class of a stream, whose points are not known yet: 1 where a dict names none."""
+    if not (class_weight is None or isinstance(class_weight, dict)):
+        raise ProblemError(
+            f"class_weight={class_weight!r}: a stream takes a dict of factors by label, or None; 'balanced' would "
+            "change the bounds of all points with every new one"
+        )
+    weight = class_weights(class_weight, classes, classes)
+    if not (weight > 0).all():
+        raise ProblemError(f"class_weight must be above 0 in a stream, found {weight.tolist()}: leave points out")
     return weight
 
 

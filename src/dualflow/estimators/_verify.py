@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -172,17 +171,21 @@ def check_stream(stream: Stream) -> None:
     if gram.center is not None:
         check_center(gram.X, gram.center, gram.gamma)
     # With a reserve, d may still count points that were dropped.
-    one, two = stream.model.total(1), stream.model.total(2)
-    points = max(stream.n, round(engine.d / one)) if two > one else stream.n
-    agree("d", engine.d, stream.model.total(points))
+    one, two, mass = stream.model.total(1.0), stream.model.total(2.0), stream.mass
+    is_weighted = bool((stream.weights != 1).any())
+    if two > one:
+        mass = max(mass, engine.d / one if is_weighted else round(engine.d / one))
+    agree("d", engine.d, stream.model.total(mass), 1e3 * _EPS * engine.d * is_weighted)
+    p, _, upper = stream.variables(stream.targets, gram.diag(), stream.weights)
+    agree("bounds", engine.u[upper < np.inf], upper[upper < np.inf])
     bound = float(engine.u[np.isfinite(engine.u)].max(initial=0.0))
     # Coefficients that have become 0 leave round-off of their former size.
     agree("sum of coefficients", float(engine.e @ engine.alpha), engine.d, _DRIFT * total + 1e3 * _EPS * bound)
-    problem = replace(stream.problem(), upper=np.full(len(engine.u), engine.u[0] / unit))
+    problem = stream.problem()
     alpha, entry_tol = stream.alpha(), entry_round_off(problem)
     price = float(np.abs(engine.p).max())
     drift = (_DRIFT * float(engine.diag.max()) + entry_tol) * total + _DRIFT * (price + abs(engine.b))
-    agree("p", engine.p, stream.variables(stream.targets, gram.diag())[0], 1e3 * _EPS * price)
+    agree("p", engine.p, p, 1e3 * _EPS * price)
     agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, drift)
     _check_multiplier(-stream.bias / unit, problem, alpha)
     columns = engine.pool.rows[engine.member_slots[: len(S)], : engine.n]

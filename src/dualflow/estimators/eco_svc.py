@@ -35,6 +35,7 @@ from ._validation import (
     encode,
     exact_labels,
     require_two_classes,
+    stream_class_weights,
 )
 from ._verify import check_point_identity, known_classes, stored
 
@@ -202,6 +203,9 @@ class EcoSVC(PairClassifier, BatchUpdates):
         makes the model exact.
     tol : float > 0, default=1e-6
         Relative gap at which the flow ends, and above which an exact equilibrium warns.
+    class_weight : dict, optional
+        Factors of C by label, above 0, as in `SVC`; 1 for labels that it does not name. "balanced" is not possible: the
+        balance of a stream changes with every point, and with it all bounds.
     decision_function_shape, break_ties, predict_dtype
         As in `SVC`.
 
@@ -228,9 +232,9 @@ class EcoSVC(PairClassifier, BatchUpdates):
     Notes
     -----
     Memory holds the survivors and the reserve of each pair; learning also needs what a fit of these and of a block of
-    1024 new points takes. Changed parameters count from the next call on, but ``gamma`` from the next `fit`, and C for
-    new points only. While a pair has points of one class only, no point has weight, and ``n_init`` points or the
-    reserve stay.
+    1024 new points takes. Changed parameters count from the next call on, but ``gamma`` from the next `fit`, and C and
+    ``class_weight`` for new points only. While a pair has points of one class only, no point has weight, and
+    ``n_init`` points or the reserve stay.
 
     Examples
     --------
@@ -241,11 +245,12 @@ class EcoSVC(PairClassifier, BatchUpdates):
     """
 
     _rules = {"C": C_RULE, "fit_intercept": Flag()}
-    _kept = (*BatchUpdates._kept, "C", "fit_intercept")
+    _kept = (*BatchUpdates._kept, "C", "class_weight", "fit_intercept")
     support_, support_vectors_, n_support_, dual_coef_, intercept_ = map(read_lazily, PUBLIC_ATTRIBUTES)
     _pair_coef, _support_gram, _constants = map(read_lazily, LAZY_ATTRIBUTES[5:])
 
     C: float
+    class_weight: dict[Any, float] | None
     fit_intercept: bool
 
     def __init__(
@@ -261,6 +266,7 @@ class EcoSVC(PairClassifier, BatchUpdates):
         n_init: int | None = None,
         reserve: float = 1.0,
         tol: float = 1e-6,
+        class_weight: dict[Any, float] | None = None,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         predict_dtype: str = "float64",
@@ -292,7 +298,8 @@ class EcoSVC(PairClassifier, BatchUpdates):
         classes : array of shape (n_classes,), optional
             All labels that the stream will have. Required in the first call; in later ones the same, or left out.
         sample_weight : array of shape (n,), optional
-            Multiplies C, point by point. A point of weight 0 is counted in ``n_seen_`` and otherwise ignored.
+            Multiplies C, point by point, in addition to ``class_weight``. A point of weight 0 is counted in ``n_seen_``
+            and otherwise ignored.
 
         Returns
         -------
@@ -400,7 +407,11 @@ class EcoSVC(PairClassifier, BatchUpdates):
         """
         self._check_fitted()
         points, labels = self._check_batch(X, y)
-        codes, weight = codes_of(labels, self.classes_), checked_weight(sample_weight, points)
+        codes = codes_of(labels, self.classes_)
+        weight = (
+            checked_weight(sample_weight, points)
+            * stream_class_weights(self._as_fitted.class_weight, self.classes_)[codes]
+        )
         found = []
         for k in range(len(self._pairs)):
             rows, sign = self._part_of_pair(codes, weight, k)
@@ -419,6 +430,8 @@ class EcoSVC(PairClassifier, BatchUpdates):
         else:
             self._set_classes(classes, "classes")
         weight, codes = checked_weight(sample_weight, points), codes_of(labels, self.classes_)
+        if self.class_weight is not None:
+            weight = weight * stream_class_weights(self.class_weight, self.classes_)[codes]
         if is_fit:
             classes_with_weight(np.bincount(codes, weight > 0, minlength=len(self.classes_)), self.classes_)
         pairs = range(len(self._pairs))

@@ -24,7 +24,17 @@ from ._chunks import by_chunks
 from ._classifier import Joint, PairClassifier, join_support
 from ._incremental import IncrementalMachine
 from ._one_class import Ball, sphere
-from ._validation import check_same_classes, codes_of, encode, exact_labels, label_text, require_two_classes
+from ._validation import (
+    check_same_classes,
+    checked_weight,
+    classes_with_weight,
+    codes_of,
+    encode,
+    exact_labels,
+    label_text,
+    require_two_classes,
+    stream_class_weights,
+)
 from ._verify import check_point_identity, known_classes, stored
 
 __all__ = ["IncrementalSVC", "IncrementalSVDD", "IncrementalSVR"]
@@ -49,6 +59,9 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     reserve : float > 0, optional
         Remember points without weight only if their margin yf − 1 is below this value (CP section 2.3). That saves
         memory; the model is no longer exact once a dropped point would have gained weight. None remembers all points.
+    class_weight : dict, optional
+        Factors of C by label, above 0, as in `SVC`; 1 for labels that it does not name. "balanced" is not possible: the
+        balance of a stream changes with every point, and with it all bounds.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         As in `SVC`, for more than two classes.
     predict_dtype : {"float64", "float32"}, default="float64"
@@ -56,8 +69,8 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The class labels.
+    classes_, class_weight_ : array of shape (n_classes,)
+        The class labels, and the factors of C for them.
     ids_ : array of shape (n,)
         Ids of the remembered points.
     next_id_ : int
@@ -85,8 +98,11 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
 
     Memory holds the points, and one column of the kernel matrix for each point on the margin.
 
-    A changed ``reserve`` counts from the next `partial_fit`. With another C or kernel the points learned so far would
-    have another optimum: `partial_fit` then raises ProblemError, and `fit` starts again.
+    A changed ``reserve`` counts from the next `partial_fit`. With another C, ``class_weight`` or kernel the points
+    learned so far would have another optimum: `partial_fit` then raises ProblemError, and `fit` starts again.
+
+    The loss is the hinge. The squared hinge and least squares have a ridge for each point on the diagonal of Q instead
+    of bounds; the path has only bounds. Fit ``SVC(loss="squared_hinge")`` or `LSSVC` again for these.
 
     Examples
     --------
@@ -101,9 +117,11 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     """
 
     _rules = {"C": FINITE_C_RULE}
-    _kept = (*IncrementalMachine._kept, "C")
+    _kept = (*IncrementalMachine._kept, "C", "class_weight")
 
     C: float
+    class_weight: dict[Any, float] | None
+    class_weight_: NDArray
 
     def __init__(
         self,
@@ -114,6 +132,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         degree: float = 3,
         coef0: float = 0.0,
         reserve: float | None = None,
+        class_weight: dict[Any, float] | None = None,
         decision_function_shape: str = "ovr",
         predict_dtype: str = "float64",
     ) -> None:
@@ -122,7 +141,7 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
     def _model(self) -> Growing:
         return GrowingHinge(self._as_fitted.C)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget all points, and learn new ones, whose ids are 0, 1, 2, …
 
         Parameters
@@ -131,6 +150,8 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             Finite numbers.
         y : array of shape (n,)
             Labels of at least two classes.
+        sample_weight : array of shape (n,), optional
+            Factors of C, as in `partial_fit`.
 
         Returns
         -------
@@ -148,11 +169,18 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
             classes, codes = encode(labels)
             require_two_classes(classes, "y")
             self.classes_, self._declared = classes, False
-            self._learn(points, codes, None, True)
+            weight = self._point_weights(sample_weight, points, codes, True)
+            classes_with_weight(np.bincount(codes, weight > 0, minlength=len(classes)), classes)
+            self._learn(points, codes, weight, None, True)
         return self
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, ids: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn new points, one after the other.
 
@@ -167,6 +195,9 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         ids : array or list of length k, optional
             Ids by which `forget` names the points: whole numbers ≥ 0, by default `next_id_`, `next_id_` + 1, …; or
             names, which are hashable values such as text. The first call chooses one of these two kinds.
+        sample_weight : array of shape (k,), optional
+            Factors of C, ≥ 0 and not all 0, in addition to ``class_weight``. They stay with their points: forgetting
+            another point is exact with them. A point of weight 0 is remembered and has no influence.
 
         Returns
         -------
@@ -191,8 +222,15 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
                     )
             elif given is not None:
                 check_same_classes(given, self.classes_)
-            self._learn(points, codes_of(labels, self.classes_), ids, first)
+            codes = codes_of(labels, self.classes_)
+            self._learn(points, codes, self._point_weights(sample_weight, points, codes, first), ids, first)
         return self
+
+    def _point_weights(self, sample_weight: ArrayLike | None, X: NDArray, codes: NDArray, first: bool) -> NDArray:
+        """Return the factor of C of each point; in the ``first`` batch, set those of the classes."""
+        if first:
+            self.class_weight_ = stream_class_weights(self.class_weight, self.classes_)
+        return checked_weight(sample_weight, X) * self.class_weight_[codes]
 
     def _deal(self, targets: NDArray) -> list[tuple[NDArray, NDArray]]:
         if len(self.classes_) == 2:
@@ -207,11 +245,11 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
         """Return the classes of the points of pair k."""
         return np.where(self._streams[k].targets > 0, *self._sides(k))
 
-    def _collect(self) -> tuple[NDArray, NDArray, NDArray]:
-        parts = [(stream.ids, stream.gram.X, self._codes_of_pair(k)) for k, stream in enumerate(self._streams)]
-        ids, X, codes = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    def _collect(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        parts = [(s.ids, s.gram.X, self._codes_of_pair(k), s.weights) for k, s in enumerate(self._streams)]
+        ids, X, codes, weights = (np.concatenate([part[k] for part in parts]) for k in range(4))
         ids, where = np.unique(ids, return_index=True)
-        return ids, X[where], codes[where]
+        return ids, X[where], codes[where], weights[where]
 
     # --- fitted attributes ---------------------------------------------------------------------
 
@@ -294,13 +332,19 @@ class IncrementalSVC(PairClassifier, IncrementalMachine):
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = super()._pack()
+        if self._as_fitted.class_weight is not None:
+            arrays["class_weight"] = self.class_weight_.copy()
         return arrays | {"classes": self.classes_.copy()}, facts | {"declared": self._declared}
 
     def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         self.classes_ = known_classes(stored(arrays, "classes", "biufUSmMO", (None,)))
         if len(facts["streams"]) != len(self._pairs) or type(facts["declared"]) is not bool:
             raise ValueError("it does not hold one stream for each pair of classes")
-        self._declared = facts["declared"]
+        self._declared, self.class_weight_ = facts["declared"], np.ones(len(self.classes_))
+        if "class_weight" in arrays:
+            self.class_weight_ = stored(arrays, "class_weight", "f", (len(self.classes_),))
+            if not (self.class_weight_ > 0).all():
+                raise ValueError(f"its class weights are {self.class_weight_.tolist()}, not all above 0")
         super()._unpack(arrays, facts)
         positive = [(j, i) if len(self._pairs) == 1 else (i, j) for i, j in self._pairs]
         check_point_identity(
@@ -330,8 +374,9 @@ class IncrementalSVDD(Ball, IncrementalMachine):
 
     Notes
     -----
-    With a ν, each new point lowers all bounds 1/(νn). The path is therefore followed in α' = νnα, whose bounds stay 1
-    and whose sum νn grows. `partial_fit` refuses changed parameters, as in `IncrementalSVC`.
+    With a ν, each new point lowers all bounds, w/(νΣw) for a point of weight w. The path is therefore followed in
+    α' = νΣw α, whose bounds stay w and whose sum grows. `partial_fit` refuses changed parameters, as in
+    `IncrementalSVC`.
 
     Examples
     --------
@@ -365,22 +410,29 @@ class IncrementalSVDD(Ball, IncrementalMachine):
     def _model(self) -> Growing:
         return GrowingBall(self._as_fitted.nu)
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Forget all points, and learn the points X, shape (n, n_features); errors are those of `partial_fit`."""
         with self._transaction():
             self._forget_everything()
-            self._absorb(X, None)
+            self._absorb(X, None, sample_weight)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: Any = None, ids: ArrayLike | None = None) -> Self:
-        """Learn new points X, shape (k, n_features); ``ids`` and errors are those of `IncrementalSVC.partial_fit`."""
+    def partial_fit(
+        self, X: ArrayLike, y: Any = None, ids: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn new points X, shape (k, n_features); ``ids`` and errors are those of `IncrementalSVC.partial_fit`.
+
+        ``sample_weight``, shape (k,), multiplies the bounds of the points, as in `SVDD`: with it ν is a share of the
+        weight. Without ν it only matters where it is 0: the ball does not depend on such a point.
+        """
         with self._transaction():
-            self._absorb(X, ids)
+            self._absorb(X, ids, sample_weight)
         return self
 
-    def _absorb(self, X: ArrayLike, ids: ArrayLike | None) -> None:
+    def _absorb(self, X: ArrayLike, ids: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         (points,) = self._check_batch(X)
-        self._learn(points, np.ones(len(points)), ids, not self.__sklearn_is_fitted__())
+        weight = checked_weight(sample_weight, points)
+        self._learn(points, np.ones(len(points)), weight, ids, not self.__sklearn_is_fitted__())
 
     # --- fitted attributes ---------------------------------------------------------------------
 
@@ -394,9 +446,10 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         # The engine's gradient is unit·(2Kα − diag K) + b.
         fields = (engine.g - engine.b) / stream.unit
         quadratic = float(alpha[J] @ (fields[J] + stream.gram.diag()[J])) / 2.0
-        squared = (
-            float((quadratic - fields).max()) if self._as_fitted.nu is None else quadratic + stream.bias / stream.unit
-        )
+        if self._as_fitted.nu is None:
+            squared = float((quadratic - fields[stream.weights > 0]).max())
+        else:
+            squared = quadratic + stream.bias / stream.unit
         return quadratic, max(0.0, squared)
 
     @property
@@ -484,22 +537,25 @@ class IncrementalSVR(RegressorMixin, IncrementalMachine):
     def _model(self) -> Growing:
         return GrowingTube(self._as_fitted.C, self._as_fitted.epsilon)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget all points, and learn X, shape (n, n_features), with values y, shape (n,); errors as `partial_fit`."""
         with self._transaction():
             self._forget_everything()
-            self._absorb(X, y, None)
+            self._absorb(X, y, None, sample_weight)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, ids: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn new points with numbers y; parameters and errors are those of `IncrementalSVC.partial_fit`."""
         with self._transaction():
-            self._absorb(X, y, ids)
+            self._absorb(X, y, ids, sample_weight)
         return self
 
-    def _absorb(self, X: ArrayLike, y: ArrayLike, ids: ArrayLike | None) -> None:
+    def _absorb(self, X: ArrayLike, y: ArrayLike, ids: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         points, values = self._check_batch(X, y, numeric=True)
-        self._learn(points, values.astype(float), ids, not self.__sklearn_is_fitted__())
+        weight = checked_weight(sample_weight, points)
+        self._learn(points, values.astype(float), weight, ids, not self.__sklearn_is_fitted__())
 
     @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:

@@ -60,6 +60,8 @@ class Stream:
 
     Attributes
     ----------
+    weights : array of shape (n,)
+        Factors of the upper bounds. The variables of a point of weight 0 are never learned.
     path_error : PathError or None
         Why the path of the optimum broke off; `restore_optimum` restores the optimum.
     """
@@ -68,6 +70,7 @@ class Stream:
         self.model, self.gram = model, gram
         self.ids = np.zeros(0, dtype=np.int64)
         self.targets = np.zeros(0)
+        self.weights = np.zeros(0)
         self.matrix = _SignedKernel(gram, model.per, model.scale)
         self.engine = Engine(self.matrix, bordered=True)
         self.engine.has_fallback = True
@@ -80,11 +83,16 @@ class Stream:
 
     # --- learning and unlearning ---------------------------------------------------------------
 
-    def learn(self, X: NDArray, targets: NDArray, ids: NDArray) -> None:
+    @property
+    def mass(self) -> float:
+        """Sum of the points' weights."""
+        return float(self.weights.sum())
+
+    def learn(self, X: NDArray, targets: NDArray, ids: NDArray, weights: NDArray) -> None:
         """Learn points one at a time; ``targets`` are ±1, or the numbers of a regression."""
         for start in range(0, len(X), MAX_POINTS_PER_BATCH):
             part = slice(start, start + MAX_POINTS_PER_BATCH)
-            self._append(X[part], targets[part], ids[part])
+            self._append(X[part], targets[part], ids[part], weights[part])
             if not self.path_error:
                 with self.catching_path_errors():
                     self._follow(self.n - len(ids[part]))
@@ -96,9 +104,11 @@ class Stream:
         """Learn the points from position ``first`` on, which are added to the engine."""
         with self.engine.updating_rarely():
             for i in range(first, self.n):
+                if self.weights[i] == 0:
+                    continue
                 for k in range(self.model.per * i, self.model.per * (i + 1)):
                     self.engine.learn(k)
-                self._move_d(i + 1)
+                self._move_d(float(self.weights[: i + 1].sum()))
         self.engine.tidy()
 
     @contextlib.contextmanager
@@ -109,29 +119,30 @@ class Stream:
         except PathError as error:
             self.path_error = error
 
-    def _append(self, X: NDArray, targets: NDArray, ids: NDArray) -> None:
+    def _append(self, X: NDArray, targets: NDArray, ids: NDArray, weights: NDArray) -> None:
         """Add points to the engine without learning them."""
         model, old = self.model, self.gram.n
         self.gram.append(X)
         diag = self.gram.diag()[old:]
-        p, sigma, upper = self.variables(targets, diag)
+        p, sigma, upper = self.variables(targets, diag, weights)
         self.matrix.sigma = np.concatenate([self.matrix.sigma, sigma])
         self.engine.append(p, upper, sigma, model.scale * np.repeat(diag, model.per))
         self.ids = np.concatenate([self.ids, ids])
         self.targets = np.concatenate([self.targets, targets])
+        self.weights = np.concatenate([self.weights, weights])
 
-    def variables(self, targets: NDArray, diag: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    def variables(self, targets: NDArray, diag: NDArray, weights: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         """Return p, signs and bounds of the variables of some points."""
-        p, sigma, upper = self.model.variables(targets, diag)
-        return self.engine.d * p if self.model.counted else p, sigma, np.full(len(p), upper)
+        found = self.model.variables(targets, diag)
+        return self.engine.d * found.p if self.model.counted else found.p, found.sigma, found.bounds(weights)
 
     def unlearn(self, points: NDArray) -> None:
         """Remove points, given by their positions, from the model; they stay stored until `keep`."""
-        left, per = self.n, self.model.per
+        left, per = self.weights.copy(), self.model.per
         with self.catching_path_errors():
             for i in points:
-                left -= 1
-                self._move_d(left)
+                left[i] = 0.0
+                self._move_d(float(left.sum()))
                 for k in range(per * int(i), per * (int(i) + 1)):
                     self.engine.unlearn(k)
                 self.engine.pool.evict(self.engine.margin)
@@ -144,18 +155,18 @@ class Stream:
         self.engine.keep(variables)
         self.gram.keep(points)
         self.matrix.sigma = self.matrix.sigma[variables]
-        self.ids, self.targets = self.ids[points], self.targets[points]
+        self.ids, self.targets, self.weights = self.ids[points], self.targets[points], self.weights[points]
 
-    def _move_d(self, points: int) -> None:
-        """Move d to the value for this number of points."""
-        d = self.model.total(points)
+    def _move_d(self, mass: float) -> None:
+        """Move d to the value for this sum of weights."""
+        d = self.model.total(mass)
         if d != self.engine.d:
             self.engine.move_d(d, self.gram.diag())
 
     def isolated_copy(self) -> Stream:
         """Return a stream of the same points with an independent engine."""
         other = Stream(self.model, self.gram)
-        other.ids, other.targets, other.matrix = self.ids, self.targets, self.matrix
+        other.ids, other.targets, other.matrix, other.weights = self.ids, self.targets, self.matrix, self.weights
         other.engine = self.engine.isolated_copy()
         other.engine.has_fallback = True
         return other
@@ -174,7 +185,7 @@ class Stream:
         """Return to a snapshot."""
         n, per = kept["n"], self.model.per
         self.gram.truncate(n)
-        self.ids, self.targets = self.ids[:n], self.targets[:n]
+        self.ids, self.targets, self.weights = self.ids[:n], self.targets[:n], self.weights[:n]
         self.matrix.sigma = self.matrix.sigma[: per * n]
         self.engine.restore(kept["engine"])
         self.path_error = None
@@ -206,11 +217,12 @@ class Stream:
         return self.problem_of(np.arange(self.n))
 
     def problem_of(self, points: NDArray) -> DualProblem:
-        """Return the batch problem over some points."""
-        problem = self.model.problem(Gram.of(self.gram, self.gram.X[points]), self.targets[points])
-        if self.model.counted and self.engine.d != self.model.total(len(points)):
+        """Return the batch problem over some points, of which one has a weight above 0."""
+        weights = self.weights[points]
+        problem = self.model.problem(Gram.of(self.gram, self.gram.X[points]), self.targets[points], weights)
+        if self.model.counted and self.engine.d != self.model.total(float(weights.sum())):
             # With a reserve, the engine's d counts points that are no longer stored.
-            problem = replace(problem, upper=np.full(problem.n, self.engine.u[0] / self.unit))
+            problem = replace(problem, upper=self.engine.u[self.variables_of(points)] / self.unit)
         return problem
 
     def alpha(self) -> NDArray:
@@ -232,6 +244,8 @@ class Stream:
         arrays, facts = self.engine.pack()
         arrays |= {"X": self.gram.X.copy(), "ids": self.ids.copy(), "targets": self.targets.copy()}
         arrays["sigma"] = self.matrix.sigma.copy()
+        if (self.weights != 1).any():
+            arrays["weights"] = self.weights.copy()
         if self.gram.center is not None:
             arrays["center"] = np.array(self.gram.center)
         return arrays, facts | {"gamma": self.gram.gamma}
@@ -254,6 +268,9 @@ class Stream:
             raise ValueError("its points, ids and targets are not of one length, or not numbers")
         if (ids < 0).any() or len(np.unique(ids)) != n:
             raise ValueError("its ids are negative, or not distinct")
+        weights = arrays.get("weights", np.ones(n))  # stored only if one of them is not 1
+        if weights.dtype != np.float64 or weights.shape != (n,) or not (np.isfinite(weights) & (weights >= 0)).all():
+            raise ValueError("its weights are not one number ≥ 0 for each point")
         expected = np.tile([1.0, -1.0], n) if model.per == 2 else targets
         if sigma.dtype != np.float64 or not np.array_equal(sigma, expected) or not (np.abs(sigma) == 1).all():
             raise ValueError("its signs are not those of its targets")
@@ -267,5 +284,6 @@ class Stream:
         gram.truncate(n)
         stream = cls(model, gram)
         stream.ids, stream.targets, stream.matrix.sigma = ids.copy(), targets.copy(), sigma.copy()
+        stream.weights = weights.copy()
         stream.engine.unpack(arrays, facts)
         return stream

@@ -163,7 +163,8 @@ def recorded_path(stream: Stream) -> Path:
 
     copy.engine.on_pivot = note
     for i in order:
-        copy.learn(stream.gram.X[i : i + 1], stream.targets[i : i + 1], stream.ids[i : i + 1])
+        one = slice(i, i + 1)
+        copy.learn(stream.gram.X[one], stream.targets[one], stream.ids[one], stream.weights[one])
         note(copy.engine, per * (copy.n - 1))
     margins = np.array([row[2] for row in rows])
     return Path(

@@ -42,7 +42,7 @@ def restore_optimum(stream: Stream, optimum: Improve, removed: NDArray = NO_POIN
         The path broke off because the kernel is not positive semidefinite.
     """
     engine = stream.engine
-    if stream.n == len(removed):
+    if not np.delete(stream.weights, removed).any():  # no point is left, or none with a weight
         stream.path_error = None
         return 0.0
     if stream.path_error is None:
@@ -83,9 +83,9 @@ def _solve_batch(stream: Stream, optimum: Improve, removed: NDArray) -> float | 
     variables = stream.variables_of(live)
     if path_error is not None:
         engine.where[:] = PENDING
-        engine.where[variables] = AT_LOWER
-        engine.d = model.total(len(live))
-        engine.p[:] = stream.variables(stream.targets, stream.gram.diag())[0]
+        engine.where[variables] = np.where(engine.u[variables] > 0, AT_LOWER, PENDING)
+        engine.d = model.total(float(stream.weights[live].sum()))
+        engine.p[:] = stream.variables(stream.targets, stream.gram.diag(), stream.weights)[0]
     problem = stream.problem_of(live)
     found = optimum(problem, stream.alpha_of(live))
     if found.relative_gap is None:

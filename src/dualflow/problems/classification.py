@@ -290,5 +290,5 @@ class GrowingHinge(Growing):
     def variables(self, targets: NDArray, diag: NDArray) -> Variables:
         return Variables(np.ones(len(targets)), targets, float(self.C))
 
-    def problem(self, gram: Gram, targets: NDArray) -> DualProblem:
-        return hinge(gram, targets, self.C)
+    def problem(self, gram: Gram, targets: NDArray, weight: NDArray) -> DualProblem:
+        return hinge(gram, targets, self.C * weight)

@@ -151,7 +151,7 @@ def _bounds(n: int, nu: float | None, weight: ArrayLike | None, points: int | No
 
 @dataclass(frozen=True)
 class GrowingBall(Growing):
-    """`svdd` of points that are added and removed, in α' = νnα: bounds stay 1, and the sum grows. Targets are all 1.
+    """`svdd` of points that are added and removed, in α' = νΣw α: the bounds stay w, and the sum grows; targets are 1.
 
     Examples
     --------
@@ -165,13 +165,13 @@ class GrowingBall(Growing):
     scale: ClassVar[float] = 2.0
     counted: ClassVar[bool] = True
 
-    def total(self, n: int) -> float:
-        if n == 0:
+    def total(self, mass: float) -> float:
+        if mass == 0:
             return 0.0
-        return 1.0 if self.nu is None else float(self.nu) * n
+        return 1.0 if self.nu is None else float(self.nu) * mass
 
     def variables(self, targets: NDArray, diag: NDArray) -> Variables:
         return Variables(diag, targets, np.inf if self.nu is None else 1.0)
 
-    def problem(self, gram: Gram, targets: NDArray) -> DualProblem:
-        return svdd(gram, self.nu)
+    def problem(self, gram: Gram, targets: NDArray, weight: NDArray) -> DualProblem:
+        return svdd(gram, self.nu, sample_weight=weight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..core.gram import Gram
@@ -14,11 +15,21 @@ __all__ = ["Growing", "Variables"]
 
 
 class Variables(NamedTuple):
-    """Variables of points, those of one point after another: arrays of shape (n · per,). e of the equality is sigma."""
+    """Variables of points, those of one point after another: arrays of shape (n · per,). e of the equality is sigma.
+
+    ``upper`` is the bound of a point of weight 1.
+    """
 
     p: NDArray
     sigma: NDArray
     upper: float
+
+    def bounds(self, weight: NDArray) -> NDArray:
+        """Return the upper bounds of the variables, in proportion to the weights of the points, shape (n · per,)."""
+        factors = np.repeat(weight, len(self.p) // max(1, len(weight)))
+        found: NDArray = self.upper * np.where(factors > 0, factors, 1.0)  # not ∞ · 0
+        found[factors == 0] = 0.0
+        return found
 
 
 class Growing:
@@ -31,8 +42,8 @@ class Growing:
     scale : float
         s of Q.
     counted : bool
-        Whether d of the equality grows with the number of points; α and p are then in units of 1/d, so that bounds do
-        not change.
+        Whether d of the equality grows with the sum of the points' weights; α and p are then in units of 1/d, so that
+        bounds do not change.
 
     Examples
     --------
@@ -48,14 +59,17 @@ class Growing:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def total(self, n: int) -> float:
-        """Return d of the equality for n points."""
+    def total(self, mass: float) -> float:
+        """Return d of the equality for points whose weights sum to ``mass``."""
         return 0.0
 
     def variables(self, targets: NDArray, diag: NDArray) -> Variables:
         """Return the variables of points with these targets and k(x, x)."""
         raise NotImplementedError
 
-    def problem(self, gram: Gram, targets: NDArray) -> DualProblem:
-        """Return the batch problem of points, with the first variables of all points before their second ones."""
+    def problem(self, gram: Gram, targets: NDArray, weight: NDArray) -> DualProblem:
+        """Return the batch problem of points, with the first variables of all points before their second ones.
+
+        The weights, ≥ 0 and not all 0, multiply the upper bounds, as ``sample_weight`` does in a batch.
+        """
         raise NotImplementedError

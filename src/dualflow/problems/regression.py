@@ -204,5 +204,5 @@ class GrowingTube(Growing):
         p = np.column_stack([targets - self.epsilon, -targets - self.epsilon]).ravel()
         return Variables(p, np.tile([1.0, -1.0], len(targets)), float(self.C))
 
-    def problem(self, gram: Gram, targets: NDArray) -> DualProblem:
-        return svr(gram, targets, self.C, epsilon=self.epsilon)
+    def problem(self, gram: Gram, targets: NDArray, weight: NDArray) -> DualProblem:
+        return svr(gram, targets, self.C, epsilon=self.epsilon, sample_weight=weight)

@@ -119,7 +119,7 @@ class Search(BaseSearchCV):
         cv = check_cv(given, y, classifier=is_classifier(self.estimator))
         splits = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(X, y, **routed.splitter.split)]
         splits = [tuple(np.flatnonzero(rows) if rows.dtype == bool else rows for rows in pair) for pair in splits]  # type: ignore[misc]
-        candidates = list(ParameterGrid(self.param_grid))
+        candidates = self._candidates(X, y, splits, routed.estimator.fit, times.deadline)
         plain = clone(self.estimator)
         models = [with_parameters(plain, each) for each in candidates]
         for each, model in zip(candidates, models, strict=True):
@@ -149,6 +149,12 @@ class Search(BaseSearchCV):
         self._refit(task, metric, out[0]["test_scores"], results, models, times)
         self._checked_cv_orig, self.n_splits_, self.cv_results_ = cv, len(splits), results
         return self
+
+    def _candidates(
+        self, X: Any, y: Any, splits: Any, fit_params: dict[str, Any], deadline: float | None
+    ) -> list[dict[str, Any]]:
+        """Return the parameters of every candidate."""
+        return list(ParameterGrid(self.param_grid))
 
     def _check_kind(self, name: str, model: Any) -> None:
         """Raise `ProblemError` unless a model, or the last step of a pipeline, is of the search's class."""

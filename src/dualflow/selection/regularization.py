@@ -20,6 +20,7 @@ from ..estimators import SVC, SVR, generalization_report
 from ..exceptions import ProblemError
 from ..online._path import AT_UPPER
 from ..online.linear_term_path import LinearTermPath, follow_linear_term
+from ._accuracy import accuracy_steps
 
 __all__ = ["RegularizationPath", "regularization_path"]
 
@@ -104,6 +105,44 @@ class RegularizationPath:
         """Return the predicted classes, or the predicted values of an `SVR`, shape (n_new,)."""
         found = self.decision_function(X, value)
         return found if self.classes_ is None else self.classes_[(found >= 0).astype(int)]
+
+    def accuracy(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray, NDArray]:
+        """Return the accuracy of an `SVC` on given points at every C of the path: a step function.
+
+        Between two breakpoints each decision value is linear in C, and its zero is computed.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features)
+        y : array of shape (m,)
+            Their labels.
+
+        Returns
+        -------
+        C : array of shape (k + 1,)
+            Ascending, from the first to the last value of the path.
+        accuracy : array of shape (k,)
+            From C[i] to C[i + 1]; NaN where no variable is free, so that the bias is not unique, and where α is
+            interpolated (`is_exact`).
+
+        Raises
+        ------
+        ProblemError
+            The path is that of an `SVR`, or X and y do not fit.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from dualflow import SVC, regularization_path
+        >>> X, y = make_moons(60, noise=0.3, random_state=0)
+        >>> path = regularization_path(SVC(gamma=1.0), X[:40], y[:40], C=(0.1, 100))
+        >>> C, accuracy = path.accuracy(X[40:], y[40:])
+        >>> C.round(2).tolist()
+        [0.1, 0.14, 1.04, 1.26, 1.74, 1.95, 6.93, 10.02, 100.0]
+        >>> accuracy.tolist()
+        [nan, 0.85, 0.9, 0.85, 0.9, 0.95, 0.9, 0.95]
+        """
+        return accuracy_steps(self, X, y)
 
     @property
     def n_support(self) -> NDArray:

@@ -319,12 +319,16 @@ def test_an_unsuitable_pennylane_function_is_refused(device):
         qml.RX(x[0], 0)
         qml.measure(0)
 
-    for function, words in [
+    refused = [
         (node, "applies no PennyLane operation; of a QNode give the function"),
         (outside, "RX acts on wire 7, and the wires are 0 to 2; set n_qubits"),
         (named, "RX acts on wire 'a'"),
         (measured, "the function measures"),
-    ]:
+    ]
+    if qml.__version__.startswith("0.42"):  # a QNode applies its operations where it is called
+        np.testing.assert_allclose(quantum_kernel(node, X, device=device), quantum_kernel("angle", X), atol=1e-12)
+        refused = refused[1:]
+    for function, words in refused:
         with pytest.raises(ProblemError, match=words):
             quantum_kernel(function, X, device=device)
     np.testing.assert_allclose(quantum_kernel(lambda x, wires: node.func(x, wires), X), quantum_kernel("angle", X))
