@@ -250,6 +250,19 @@ def test_more_margin_vectors_than_dimensions():
             np.testing.assert_allclose(found, 0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_report_in_small_blocks_is_the_same(loss, monkeypatch):
+    model = SVC(C=10.0, loss=loss).fit(*GERMAN)
+    whole = generalization_report(model)
+    monkeypatch.setattr(_left_out, "MIN_COLUMNS", 7)
+    for module in (_left_out, leave_one_out):
+        monkeypatch.setattr(module, "MAX_PRODUCTS", 1)
+    parts = generalization_report(model)
+    assert parts.loo_error == whole.loo_error
+    for name in ("gamma", "twice_energy", "first_segment", "loo_margin"):
+        np.testing.assert_allclose(getattr(parts.pairs[0], name), getattr(whole.pairs[0], name), rtol=1e-8, atol=1e-10)
+
+
 def test_ctrl_c_gives_no_partial_report(monkeypatch):
     model, real, calls = SVC().fit(*MOONS), _left_out.solve, []
 

@@ -1,9 +1,11 @@
 """The time limit where a step takes long: the step is given up in its midst, and what was before it is returned."""
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from dualflow import (
@@ -11,12 +13,14 @@ from dualflow import (
     SVDD,
     ConformalSVC,
     FitError,
+    FrontStatus,
     Gram,
     OneClassSVM,
     Status,
     SVCSearchCV,
     certify,
     generalization_report,
+    pareto_front,
     problems,
     solve,
 )
@@ -25,10 +29,12 @@ from dualflow.core.problem import DualProblem
 from dualflow.core.runtime import clock
 from dualflow.core.solver import Solver
 from dualflow.core.workspace import Workspace
+from dualflow.driver.solve import time_limited
 from dualflow.integrate import stiff_system
 from dualflow.integrate.stiff_system import StiffSystem, low_rank
 from dualflow.refinement.linear_systems import MAX_ROWS_ONE_CALL, factorise
 from dualflow.solvers.registry import list_solvers, solver_class
+from dualflow.tradeoff import path
 
 #: A limit is kept to a second, the last certificate included; a busy machine is given four.
 LIMIT, SLACK = 3.0, 4.0
@@ -384,6 +390,86 @@ X, Y = drawn()
 def test_a_limit_holds_for_models_without_a_point_too(asked):
     with pytest.raises(FitError, match=r"time_limit=1e-06 was over before"):
         asked()
+
+
+@pytest.mark.parametrize(("call", "norms"), [(1, 0), (3, 2)])
+def test_a_front_leaves_out_a_point_whose_products_come_too_late(call, norms, monkeypatch):
+    """If it is the first, there is the point of w = 0, whose certificate takes no product."""
+    real, calls = path._point, []
+
+    def late(*arguments):
+        calls.append(arguments)
+        if len(calls) == call:
+            clock._deadline.set(0.0)
+            clock.check_time()
+        return real(*arguments)
+
+    monkeypatch.setattr(path, "_point", late)
+    front = pareto_front(X, Y, time_limit=1000.0)
+    assert front.status is FrontStatus.TIME_LIMIT
+    assert len(front) == max(1, norms)
+    assert np.count_nonzero(front.criteria[:, 0]) == norms
+    assert all(point.certificate.relative_gap <= (1e-9 if norms else 1.0) for point in front.points)
+
+
+def test_a_report_takes_the_memory_of_a_block():
+    """The values of all support vectors in one block took 200 MB here, and a call that no limit could end."""
+    X, y = drawn(5000)
+    model = SVC(kernel="linear", C=1e-4).fit(X, y)
+    assert model.n_support_.sum() > 4500
+    tracemalloc.start()
+    report = generalization_report(model, leave_one_out=False)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64e6
+    (pair,) = report.pairs
+    w = model.coef_[0]
+    assert pair.squared_norm == pytest.approx(w @ w, rel=1e-9)
+
+
+def test_a_factorisation_that_takes_longer_than_the_time_left_is_not_begun(monkeypatch):
+    """The time of the sample grows with the third power of the rows: one second for 4 rows is 125 s for 20."""
+    now, calls = [0.0], []
+
+    def call(rows):
+        calls.append(rows)
+        now[0] += 1.0
+
+    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clock, "MAX_ROWS_SAMPLE", 4)
+    clock.check_time_cubic(20, call, "it")  # no limit
+    with clock.within(1000.0):
+        clock.check_time_cubic(20, call, "it")
+        clock.check_time_cubic(4, call, "it")
+    assert calls == [4]
+    with clock.within(100.0), pytest.raises(clock.OutOfTime, match="it of 20 variables takes longer"):
+        clock.check_time_cubic(20, call, "it")
+
+
+def test_eigenvectors_that_take_too_long_end_a_report(monkeypatch):
+    X, y = drawn(400)
+    model = SVC(C=1e4, gamma=1.0).fit(X, y).set_params(time_limit=1000.0)
+    sizes, eigh, now = [], scipy.linalg.eigh, time.monotonic
+
+    def timed(A, **options):
+        sizes.append(len(A))
+        offset[0] += 200.0
+        return eigh(A, **options)
+
+    offset = [0.0]
+    monkeypatch.setattr(clock, "MAX_ROWS_SAMPLE", 40)
+    monkeypatch.setattr(clock.time, "monotonic", lambda: now() + offset[0])
+    monkeypatch.setattr(scipy.linalg, "eigh", timed)
+    with pytest.raises(FitError, match=r"time_limit=1000.0 was over before .*: the eigendecomposition of \d+"):
+        generalization_report(model)
+    assert sizes == [40]
+
+
+def test_a_limit_within_an_earlier_one_is_that_of_the_work_around_it():
+    with clock.within(time.monotonic() + 5.0), pytest.raises(clock.OutOfTime), time_limited(10.0, "it"):
+        raise clock.OutOfTime
+    with clock.within(time.monotonic() + 50.0), pytest.raises(FitError), time_limited(10.0, "it"):
+        raise clock.OutOfTime
 
 
 def test_a_search_sets_time_aside_for_the_fit_of_the_best():

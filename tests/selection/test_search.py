@@ -11,6 +11,7 @@ from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneOut
 
 from dualflow import SVC, SVR, IncrementalSVC, SVCSearchCV, SVRSearchCV
+from dualflow.direct import pairs
 from dualflow.selection import _duals, _evaluation, _folds, _plan
 from dualflow.selection._duals import Newton
 from dualflow.selection._models import FoldSVC
@@ -136,6 +137,27 @@ def test_any_scorer(scoring):
     X, y = german()
     ours = SVCSearchCV(SVC(), GRID, cv=5, scoring=scoring).fit(X, y)
     same_tables(ours.cv_results_, peer(GRID, cv=5, scoring=scoring).fit(X, y).cv_results_, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("limit", [85, 10_000])
+def test_larger_costs_of_many_free_variables_are_left_to_single_fits(limit, monkeypatch):
+    """Pair updates take up to six times as long there. A call solves one C here, as where each takes long."""
+    monkeypatch.setattr(pairs, "MAX_PATH_CALL_S", 0.0)
+    monkeypatch.setattr(pairs, "MAX_FREE_PATH", limit)
+    X, y = german()
+    solved, path = [], _folds.Classes.path
+
+    def counted(self, gram, chain, fold):
+        found = path(self, gram, chain, fold)
+        solved.append([chain.costs[chain.candidates.index(c)] for c in found])
+        return found
+
+    monkeypatch.setattr(_folds.Classes, "path", counted)
+    grid, options = {"C": [0.01, 1.0, 10.0]}, {"cv": 2, "refit": False, "scoring": decisions}
+    ours = SVCSearchCV(SVC(gamma=0.1), grid, **options).fit(X, y)
+    theirs = GridSearchCV(SVC(gamma=0.1), grid, **options).fit(X, y)
+    np.testing.assert_allclose(ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], rtol=1e-7)
+    assert solved == [grid["C"][: 2 if limit == 85 else 3]] * 2
 
 
 def test_a_scorer_may_ask_for_anything():

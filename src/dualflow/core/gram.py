@@ -361,6 +361,7 @@ class KernelMatrix:
         K = empty((self.n, self.n), float)
         height = max(1, min(BLOCK_ENTRIES // self.n, max(64, self.n // 16)))
         for start in range(0, self.n, height):
+            check_time()
             J, rest = slice(start, min(start + height, self.n)), slice(start, None)
             self.count((J.stop - start) * (self.n - start))
             K[J, rest] = self._between(J, rest, float)

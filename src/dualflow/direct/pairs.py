@@ -383,6 +383,9 @@ MAX_CALL_S = 0.05
 
 #: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
 MAX_PATH_CALL_S = 0.2
+#: Free variables of a pair above which its larger C are left to single fits: pair updates take at most their time up to
+#: this number, and 1.5 to 6 times as long from 600 on.
+MAX_FREE_PATH = 400
 
 
 class GapTols(NamedTuple):
@@ -653,12 +656,23 @@ def _pairs_by_points(
     count, begin = len(table), 0
     figures, sums = np.empty((count, _point_pairs.N_FIGURES)), np.empty(len(pairs.start))
     figures.fill(np.nan)
-    found = PairArrays(np.empty(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
+    found = PairArrays(np.zeros(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
         end = pairs.solve(table, sign, tols.computed, found, begin, max_call_s)
         yield from _results(table, found, begin, end, tols, (time.monotonic() - begun) / (end - begin))
         begin = end
+        while begin < count and table[begin, _point_pairs.CONTINUES] and _has_many_free(pairs, table[end - 1], found):
+            yield None
+            begin += 1
+
+
+def _has_many_free(pairs: PointPairs, row: NDArray, found: PairArrays) -> bool:
+    """Whether the solution of a row of the table has more than `MAX_FREE_PATH` free variables."""
+    m, n, first, second, *_, start = row.tolist()
+    alpha = found.alpha[start : start + m + n]
+    upper = np.concatenate([pairs.upper[first : first + m], pairs.upper[second : second + n]])
+    return bool(((alpha > 0) & (alpha < upper)).sum() > MAX_FREE_PATH)
 
 
 def _results(

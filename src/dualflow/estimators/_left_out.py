@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from ..core.bounds import gaps
 from ..core.certificate import Certificate
 from ..core.decision import coefficients
+from ..core.gram import BLOCK_ENTRIES
 from ..core.kernel_cache import KeptGram
 from ..core.problem import DualProblem
+from ..core.runtime.clock import check_time, check_time_cubic
 from ..driver.solve import solve
 from ..online.leave_one_out import Response, each_without
 from ..online.point_paths import MIN_FREE_DISTANCE
@@ -38,6 +40,10 @@ LEFT_OUT_TOL = 1e-9
 MAX_POINTS_EXACT = 2000
 #: Largest violation of the bounds, or of a signed sum of 0, relative to the sum of the weights, that counts as 0.
 MAX_INFEASIBILITY = 1e-10
+#: Multiplications between two looks at the clock, about a tenth of a second's.
+MAX_PRODUCTS = 1 << 30
+#: Least columns of a block: products of fewer are slow.
+MIN_COLUMNS = 64
 #: Share of the bound from which a variable counts as at its bound.
 AT_BOUND = 1.0 - 1e-12
 
@@ -147,31 +153,47 @@ def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> t
     if not s:
         alone = np.full(len(which), np.inf) if affine else diag
         return alone, alone.copy()
-    A, B = problem.plain_block(S, S), problem.plain_block(S, which)
-    centred, columns, lengths, ones = A, B, diag, np.zeros(s)
+    check_time_cubic(s, _eigh_of, "the eigendecomposition")
+    A = problem.plain_block(S, S)
+    centred, means, mean, ones = A, np.zeros(s), 0.0, np.zeros(s)
     if affine:
-        means, mean = A.mean(axis=0), float(A.mean())
+        means, mean, ones = A.mean(axis=0), float(A.mean()), np.full(s, 1.0 / s)
         centred = A - means - means[:, None] + mean
-        columns = B - B.mean(axis=0) - means[:, None] + mean
-        lengths = diag - 2.0 * B.mean(axis=0) + mean
-        ones = np.full(s, 1.0 / s)
     size = float(np.trace(centred)) or 1.0
     # Centring makes `ones` a null vector: it gets the eigenvalue `size` here, whose part is subtracted from R again.
     eigenvalues, U = scipy.linalg.eigh(centred + size * np.outer(ones, ones) * s)
     floored = np.maximum(eigenvalues, 4 * s * np.finfo(float).eps * eigenvalues[-1])
     R = (U / floored) @ U.T - np.outer(ones, ones) * s / size
-    # Computed without R, whose entries may be as large as the inverse of round-off.
-    along = U.T @ columns
-    gamma = lengths - np.einsum("ij,ij->j", along, along / floored[:, None])
-    theta = U @ (along / floored[:, None]) + ones[:, None]
     # For a margin vector, S is without it: the weights of the others are its column of R, and γ_c = 1/R_cc (CP eq. 11).
-    inside = np.searchsorted(which, S)
     own = np.diag(R) if s > 1 or not affine else np.zeros(1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        theta[:, inside] = np.where(np.eye(s, dtype=bool), 0.0, -R / own)
-        gamma[inside] = 1.0 / own
-    distance = diag - 2.0 * np.einsum("ij,ij->j", B, theta) + np.einsum("ij,ij->j", theta, A @ theta)
+    gamma, distance = np.empty(len(which)), np.empty(len(which))
+    width = max(1, min(BLOCK_ENTRIES // s, max(MIN_COLUMNS, MAX_PRODUCTS // (3 * s * s))))
+    for start in range(0, len(which), width):
+        check_time()
+        part = slice(start, start + width)
+        B, length = problem.plain_block(S, which[part]), diag[part]
+        columns, lengths = B, length
+        if affine:
+            columns = B - B.mean(axis=0) - means[:, None] + mean
+            lengths = length - 2.0 * B.mean(axis=0) + mean
+        # Computed without R, whose entries may be as large as the inverse of round-off.
+        along = U.T @ columns
+        gamma[part] = lengths - np.einsum("ij,ij->j", along, along / floored[:, None])
+        theta = U @ (along / floored[:, None]) + ones[:, None]
+        (margin,) = np.isin(S, which[part]).nonzero()
+        inside = np.searchsorted(which[part], S[margin])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            theta[:, inside] = -R[:, margin] / own[margin]
+            gamma[start + inside] = 1.0 / own[margin]
+        theta[margin, inside] = 0.0
+        distance[part] = length - 2.0 * np.einsum("ij,ij->j", B, theta) + np.einsum("ij,ij->j", theta, A @ theta)
     return np.maximum(gamma, 0.0), np.where(np.isinf(gamma), np.inf, np.maximum(distance, 0.0))
+
+
+def _eigh_of(rows: int) -> None:
+    """Compute the eigenvectors of a matrix with this number of rows."""
+    k = np.arange(rows)
+    scipy.linalg.eigh(1.0 / (1.0 + np.abs(k[:, None] - k)))
 
 
 def left_out_decisions(problem: DualProblem, certificate: Certificate) -> NDArray:

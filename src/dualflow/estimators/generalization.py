@@ -146,7 +146,7 @@ def pair_report(
     alpha = problem.sigma * weights
     support = np.flatnonzero(alpha)
     a, ridge = alpha[support], problem.ridge[support]
-    plain = problem.block(support, support) @ a - ridge * a  # yᵢ(f(xᵢ) − b), b outside the kernel
+    plain = problem.product(alpha, support) - ridge * a  # yᵢ(f(xᵢ) − b), b outside the kernel
     outside = 0.0 if problem.offset else certificate.bias
     margins = plain + problem.sigma[support] * outside
     squared_norm = float(a @ plain)

@@ -25,6 +25,7 @@ from ..core.certificate import Certificate, Certifier
 from ..core.decision import coefficients
 from ..core.gram import KernelMatrix
 from ..core.problem import DualProblem
+from ..core.runtime.clock import check_time, check_time_cubic
 from ._response import optimum_without
 from .bordered import bordered_inverse
 from .engine import Engine
@@ -180,6 +181,8 @@ def recorded_path(stream: Stream) -> Path:
 MAX_VARIABLES_RESPONSE = 8000
 #: Distance from a bound, relative to it, and weight, relative to the largest, that count as round-off.
 ROUND_OFF_RATIO = 1e-12
+#: Multiplications between two looks at the clock, about a tenth of a second's.
+MAX_PRODUCTS = 1 << 30
 #: Exchanges in a row that may fail to reduce the number of violators.
 MAX_STALLED_EXCHANGES = 3
 #: Number of variables that may differ in their set from the optimum of all.
@@ -187,6 +190,13 @@ MAX_CHANGED = 128
 
 _EPS = float(np.finfo(float).eps)
 _LOW, _FREE, _UP = -1, 0, 1  # as in `_response`
+
+
+def _parts(count: int, each: int) -> Iterator[slice]:
+    """Yield slices of ``count`` rows that take ``each`` multiplications a row; check the time before each."""
+    for start in range(0, count, height := max(1, MAX_PRODUCTS // max(1, each))):
+        check_time()
+        yield slice(start, start + height)
 
 
 class Response:
@@ -219,15 +229,19 @@ class Response:
         m = len(S)
         if e is not None and m == 0:
             raise PathError(PathError.UNBOUNDED)
+        check_time_cubic(m, lambda k: bordered_inverse(np.eye(k), None), "the inverse")
         inverse = bordered_inverse(Q[np.ix_(S, S)], None if e is None else e[S]) if m else np.zeros((1, 1))
         signs = np.zeros(problem.n) if e is None else e
         border = np.vstack([signs[N], Q[np.ix_(S, N)]])
-        response = inverse @ border
+        response = np.empty_like(border)
+        for part in _parts(border.shape[1], (m + 1) ** 2):
+            response[:, part] = inverse @ border[:, part]
         # Row j: change of α of S and of ρ of all others per unit of α_j, or per unit of ρ_j if j is in S.
         self.rows = rows = np.empty((problem.n, problem.n))
         rows[np.ix_(S, S)], rows[np.ix_(S, N)] = inverse[1:, 1:], response[1:]
         rows[np.ix_(N, S)] = -response[1:].T
-        rows[np.ix_(N, N)] = Q[np.ix_(N, N)] - border.T @ response
+        for part in _parts(len(N), (m + 1) * len(N)):
+            rows[np.ix_(N[part], N)] = Q[np.ix_(N[part], N)] - border[:, part].T @ response
         self.held = np.where(up, upper, 0.0)
         right = np.concatenate([[problem.d if e is not None else 0.0], problem.p[S]])
         self.base = np.empty(problem.n)
@@ -406,6 +420,7 @@ def each_without(
             upper = factor * posed.upper
             upper[c] = 0.0
             problems.append(rest := posed.within(upper))
+            check_time()
             found = None if proposer is None else proposer.without(c, factor)
             proposals.append(None if found is None else rest.project(found))
         answered = [found for found in proposals if found is not None]

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import problems
-from ..core.certificate import Certificate
+from ..core.certificate import Certificate, Certifier, certify
 from ..core.gram import Gram
 from ..core.problem import DualProblem
+from ..core.runtime import clock
 from ..core.solution import Status
 from ..driver.solve import solve
 from ..evolution.fronts import mistakes, sandwich
@@ -144,15 +145,25 @@ def _add(task: Task, path: Path, C: float) -> FrontStatus | None:
     elif k > 0:
         t = (C - path.weights[k - 1]) / (path.weights[k] - path.weights[k - 1])
         warm = (1 - t) * path.alphas[k - 1] + t * path.alphas[k]
-    problem = task.problem(C)
-    solution = solve(problem, refine=True, tol=SOLVE_TOL, warm=warm, time_limit=task.time_left())
-    certificate = solution.certificate
-    point, (norm, linear) = _point(task, problem, certificate, C)
+    problem, ended, left = task.problem(C), None, task.time_left()
+    if left is not None:  # the point takes a product beside that of its certificate
+        left = max(1e-9, left - Certifier(problem).seconds(problem.upper))
+    solution = solve(problem, refine=True, tol=SOLVE_TOL, warm=warm, time_limit=left)
+    try:
+        with clock.within(task.deadline):
+            point, (norm, linear) = _point(task, problem, solution.certificate, C)
+        ended = FrontStatus.TIME_LIMIT if solution.raw_status is Status.TIME_LIMIT else None
+    except clock.OutOfTime:
+        ended = FrontStatus.TIME_LIMIT
+        if path.points:
+            return ended
+        # A front has at least one point: that of w = 0, whose product is 0.
+        point, (norm, linear) = _point(task, problem, certify(problem, np.zeros(problem.n)), C)
     path.weights.insert(k, C)
-    path.alphas.insert(k, certificate.alpha)
+    path.alphas.insert(k, point.alpha)
     path.points.insert(k, point)
     path.bounds.insert(k, max(0.0, linear - 0.5 * norm))
-    return FrontStatus.TIME_LIMIT if solution.raw_status is Status.TIME_LIMIT else None
+    return ended
 
 
 def _point(

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Timer",
     "awaited",
     "check_time",
+    "check_time_cubic",
     "interruptible",
     "is_late",
     "keeping_interrupts",
@@ -34,6 +35,9 @@ RETRY_S = 0.01
 MIN_SECONDS_LOAD = 0.5
 #: Largest `Timer.load`: beyond it a process waits for something else than the processor.
 MAX_LOAD = 10.0
+
+#: Most rows of the sample that tells how long a dense factorisation takes: one of 1024 rows takes 0.3 s at most.
+MAX_ROWS_SAMPLE = 1024
 
 #: `time.monotonic` value at which the current work must stop. A context variable: each thread's run has its own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
@@ -187,3 +191,24 @@ def check_time() -> None:
         raise KeyboardInterrupt
     if is_late():
         raise OutOfTime
+
+
+def check_time_cubic(rows: int, call: Callable[[int], object], what: str) -> None:
+    """As `check_time`, and raise `OutOfTime` if a call that cannot be interrupted takes longer than the time left.
+
+    Parameters
+    ----------
+    rows : int
+    call : callable
+        ``call(rows)`` takes a time that grows with the third power of the rows. A sample with fewer rows is timed.
+    what : str
+        The call, for the text of the error.
+    """
+    check_time()
+    left = seconds_left()
+    if left is None or rows <= MAX_ROWS_SAMPLE:
+        return
+    begun, sample = time.monotonic(), min(MAX_ROWS_SAMPLE, rows // 2)
+    call(sample)
+    if (time.monotonic() - begun) * (rows / sample) ** 3 > left:
+        raise OutOfTime(f"{what} of {rows} variables takes longer than what is left")
