@@ -11,6 +11,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_classification
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss
+from sklearn.metrics.pairwise import rbf_kernel
 
 import dualflow
 from dualflow import SVC, NuSVC, ProblemError, SVCSearchCV
@@ -305,10 +306,40 @@ def test_inside_scikit_learns_calibration_decision_values_count():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", [SVC(kernel="precomputed"), NuSVC(kernel="precomputed", nu=0.7)], ids=str)
+def test_an_indefinite_kernel_takes_five_folds(model, tmp_path):
+    X, y = two(61)
+    K = rbf_kernel(X, gamma=0.5) - 0.05 * np.eye(61)
+    model = model.set_params(probability=True).fit(K, y)
+    (calibrator,) = model.calibration_
+    assert model.certificate_.gap is None
+    assert not calibrator.is_exact
+    C = model.solution_.problem.upper[0] / (model.certificate_.level or 1.0)
+    fold = np.empty(len(y), dtype=int)
+    for label in (0, 1):
+        fold[y == label] = np.arange(np.sum(y == label)) % 5
+    for k in range(5):
+        rest, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        other = SVC(kernel="precomputed", C=C).fit(K[np.ix_(rest, rest)], y[rest])
+        values = other.decision_function(K[np.ix_(held, rest)])
+        np.testing.assert_allclose(calibrator.values[held], values, rtol=0, atol=1e-6)
+    assert log_loss(y, model.predict_proba(K)) < log_loss(y, np.full((61, 2), 0.5))
+    model.save(tmp_path / "model")
+    again = dualflow.load(tmp_path / "model")
+    assert not again.calibration_[0].is_exact
+    np.testing.assert_array_equal(again.predict_proba(K), model.predict_proba(K))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_only_point_of_a_class_is_judged_by_the_other_class():
+    X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 2.0]], [1, 2, 2, 2]
+    model = SVC(kernel="sigmoid", gamma=1.0, probability=True).fit(X, y)
+    assert model.calibration_[0].values[0] == 1.0
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
 def test_refused():
     X, y = two()
-    with pytest.raises(ProblemError, match="probability=True: the kernel is indefinite"):
-        SVC(kernel="sigmoid", coef0=-3.0, gamma=2.0, probability=True).fit(X, y)
     with pytest.raises(ProblemError, match="probability='platt' is not one of 'sigmoid'"):
         SVC(probability="platt").fit(X, y)
 

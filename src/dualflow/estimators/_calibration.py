@@ -23,7 +23,7 @@ from ..driver.solve import time_limited
 from ..exceptions import ProblemError
 from ._chunks import by_chunks
 from ._classifier import class_pairs
-from ._left_out import LEFT_OUT_TOL, MAX_POINTS_EXACT, certified_optimum, left_out_decisions
+from ._left_out import LEFT_OUT_TOL, MAX_POINTS_EXACT, certified_optimum, held_out_decisions, left_out_decisions
 from ._one_vs_one import OneVsOneMachine
 from ._verify import stored
 
@@ -57,17 +57,21 @@ class Calibrator:
     ----------
     method : {"sigmoid", "isotonic", "venn-abers"}
     values : array of shape (n,)
-        Decision values of the training points, each by the model without the point.
+        Decision values of the training points, each by a model without the point.
     is_positive : bool array of shape (n,)
         Whether y = +1.
     weight : array of shape (n,)
         Sample weights; they count relative to their mean.
+    is_exact : bool
+        Whether ``values`` are those of the exact models without a single point. For more than 2000 points they are of
+        the first segment (`left_out_decisions`), for indefinite kernels of five folds (`held_out_decisions`).
     """
 
     method: str
     values: NDArray
     is_positive: NDArray
     weight: NDArray
+    is_exact: bool = True
 
     @cached_property
     def _map(self) -> Callable[[NDArray], NDArray]:
@@ -87,11 +91,6 @@ class Calibrator:
             return high / (1.0 - low + high)
 
         return merged
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether ``values`` are exact; those of more points are of the first segment (`left_out_decisions`)."""
-        return len(self.values) <= MAX_POINTS_EXACT
 
     def __call__(self, f: NDArray) -> NDArray:
         """Return the probabilities of y = +1 at decision values f, in their shape."""
@@ -231,11 +230,14 @@ def coupled(pair_probabilities: NDArray, pairs: tuple[tuple[int, int], ...], cla
 
 def _unfit_for_calibration(solution: Solution) -> str | None:
     """Return why the decision values of a solution cannot be calibrated by models without a point, or None."""
-    if solution.certificate.gap is None:
-        return "the kernel is indefinite, so that no model without a point is certified"
     if solution.ran_circuits and not solution.refined:
         return "the models without a point are exact, and this one is what circuits found"
     return None
+
+
+def _is_exact(solution: Solution) -> bool:
+    """Whether the models without a single point are exact."""
+    return solution.certificate.gap is not None and solution.problem.gram.n <= MAX_POINTS_EXACT
 
 
 def _saved_calibration(
@@ -244,7 +246,7 @@ def _saved_calibration(
     """Return the calibrators from a file.
 
     Leaving a point out never reduces its loss. Values that contradict this are refused, with an allowance for the gap
-    of the stored solution.
+    of the stored solution; where it has none, values are of five folds, of which nothing is known.
     """
     if method not in METHODS:
         raise ValueError(f"its calibration is {method!r}")
@@ -257,10 +259,11 @@ def _saved_calibration(
         problem, certificate = solution.problem, solution.certificate
         margin = problem.sigma * (problem.gram.matvec(solution.coefficients) + solution.bias)
         largest = float(problem.gram.diag().max())
-        allowed = CALIBRATION_TOL * (1.0 + np.abs(margin).max()) + np.sqrt(8.0 * largest * (certificate.gap or 0.0))
+        gap = np.inf if certificate.gap is None else certificate.gap
+        allowed = CALIBRATION_TOL * (1.0 + np.abs(margin).max()) + np.sqrt(8.0 * largest * gap)
         if (np.minimum(problem.sigma * f, 1.0) > margin + allowed).any():
             raise ValueError("its calibration has margins without a point that exceed those with it")
-        found.append(Calibrator(method, f, problem.sigma > 0, own))
+        found.append(Calibrator(method, f, problem.sigma > 0, own, _is_exact(solution)))
     return tuple(found)
 
 
@@ -291,11 +294,14 @@ class CalibratedMachine(OneVsOneMachine):
                         "by sklearn.calibration.CalibratedClassifierCV"
                     )
                 problem, alpha = self._with_fixed_bounds(solution)
-                is_optimal = problem is solution.problem and solution.certificate.reaches(LEFT_OUT_TOL)
-                best = solution.certificate if is_optimal else certified_optimum(problem, alpha)
-                values = left_out_decisions(problem, best)
+                if solution.certificate.gap is None:
+                    values = held_out_decisions(problem)
+                else:
+                    is_optimal = problem is solution.problem and solution.certificate.reaches(LEFT_OUT_TOL)
+                    best = solution.certificate if is_optimal else certified_optimum(problem, alpha)
+                    values = left_out_decisions(problem, best)
                 own = np.ones(len(values)) if weight is None else weight[rows]
-                found.append(Calibrator(method, values, problem.sigma > 0, own))
+                found.append(Calibrator(method, values, problem.sigma > 0, own, _is_exact(solution)))
         self.calibration_ = tuple(found)
 
     @property

@@ -28,6 +28,7 @@ __all__ = [
     "MAX_INFEASIBILITY",
     "balances",
     "certified_optimum",
+    "held_out_decisions",
     "left_out_decisions",
     "left_out_values",
     "response_and_distance",
@@ -38,6 +39,8 @@ LEFT_OUT_TOL = 1e-9
 #: Points of a pair of classes up to which all models without a point are exact: 2000 points take about 1 s of processor
 #: time (benchmarks/classical/probabilities.py). Above, each is taken from the first segment of its path.
 MAX_POINTS_EXACT = 2000
+#: Folds of the points where models without a single point are not certified; scikit-learn takes as many.
+FOLDS = 5
 #: Largest violation of the bounds, or of a signed sum of 0, relative to the sum of the weights, that counts as 0.
 MAX_INFEASIBILITY = 1e-10
 #: Multiplications between two looks at the clock, about a tenth of a second's.
@@ -194,6 +197,37 @@ def _eigh_of(rows: int) -> None:
     """Compute the eigenvectors of a matrix with this number of rows."""
     k = np.arange(rows)
     scipy.linalg.eigh(1.0 / (1.0 + np.abs(k[:, None] - k)))
+
+
+def held_out_decisions(problem: DualProblem) -> NDArray:
+    """Return the decision value of every point by a model of other points, of five folds.
+
+    For indefinite kernels, of which no model without a single point is certified. The points of a class go to the folds
+    in turn. If the other folds hold one class only, the model is the constant ±1 of that class.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        Of two classes, with one variable a point.
+
+    Returns
+    -------
+    values : array of shape (n,)
+    """
+    values, fold = np.zeros(problem.n), np.empty(problem.n, dtype=np.intp)
+    for sign in (-1.0, 1.0):
+        (members,) = np.nonzero(problem.sigma == sign)
+        fold[members] = np.arange(len(members)) % FOLDS
+    for k in range(FOLDS):
+        held = fold == k
+        upper = np.where(held, 0.0, problem.upper)
+        classes = np.unique(problem.sigma[upper > 0])
+        if len(classes) == 2:
+            found = solve(problem.within(upper), "working-set", tol=LEFT_OUT_TOL)
+            values[held] = (problem.gram.matvec(found.coefficients) + found.bias)[held]
+        elif len(classes):
+            values[held] = classes[0]
+    return values
 
 
 def left_out_decisions(problem: DualProblem, certificate: Certificate) -> NDArray:

@@ -115,7 +115,8 @@ class SVC(CalibratedMachine, PairClassifier, BatchMachine):
     ----------
     calibration_ : tuple of calibrators
         With ``probability``, one for each of `solutions_`: ``values`` are the decision values of its points by the
-        models without each of them, ``is_exact`` says whether they are exact.
+        models without each of them, ``is_exact`` says whether they are exact. With an indefinite kernel they are of
+        five folds.
     classes_ : array of shape (n_classes,)
         The class labels.
     class_weight_ : array of shape (n_classes,)
