@@ -136,7 +136,7 @@ class Catalogue(Generic[ListedT]):
             target = _match(known, name)
         if target is None:
             suggestion = _with_word(str(name), known) or did_you_mean(str(name).lower(), known)
-            raise self.unknown(f"{self.what}={name!r} is not known {suggestion} (there are {', '.join(known)})")
+            raise self.unknown(f"{self.what}={name!r} is not known{suggestion} (there are {', '.join(known)})")
         return self._load(name, target)
 
     def rows(self) -> Iterator[tuple[str, type[ListedT] | None, str | None]]:

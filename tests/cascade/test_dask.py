@@ -176,7 +176,8 @@ def test_a_scheduler_that_is_lost_is_an_error_and_the_checkpoint_resumes(tmp_pat
     options, path = {"tol": 1e-7, "max_invaders": 1}, tmp_path / "run.npz"
     parts = [Deadly("", 0, k) for k in range(3)]
     whole = CascadeSVC(**options).fit(parts)
-    one = OPTIONS | {"n_workers": 1, "processes": False, "protocol": "tcp://"}
+    # The worker is in this process, which may hold more than 2 GB: with a limit it would be paused.
+    one = OPTIONS | {"n_workers": 1, "processes": False, "protocol": "tcp://", "memory_limit": 0}
     cluster = distributed.LocalCluster(host="127.0.0.1", **one)
     client = distributed.Client(cluster, timeout="2s")
     try:

@@ -113,7 +113,7 @@ def test_what_is_wrong_with_an_entry_point_is_said(theirs):
     for name in ("broken", "absent", "failing"):
         with pytest.raises(dualflow.SolverUnavailable, match=f"device {name!r}"):
             make_device(name)
-    with pytest.raises(dualflow.DeviceError, match=r"their-cloud:<machine>.*did you mean 'their-device'"):
+    with pytest.raises(dualflow.DeviceError, match=r"did you mean 'their-device'.*their-cloud:<machine>"):
         make_device("their-devise")
 
 

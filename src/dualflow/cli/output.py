@@ -204,13 +204,14 @@ def print_table(headers: Any, rows: Any, json: bool = False, whole: int = 1) -> 
     from rich.table import Table
     from rich.text import Text
 
+    titled = any(headers)
     table = Table(
-        box=box.SIMPLE_HEAD if any(headers) else None,
-        padding=(0, 1, 0, 0),
-        collapse_padding=True,
+        box=box.SIMPLE_HEAD if titled else None,
+        padding=(0, 1, 0, 0) if titled else (0, 1),
+        collapse_padding=titled,
         pad_edge=False,
         show_edge=False,
-        show_header=any(headers),
+        show_header=titled,
     )
     for number, header in enumerate(headers):
         table.add_column(header, overflow="fold", no_wrap=number < whole)

@@ -224,7 +224,7 @@ def test_capabilities_are_enforced():
 
 
 def test_unknown_names():
-    with pytest.raises(DeviceError, match=r"classical-sampler.*did you mean 'aer'"):
+    with pytest.raises(DeviceError, match=r"is not known; did you mean 'aer'.*classical-sampler"):
         make_device("aers")
     with pytest.raises(DeviceError, match="lightning"):
         make_device("pennylane:lightnin.qubit")
