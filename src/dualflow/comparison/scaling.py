@@ -206,7 +206,7 @@ class ScalingStudy:
             [
                 f"{self.solver}: medians over seeds, quartiles in brackets; devices in parentheses are controls",
                 *lines,
-                "With shots, read the excess beside its floor: no read-out of as many shots is expected much below it.",
+                "With shots, read the excess beside its floor: that of the optimum, read out with as many shots.",
             ]
         )
 
