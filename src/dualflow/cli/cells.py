@@ -358,8 +358,8 @@ class CellCounts:
         if fix is None:
             fix = (
                 f"{self.numbers} other cell{' is' if self.numbers == 1 else 's are'}. Correct it, or add --missing "
-                f"{next(iter(wrong))[:SHOWN_CHARS]} if it means a missing value, or --text {shown} if the column "
-                "holds names"
+                f"{quoted(next(iter(wrong))[:SHOWN_CHARS])} if it means a missing value, or --text {quoted(shown)} if "
+                "the column holds names"
             )
         raise ProblemError(f"{source}, {unit} {min(wrong.values())}, {shown}: {those} {verb}; {fix}")
 
