@@ -130,6 +130,7 @@ def test_csv_with_numeric_labels_keeps_them(folder):
         (table(), ("--label", "colour"), ("no column 'colour'", "a, b, kind")),
         (table(), ("--label", "7"), ("no column '7'",)),
         (table() + "1.0,two,up\n", (), ("line 42", "b", "'two' is not a finite number")),
+        ("last login,a,kind\n2024-01-05,1,x\n2024-02-06,2,y\n", (), ("is a date", '--drop "last login", or')),
         (table() + "1.0,€ 2,up\n", (), ("'€ 2' is not a finite number", 'add --missing "€ 2" if')),
         (table() + "1.0,,up\n", ("--no-impute",), ("line 42", "b", "it is empty")),
         (table() + "1.0,nan,up\n", ("--no-impute",), ("line 42", "b", "missing")),

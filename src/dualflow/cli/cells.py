@@ -338,8 +338,7 @@ class CellCounts:
             raise UnusableColumnError(
                 f"{source}, {unit} {line}, {shown}: {shortened(cell)} is a date or a time, and models need numbers. "
                 "Convert it to numbers (days since a date, or the month), leave the column out with --drop "
-                f"{shown}, or "
-                f"read it as categories with --text {shown}",
+                f"{quoted(shown)}, or read it as categories with --text {quoted(shown)}",
                 name,
                 f"dates or times, such as {shortened(cell)}",
             )

@@ -224,8 +224,8 @@ def _text_columns(table: Table, given: list[Any], one_hot: bool, impute: bool) -
             row = int(np.argmax(words.codes >= 0))
             raise ProblemError(
                 f"{table.place(row)}, {name[:SHOWN_CHARS]}: {shortened(words.words[words.codes[row]])} is not a "
-                "finite number; "
-                f"take --no-one-hot away to encode text, or leave the column out with --drop {name[:SHOWN_CHARS]}"
+                "finite number; take --no-one-hot away to encode text, or leave the column out with --drop "
+                f"{quoted(name[:SHOWN_CHARS])}"
             )
         known = words.codes[words.codes >= 0]
         cells = np.full((len(table), 1), None, dtype=object)

@@ -15,6 +15,7 @@ from .cells import (
     CellFormat,
     ColumnBuilder,
     UnusableColumnError,
+    quoted,
     raise_unusable,
     row_number_note,
 )
@@ -155,7 +156,7 @@ def _check_simple(kind: Any, source: str, name: str) -> None:
         raise UnusableColumnError(
             f"{source}, {name[:SHOWN_CHARS]}: {kind} is a date or a time, and models need numbers. Convert it to "
             "numbers "
-            f"(days since a date, or the month), or leave the column out with --drop {name[:SHOWN_CHARS]}",
+            f"(days since a date, or the month), or leave the column out with --drop {quoted(name[:SHOWN_CHARS])}",
             name,
             f"{kind}",
         )
@@ -163,7 +164,7 @@ def _check_simple(kind: Any, source: str, name: str) -> None:
         raise ProblemError(
             f"{source}, {name[:SHOWN_CHARS]}: {kind} is neither a number nor text; convert it, or leave the "
             "column out with "
-            f"--drop {name[:SHOWN_CHARS]}"
+            f"--drop {quoted(name[:SHOWN_CHARS])}"
         )
 
 

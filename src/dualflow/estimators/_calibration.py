@@ -346,7 +346,8 @@ class CalibratedMachine(OneVsOneMachine):
         Notes
         -----
         The decision value of each training point is computed by the model without it, exactly and without a refit, for
-        up to 2000 points in a pair of classes; above, by the first segment of the path to that model. ``probability``
+        up to 2000 points in a pair of classes; above, by the first segment of the path to that model. With an
+        indefinite kernel it is computed by a model of the other four fifths of the points. ``probability``
         says how these values become probabilities. Those of several classes are coupled from the pairs' (Wu, Lin and
         Weng, JMLR 5, 2004, second method), as in LIBSVM. Where two probabilities are close, the most probable class may
         differ from `predict`. Class weights shift decision values, not probabilities, which follow the shares of the
