@@ -102,20 +102,20 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
     chosen = chooser.chosen(names, header, blank, index_positions(cells) if header else set(), source.name)
     notes += chosen.notes
     kinds: list[str] = []
-    dates: dict[str, UnusableColumnError] = {}
+    faults: dict[str, UnusableColumnError] = {}
     for column_place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True):
         try:
             kinds.append(kind or tallies[column_place].kind(name, source.name, form.cells, notes))
         except UnusableColumnError as fault:  # the other columns are read, so that one error names all of them
             kinds.append("text")
-            dates[name] = fault
+            faults[name] = fault
     new = isinstance(chooser, RequestedColumns)
     columns = [
         ColumnBuilder(kind, name, MAX_COLUMN_TEXTS if new else None)
         for kind, name in zip(kinds, chosen.names, strict=True)
     ]
     for column in columns:
-        column.fault = dates.get(column.name)
+        column.fault = faults.get(column.name)
     labels: list[str] | None = None if chosen.label is None else []
     seen: dict[str, str] = {}  # equal labels share one string object
     numbers = []

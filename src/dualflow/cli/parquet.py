@@ -70,7 +70,7 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
                 kind, fault = "text", error
             columns.append(ColumnBuilder(kind, name, MAX_COLUMN_TEXTS if new else None))
             columns[-1].fault = fault
-        dates = {column.name for column in columns if column.fault is not None}
+        unusable = {column.name for column in columns if column.fault is not None}
         labels: list[str] | None = None if chosen.label is None else []
         rows = 0
         for batch in file.iter_batches(_BATCH, use_threads=False):
@@ -78,7 +78,7 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
                 raise ProblemError(f"{source.name} is damaged: its rows or columns are not those that it states")
             places = [f"{source.name}, row {rows - batch.num_rows + k + 1}" for k in range(batch.num_rows)]
             for column, k in zip(columns, chosen.places, strict=True):
-                if column.name in dates:
+                if column.name in unusable:
                     column.codes.extend([-1] * batch.num_rows)
                 else:
                     _add(column, batch.column(k), places, form, source.name)
@@ -161,10 +161,11 @@ def _check_simple(kind: Any, source: str, name: str) -> None:
             f"{kind}",
         )
     if not any(test(inner) for test in (*tests, types.is_large_string)):
-        raise ProblemError(
+        raise UnusableColumnError(
             f"{source}, {name[:SHOWN_CHARS]}: {kind} is neither a number nor text; convert it, or leave the "
-            "column out with "
-            f"--drop {quoted(name[:SHOWN_CHARS])}"
+            f"column out with --drop {quoted(name[:SHOWN_CHARS])}",
+            name,
+            f"{kind}, neither a number nor text",
         )
 
 
