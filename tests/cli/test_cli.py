@@ -296,6 +296,29 @@ def test_version_and_help():
     assert not re.search("<[a-z]", options)
 
 
+@pytest.mark.parametrize(
+    "words", [(), ("train",), ("predict",), ("compare",), ("jobs", "list"), ("circuits", "export")]
+)
+def test_h_is_help_everywhere(words):
+    short, long = run(*words, "-h"), run(*words, "--help")
+    assert (short.exit_code, long.exit_code) == (0, 0)
+    assert short.stdout == long.stdout
+    assert "-h, --help" in short.stdout
+
+
+@pytest.mark.parametrize(("command", "first"), [("compare", "--label"), ("train", "--out")])
+def test_help_explains_the_most_used_options_and_names_all(monkeypatch, command, first):
+    monkeypatch.setenv("COLUMNS", "80")
+    short, full = (run(command, option).stdout for option in ("--help", "--help-all"))
+    lines = short.splitlines()
+    assert len(lines) <= 70
+    assert max(map(len, lines)) <= 80
+    assert re.search(rf"^Options:\n  {first} ", short, flags=re.MULTILINE)
+    options = [set(re.findall(r"--[A-Za-z][A-Za-z0-9-]*", text)) for text in (short, full)]
+    assert options[1] <= options[0]
+    assert len(full.splitlines()) > len(lines)
+
+
 def test_help_loads_nothing_heavy():
     code = (
         "import sys; import dualflow.cli; "

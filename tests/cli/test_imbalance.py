@@ -506,8 +506,8 @@ def test_columns_of_each_unusable_kind_are_one_error(folder):
     words = (
         "data.csv: 4 columns are not features: street (more than 1000 different texts), fee (line 2: '0,5', '1,5', "
         "'2,5' are not finite numbers), stay (line 9: '12a' is not a finite number), since (dates or times, such as "
-        "'1.01.2024'). Leave columns out with --drop street --drop stay --drop since; or correct the cells, write dates "
-        "as numbers, read categories with --text. fee: if that is a decimal comma, add --decimal ,"
+        "'1.01.2024'). Leave columns out with --drop street --drop stay --drop since; or correct the cells, write "
+        "dates as numbers, read categories with --text. fee: if that is a decimal comma, add --decimal ,"
     )
     refused(run("train", "data.csv"), words)
     refused(run("compare", "data.csv"), words)

@@ -117,6 +117,7 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
     for column in columns:
         column.fault = faults.get(column.name)
     labels: list[str] | None = None if chosen.label is None else []
+    ids: list[str] | None = None if chosen.id is None else []
     seen: dict[str, str] = {}  # equal labels share one string object
     numbers = []
     pieces = _pieces(list(zip(columns, chosen.places, strict=True)))
@@ -130,6 +131,8 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
             if labels is not None and chosen.label is not None:
                 label = form.cells.label(row[chosen.label].strip())
                 labels.append(seen.setdefault(label, label))
+            if ids is not None and chosen.id is not None:
+                ids.append(row[chosen.id].strip())
             numbers.append(number)
     if not numbers:
         raise ProblemError(f"{source.name} has only a header; rows of data are needed")
@@ -139,7 +142,7 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
         notes += row_number_note(chosen.names, gathered)
     where = np.array(numbers, dtype=np.int64)
     notes += [note for column in columns for note in column.notes]
-    return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=notes)
+    return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=notes, ids=ids)
 
 
 def _survey(source: Source, delimiter: str, form: CellFormat) -> tuple[Line, list[CellCounts], list[int]]:

@@ -72,6 +72,7 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
             columns[-1].fault = fault
         unusable = {column.name for column in columns if column.fault is not None}
         labels: list[str] | None = None if chosen.label is None else []
+        ids: list[str] | None = None if chosen.id is None else []
         rows = 0
         for batch in file.iter_batches(_BATCH, use_threads=False):
             if len(batch.schema.names) != len(names) or (rows := rows + batch.num_rows) > about.num_rows:
@@ -87,6 +88,8 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
                 labels += [
                     "" if v is None else form.label(str(v).strip()) for v in batch.column(chosen.label).to_pylist()
                 ]
+            if ids is not None and chosen.id is not None:
+                ids += ["" if v is None else str(v).strip() for v in batch.column(chosen.id).to_pylist()]
     if not rows:
         raise ProblemError(f"{source.name} has no rows; rows of data are needed")
     gathered = [column.column() for column in columns]
@@ -101,7 +104,7 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
     raise_unusable([column.fault for column in columns if column.fault is not None], source.name)
     if new:
         notes += row_number_note(chosen.names, gathered)
-    return Table(source.name, True, len(names), chosen, gathered, labels, where, "row", notes)
+    return Table(source.name, True, len(names), chosen, gathered, labels, where, "row", notes, ids)
 
 
 def _declared_index(schema: Any) -> list[str]:

@@ -142,6 +142,7 @@ def train(
     format: shared.Format = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP, rich_help_panel=shared.OUTPUT)] = False,
     json: shared.Json = False,
+    help_all: shared.HelpAll = False,
 ) -> None:
     """Train a model on a table, and save it. Exit code 1: the model is saved, but not certified to --tol."""
     with clear_errors():
