@@ -398,7 +398,7 @@ def test_models_that_were_saved_in_python_are_read_too(folder):
         (["--format", "xls"], "--format 'xls' must be one of csv, parquet, svmlight"),
         (["--delimiter", ";;"], "must be one character"),
         (["--decimal", "x"], "--decimal 'x' must be"),
-        (["--time-limit", "0"], "time_limit=0"),
+        (["--time-limit", "0"], "--time-limit=0"),
         (["--drop", "a", "--drop", "b"], "single column"),
         (["--out", "data.csv"], "is the data file and would be lost"),
         (["--out", "no/where"], "does not exist"),
@@ -408,6 +408,26 @@ def test_bad_options_are_one_sentence(folder, words, said):
     write(folder, table())
     refused(run("train", "data.csv", *words), said)
     assert [path.name for path in folder.iterdir()] == ["data.csv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("train", "--C", "-1"), "Error: --C=-1.0 must be"),
+        (("train", "--gamma", "big"), "Error: --gamma='big' must be"),
+        (("train", "--kernel", "gauss"), "Error: --kernel='gauss' is not one of linear, poly, rbf, sigmoid\n"),
+        (("compare", "--kernel", "gauss"), "Error: --kernel='gauss' is not one of linear, poly, rbf, sigmoid\n"),
+        (("compare", "--max-n", "0"), "Error: --max-n=0 must be"),
+        (("compare", "--scoring", "roc"), "Error: --scoring='roc' is not one of"),
+        (("compare", "--solvers", "smoo"), "Error: --solvers='smoo' is not known; did you mean 'smo'?"),
+    ],
+)
+def test_errors_name_the_option_as_it_is_typed(folder, words, said):
+    write(folder, table(30))
+    command, *options = words
+    result = run(command, "data.csv", *options)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(said)
 
 
 def test_files_of_others_are_not_overwritten(folder):
@@ -487,7 +507,7 @@ def test_compare_has_a_time_limit_for_all_of_it(folder):
     assert {row["status"] for row in rows} == {"NOT RUN"}
     assert {row["reason"] for row in rows} == {"not run: the time for the whole comparison was over"}
     assert "no run begins after" in result.stderr
-    refused(run("compare", *QUICK, "--total-time-limit", "0"), "total_time_limit=0")
+    refused(run("compare", *QUICK, "--total-time-limit", "0"), "--total-time-limit=0")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")

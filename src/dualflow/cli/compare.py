@@ -264,6 +264,7 @@ def compare(
         if data is not None and path is not None:
             raise ProblemError(f"the data are given twice, as {path} and as --data {data}; give them once")
         data = path if data is None else data
+        shared.check_kernel(kernel)
         outputs = Outputs(csv, None if no_report else report)
         if not dry:
             outputs.check(overwrite, data)

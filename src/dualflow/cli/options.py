@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ..exceptions import ProblemError
+from ..exceptions import ProblemError, did_you_mean
 from .cells import THOUSANDS, CellFormat
 from .csv_data import CsvFormat
-from .output import Json
+from .output import COMMAND_OPTIONS, Json
 from .table import MISSING_TEXTS
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "Standardise",
     "Text",
     "Thousands",
+    "check_kernel",
     "form_of",
     "number_or_text",
 ]
@@ -53,6 +54,8 @@ SCORES = "Search and scores"
 LIMITS = "The solver"
 OUTPUT = "Output"
 
+#: Values of --kernel.
+KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 #: What a value is in the help, by typer's name of its type.
 VALUE_WORDS = {"str": "TEXT", "float": "NUMBER", "int": "NUMBER", "path": "FILE"}
@@ -72,6 +75,11 @@ class GroupedCommand(TyperCommand):
 
     Of a command in `MOST_USED` it explains these options, and names the others.
     """
+
+    def invoke(self, ctx: Any) -> Any:
+        options = [param for param in self.params if param.param_type_name == "option"]
+        COMMAND_OPTIONS.set({str(param.name): max(param.opts, key=len) for param in options})
+        return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
@@ -241,6 +249,16 @@ def form_of(
     if thousands == decimal:
         raise ProblemError("--decimal and --thousands are the same character")
     return CsvFormat(delimiter, header, CellFormat(decimal, (*MISSING_TEXTS, *(missing or ())), thousands))
+
+
+def check_kernel(kernel: str) -> None:
+    """Raise ProblemError for a kernel that a command cannot compute from a table."""
+    if kernel == "precomputed":
+        raise ProblemError(
+            "--kernel precomputed needs a kernel matrix, and a table holds points; use linear, poly, rbf or sigmoid"
+        )
+    if kernel not in KERNELS:
+        raise ProblemError(f"--kernel={kernel!r} is not one of {', '.join(KERNELS)}{did_you_mean(kernel, KERNELS)}")
 
 
 def number_or_text(text: str) -> float | str:
