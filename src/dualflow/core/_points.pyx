@@ -16,6 +16,7 @@ cdef extern from "points.h":
     void scale_row_double(Index m, const double *row, const double *center, double scale, double *to) nogil
     double square_row(Index m, const double *row, const double *center) nogil
     double compare_transpose(Index n, const double *K, double *mean) nogil
+    void hash_rows_of(Index n, Index m, const double *rows, unsigned long long *hashes) nogil
 
 ctypedef fused real:
     float
@@ -99,6 +100,17 @@ def asymmetry(const double[:, ::1] K, double[:, ::1] mean=None):
     with nogil:
         most = compare_transpose(n, &K[0, 0], to)
     return most
+
+
+def hash_rows(const double[:, ::1] rows):
+    """Return a 64-bit hash of each row of numbers, shape (n,); −0 counts as 0."""
+    cdef Index n = rows.shape[0], m = rows.shape[1]
+    hashes = np.zeros(n, dtype=np.uint64)
+    cdef unsigned long long[::1] out = hashes
+    if n and m:
+        with nogil:
+            hash_rows_of(n, m, &rows[0, 0], &out[0])
+    return hashes
 
 
 def mean_and_squares(const double[:, ::1] X):
