@@ -35,7 +35,8 @@ def test_notebook_says_its_question_and_its_limits(path):
         assert words in cells[0].source, f"{path.name} begins without {words!r}"
     for words in ("## What holds, and what does not", "**Holds**:", "Next: "):
         assert words in cells[-1].source, f"{path.name} ends without {words!r}"
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", "\n".join(cell.source for cell in cells)):
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         assert (path.parent / target).exists(), f"{path.name} links to {target}, which is missing"
 
 
