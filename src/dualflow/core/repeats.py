@@ -170,8 +170,8 @@ def _few_distinct(points: NDArray) -> bool:
     # If MAX_DISTINCT_SHARE of n points differ and none occurs more than twice, 1 − MAX_DISTINCT_SHARE of n are pairs.
     most = len(sample) - 0.5 * (1.0 - MAX_DISTINCT_SHARE) * len(sample) ** 2 / n
     # A few columns show most points to be different, at a cost that does not grow with the features.
-    some = points[sample[:, None], np.linspace(0, points.shape[1] - 1, SAMPLE_COLUMNS).astype(np.intp)]
-    return _count_distinct(hash_rows(some)) <= most and _count_distinct(hash_rows(points[sample])) <= most
+    step = 1 + points.shape[1] // SAMPLE_COLUMNS
+    return all(_count_distinct(hash_rows(points, sample, each)) <= most for each in (step, 1))
 
 
 def _count_distinct(hashes: NDArray) -> int:
