@@ -145,19 +145,29 @@ def by_interior_points(K, y, C):
     raise AssertionError("the reference is none")
 
 
+def nothing_found(response, gone, starts, stretch):
+    """As `Response._optima` answers where it finds none."""
+    count = len(starts) - 1
+    return np.zeros((count, len(response.upper))), np.zeros(count, dtype=bool)
+
+
+def held_only(response, gone, starts, stretch):
+    """A wrong answer of `Response._optima`."""
+    count, held = len(starts) - 1, response.held[response.place]
+    return np.tile(held * (held > 9), (count, 1)), np.ones(count, dtype=bool)
+
+
 @pytest.mark.parametrize("broken", ["response", "path", "both"])
 def test_models_without_a_path_are_solved_for(monkeypatch, broken):
     """A wrong result is detected by its certificate."""
     X, y = MOONS
     reference = generalization_report(SVC(C=10.0, gamma=1.0).fit(X, y)).pairs[0]
     if broken == "response":  # the path has it then
-        monkeypatch.setattr(leave_one_out.Response, "without", lambda *_: None)
+        monkeypatch.setattr(leave_one_out.Response, "_optima", nothing_found)
     elif broken == "path":
-        monkeypatch.setattr(
-            leave_one_out.Response, "without", lambda response, c, s: response.held * (response.held > 9)
-        )
+        monkeypatch.setattr(leave_one_out.Response, "_optima", held_only)
     else:
-        monkeypatch.setattr(leave_one_out.Response, "without", lambda *_: None)
+        monkeypatch.setattr(leave_one_out.Response, "_optima", nothing_found)
         monkeypatch.setattr(leave_one_out.Unlearning, "without", lambda *_: None)
     found = generalization_report(SVC(C=10.0, gamma=1.0).fit(X, y)).pairs[0]
     np.testing.assert_allclose(found.loo_margin, reference.loo_margin, atol=1e-8)
@@ -276,18 +286,19 @@ def test_ctrl_c_gives_no_partial_report(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
     assert len(calls) == 2
-    removed, without = [], leave_one_out.Response.without
+    removed, optima = [], leave_one_out.Response._optima
 
-    def struck(response, gone, stretch=1.0):
-        removed.append(gone)
-        if len(removed) == 5:
+    def struck(response, gone, starts, stretch):
+        removed.extend(gone)
+        if len(removed) == 4:
             raise KeyboardInterrupt
-        return without(response, gone, stretch)
+        return optima(response, gone, starts, stretch)
 
-    monkeypatch.setattr(leave_one_out.Response, "without", struck)
+    monkeypatch.setattr(leave_one_out, "OPTIMA_PER_CALL", 2)
+    monkeypatch.setattr(leave_one_out.Response, "_optima", struck)
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
-    assert len(removed) == 5
+    assert len(removed) == 4
 
 
 # --- geometry --------------------------------------------------------------------------------------

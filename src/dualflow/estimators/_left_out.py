@@ -10,7 +10,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ..core.bounds import gaps
 from ..core.certificate import Certificate
 from ..core.decision import coefficients
 from ..core.gram import BLOCK_ENTRIES
@@ -47,6 +46,8 @@ MAX_INFEASIBILITY = 1e-10
 MAX_PRODUCTS = 1 << 30
 #: Least columns of a block: products of fewer are slow.
 MIN_COLUMNS = 64
+#: Least length of an interval of optimal biases, relative to them; a shorter one is round-off.
+MIN_INTERVAL = 1e-10
 #: Share of the bound from which a variable counts as at its bound.
 AT_BOUND = 1.0 - 1e-12
 
@@ -114,34 +115,48 @@ def _by_response(problem: DualProblem, alpha: NDArray, points: NDArray) -> tuple
         response = Response(posed, Q, alpha)
     except (PathError, np.linalg.LinAlgError):
         return values, gap
-    found = [response.without(int(c), 1.0) for c in points]
-    known = np.array([k for k, one in enumerate(found) if one is not None], dtype=np.intp)
+    A, is_found = response.without_each(points)
+    known = np.flatnonzero(is_found)
     if not len(known):
         return values, gap
-    own = points[known]
-    A = np.clip(np.stack([one for one in found if one is not None]), 0.0, upper)
-    A[np.arange(len(known)), own] = 0.0
+    own, A = points[known], A if len(known) == len(points) else A[known]
+    row = np.arange(len(known))
+    A[row, own] = 0.0
     product = A @ Q
     slack = product - posed.p  # h = Qα − p, which is νe for free variables
     bias = np.zeros(len(known))
     if balanced:
-        free = np.minimum(A, upper - A) > MIN_FREE_DISTANCE * A.max(axis=1, initial=0.0, keepdims=True)
-        free[np.arange(len(known)), own] = False
+        least = MIN_FREE_DISTANCE * A.max(axis=1, initial=0.0, keepdims=True)
+        free = (least < A) & (least < upper - A)
+        free[row, own] = False
         count = free.sum(axis=1)
-        bias = -np.where(free, slack * sigma, 0.0).sum(axis=1) / np.maximum(count, 1)
-    rho = slack + bias[:, None] * sigma * balanced
-    rho[np.arange(len(known)), own] = 0.0  # the upper bound of the point left out is 0
+        bias = -np.einsum("ij,ij,j->i", slack, free, sigma) / np.maximum(count, 1)
+        for k in np.flatnonzero(count == 0):
+            bias[k] = -_middle_multiplier(slack[k], sigma, A[k] <= least[k], upper > 0, int(own[k]))
+    rho = slack + np.outer(bias, sigma) if balanced else slack
+    rho[row, own] = 0.0  # the upper bound of the point left out is 0
     quadratic = np.einsum("ij,ij->i", A, product)
     objective = 0.5 * quadratic - A @ posed.p
-    bound = np.minimum(rho, 0.0) @ upper - 0.5 * quadratic
-    absolute, relative = np.array([gaps(f, d) for f, d in zip(objective, bound, strict=True)], dtype=float).T
+    absolute = objective - np.minimum(rho, 0.0) @ upper + 0.5 * quadratic
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = np.maximum(absolute, 0.0) / np.maximum(np.abs(objective), np.abs(objective - absolute))
     round_off = 64 * np.finfo(float).eps * float(np.abs(posed.p) @ upper)
-    gap[known] = np.where(absolute <= round_off, np.minimum(relative, LEFT_OUT_TOL), relative)
+    relative = np.where(absolute <= round_off, np.fmin(relative, LEFT_OUT_TOL), relative)
+    gap[known] = np.where(np.isfinite(relative), relative, np.inf)
     if balanced:
-        off = np.abs(A @ sigma) > MAX_INFEASIBILITY * A.sum(axis=1)
-        gap[known[(count == 0) | off]] = np.inf
-    values[known] = sigma[own] * product[np.arange(len(known)), own] + bias
+        gap[known[np.abs(A @ sigma) > MAX_INFEASIBILITY * A.sum(axis=1)]] = np.inf
+    values[known] = sigma[own] * product[row, own] + bias
     return values, gap
+
+
+def _middle_multiplier(slack: NDArray, sigma: NDArray, is_low: NDArray, is_used: NDArray, own: int) -> float:
+    """Return the middle of the interval of multipliers ν at which no variable is free; NaN if an end is infinite."""
+    used = is_used.copy()
+    used[own] = False
+    is_above = is_low == (sigma > 0)  # these variables bound ν from above
+    high = np.min(slack * sigma, where=used & is_above, initial=np.inf)
+    low = np.max(slack * sigma, where=used & ~is_above, initial=-np.inf)
+    return 0.5 * (low + high) if np.isfinite(low + high) else np.nan
 
 
 def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> tuple[NDArray, NDArray]:
@@ -253,7 +268,8 @@ def left_out_decisions(problem: DualProblem, certificate: Certificate) -> NDArra
     values = problem.gram.matvec(weights) + certificate.bias
     low, high = certificate.bias_interval
     # Within an interval of optimal biases, points without weight may set its ends.
-    changing = np.flatnonzero((weights != 0) | ((low < high) & (problem.upper > 0)))
+    is_interval = high - low > MIN_INTERVAL * max(1.0, abs(low), abs(high))
+    changing = np.flatnonzero((weights != 0) | (is_interval & (problem.upper > 0)))
     if problem.n > MAX_POINTS_EXACT:
         (support,) = np.nonzero(weights)
         alpha = problem.sigma[support] * weights[support]
