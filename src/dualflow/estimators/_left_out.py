@@ -17,6 +17,7 @@ from ..core.kernel_cache import KeptGram
 from ..core.problem import DualProblem
 from ..core.runtime.clock import check_time, check_time_cubic
 from ..driver.solve import solve
+from ..online._response import left_out_gaps
 from ..online.leave_one_out import Response, each_without
 from ..online.point_paths import MIN_FREE_DISTANCE
 from ..online.state import PathError
@@ -94,6 +95,8 @@ def left_out_values(problem: DualProblem, certificate: Certificate, points: NDAr
     if problem.n <= MAX_POINTS_EXACT and problem.d == 0 and np.isfinite(problem.upper).all():
         values[computed], worst[computed] = _by_response(problem, certificate.alpha, points[computed])
         computed = computed[worst[computed] > LEFT_OUT_TOL]
+    if not len(computed):
+        return values, worst, refits
     found = each_without(problem, certificate.alpha, points[computed], certified_optimum, LEFT_OUT_TOL)
     for k, left in zip(computed, found, strict=True):
         values[k] = left.expansion(left.weights()) + left.certificate.bias
@@ -106,11 +109,13 @@ def _by_response(problem: DualProblem, alpha: NDArray, points: NDArray) -> tuple
     """Return decision values and relative gaps of the hinge models without each point, by the linear response.
 
     The gaps are computed by one product from scratch for all models, with the dual bound at each model's bias. A model
-    that the response does not find, or whose bias no free variable determines, has gap ∞.
+    that the response does not find has gap ∞.
     """
     posed, values, gap = problem.centred(), np.full(len(points), np.nan), np.full(len(points), np.inf)
     sigma, upper, balanced = posed.sigma, posed.upper, posed.e is not None
-    Q = sigma[:, None] * (KeptGram(posed.gram).full() + posed.offset) * sigma
+    Q = KeptGram(posed.gram).full() + posed.offset
+    Q *= sigma
+    Q *= sigma[:, None]
     try:
         response = Response(posed, Q, alpha)
     except (PathError, np.linalg.LinAlgError):
@@ -123,40 +128,14 @@ def _by_response(problem: DualProblem, alpha: NDArray, points: NDArray) -> tuple
     row = np.arange(len(known))
     A[row, own] = 0.0
     product = A @ Q
-    slack = product - posed.p  # h = Qα − p, which is νe for free variables
-    bias = np.zeros(len(known))
-    if balanced:
-        least = MIN_FREE_DISTANCE * A.max(axis=1, initial=0.0, keepdims=True)
-        free = (least < A) & (least < upper - A)
-        free[row, own] = False
-        count = free.sum(axis=1)
-        bias = -np.einsum("ij,ij,j->i", slack, free, sigma) / np.maximum(count, 1)
-        for k in np.flatnonzero(count == 0):
-            bias[k] = -_middle_multiplier(slack[k], sigma, A[k] <= least[k], upper > 0, int(own[k]))
-    rho = slack + np.outer(bias, sigma) if balanced else slack
-    rho[row, own] = 0.0  # the upper bound of the point left out is 0
-    quadratic = np.einsum("ij,ij->i", A, product)
-    objective = 0.5 * quadratic - A @ posed.p
-    absolute = objective - np.minimum(rho, 0.0) @ upper + 0.5 * quadratic
-    with np.errstate(invalid="ignore", divide="ignore"):
-        relative = np.maximum(absolute, 0.0) / np.maximum(np.abs(objective), np.abs(objective - absolute))
+    signs = sigma if balanced else np.zeros(len(sigma))
+    bias, absolute, relative = left_out_gaps(
+        A, product, posed.p, signs, upper, own, balanced, MIN_FREE_DISTANCE, MAX_INFEASIBILITY
+    )
     round_off = 64 * np.finfo(float).eps * float(np.abs(posed.p) @ upper)
-    relative = np.where(absolute <= round_off, np.fmin(relative, LEFT_OUT_TOL), relative)
-    gap[known] = np.where(np.isfinite(relative), relative, np.inf)
-    if balanced:
-        gap[known[np.abs(A @ sigma) > MAX_INFEASIBILITY * A.sum(axis=1)]] = np.inf
+    gap[known] = np.where(absolute <= round_off, np.minimum(relative, LEFT_OUT_TOL), relative)
     values[known] = sigma[own] * product[row, own] + bias
     return values, gap
-
-
-def _middle_multiplier(slack: NDArray, sigma: NDArray, is_low: NDArray, is_used: NDArray, own: int) -> float:
-    """Return the middle of the interval of multipliers ν at which no variable is free; NaN if an end is infinite."""
-    used = is_used.copy()
-    used[own] = False
-    is_above = is_low == (sigma > 0)  # these variables bound ν from above
-    high = np.min(slack * sigma, where=used & is_above, initial=np.inf)
-    low = np.max(slack * sigma, where=used & ~is_above, initial=-np.inf)
-    return 0.5 * (low + high) if np.isfinite(low + high) else np.nan
 
 
 def response_and_distance(problem: DualProblem, which: NDArray, S: NDArray) -> tuple[NDArray, NDArray]:

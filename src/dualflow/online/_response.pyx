@@ -206,3 +206,78 @@ cdef Found optimum_without(
         for i in range(n):
             is_changed[i] = is_removed[i] == 2 or current[i] != where[i]
     return NONE
+
+
+def left_out_gaps(
+    const double[:, ::1] alpha,
+    const double[:, ::1] product,
+    const double[::1] p,
+    const double[::1] sigma,
+    const double[::1] upper,
+    const Index[::1] removed,
+    bint balanced,
+    double min_free,
+    double max_infeasibility,
+):
+    """Return biases, absolute and relative gaps of models without one variable each, arrays of shape (k,).
+
+    The dual bound is that of the model's bias: the mean over its free variables, or the middle of the interval of
+    optimal biases if none is free. A gap is ∞ where the interval has no end or the equality does not hold.
+
+    Parameters
+    ----------
+    alpha, product : arrays of shape (k, n)
+        Row r is α without variable ``removed[r]``, and Qα.
+    p, sigma, upper : arrays of shape (n,)
+        Of the problem of all variables; ``sigma`` is the equality's row if ``balanced``.
+    removed : int array of shape (k,)
+    balanced : bool
+    min_free : float
+        Least distance of a free variable from its bounds, relative to the largest.
+    max_infeasibility : float
+        Largest |Σσα| relative to Σα.
+    """
+    cdef Index k = alpha.shape[0], n = p.shape[0], r, i, own, count
+    biases, absolutes, relatives = np.zeros(k), np.empty(k), np.empty(k)
+    cdef double[::1] bias = biases, absolute = absolutes, relative = relatives
+    cdef double largest, total, signed, linear, quadratic, short, low, high, value, slack, size
+    cdef double INF = float("inf")
+    with nogil:
+        for r in range(k):
+            own, count, largest, total, signed, linear, quadratic, short = removed[r], 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            low, high = -INF, INF
+            for i in range(n):
+                value = alpha[r, i]
+                largest = max(largest, value)
+                total += value
+                signed += sigma[i] * value
+                linear += p[i] * value
+                quadratic += value * product[r, i]
+            if balanced:
+                for i in range(n):
+                    if i == own or upper[i] <= 0:
+                        continue
+                    slack = sigma[i] * (product[r, i] - p[i])  # ν of a free variable
+                    if alpha[r, i] <= min_free * largest:
+                        if sigma[i] > 0:
+                            high = min(high, slack)
+                        else:
+                            low = max(low, slack)
+                    elif upper[i] - alpha[r, i] <= min_free * largest:
+                        if sigma[i] > 0:
+                            low = max(low, slack)
+                        else:
+                            high = min(high, slack)
+                    else:
+                        count += 1
+                        bias[r] -= slack
+                bias[r] = bias[r] / count if count else -0.5 * (low + high)
+            for i in range(n):
+                if i != own:
+                    short += min(product[r, i] - p[i] + (bias[r] * sigma[i] if balanced else 0.0), 0.0) * upper[i]
+            absolute[r] = quadratic - linear - short
+            size = max(fabs(0.5 * quadratic - linear), fabs(short - 0.5 * quadratic))
+            relative[r] = max(absolute[r], 0.0) / size if size > 0 else (0.0 if absolute[r] <= 0 else INF)
+            if not isfinite(relative[r]) or balanced and fabs(signed) > max_infeasibility * total:
+                relative[r] = absolute[r] = INF
+    return biases, absolutes, relatives
