@@ -186,8 +186,10 @@ ROUND_OFF_RATIO = 1e-12
 MAX_PRODUCTS = 1 << 30
 #: Exchanges in a row that may fail to reduce the number of violators.
 MAX_STALLED_EXCHANGES = 3
-#: Exchanges of a model, at most: about ten are usual.
-MAX_EXCHANGES = 500
+#: Exchanges of a model, at most: about ten are usual, 600 were needed.
+MAX_EXCHANGES = 2000
+#: Condition of the free variables' block from which round-off is larger, and the largest factor that is allowed for.
+FREE_OF_GROWTH, MAX_GROWTH = 64.0, 1e4
 #: Number of variables that may differ in their set from the optimum of all.
 MAX_CHANGED = 128
 #: Optima between two looks at the clock: each takes at most some milliseconds.
@@ -269,9 +271,14 @@ class Response:
         #: Change of ``base`` if all bounds grow by a factor of 2.
         self.stretch = self.held @ rows
         self.is_fixed_at_0 = (self.upper <= 0).astype(np.uint8)
+        # The inverse magnifies round-off by about the condition of the free variables' block.
+        growth = float(np.abs(inverse[1:, 1:]).max(initial=0.0)) * float(diagonal.max())
+        growth = min(max(1.0, growth / FREE_OF_GROWTH), MAX_GROWTH)
         #: Round-off of ρ and α.
-        self.rho_tolerance = 64 * _EPS * (float(diagonal.max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
-        self.alpha_tolerance = ROUND_OFF_RATIO * size
+        self.rho_tolerance = (
+            64 * growth * _EPS * (float(diagonal.max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
+        )
+        self.alpha_tolerance = growth * ROUND_OFF_RATIO * size
 
     def without(self, removed: int | NDArray, stretch: float = 1.0) -> NDArray | None:
         """Return the optimum without one or several variables, shape (n,), or None if it is not found.
