@@ -111,6 +111,26 @@ def test_leave_one_out_is_that_of_libsvm_refits(data, parameters):
     assert pair.relative_gap <= 1e-9
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_copies_of_points_need_no_path(seed, monkeypatch):
+    """Free variables depend on each other, and block pivoting stalls: one exchange at a time ends."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (80, 2)).astype(float)
+    y = (X.sum(axis=1) + rng.normal(0, 1.5, len(X)) > 3).astype(int)
+
+    def by_path(problem, alpha, points, *_):
+        raise AssertionError(f"points {points} were left to the path")
+
+    monkeypatch.setattr(_left_out, "each_without", by_path)
+    report = generalization_report(SVC(gamma=0.5).fit(X, y))
+    margins, error = refits(X, y, lambda: svm.SVC(gamma=0.5, tol=1e-10))
+    (pair,) = report.pairs
+    assert len(np.unique(X, axis=0)) <= 16 < len(pair.support)
+    np.testing.assert_allclose(pair.loo_margin, margins[pair.support], atol=2e-5)
+    assert report.loo_error == error > 0
+    assert pair.loo_relative_gap.max() <= 1e-9
+
+
 @pytest.mark.parametrize("parameters", [{"C": 1.0}, {"C": 10.0}, {"C": 1.0, "kernel": "linear"}], ids=str)
 def test_many_points_to_the_last_digits(parameters):
     """Against refits by an interior-point method, without paths or starts, refined to the last digits by NumPy."""
