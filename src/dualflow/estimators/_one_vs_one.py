@@ -216,7 +216,16 @@ class CertifiedPair(NamedTuple):
 
     problem: DualProblem
     certificate: Certificate
-    ran_circuits = refined = False
+
+    @property
+    def ran_circuits(self) -> bool:
+        """Return False: circuits are no direct method."""
+        return False
+
+    @property
+    def refined(self) -> bool:
+        """Return False, as for the pair's `Solution`."""
+        return False
 
     @property
     def alpha(self) -> NDArray:
