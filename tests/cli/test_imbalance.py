@@ -21,6 +21,7 @@ import dualflow
 from dualflow import compare
 from dualflow.cli.cells import MAX_COLUMN_TEXTS
 from dualflow.cli.output import TABLE_WIDTH_CHARS
+from dualflow.cli.train import search_text
 from dualflow.cli.training import Steps, search_splits, searched_model
 from dualflow.cli.training_table import read_model
 from dualflow.exceptions import ProblemError
@@ -84,6 +85,10 @@ def test_what_a_constant_answer_scores_is_said_to_be_no_better():
     assert "NO better than always answering 'no'" in constant.warning(False)
     guess = ClassCounts.of(truth, np.random.default_rng(0).integers(0, 2, 100), ["no", "yes"])
     assert not guess.beats_majority  # above one half by chance
+    text = "cannot show that the model is better than always answering 'no' (balanced accuracy 0."
+    assert text in guess.warning(False)
+    assert guess.warning(True).startswith("These 100 rows (10 of 'yes') cannot show")
+    assert "NO better" not in guess.warning(False)
     few = ClassCounts.of(truth, np.where(np.arange(100) >= 96, 1, 0), ["no", "yes"])
     assert few.beats_majority
     assert few.warning(False) is None  # 94 % are right, and 90 % belong to the larger class
@@ -416,6 +421,18 @@ def test_settings_that_the_time_does_not_suffice_for_are_counted_without_a_warni
     steps = Steps(search=True, budget_s=60.0, proba=False, cv=3, seed=0)
     _, found = searched_model(data, dualflow.SVC(kernel="linear"), steps, lambda text: None)
     assert 0 < found["finished"] < found["candidates"]
+
+
+@pytest.mark.parametrize(
+    ("finished", "said"),
+    [
+        (25, "0.9, the best of 25 settings"),
+        (24, "0.9, the best of 24 of 25 settings; 1 was not reached in time"),
+        (3, "0.9, the best of 3 of 25 settings; 22 were not reached in time"),
+    ],
+)
+def test_the_settings_of_a_search_that_were_not_reached_are_counted(finished, said):
+    assert search_text({"score": 0.9, "candidates": 25, "finished": finished}) == said
 
 
 def test_no_better_than_the_majority_is_said(folder):

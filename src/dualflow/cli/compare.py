@@ -142,7 +142,8 @@ def compare(
         ),
     ] = None,
     C: Annotated[
-        float, typer.Option("--C", help="As in scikit-learn; inf is the hard margin.", rich_help_panel=shared.MODEL)
+        float,
+        typer.Option("--C", "-C", help="As in scikit-learn; inf is the hard margin.", rich_help_panel=shared.MODEL),
     ] = 1.0,
     nu: Annotated[
         float | None,

@@ -141,15 +141,21 @@ class ClassCounts:
         return self.balanced_accuracy - self.chance > TIE_ERRORS * self.error
 
     def warning(self, weighted: bool) -> str | None:
-        """Return a sentence if the model is no better than the largest class; None if it is.
+        """Return a sentence if the rows do not show that the model is better than the largest class; None if they do.
 
         ``weighted`` says whether it was trained with class weights.
         """
         if len([recall for recall in self.recalls if recall is not None]) < 2:
             return None
         always = f"always answering {self.classes[self.majority]!r}"
+        fix = "" if weighted else " Try --class-weight balanced, other columns, or --search."
+        if not self.beats_majority and self.balanced_accuracy > self.chance:
+            return (
+                f"These {self.n} rows ({int(self.table[self.positive].sum())} of {self.classes[self.positive]!r}) "
+                f"cannot show that the model is better than {always} (balanced accuracy {self.balanced_accuracy:.3f} "
+                f"± {self.error:.3f}, chance is {self.chance:.3f}).{fix}"
+            )
         if not self.beats_majority:
-            fix = "" if weighted else " Try --class-weight balanced, other columns, or --search."
             return (
                 f"This model is NO better than {always}: its balanced accuracy is {self.balanced_accuracy:.3f}, "
                 f"chance is {self.chance:.3f}.{fix}"
