@@ -113,7 +113,8 @@ def compare(
     scoring: Annotated[
         str,
         typer.Option(
-            help="Score that chooses the model: balanced_accuracy, accuracy, recall, precision or f1.",
+            help="Score that chooses the model: balanced_accuracy, accuracy, recall, precision, f1, average_precision "
+            "or roc_auc.",
             rich_help_panel=shared.CLASSES,
         ),
     ] = "balanced_accuracy",

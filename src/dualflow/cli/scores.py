@@ -15,7 +15,7 @@ from ..report.scores import UNEQUAL_SHARE, ClassCounts
 from .labels import known_codes
 from .table import SHOWN_CHARS
 
-__all__ = ["CLASSIFIERS", "counts_of", "default_scoring", "score_lines", "score_title", "scorer_of", "training_note"]
+__all__ = ["CLASSIFIERS", "counts_of", "default_scoring", "score_lines", "scorer_of", "training_note"]
 
 #: The values of --kind whose labels are classes.
 CLASSIFIERS = ("svc", "nu-svc")
@@ -24,13 +24,6 @@ CLASSIFIERS = ("svc", "nu-svc")
 MAX_SHOWN_CLASSES = 8
 #: Rows whose entries are compared with those of training at a time.
 ROWS_AT_ONCE = 10_000
-#: Titles of scores that read better than their names.
-SCORE_TITLES = {"r2": "R²"}
-
-
-def score_title(scoring: str) -> str:
-    """Return the name of a score as the output shows it."""
-    return SCORE_TITLES.get(scoring, scoring.replace("_", " "))
 
 
 def default_scoring(kind: str, y: NDArray) -> str:

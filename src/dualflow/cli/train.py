@@ -247,7 +247,7 @@ def _parameters(model: Any) -> dict[str, Any]:
 
 def _print(facts: dict[str, Any]) -> None:
     from ..report.columns import gap_text
-    from .scores import score_title
+    from ..report.scores import score_title
 
     gap = facts["relative_gap"]
     certified = "none: the kernel is indefinite" if gap is None else gap_text(gap)
