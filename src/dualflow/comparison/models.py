@@ -122,7 +122,7 @@ def score_models(
     return tuple(found)
 
 
-def _order_scores(positive: NDArray, values: NDArray) -> dict[str, float]:
+def _order_scores(positive: NDArray, values: NDArray) -> dict[str, Any]:
     """Return the scores of the order of decision values; none if the held-out rows have one class."""
     from sklearn.metrics import average_precision_score, roc_auc_score
 

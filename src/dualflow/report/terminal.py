@@ -181,7 +181,6 @@ NARROW_HEADERS = (
 def _models(comparison: Results) -> list[RenderableType]:
     """Return the table of the models' scores, and the rows behind them."""
     positive = next(score.counts for score in comparison.models if score.counts is not None)
-    about = {name: comparison.settings.get(name) for name in ("rows", "training points")}
     title = f"Models: {positive.n} held-out rows; recall and precision of {positive.classes[positive.positive]!r}"
     # One blank between columns: with those of all scores the table fits 80 characters.
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
@@ -196,13 +195,7 @@ def _models(comparison: Results) -> list[RenderableType]:
         remarks.append(note)
     if (best := best_model(comparison.models, comparison.scoring)) is not None:
         remarks.append(f"{best.title}: {counts_text(best)}")
-    lines = [f"{name}: {value}" for name, value in about.items() if value is not None]
-    return [
-        _text(title, "bold"),
-        table,
-        *map(_note, (*remarks, *lines)),
-        Text(""),
-    ]
+    return [_text(title, "bold"), table, *map(_note, remarks), Text("")]
 
 
 #: Statuses of rows without numbers that share one line under the table.

@@ -140,8 +140,10 @@ def model_cells(score: ModelScore) -> tuple[str, ...]:
     """Return the cells of a model's row, as `MODEL_HEADERS` names them."""
     if (counts := score.counts) is None:
         return (score.title, *["–"] * (len(MODEL_HEADERS) - 1))
-    shares = (counts.balanced_accuracy, counts.recall, counts.precision, counts.accuracy)
-    shares = (*shares, score.average_precision, score.roc_auc)
+    shares = (
+        *(counts.balanced_accuracy, counts.recall, counts.precision, counts.accuracy),
+        *(score.average_precision, score.roc_auc),
+    )
     return (
         score.title,
         *("–" if share is None else f"{share:.3f}" for share in shares),
