@@ -23,6 +23,7 @@ from ..circuits import ParametricCircuit
 from ..runs.batches import Schedule
 from ..runs.budget import COUNT_RULE, ShotPlan
 from ..runs.laboratory import Account, Ledger, QuantumContext
+from ..runs.final_circuit import OF_LAST_STEP
 from .base import QuantumSolver
 
 __all__ = ["SEMI_IMPLICIT", "AngleFlow", "AngleState", "Pace", "VariationalSolver"]
@@ -368,6 +369,10 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
 
     def time(self, state: StateT) -> float | None:
         return state.flow_time
+
+    @property
+    def circuit_origin(self) -> str | None:
+        return None if self.shots is None else OF_LAST_STEP
 
     def circuit(self, context: ContextT, state: StateT) -> ParametricCircuit:
         return context.circuit
