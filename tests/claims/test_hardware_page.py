@@ -49,7 +49,7 @@ def test_its_table_is_what_estimates_say():
 
 
 def test_the_printed_estimate_of_a_fake_ibm_machine():
-    """All lines but the gates, which depend on the version of Qiskit's compiler, and the microseconds of the circuit."""
+    """All lines but gates and the circuit's microseconds, which depend on the version of Qiskit's compiler."""
     pytest.importorskip("qiskit_ibm_runtime", reason="pip install 'dualflow[ibm]'")
     shown = re.search(r"```text\n(variational-flow.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)[1]
     X, t = make_moons(16, noise=0.1, random_state=1)

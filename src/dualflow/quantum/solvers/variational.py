@@ -22,8 +22,8 @@ from ...integrate.scipy_ivp import ivp_step
 from ..circuits import ParametricCircuit
 from ..runs.batches import Schedule
 from ..runs.budget import COUNT_RULE, ShotPlan
-from ..runs.laboratory import Account, Ledger, QuantumContext
 from ..runs.final_circuit import OF_LAST_STEP
+from ..runs.laboratory import Account, Ledger, QuantumContext
 from .base import QuantumSolver
 
 __all__ = ["SEMI_IMPLICIT", "AngleFlow", "AngleState", "Pace", "VariationalSolver"]
