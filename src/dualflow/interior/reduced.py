@@ -78,7 +78,7 @@ MAX_FREE_PER_COLUMN = 4
 FAILED_MU = 1e-3
 #: Accuracy of the minimisation for one δ, in units of δ Σu of the free variables: until α is the centre, and then.
 ACCURACY = 0.002
-LAST_ACCURACY = 1e-3
+LAST_ACCURACY = 1e-9
 #: Newton steps for one δ, at most, and centres, at most.
 MAX_NEWTON_STEPS = 40
 MAX_CENTERS = 8
@@ -199,8 +199,9 @@ class Reduced:
 
         Each variable's part of the dual has δ/(2u) (α − center)² added, and Newton's method minimises it in w and ν.
         For large δ most variables are inside their bounds; for small δ as few as in the solution. Variables with large
-        slopes are fixed on the way. When few are free, α becomes the next centre (proximal point method), whose limit
-        is exact. If that fails the state is a start of the central path, for the same variables.
+        slopes are fixed on the way. When few are free, or no fewer than before, α becomes the next centre (proximal
+        point method), whose limit is exact. If that fails the state is a start of the central path, for the same
+        variables.
         """
         form, alpha = self._form_of(state), np.empty(len(state.center))
         w, values, sampled = np.array(state.w), np.array(state.values), len(state.share) > 0
@@ -227,16 +228,14 @@ class Reduced:
         if (state.centers and gap <= RELAXED_GAP) or (state.centers >= MAX_CENTERS and gap <= EXACT_GAP):
             _meet_equality(form.problem, alpha)
             return replace(after, done=True, exact=True)
-        crowded = not state.centers and len(state.at) == 1 and free > MAX_FREE_PER_COLUMN * few
-        if crowded:
-            free_before = np.count_nonzero((state.alpha > 0) & (state.alpha < form.problem.upper))
-            crowded = free > MAX_FREE_SHARE * free_before
-        if not np.isfinite(gap) or state.centers >= MAX_CENTERS or crowded:
+        if not np.isfinite(gap) or state.centers >= MAX_CENTERS:
             mu = max(state.delta, FAILED_MU * size)
             return replace(self._placed(form.start_around(state.w, state.nu, mu), state), centers=-1)
-        least = LEAST_DELTA * size
-        if free <= few or state.centers or state.delta <= least:
-            delta = max(LAST_DELTA_FACTOR * state.delta, least)
+        many, least = free > MAX_FREE_PER_COLUMN * few, LEAST_DELTA * size
+        free_before = np.count_nonzero((state.alpha > 0) & (state.alpha < form.problem.upper))
+        ties = many and len(state.at) == 1 and free > MAX_FREE_SHARE * free_before
+        if free <= few or state.centers or state.delta <= least or ties:
+            delta = state.delta if many else max(LAST_DELTA_FACTOR * state.delta, least)
             after = replace(after, delta=delta, center=alpha, centers=state.centers + 1)
         else:
             after = replace(after, delta=max(DELTA_FACTOR * state.delta, least))
@@ -254,6 +253,8 @@ class Reduced:
         J = state.within if len(state.within) else np.arange(total)
         rest = np.array(state.rest) if len(state.rest) else np.zeros(total)
         rest[J] = np.where(keep | (slopes > 0), 0.0, self.problem.upper[J])
+        if not self._fits(J[keep], rest):
+            return state
         fewer = self._over(J[keep], rest, state)
         values = self.part_of(fewer).values(state.w)
         return replace(
