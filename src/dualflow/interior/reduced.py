@@ -70,7 +70,7 @@ DELTA_FACTOR = 0.1
 #: The same once as few variables are free as may be, and each α is the next centre.
 LAST_DELTA_FACTOR = 0.01
 #: Least δ, in units of the mean |p|: round-off of the slopes moves α by u/δ times that.
-LEAST_DELTA = 1e-6
+LEAST_DELTA = 1e-5
 #: Free variables, as a part of those for the last δ, that show ties at the margin; and their number per column then.
 MAX_FREE_SHARE = 0.7
 MAX_FREE_PER_COLUMN = 4
@@ -87,7 +87,7 @@ FIXED_SLOPE = 2.0
 #: Variables from which on fixing some pays.
 MIN_FIXED_FROM = 200
 #: Relative gap at which the relaxation ends: one more centre would only repeat round-off.
-RELAXED_GAP = 1e-12
+RELAXED_GAP = 1e-13
 #: Values of a state that has none.
 _NOTHING = np.empty((4, 0)), np.empty(0), np.empty(0), 0.0
 
