@@ -132,6 +132,24 @@ def test_a_matrix_is_compared_with_its_transpose(n):
     assert asymmetry(mean) == (0.0 if n == 1 else 1.0)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [(0, 0), (3, 40), (40, 3), (44, 44)])
+def test_a_matrix_that_is_not_finite_has_no_asymmetry(value, at):
+    K = np.ones((45, 45))
+    K[at] = value
+    assert np.isnan(asymmetry(K))
+    assert np.isnan(asymmetry(K, np.empty_like(K)))
+    K[at[::-1]] = value
+    assert np.isnan(asymmetry(K))
+
+
+def test_the_mean_of_equal_numbers_does_not_overflow():
+    K = np.full((9, 9), np.finfo(float).max)
+    mean = np.empty_like(K)
+    assert asymmetry(K, mean) == 0.0
+    np.testing.assert_array_equal(mean, K)
+
+
 def test_a_matrix_that_is_not_square_has_no_transpose_to_compare():
     for K, mean in ((np.ones((2, 3)), None), (np.ones((2, 2)), np.ones((3, 3)))):
         with pytest.raises(ValueError, match="must be square"):
