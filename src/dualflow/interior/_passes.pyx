@@ -319,6 +319,8 @@ cdef class Rows:
             Relative gap of the problem without δ.
         free : int
             Variables inside their bounds.
+        steps : int
+            Newton steps; ``most`` of them may not have met the ``accuracy``.
         """
         cdef Index n = self.n, r = self.width, m = r + 1, size = self.copies * n, step = 0, j, k, c
         cdef double[::1] room = np.empty(2 * size + 4 * n + r * r + 2 * m * m + 6 * m + 2 * self._height() * m)
@@ -389,7 +391,7 @@ cdef class Rows:
                 for k in range(n):
                     values[k] += length * change[k]
                 step += 1
-        return nu, gap, <Index>sums[RELAXED_FREE]
+        return nu, gap, <Index>sums[RELAXED_FREE], step
 
     cdef double _length(self, const double[::1] center, const double *slopes, const double *turned, double stiff, double d,
                         const double *x, const double *w, const double *fixed_rows, double decrement) noexcept nogil:

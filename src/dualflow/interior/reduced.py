@@ -68,7 +68,7 @@ START_DELTA = 2.0
 #: Factor from one δ to the next.
 DELTA_FACTOR = 0.1
 #: The same once as few variables are free as may be, and each α is the next centre.
-LAST_DELTA_FACTOR = 0.01
+LAST_DELTA_FACTOR = 0.1
 #: Least δ, in units of the mean |p|: round-off of the slopes moves α by u/δ times that.
 LEAST_DELTA = 1e-5
 #: Free variables, as a part of those for the last δ, that show ties at the margin; and their number per column then.
@@ -81,7 +81,7 @@ ACCURACY = 0.002
 LAST_ACCURACY = 1e-9
 #: Newton steps for one δ, at most, and centres, at most.
 MAX_NEWTON_STEPS = 40
-MAX_CENTERS = 8
+MAX_CENTERS = 12
 #: Variables with slopes beyond this many δ are fixed.
 FIXED_SLOPE = 2.0
 #: Variables from which on fixing some pays.
@@ -207,7 +207,7 @@ class Reduced:
         w, values, sampled = np.array(state.w), np.array(state.values), len(state.share) > 0
         size = float(np.abs(self.problem.p).mean())
         accuracy = LAST_ACCURACY if state.centers else ACCURACY
-        nu, gap, free = form.rows.relax(
+        nu, gap, free, steps = form.rows.relax(
             state.center,
             state.delta,
             accuracy,
@@ -231,6 +231,8 @@ class Reduced:
         if not np.isfinite(gap) or state.centers >= MAX_CENTERS:
             mu = max(state.delta, FAILED_MU * size)
             return replace(self._placed(form.start_around(state.w, state.nu, mu), state), centers=-1)
+        if steps == MAX_NEWTON_STEPS:
+            return replace(after, centers=state.centers + 1)
         many, least = free > MAX_FREE_PER_COLUMN * few, LEAST_DELTA * size
         free_before = np.count_nonzero((state.alpha > 0) & (state.alpha < form.problem.upper))
         ties = many and len(state.at) == 1 and free > MAX_FREE_SHARE * free_before
