@@ -42,7 +42,9 @@ def test_the_minimiser_for_one_delta_meets_its_optimality_conditions(name, delta
     u, F = problem.upper, np.tile(X - center, (form.copies, 1))
     prox, alpha = 0.3 * u, np.empty(problem.n)
     w, values = np.zeros(6), np.zeros(len(X))
-    nu, gap, free, steps = form.rows.relax(prox, delta, 1e-12, 100, np.zeros(6), problem.d, 0.0, 0.0, w, 0.0, values, alpha)
+    nu, gap, free, steps = form.rows.relax(
+        prox, delta, 1e-12, 100, np.zeros(6), problem.d, 0.0, 0.0, w, 0.0, values, alpha
+    )
     slopes = problem.sigma * (F @ w) - problem.p - nu * problem.e
     np.testing.assert_allclose(alpha, np.clip(prox - u / delta * slopes, 0.0, u), atol=1e-9 * u.max())
     np.testing.assert_allclose(w, (problem.sigma * alpha) @ F, atol=1e-7)

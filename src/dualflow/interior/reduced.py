@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..core.features import Features
 from ..core.problem import DualProblem
-from .low_rank import EXACT_GAP, LowRank, copies_of
+from .low_rank import EXACT_GAP, NEAR_GAP, LowRank, copies_of
 from .state import InteriorState
 
 __all__ = ["LATER_ERROR", "SAMPLE_GAP", "START_ERROR", "Reduced", "can_reduce", "can_sample", "sample_size"]
@@ -74,14 +74,12 @@ LEAST_DELTA = 1e-5
 #: Free variables, as a part of those for the last δ, that show ties at the margin; and their number per column then.
 MAX_FREE_SHARE = 0.7
 MAX_FREE_PER_COLUMN = 4
-#: μ/u of the central path after a failure, in units of the mean |p|, at least.
-FAILED_MU = 1e-3
 #: Accuracy of the minimisation for one δ, in units of δ Σu of the free variables: until α is the centre, and then.
 ACCURACY = 0.002
 LAST_ACCURACY = 1e-9
 #: Newton steps for one δ, at most, and centres, at most.
 MAX_NEWTON_STEPS = 40
-MAX_CENTERS = 12
+MAX_CENTERS = 20
 #: Variables with slopes beyond this many δ are fixed.
 FIXED_SLOPE = 2.0
 #: Variables from which on fixing some pays.
@@ -200,8 +198,7 @@ class Reduced:
         Each variable's part of the dual has δ/(2u) (α − center)² added, and Newton's method minimises it in w and ν.
         For large δ most variables are inside their bounds; for small δ as few as in the solution. Variables with large
         slopes are fixed on the way. When few are free, or no fewer than before, α becomes the next centre (proximal
-        point method), whose limit is exact. If that fails the state is a start of the central path, for the same
-        variables.
+        point method), whose limit is exact. If that fails the state is the start of the central path of all variables.
         """
         form, alpha = self._form_of(state), np.empty(len(state.center))
         w, values, sampled = np.array(state.w), np.array(state.values), len(state.share) > 0
@@ -225,12 +222,12 @@ class Reduced:
         after = replace(state, at=alpha[None], w=w, values=values, nu=nu, gap=gap)
         if sampled and gap <= SAMPLE_GAP:
             return after
-        if (state.centers and gap <= RELAXED_GAP) or (state.centers >= MAX_CENTERS and gap <= EXACT_GAP):
+        stalled = state.centers > 1 and NEAR_GAP >= gap > 0.5 * state.gap  # at round-off, which falls as 1/δ
+        if (state.centers and gap <= RELAXED_GAP) or ((stalled or state.centers >= MAX_CENTERS) and gap <= EXACT_GAP):
             _meet_equality(form.problem, alpha)
             return replace(after, done=True, exact=True)
         if not np.isfinite(gap) or state.centers >= MAX_CENTERS:
-            mu = max(state.delta, FAILED_MU * size)
-            return replace(self._placed(form.start_around(state.w, state.nu, mu), state), centers=-1)
+            return replace(self.all_rows.start(None), centers=-1)
         if steps == MAX_NEWTON_STEPS:
             return replace(after, centers=state.centers + 1)
         many, least = free > MAX_FREE_PER_COLUMN * few, LEAST_DELTA * size
@@ -238,18 +235,22 @@ class Reduced:
         ties = many and len(state.at) == 1 and free > MAX_FREE_SHARE * free_before
         if free <= few or state.centers or state.delta <= least or ties:
             delta = state.delta if many else max(LAST_DELTA_FACTOR * state.delta, least)
+            if stalled:
+                delta = state.delta / LAST_DELTA_FACTOR
             after = replace(after, delta=delta, center=alpha, centers=state.centers + 1)
         else:
             after = replace(after, delta=max(DELTA_FACTOR * state.delta, least))
-        return after if sampled else self._fewer(after, FIXED_SLOPE * state.delta)
+        return after if sampled or gap > SAMPLE_GAP else self._fewer(after, FIXED_SLOPE * state.delta)
 
     def _fewer(self, state: InteriorState, largest: float) -> InteriorState:
         """Return a state of the relaxation without variables whose slopes are above ``largest``, if these are most."""
         total, form = len(state.center), self._form_of(state)
-        if total < MIN_FIXED_FROM:
+        least = MIN_NARROWED_PER_COLUMN * form.rows.width
+        if total < MIN_FIXED_FROM or least > NARROW_SHARE * total:
             return state
         slopes = form.slopes_at(state.values, state.nu, state.alpha)
-        keep = np.abs(slopes) <= largest
+        sizes = np.abs(slopes)
+        keep = sizes <= max(largest, float(np.partition(sizes, least)[least]))
         if np.count_nonzero(keep) > NARROW_SHARE * total:
             return state
         J = state.within if len(state.within) else np.arange(total)
