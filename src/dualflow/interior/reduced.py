@@ -8,7 +8,7 @@ w = Fᵀσα is a constant vector, and the iteration is over the other variables
   start from the point of the central path that w shows.
 - A variable near its bound with a multiplier far above the path's, αz = μ, is fixed when the iteration has come near.
 
-The steps over the rows at hand are first those of a relaxation (`Reduced._relaxed`), whose last one is exact. Where it
+The steps over given rows are first those of a relaxation (`Reduced._relaxed`), whose last one is exact. Where it
 fails, those of `LowRank` follow.
 
 In the end one pass over all rows finds fixed variables whose slope has the wrong sign: these join, and the problem is
