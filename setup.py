@@ -77,6 +77,7 @@ setup(
         compiled("core._pair_bound", "core/_bound.pxd", "core/_pair_bound.pxd", flags=STRICT),
         compiled("core._points", "core/clones.h", "core/points.h", flags=STRICT),
         compiled("core._radial", *RADIAL, "core/hamming.h"),
+        compiled("core._sigmoid"),
         compiled("core._sealed", flags=STRICT),
         compiled("evolution._mating", "core/clones.h", "evolution/mating.h"),
         compiled("interior._passes", "core/clones.h", "interior/passes.h", flags=STRICT),

@@ -6,6 +6,7 @@ from dualflow.core._points import (
     all_finite,
     asymmetry,
     by_class,
+    hash_rows,
     mean_and_squares,
     scale_points,
     scaled_points,
@@ -148,6 +149,23 @@ def test_the_mean_of_equal_numbers_does_not_overflow():
     mean = np.empty_like(K)
     assert asymmetry(K, mean) == 0.0
     np.testing.assert_array_equal(mean, K)
+
+
+def test_equal_rows_have_equal_hashes():
+    rows = RNG.normal(size=(40, 9))
+    rows[7], rows[30] = rows[2], rows[2]
+    rows[5, 0], rows[6] = 0.0, rows[5]
+    rows[6, 0] = -0.0
+    hashes = hash_rows(rows)
+    groups = len(np.unique(hashes))
+    assert groups == len(np.unique(rows, axis=0)) == 37
+    some = np.array([30, 2, 1])
+    np.testing.assert_array_equal(hash_rows(rows, some), hashes[some])
+    np.testing.assert_array_equal(hash_rows(rows, None, 4), hash_rows(np.ascontiguousarray(rows[:, ::4])))
+    with pytest.raises(IndexError, match="row 40"):
+        hash_rows(rows, np.array([40]))
+    with pytest.raises(ValueError, match="step"):
+        hash_rows(rows, None, 0)
 
 
 def test_a_matrix_that_is_not_square_has_no_transpose_to_compare():

@@ -111,6 +111,26 @@ def test_leave_one_out_is_that_of_libsvm_refits(data, parameters):
     assert pair.relative_gap <= 1e-9
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_copies_of_points_need_no_path(seed, monkeypatch):
+    """Free variables depend on each other, and block pivoting stalls: one exchange at a time ends."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (80, 2)).astype(float)
+    y = (X.sum(axis=1) + rng.normal(0, 1.5, len(X)) > 3).astype(int)
+
+    def by_path(problem, alpha, points, *_):
+        raise AssertionError(f"points {points} were left to the path")
+
+    monkeypatch.setattr(_left_out, "each_without", by_path)
+    report = generalization_report(SVC(gamma=0.5).fit(X, y))
+    margins, error = refits(X, y, lambda: svm.SVC(gamma=0.5, tol=1e-10))
+    (pair,) = report.pairs
+    assert len(np.unique(X, axis=0)) <= 16 < len(pair.support)
+    np.testing.assert_allclose(pair.loo_margin, margins[pair.support], atol=2e-5)
+    assert report.loo_error == error > 0
+    assert pair.loo_relative_gap.max() <= 1e-9
+
+
 @pytest.mark.parametrize("parameters", [{"C": 1.0}, {"C": 10.0}, {"C": 1.0, "kernel": "linear"}], ids=str)
 def test_many_points_to_the_last_digits(parameters):
     """Against refits by an interior-point method, without paths or starts, refined to the last digits by NumPy."""
@@ -145,19 +165,29 @@ def by_interior_points(K, y, C):
     raise AssertionError("the reference is none")
 
 
+def nothing_found(response, gone, starts, stretch):
+    """As `Response._optima` answers where it finds none."""
+    count = len(starts) - 1
+    return np.zeros((count, len(response.upper))), np.zeros(count, dtype=bool)
+
+
+def held_only(response, gone, starts, stretch):
+    """A wrong answer of `Response._optima`."""
+    count, held = len(starts) - 1, response.held[response.place]
+    return np.tile(held * (held > 9), (count, 1)), np.ones(count, dtype=bool)
+
+
 @pytest.mark.parametrize("broken", ["response", "path", "both"])
 def test_models_without_a_path_are_solved_for(monkeypatch, broken):
     """A wrong result is detected by its certificate."""
     X, y = MOONS
     reference = generalization_report(SVC(C=10.0, gamma=1.0).fit(X, y)).pairs[0]
     if broken == "response":  # the path has it then
-        monkeypatch.setattr(leave_one_out.Response, "without", lambda *_: None)
+        monkeypatch.setattr(leave_one_out.Response, "_optima", nothing_found)
     elif broken == "path":
-        monkeypatch.setattr(
-            leave_one_out.Response, "without", lambda response, c, s: response.held * (response.held > 9)
-        )
+        monkeypatch.setattr(leave_one_out.Response, "_optima", held_only)
     else:
-        monkeypatch.setattr(leave_one_out.Response, "without", lambda *_: None)
+        monkeypatch.setattr(leave_one_out.Response, "_optima", nothing_found)
         monkeypatch.setattr(leave_one_out.Unlearning, "without", lambda *_: None)
     found = generalization_report(SVC(C=10.0, gamma=1.0).fit(X, y)).pairs[0]
     np.testing.assert_allclose(found.loo_margin, reference.loo_margin, atol=1e-8)
@@ -276,18 +306,19 @@ def test_ctrl_c_gives_no_partial_report(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
     assert len(calls) == 2
-    removed, without = [], leave_one_out.Response.without
+    removed, optima = [], leave_one_out.Response._optima
 
-    def struck(response, gone, stretch=1.0):
-        removed.append(gone)
-        if len(removed) == 5:
+    def struck(response, gone, starts, stretch):
+        removed.extend(gone)
+        if len(removed) == 4:
             raise KeyboardInterrupt
-        return without(response, gone, stretch)
+        return optima(response, gone, starts, stretch)
 
-    monkeypatch.setattr(leave_one_out.Response, "without", struck)
+    monkeypatch.setattr(leave_one_out, "OPTIMA_PER_CALL", 2)
+    monkeypatch.setattr(leave_one_out.Response, "_optima", struck)
     with pytest.raises(KeyboardInterrupt):
         generalization_report(model)
-    assert len(removed) == 5
+    assert len(removed) == 4
 
 
 # --- geometry --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-from dualflow import SVC, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError
+from dualflow import SVC, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, load
 from dualflow.online.growing_problem import Stream
 from dualflow.online.invasion import Habitat
 from dualflow.online.state import PathError
@@ -281,3 +281,32 @@ def test_a_stream_warns_where_kernel_values_far_apart_have_few_digits(model, C):
         fitted = model(C=C, gamma=0.5).partial_fit(X, np.sign(y) if given else y, **given)
     warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
     assert warned is not fitted.certificate_.within(1e-6)
+
+
+@pytest.mark.parametrize("C", [1e5, 1e6, 3e6, 6e6])
+@pytest.mark.parametrize("distance", [3.0, 30.0, 100.0])
+def test_an_ecological_stream_warns_where_kernel_values_far_apart_have_few_digits(C, distance):
+    model = EcoSVC(C=C, gamma=1.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.partial_fit([[0.0]], [-1], classes=[-1, 1]).partial_fit([[distance]], [1])
+    warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    assert warned is not model.certificate_.within(1e-6)
+
+
+@pytest.mark.parametrize("seed", [4, *range(20, 30)])
+def test_a_stream_of_one_class_that_is_left_is_read_back(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    X = 3e5 * rng.normal(size=(10, 3))  # kernel values of 1e12: an α of 1e-10, clipped to 0, is 100 in a gradient
+    X[5:] = X[:5] + 1e-8 * rng.normal(size=(5, 3))
+    y = rng.choice([-1, 1], 10)
+    model = IncrementalSVC(kernel="linear", C=2.6e5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.partial_fit(X, y, classes=[-1, 1], ids=np.arange(10))
+        gone = np.setdiff1d(np.arange(10), np.flatnonzero(y == y[rng.permutation(10)[0]])[:4])
+        for part in np.array_split(gone, [len(gone) // 2]):
+            model.forget(part)
+    model.save(tmp_path / "stream.dualflow")
+    again = load(tmp_path / "stream.dualflow")
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))

@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
 import dualflow
-from dualflow.core import _bound, _pair_bound, _points, _radial, _sealed
+from dualflow.core import _bound, _pair_bound, _points, _radial, _sealed, _sigmoid
 from dualflow.evolution import _mating
 from dualflow.online import _path, _response
 from dualflow.working_set import _classes, _coordinates, _from_points, _pairs, _point_pairs, _wishes
@@ -20,7 +20,7 @@ from dualflow.working_set import _classes, _coordinates, _from_points, _pairs, _
 C, GAMMA = 10.0, 1.0
 
 for module in (
-    *(_bound, _pair_bound, _points, _radial, _sealed, _mating, _path, _response),
+    *(_bound, _pair_bound, _points, _radial, _sealed, _sigmoid, _mating, _path, _response),
     *(_classes, _coordinates, _from_points, _pairs, _point_pairs, _wishes),
 ):
     assert module.__file__.endswith(tuple(EXTENSION_SUFFIXES)), f"{module.__name__} is not compiled: {module.__file__}"

@@ -56,6 +56,24 @@ CLONES static double square_row(Index m, const double *restrict row, const doubl
     return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
+/* A 64-bit hash of every step-th number of a row (that of SplitMix64 over their bits); -0 counts as 0. */
+CLONES static unsigned long long hash_of(Index m, const double *restrict row, Index step)
+{
+    uint64_t found = 0;
+    for (Index k = 0; k < m; k += step) {
+        double value = row[k] + 0.0;
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        found ^= bits;
+        found ^= found >> 30;
+        found *= 0xBF58476D1CE4E5B9ull;
+        found ^= found >> 27;
+        found *= 0x94D049BB133111EBull;
+        found ^= found >> 31;
+    }
+    return found;
+}
+
 /* Rows and columns of a tile that is compared with its transpose: 8 KB. */
 #define TILE 32
 

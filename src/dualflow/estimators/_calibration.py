@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 
+from ..core._sigmoid import newton_sigmoid
 from ..core.problem import DualProblem
 from ..core.runtime.threads import cached_property
 from ..core.solution import Solution
@@ -24,7 +25,7 @@ from ..exceptions import ProblemError
 from ._chunks import by_chunks
 from ._classifier import class_pairs
 from ._left_out import LEFT_OUT_TOL, MAX_POINTS_EXACT, certified_optimum, held_out_decisions, left_out_decisions
-from ._one_vs_one import OneVsOneMachine
+from ._one_vs_one import CertifiedPair, OneVsOneMachine
 from ._verify import stored
 
 __all__ = ["METHODS", "CalibratedMachine", "Calibrator", "coupled"]
@@ -112,30 +113,10 @@ def sigmoid_of(values: NDArray, targets: NDArray, weight: NDArray) -> tuple[floa
     t = np.where(
         targets > 0, (above + ADDED_POINTS) / (above + 2 * ADDED_POINTS), ADDED_POINTS / (below + 2 * ADDED_POINTS)
     )
-    design = np.column_stack([values / scale, np.ones(len(values))])
-
-    def loss(at: NDArray) -> float:
-        z = design @ at
-        return float(weight @ (np.logaddexp(0.0, z) - t * z))
-
     share = float(weight @ t) / float(weight.sum())
-    best = np.array([0.0, np.log(share / (1.0 - share))])
-    constant = float(best[1])
-    for _ in range(MAX_NEWTON_STEPS):
-        p = expit(design @ best)
-        gradient = design.T @ (weight * (p - t))
-        if np.abs(gradient).max() <= NEWTON_TOL * len(values):
-            break
-        curvature = (design.T * (weight * p * (1.0 - p))) @ design
-        curvature += 1e-12 * np.trace(curvature) * np.eye(2)  # all values may be equal
-        step = np.linalg.solve(curvature, gradient)
-        length, at, decrease = 1.0, loss(best), 1e-4 * float(gradient @ step)
-        while length >= MIN_STEP and loss(best - length * step) > at - length * decrease:
-            length *= 0.5
-        if length < MIN_STEP:
-            break
-        best = best - length * step
-    return (float(best[0]) / scale, float(best[1])) if best[0] > 0 else (0.0, constant)
+    constant = float(np.log(share / (1.0 - share)))
+    slope, offset = newton_sigmoid(values / scale, t, weight, constant, MAX_NEWTON_STEPS, NEWTON_TOL, MIN_STEP)
+    return (slope / scale, offset) if slope > 0 else (0.0, constant)
 
 
 def venn_abers(values: NDArray, targets: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
@@ -228,14 +209,14 @@ def coupled(pair_probabilities: NDArray, pairs: tuple[tuple[int, int], ...], cla
 # --- estimators ------------------------------------------------------------------------------------
 
 
-def _unfit_for_calibration(solution: Solution) -> str | None:
+def _unfit_for_calibration(solution: Solution | CertifiedPair) -> str | None:
     """Return why the decision values of a solution cannot be calibrated by models without a point, or None."""
     if solution.ran_circuits and not solution.refined:
         return "the models without a point are exact, and this one is what circuits found"
     return None
 
 
-def _is_exact(solution: Solution) -> bool:
+def _is_exact(solution: Solution | CertifiedPair) -> bool:
     """Whether the models without a single point are exact."""
     return solution.certificate.gap is not None and solution.problem.gram.n <= MAX_POINTS_EXACT
 
@@ -287,7 +268,9 @@ class CalibratedMachine(OneVsOneMachine):
         found = []
         what = "every model without a point was found, for probability"
         with time_limited(self._time_left(), what, self.time_limit):
-            for rows, solution in zip(self._rows, self.solutions_, strict=True):
+            solved = self.__dict__.get("_solved")
+            solutions = self.solutions_ if solved is None else solved.certified()
+            for rows, solution in zip(self._rows, solutions, strict=True):
                 if reason := _unfit_for_calibration(solution):
                     raise ProblemError(
                         f"probability={self.probability!r}: {reason}; give probability=False, and calibrate the model "
@@ -312,7 +295,7 @@ class CalibratedMachine(OneVsOneMachine):
             return None if given == "deprecated" else given
         return "sigmoid" if given else None
 
-    def _with_fixed_bounds(self, solution: Solution) -> tuple[DualProblem, NDArray]:
+    def _with_fixed_bounds(self, solution: Solution | CertifiedPair) -> tuple[DualProblem, NDArray]:
         """Return a problem with the decision function of a solution whose bounds are fixed, and its α."""
         return solution.problem, solution.alpha
 

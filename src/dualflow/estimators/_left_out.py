@@ -10,7 +10,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ..core.bounds import gaps
 from ..core.certificate import Certificate
 from ..core.decision import coefficients
 from ..core.gram import BLOCK_ENTRIES
@@ -18,6 +17,7 @@ from ..core.kernel_cache import KeptGram
 from ..core.problem import DualProblem
 from ..core.runtime.clock import check_time, check_time_cubic
 from ..driver.solve import solve
+from ..online._response import left_out_gaps
 from ..online.leave_one_out import Response, each_without
 from ..online.point_paths import MIN_FREE_DISTANCE
 from ..online.state import PathError
@@ -47,6 +47,8 @@ MAX_INFEASIBILITY = 1e-10
 MAX_PRODUCTS = 1 << 30
 #: Least columns of a block: products of fewer are slow.
 MIN_COLUMNS = 64
+#: Least length of an interval of optimal biases, relative to them; a shorter one is round-off.
+MIN_INTERVAL = 1e-10
 #: Share of the bound from which a variable counts as at its bound.
 AT_BOUND = 1.0 - 1e-12
 
@@ -93,6 +95,8 @@ def left_out_values(problem: DualProblem, certificate: Certificate, points: NDAr
     if problem.n <= MAX_POINTS_EXACT and problem.d == 0 and np.isfinite(problem.upper).all():
         values[computed], worst[computed] = _by_response(problem, certificate.alpha, points[computed])
         computed = computed[worst[computed] > LEFT_OUT_TOL]
+    if not len(computed):
+        return values, worst, refits
     found = each_without(problem, certificate.alpha, points[computed], certified_optimum, LEFT_OUT_TOL)
     for k, left in zip(computed, found, strict=True):
         values[k] = left.expansion(left.weights()) + left.certificate.bias
@@ -105,42 +109,32 @@ def _by_response(problem: DualProblem, alpha: NDArray, points: NDArray) -> tuple
     """Return decision values and relative gaps of the hinge models without each point, by the linear response.
 
     The gaps are computed by one product from scratch for all models, with the dual bound at each model's bias. A model
-    that the response does not find, or whose bias no free variable determines, has gap ∞.
+    that the response does not find has gap ∞.
     """
     posed, values, gap = problem.centred(), np.full(len(points), np.nan), np.full(len(points), np.inf)
     sigma, upper, balanced = posed.sigma, posed.upper, posed.e is not None
-    Q = sigma[:, None] * (KeptGram(posed.gram).full() + posed.offset) * sigma
+    Q = KeptGram(posed.gram).full() + posed.offset
+    Q *= sigma
+    Q *= sigma[:, None]
     try:
         response = Response(posed, Q, alpha)
     except (PathError, np.linalg.LinAlgError):
         return values, gap
-    found = [response.without(int(c), 1.0) for c in points]
-    known = np.array([k for k, one in enumerate(found) if one is not None], dtype=np.intp)
+    A, is_found = response.without_each(points)
+    known = np.flatnonzero(is_found)
     if not len(known):
         return values, gap
-    own = points[known]
-    A = np.clip(np.stack([one for one in found if one is not None]), 0.0, upper)
-    A[np.arange(len(known)), own] = 0.0
+    own, A = points[known], A if len(known) == len(points) else A[known]
+    row = np.arange(len(known))
+    A[row, own] = 0.0
     product = A @ Q
-    slack = product - posed.p  # h = Qα − p, which is νe for free variables
-    bias = np.zeros(len(known))
-    if balanced:
-        free = np.minimum(A, upper - A) > MIN_FREE_DISTANCE * A.max(axis=1, initial=0.0, keepdims=True)
-        free[np.arange(len(known)), own] = False
-        count = free.sum(axis=1)
-        bias = -np.where(free, slack * sigma, 0.0).sum(axis=1) / np.maximum(count, 1)
-    rho = slack + bias[:, None] * sigma * balanced
-    rho[np.arange(len(known)), own] = 0.0  # the upper bound of the point left out is 0
-    quadratic = np.einsum("ij,ij->i", A, product)
-    objective = 0.5 * quadratic - A @ posed.p
-    bound = np.minimum(rho, 0.0) @ upper - 0.5 * quadratic
-    absolute, relative = np.array([gaps(f, d) for f, d in zip(objective, bound, strict=True)], dtype=float).T
+    signs = sigma if balanced else np.zeros(len(sigma))
+    bias, absolute, relative = left_out_gaps(
+        A, product, posed.p, signs, upper, own, balanced, MIN_FREE_DISTANCE, MAX_INFEASIBILITY
+    )
     round_off = 64 * np.finfo(float).eps * float(np.abs(posed.p) @ upper)
     gap[known] = np.where(absolute <= round_off, np.minimum(relative, LEFT_OUT_TOL), relative)
-    if balanced:
-        off = np.abs(A @ sigma) > MAX_INFEASIBILITY * A.sum(axis=1)
-        gap[known[(count == 0) | off]] = np.inf
-    values[known] = sigma[own] * product[np.arange(len(known)), own] + bias
+    values[known] = sigma[own] * product[row, own] + bias
     return values, gap
 
 
@@ -253,7 +247,8 @@ def left_out_decisions(problem: DualProblem, certificate: Certificate) -> NDArra
     values = problem.gram.matvec(weights) + certificate.bias
     low, high = certificate.bias_interval
     # Within an interval of optimal biases, points without weight may set its ends.
-    changing = np.flatnonzero((weights != 0) | ((low < high) & (problem.upper > 0)))
+    is_interval = high - low > MIN_INTERVAL * max(1.0, abs(low), abs(high))
+    changing = np.flatnonzero((weights != 0) | (is_interval & (problem.upper > 0)))
     if problem.n > MAX_POINTS_EXACT:
         (support,) = np.nonzero(weights)
         alpha = problem.sigma[support] * weights[support]

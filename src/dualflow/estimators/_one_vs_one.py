@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import problems
 from ..core._pair_bound import read_listed
 from ..core._points import by_class
+from ..core.certificate import Certificate
 from ..core.decision import feature_weights
 from ..core.gram import Gram
 from ..core.problem import DualProblem
@@ -210,6 +211,28 @@ def spread_to_all_pairs(
     )
 
 
+class CertifiedPair(NamedTuple):
+    """The problem of a pair of classes that a direct method solved, and the certificate of its optimum."""
+
+    problem: DualProblem
+    certificate: Certificate
+
+    @property
+    def ran_circuits(self) -> bool:
+        """Return False: circuits are no direct method."""
+        return False
+
+    @property
+    def refined(self) -> bool:
+        """Return False, as for the pair's `Solution`."""
+        return False
+
+    @property
+    def alpha(self) -> NDArray:
+        """Return the certified α."""
+        return self.certificate.alpha
+
+
 class PairSolutions:
     """The `Solution` objects of the pairs of classes (0, 1), (0, 2), …, made on iteration.
 
@@ -266,7 +289,12 @@ class PairSolutions:
             attach_interrupted(error, self._solution(k, result))
             raise
 
-    def _solution(self, k: int, result: PairResult) -> Solution:
+    def certified(self) -> Iterator[Solution | CertifiedPair]:
+        """Yield the problem and the certificate of each pair, without the rest of a `Solution`."""
+        for k, found in enumerate(self.found):
+            yield self._certified(k, found) if isinstance(found, PairResult) else found
+
+    def _certified(self, k: int, result: PairResult) -> CertifiedPair:
         rows, order = self._pairs[k], self._pairs.places(k)
         problem = problems.svc(
             self._gram if len(rows) == self._gram.n else self._gram.subset(rows),
@@ -274,8 +302,12 @@ class PairSolutions:
             self._C,
             sample_weight=self._weight[rows],
         )
-        alpha, certified = immutable(result.alpha[order]), result.certificate
-        certificate = replace(certified, alpha=immutable(certified.alpha[order]))
+        certified = result.certificate
+        return CertifiedPair(problem, replace(certified, alpha=immutable(certified.alpha[order])))
+
+    def _solution(self, k: int, result: PairResult) -> Solution:
+        problem, certificate = self._certified(k, result)
+        alpha = immutable(result.alpha[self._pairs.places(k)])
         return Solution(
             problem=problem,
             alpha=certificate.alpha,

@@ -20,7 +20,7 @@ from ..core.problem import DualProblem
 from ..direct.pairs import solve_pair
 from ..exceptions import ProblemError
 from ..online.hinge_updates import CommunityModel, Equilibrium, equilibrium_of
-from ..online.invasion import best_multiplier
+from ..online.invasion import best_multiplier, largest_value
 from ..online.stream import MAX_POINTS_PER_BLOCK, Community, are_distinct, learn_in_one_batch
 from ..problems.classification import C_RULE, hinge
 from ._base import read_lazily
@@ -152,7 +152,7 @@ class BatchUpdates(Ecology):
         else:
             h = np.empty(len(order))
             h[order] = c.sign[order] * sums - 1.0
-        return equilibrium_of(alpha, h, c.sign, c.cap, float(gram.diag().max()), **self._equilibrium_rule())
+        return equilibrium_of(alpha, h, c.sign, c.cap, largest_value(gram), **self._equilibrium_rule())
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_standing"}  # only a cache

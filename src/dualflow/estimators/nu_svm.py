@@ -26,7 +26,7 @@ from ._base import MIN_TIME_LEFT_S, fitted
 from ._batch import BatchMachine, seeds_of
 from ._calibration import CalibratedMachine
 from ._classifier import PairClassifier
-from ._one_vs_one import Pairs
+from ._one_vs_one import CertifiedPair, Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 from ._validation import checked_data, nonnegative_weight
@@ -201,7 +201,7 @@ class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
         ]
         return self.solutions_
 
-    def _with_fixed_bounds(self, solution: Solution) -> tuple[DualProblem, NDArray]:
+    def _with_fixed_bounds(self, solution: Solution | CertifiedPair) -> tuple[DualProblem, NDArray]:
         problem, level = solution.problem, float(solution.certificate.level or 0.0)
         return hinge(problem.gram, problem.sigma, problem.upper / level), solution.alpha / level
 

@@ -18,7 +18,7 @@ from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
 from ._path import AT_LOWER, AT_UPPER, COUNT, FLOOR, FREE, MULTIPLIER
 from .engine import Engine
-from .invasion import MAX_EQUALITY_ERROR, best_multiplier
+from .invasion import MAX_EQUALITY_ERROR, SUM_GROWTH, best_multiplier, largest_value
 from .state import PathError
 
 __all__ = [
@@ -54,8 +54,8 @@ def equilibrium_of(
 ) -> Equilibrium | None:
     """Return the weights and their gradient as an optimum, or None if their relative gap exceeds ``enough``.
 
-    The gap is that of the lower bound at the best ν, plus the effect of the gradient's round-off error. Kernel values
-    are at most ``largest``.
+    The gap is that of the lower bound at the best ν, plus the effect of the gradient's round-off error. ``largest`` is
+    that of the kernel values, see `largest_value`.
     """
     if not np.isfinite(cap).all():
         return None
@@ -73,7 +73,7 @@ def equilibrium_of(
 
 def _round_off(largest: float, total: float) -> float:
     """Return the round-off error of a gradient at weights with the sum ``total``."""
-    return 8 * _EPS * (largest * total + 1.0)
+    return SUM_GROWTH * _EPS * (largest * total + 1.0)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class CommunityModel:
         self.gram: KeptGram = gram if isinstance(gram, KeptGram) else KeptGram(gram)
         self.sign, self.cap, self.alpha, self.h = sign, cap, alpha, h
         self.bordered, self.enough = bordered, enough
-        self.largest, self.total = float(gram.diag().max()), float(alpha.sum())
+        self.largest, self.total = largest_value(gram), float(alpha.sum())
         self.weights = sign * alpha
         found = equilibrium_of(alpha, h, sign, cap, self.largest, bordered=bordered, enough=enough)
         self.nu = 0.0 if found is None else found.nu

@@ -19,16 +19,19 @@ from numpy.typing import NDArray
 
 from ..core._bound import maximisers
 from ..core.certificate import Certifier
+from ..core.gram import Gram
 from ..core.problem import DualProblem, Kind
 from ..core.reading import finite_middle
 from ..core.workspace import Workspace
 
 __all__ = [
     "MAX_EQUALITY_ERROR",
+    "SUM_GROWTH",
     "Equilibrate",
     "Habitat",
     "best_multiplier",
     "interval",
+    "largest_value",
     "restrict",
     "round_off_gap",
 ]
@@ -46,6 +49,8 @@ SOLVE_ALL_FRACTION = 0.25
 MAX_EQUALITY_ERROR = 1e-12
 
 _EPS = float(np.finfo(float).eps)
+#: Rounding error of a sum of kernel values, in units of ε times their size.
+SUM_GROWTH = 8.0
 
 
 def restrict(problem: DualProblem, J: NDArray, K: NDArray | None = None) -> Workspace:
@@ -76,16 +81,25 @@ def _multiplier_limits(h: NDArray, e: NDArray, alpha: NDArray, upper: NDArray) -
     return above, below
 
 
+def largest_value(gram: Gram) -> float:
+    """Return the largest kernel value, times the excess of their own rounding errors over those of a sum.
+
+    Values of a radial kernel between points that are many widths apart have such errors.
+    """
+    return float(gram.diag().max()) * max(1.0, gram.growth / SUM_GROWTH)
+
+
 def round_off(problem: DualProblem, alpha: NDArray) -> float:
     """Return the round-off error of a gradient at ``alpha``."""
     magnitude = float(problem.diag().max()) * float(alpha.sum()) + float(np.abs(problem.p).max())
-    return 8 * _EPS * magnitude
+    return SUM_GROWTH * _EPS * magnitude
 
 
 def round_off_gap(problem: DualProblem, alpha: NDArray, gradient: NDArray) -> float:
-    """Return the part of the relative gap that the round-off error of the gradient can cause."""
+    """Return the part of the relative gap that rounding errors of the gradient and of kernel values can cause."""
     objective = 0.5 * abs(float(alpha @ (gradient - problem.p)))
-    most = round_off(problem, alpha) * float(problem.effective_upper.sum())
+    of_values = max(1.0, problem.gram.growth / SUM_GROWTH)
+    most = of_values * round_off(problem, alpha) * float(problem.effective_upper.sum())
     return most / objective if objective > 0 else float(most > 0)
 
 

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpstrf
 
 from ..core.certificate import Certificate, Certifier
 from ..core.decision import coefficients
 from ..core.gram import KernelMatrix
 from ..core.problem import DualProblem
 from ..core.runtime.clock import check_time, check_time_cubic
-from ._response import optimum_without
+from ._response import optima_without
 from .bordered import bordered_inverse
 from .engine import Engine
 from .growing_problem import Stream
@@ -185,11 +186,19 @@ ROUND_OFF_RATIO = 1e-12
 MAX_PRODUCTS = 1 << 30
 #: Exchanges in a row that may fail to reduce the number of violators.
 MAX_STALLED_EXCHANGES = 3
+#: Exchanges of a model, at most: about ten are usual, 600 were needed.
+MAX_EXCHANGES = 2000
+#: Condition of the free variables' block from which round-off is larger, and the largest factor that is allowed for.
+FREE_OF_GROWTH, MAX_GROWTH = 64.0, 1e4
 #: Number of variables that may differ in their set from the optimum of all.
 MAX_CHANGED = 128
+#: Optima between two looks at the clock: each takes at most some milliseconds.
+OPTIMA_PER_CALL = 64
+#: Least pivot of the free variables' block, relative to its largest entry, at which a variable counts as independent.
+MIN_PIVOT = 1e-10
 
 _EPS = float(np.finfo(float).eps)
-_LOW, _FREE, _UP = -1, 0, 1  # as in `_response`
+_LOW, _FREE, _UP, _HELD = -1, 0, 1, 2  # as in `_response`
 
 
 def _parts(count: int, each: int) -> Iterator[slice]:
@@ -216,47 +225,60 @@ class Response:
     Raises
     ------
     PathError
-        An equality has no free variable, or the block of the free variables is singular.
+        No variable can keep the equality.
     """
 
     def __init__(self, problem: DualProblem, Q: NDArray, alpha: NDArray) -> None:
         e, upper = problem.e, problem.upper
-        self.upper = upper
-        low = (alpha <= ROUND_OFF_RATIO * float(alpha.max(initial=0.0))) | (upper <= 0)
+        size, diagonal = float(alpha.max(initial=0.0)), Q.diagonal()
+        low = (alpha <= ROUND_OFF_RATIO * size) | (upper <= 0)
         up = ~low & (alpha >= upper * (1 - ROUND_OFF_RATIO))
-        self.free = ~(low | up)
-        S, N = np.flatnonzero(self.free), np.flatnonzero(~self.free)
-        m = len(S)
-        if e is not None and m == 0:
-            raise PathError(PathError.UNBOUNDED)
-        check_time_cubic(m, lambda k: bordered_inverse(np.eye(k), None), "the inverse")
-        inverse = bordered_inverse(Q[np.ix_(S, S)], None if e is None else e[S]) if m else np.zeros((1, 1))
-        signs = np.zeros(problem.n) if e is None else e
-        border = np.vstack([signs[N], Q[np.ix_(S, N)]])
+        inside = np.flatnonzero(~(low | up))
+        check_time_cubic(len(inside), lambda k: bordered_inverse(np.eye(k), None), "the inverse")
+        S = _independent(Q, e, inside)
+        if e is not None and not len(S):
+            S = _pivot_at_bound(problem, Q @ alpha - problem.p, up)
+        m, n = len(S), problem.n
+        self.free = np.zeros(n, dtype=bool)
+        self.free[S] = True
+        # Free variables first: blocks are slices then.
+        self.order = order = np.concatenate([S, np.flatnonzero(~self.free)])
+        self.place = np.argsort(order)
+        where = np.full(n, _HELD, dtype=np.int8)
+        where[low], where[up], where[S] = _LOW, _UP, _FREE
+        held = np.where(where == _FREE, 0.0, np.where(up, upper, np.where(low, 0.0, alpha)))
+        Q, p, self.held, self.where, self.upper = (
+            Q.take(order, axis=0).take(order, axis=1),
+            problem.p[order],
+            held[order],
+            where[order],
+            upper[order],
+        )
+        signs = np.zeros(n) if e is None else e[order]
+        inverse = bordered_inverse(Q[:m, :m], None if e is None else signs[:m]) if m else np.zeros((1, 1))
+        border = np.vstack([signs[m:], Q[:m, m:]])
         response = np.empty_like(border)
         for part in _parts(border.shape[1], (m + 1) ** 2):
             response[:, part] = inverse @ border[:, part]
         # Row j: change of α of S and of ρ of all others per unit of α_j, or per unit of ρ_j if j is in S.
-        self.rows = rows = np.empty((problem.n, problem.n))
-        rows[np.ix_(S, S)], rows[np.ix_(S, N)] = inverse[1:, 1:], response[1:]
-        rows[np.ix_(N, S)] = -response[1:].T
-        for part in _parts(len(N), (m + 1) * len(N)):
-            rows[np.ix_(N[part], N)] = Q[np.ix_(N[part], N)] - border[:, part].T @ response
-        self.held = np.where(up, upper, 0.0)
-        right = np.concatenate([[problem.d if e is not None else 0.0], problem.p[S]])
-        self.base = np.empty(problem.n)
-        inside = inverse @ (right - border @ self.held[N])
-        self.base[S] = inside[1:]
-        self.base[N] = Q[np.ix_(N, N)] @ self.held[N] + border.T @ inside - problem.p[N]
+        self.rows = rows = Q
+        rows[:m, :m], rows[:m, m:], rows[m:, :m] = inverse[1:, 1:], response[1:], -response[1:].T
+        right = np.concatenate([[problem.d if e is not None else 0.0], p[:m]])
+        inside = inverse @ (right - border @ self.held[m:])
+        self.base = np.concatenate([inside[1:], Q[m:, m:] @ self.held[m:] + border.T @ inside - p[m:]])
+        for part in _parts(n - m, (m + 1) * (n - m)):
+            rows[m:, m:][part] -= border[:, part].T @ response
         #: Change of ``base`` if all bounds grow by a factor of 2.
         self.stretch = self.held @ rows
-        self.where = np.where(up, _UP, np.where(low, _LOW, _FREE)).astype(np.int8)
-        self.is_fixed_at_0 = upper <= 0
+        self.is_fixed_at_0 = (self.upper <= 0).astype(np.uint8)
+        # The inverse magnifies round-off by about the condition of the free variables' block.
+        growth = float(np.abs(inverse[1:, 1:]).max(initial=0.0)) * float(diagonal.max())
+        growth = min(max(1.0, growth / FREE_OF_GROWTH), MAX_GROWTH)
         #: Round-off of ρ and α.
         self.rho_tolerance = (
-            64 * _EPS * (float(Q.diagonal().max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
+            64 * growth * _EPS * (float(diagonal.max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
         )
-        self.alpha_tolerance = ROUND_OFF_RATIO * float(alpha.max(initial=0.0))
+        self.alpha_tolerance = growth * ROUND_OFF_RATIO * size
 
     def without(self, removed: int | NDArray, stretch: float = 1.0) -> NDArray | None:
         """Return the optimum without one or several variables, shape (n,), or None if it is not found.
@@ -264,24 +286,61 @@ class Response:
         All bounds are multiplied by ``stretch``. If the free variables are nearly dependent, the answer is only as
         exact as their system; the certificate shows it.
         """
+        gone = np.atleast_1d(self.place[removed])
+        found, is_found = self._optima(gone, np.array([0, len(gone)]), stretch)
+        return found[0] if is_found[0] else None
+
+    def without_each(self, points: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the optima without one variable each, shape (k, n), and whether each was found, shape (k,)."""
+        found, is_found = np.zeros((len(points), len(self.upper))), np.zeros(len(points), dtype=bool)
+        for start in range(0, len(points), OPTIMA_PER_CALL):
+            check_time()
+            part = slice(start, start + OPTIMA_PER_CALL)
+            own = self.place[points[part]]
+            found[part], is_found[part] = self._optima(own, np.arange(len(own) + 1), 1.0)
+        return found, is_found
+
+    def _optima(self, gone: NDArray, starts: NDArray, stretch: float) -> tuple[NDArray, NDArray]:
+        """Return optima as `optima_without` does, in the order of the problem's variables."""
         upper, held, base = self.upper, self.held, self.base
         if stretch != 1.0:
             upper, held, base = stretch * upper, stretch * held, base + (stretch - 1.0) * self.stretch
-        is_removed = self.is_fixed_at_0.astype(np.uint8)
-        is_removed[removed] = 2
-        found: NDArray | None = optimum_without(
+        found, is_found = optima_without(
             self.rows,
             upper,
             held,
             base,
             self.where,
-            is_removed,
+            self.is_fixed_at_0,
+            gone,
+            starts,
             self.rho_tolerance,
             self.alpha_tolerance,
             MAX_CHANGED,
             MAX_STALLED_EXCHANGES,
+            MAX_EXCHANGES,
         )
-        return found
+        return found[:, self.place], is_found
+
+
+def _independent(Q: NDArray, e: NDArray | None, inside: NDArray) -> NDArray:
+    """Return the variables of ``inside`` whose block of [0 eᵀ; e Q] is regular: others depend on them, as copies do."""
+    if not len(inside):
+        return inside
+    A = Q[np.ix_(inside, inside)]
+    if e is not None:
+        A += float(np.trace(A)) / len(A) * np.outer(e[inside], e[inside])
+    _, pivots, rank, _ = dpstrf(A.T, tol=MIN_PIVOT * float(A.diagonal().max()), lower=0, overwrite_a=1)
+    return inside if rank == len(inside) else np.sort(inside[pivots[:rank] - 1])
+
+
+def _pivot_at_bound(problem: DualProblem, slack: NDArray, up: NDArray) -> NDArray:
+    """Return a variable at a bound with ρ = 0 at an end of the interval of multipliers, where none is free."""
+    assert problem.e is not None
+    least = np.where((up == (problem.e > 0)) & (problem.upper > 0), slack * problem.e, -np.inf)
+    if np.isneginf(least.max()):
+        raise PathError(PathError.UNBOUNDED)
+    return np.array([int(least.argmax())])
 
 
 class Unlearning:

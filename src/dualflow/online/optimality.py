@@ -66,16 +66,17 @@ def _gap(stream: Stream, removed: NDArray) -> tuple[float, float]:
 
     With a certificate, b and g are set to the certificate's, which are more exact than those of the engine.
     """
-    gap, max_excess = tracked_gap(stream.engine)
+    engine = stream.engine
+    gap, max_excess = tracked_gap(engine)
     if gap > MAX_GAP or max_excess + _kernel_rounding(stream) <= MAX_GAP:
         return gap, 0.0
-    restore_equality(stream.engine)  # otherwise the certificate's b would belong to another α
+    restore_equality(engine)  # otherwise the certificate's b would belong to another α
     live = np.setdiff1d(np.arange(stream.n), removed)
     certificate = certify(stream.problem_of(live), stream.alpha_of(live))
     if certificate.relative_gap is None:
         return np.inf, 0.0
-    stream.engine.figures[MULTIPLIER] = -(certificate.multiplier or 0.0) * stream.unit
-    stream.engine.recompute()
+    engine.figures[MULTIPLIER] = -(certificate.multiplier or 0.0) * stream.unit
+    engine.recompute()
     return certificate.relative_gap, certificate.relative_rounding or 0.0
 
 

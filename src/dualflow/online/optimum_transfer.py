@@ -32,7 +32,7 @@ MAX_EQUALITY_ERROR = 1e-10
 
 
 def tracked_gap(engine: Engine) -> tuple[float, float]:
-    """Return the relative gap by the engine's own g and b, and an upper bound of it.
+    """Return the relative gap by the engine's own g and b, and an upper bound of it; set g where α = 0.
 
     The gap is αᵀg − b(eᵀα − d) + Σᵢ uᵢ max(−gᵢ, 0), summed over the learned variables. With exact g it is never below
     the gap for the best b. The upper bound assumes that every g is too large by its round-off error.
@@ -41,10 +41,10 @@ def tracked_gap(engine: Engine) -> tuple[float, float]:
     if np.isnan(found).any():
         return np.inf, np.inf
     if alpha_sum == 0.0:
-        # α = 0: g follows without a product, whatever round-off the engine has accumulated.
+        # α = 0: g follows without a product. The engine's own has the round-off of α that were clipped to 0.
+        engine.g[:] = engine.b * engine.e - engine.p
         live = (engine.where != PENDING) & (engine.u > 0)
-        g = engine.b * engine.e[live] - engine.p[live]
-        wrong = bool((g < -VIOLATION_FACTOR * float(engine.figures[FLOOR])).any())
+        wrong = bool((engine.g[live] < -VIOLATION_FACTOR * float(engine.figures[FLOOR])).any())
         return (np.inf, np.inf) if wrong else (0.0, 0.0)
     if abs(residual) > MAX_EQUALITY_ERROR * alpha_sum:
         return np.inf, np.inf
