@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..core.certificate import Certificate
 from ..core.solution import Status
-from .tasks import Survivors
+from .exchange import Survivors
 
 __all__ = ["CascadePairResult", "PairState", "Round"]
 

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..cascade.checkpoint import CascadeCheckpoint, run_key
 from ..cascade.engines import engine_of
+from ..cascade.exchange import Packing
 from ..cascade.linear import LinearResult
 from ..cascade.model import Model
 from ..cascade.partitioning import PARTITIONERS, chunks_of, is_parts, parts_of
@@ -126,7 +127,7 @@ def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePa
         codes = np.where(survivors.sign[support] > 0, positive, negative)
         order = np.lexsort((numbers, codes))
         of_pairs.append((numbers[order], codes[order], weights[support][order]))
-        points.append(survivors.X[support][order])
+        points.append(summary.packing.unpack(survivors.packed[support][order]))
     joint = join_support(len(summary.classes), of_pairs, summary.columns)
     return joint, np.concatenate(points)[joint.first]
 
@@ -181,6 +182,8 @@ class DataSummary:
         Number of rows of each class with a weight above 0.
     checksums : list of str
         `Survey.checksum` of each part.
+    packing : Packing
+        How rows are packed where they are exchanged.
     """
 
     n: int
@@ -195,6 +198,7 @@ class DataSummary:
     spread: NDArray
     counts: NDArray
     checksums: list[str]
+    packing: Packing
 
     @classmethod
     def of(cls, model: Any, surveys: list[Survey]) -> DataSummary:
@@ -235,7 +239,7 @@ class DataSummary:
         center = mean if moves else None
         return cls(
             int(sizes.sum()), sizes, classes, present, weight, mass, gamma, center, mean, spread,
-            weighty, [one.checksum for one in surveys],
+            weighty, [one.checksum for one in surveys], Packing.of([one.columns for one in filled if one.columns]),
         )  # fmt: skip
 
     @property
@@ -538,7 +542,7 @@ class CascadeSVC(PairClassifier):
             engine = engine_of(self.engine, parts, self.n_jobs)
             try:
                 with time_limited(self._time_left(), "a round of each pair of classes was certified", self.time_limit):
-                    surveys: list[Survey] = engine.run(survey, [None] * len(parts), None)
+                    surveys: list[Survey] = engine.run(survey, [None] * len(parts), True)
                     engine.checksums = [one.checksum for one in surveys]
                     summary = DataSummary.of(self, surveys)
                     keeping = CascadeCheckpoint.of(self.checkpoint, run_key(self, summary.digest(), len(parts), seed))
@@ -556,6 +560,7 @@ class CascadeSVC(PairClassifier):
                             model=summary.model(self, i, j),
                             pair=k,
                             parts=len(parts),
+                            packing=summary.packing,
                             mass=summary.mass_of(self, i, j),
                             tol=self.tol,
                             most=self.max_invaders,
