@@ -6,6 +6,7 @@ weights, kernel width), and `joint_support` joins the support vectors of the pai
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from ..cascade.records import CascadePairResult, Round
 from ..cascade.run import Cascade
 from ..cascade.tasks import Survey, survey
 from ..core.certificate import Certificate
+from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
 from ..core.kernel_functions import check_gamma, check_number
 from ..core.named_kernels import named
@@ -42,7 +44,8 @@ from ..exceptions import ProblemError
 from ..problems.classification import FINITE_C_RULE
 from ._base import frozen, set_by_fit, unavailable
 from ._batch import seeds_of, without_round_off
-from ._classifier import Joint, PairClassifier, class_pairs, constants_of, join_support
+from ._classifier import Joint, PairClassifier, class_pairs, constants_of, join_support, libsvm_layout
+from ._packing import pack_attributes, unpacked
 from ._solving import thread_count
 from ._validation import (
     checked_data,
@@ -53,6 +56,7 @@ from ._validation import (
     nonnegative_weight,
     require_two_classes,
 )
+from ._verify import known_classes, stored
 
 __all__ = [
     "CascadeSVC",
@@ -419,8 +423,8 @@ class CascadeSVC(PairClassifier):
 
     Notes
     -----
-    `save` is not available: loading a file computes the certificate from all data, which are not in one place here.
-    Pickle the model instead.
+    A file of `save` holds the support vectors alone. The certificate is of all rows, which are not in one place, so
+    that a loaded model has none.
 
     Examples
     --------
@@ -614,20 +618,81 @@ class CascadeSVC(PairClassifier):
             [ended.steps for ended in found], np.zeros(len(constants), dtype=int)
         )
         self.fit_status_ = int(any(status is not Status.OPTIMAL for status in self.statuses_))
-        self._support_gram, self._constants = None, 0.0
-        if len(points):
-            gram = summary.model(self, *summary.pairs[0]).gram(points)
-            self._support_gram = KeptGram(gram)
-            self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
-        for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
-            frozen(getattr(self, name))
+        self._expand_over(summary.model(self, *summary.pairs[0]).gram(points) if len(points) else None)
 
     def _check_new_data(self, X: Any) -> Any:
         return super()._check_new_data(dense(X, "X"))
 
-    def save(self, path: Any) -> None:
-        """Raise `ProblemError`: the model cannot be saved, see Notes."""
-        raise ProblemError(
-            "CascadeSVC cannot be saved: loading a file computes its certificate from all data, which are not in one "
-            "place here. Pickle the model"
-        )
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that `dualflow.load` reads. The file contains no pickle and no other rows.
+
+        It holds the parameters, the support vectors and their coefficients. Certificates are of all rows, which are
+        not in one place, and cannot be verified from a file: a loaded model has none. It predicts the same bits.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file, with any suffix; an existing one is replaced. Missing folders are created.
+
+        Raises
+        ------
+        NotFittedError
+            The model is not fitted.
+        ProblemError
+            A parameter cannot be stored without pickle: a callback, or a client as ``engine`` (fit with "dask").
+        OSError
+            The file cannot be written. An existing file is unchanged.
+        """
+        super().save(path)
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        gram = self._support_gram
+        arrays = pack_attributes(self, _STORED) | {"points": self.support_vectors_}
+        if gram is not None and gram.center is not None:
+            arrays["center"] = np.array(gram.center)
+        return arrays, {"gamma": 1.0 if gram is None else float(gram.gamma)}
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        count = len(known_classes(stored(arrays, "classes_", "biufUSmMO", (None,))))
+        pairs = np.array(class_pairs(count))
+        for name, array in unpacked(_STORED, arrays, classes=count, pairs=len(pairs)).items():
+            setattr(self, name, array)
+        self.support_vectors_ = stored(arrays, "points", "f", (len(self.support_), self.n_features_in_))
+        if int(self.n_support_.sum()) != len(self.support_) or (self.class_weight_ < 0).any():
+            raise ValueError("its numbers of support vectors, or its class weights, do not go together")
+        place, pair = self._pair_coef.nonzero()
+        codes = np.repeat(np.arange(count), self.n_support_)[place]
+        if not (pairs[pair] == codes[:, None]).any(axis=1).all():
+            raise ValueError("a support vector has a coefficient in a pair of other classes")
+        values = self._pair_coef[place, pair]
+        self.dual_coef_ = libsvm_layout(count, len(self.support_), place, codes, values, pair)[1]
+        center = stored(arrays, "center", "f", (self.n_features_in_,)) if "center" in arrays else None
+        if center is not None and not np.isfinite(center).all():
+            raise ValueError("its centre is not finite")
+        kept, gram = self._as_fitted, None
+        if len(self.support_):
+            gram = Gram(
+                self.support_vectors_, kept.kernel, gamma=facts["gamma"], degree=kept.degree, coef0=kept.coef0,
+                center=center,
+            )  # fmt: skip
+        self._expand_over(gram)
+
+    def _expand_over(self, gram: Gram | None) -> None:
+        """Set the kernel of the support vectors, and what its centre subtracts from the pairs' values."""
+        self._support_gram, self._constants = None, 0.0
+        if gram is not None:
+            self._support_gram, self.support_vectors_ = KeptGram(gram), gram.X
+            self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
+        for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
+            frozen(getattr(self, name))
+
+
+#: Arrays of a saved model.
+_STORED = {
+    "classes_": ("biufUSmMO", "classes"),
+    "class_weight_": ("f", "classes"),
+    "support_": ("i", "support"),
+    "n_support_": ("i", "classes"),
+    "_pair_coef": ("f", "support", "pairs"),
+    "intercept_": ("f", "pairs"),
+}
