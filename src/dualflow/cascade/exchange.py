@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from .model import Members
 
-__all__ = ["Columns", "Packing", "Survivors", "columns_of", "nbytes"]
+__all__ = ["Columns", "Packing", "Survivors", "columns_of", "nbytes", "rows_of"]
 
 #: Numbers of a block of rows whose columns are examined at a time, 1 MB.
 NUMBERS_PER_BLOCK = 1 << 17
@@ -145,15 +146,21 @@ class Survivors:
         return cls(part, row, packing.pack(members.X[J]), sign, members.weight[J], alpha)
 
     @classmethod
-    def joined(cls, given: list[Survivors]) -> Survivors:
-        """Return all points, one list after another."""
-        return cls(*(np.concatenate([getattr(one, field.name) for one in given]) for field in fields(cls)))
-
-    @classmethod
     def merged(cls, given: list[Survivors]) -> Survivors:
         """Return all points of one part, by row, so that the order of arrival does not matter."""
-        found = cls.joined(given)
+        found = cls(*(np.concatenate([getattr(one, field.name) for one in given]) for field in fields(cls)))
         return found.take(np.argsort(found.row, kind="stable"))
+
+
+def rows_of(parts: Sequence[NDArray], J: NDArray) -> NDArray:
+    """Return rows J of some matrices, counted through them, without joining all rows."""
+    starts = np.cumsum([0, *map(len, parts)])
+    of = np.searchsorted(starts, J, side="right") - 1
+    found = np.empty((len(J), parts[0].shape[1]), dtype=parts[0].dtype)
+    for k in np.unique(of):
+        own = of == k
+        found[own] = parts[k][J[own] - starts[k]]
+    return found
 
 
 def nbytes(value: Any) -> int:

@@ -187,8 +187,7 @@ class Cascade:
         row = self._record(steps, (len(alpha), survivors, invaders), found, certificate, before)
         stop_requested = bool(self.on_round(row))
         weights = problem.reading.coefficients(problem, alpha, alone.quadratic, certificate.multiplier)
-        kept = Survivors.joined([own.take(np.flatnonzero(own.alpha > 0)) for own in pool])
-        answer = CascadePairResult(kept, weights[alpha > 0], certificate, ended or Status.STOPPED, steps)
+        answer = CascadePairResult(list(pool), weights, certificate, ended or Status.STOPPED, steps)
         # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:

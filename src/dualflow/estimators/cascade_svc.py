@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..cascade.checkpoint import CascadeCheckpoint, run_key
 from ..cascade.engines import engine_of
-from ..cascade.exchange import Packing
+from ..cascade.exchange import Packing, rows_of
 from ..cascade.linear import LinearResult
 from ..cascade.model import Model
 from ..cascade.partitioning import PARTITIONERS, chunks_of, is_parts, parts_of
@@ -35,7 +35,7 @@ from ..core.kernel_functions import check_gamma, check_number
 from ..core.named_kernels import named
 from ..core.options import Number, OneOf
 from ..core.runtime import clock
-from ..core.runtime.arrays import is_dask
+from ..core.runtime.arrays import immutable_parts, in_parts, is_dask
 from ..core.runtime.warn import warn_user
 from ..core.solution import Status
 from ..driver.checkpoint import Checkpoint
@@ -122,18 +122,22 @@ def signed(classes: int, i: int, j: int) -> tuple[int, int]:
 
 def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePairResult]) -> tuple[Joint, NDArray]:
     """Return the support vectors of all pairs, by class and then by row, with their coefficients, and their points."""
-    of_pairs, points = [], []
+    of_pairs, places, start = [], [], 0
     for (i, j), ended in zip(summary.pairs, found, strict=True):
-        weights, survivors = without_round_off(ended.coefficients), ended.survivors
+        weights = without_round_off(ended.coefficients)
         support = np.flatnonzero(weights)
-        numbers = numbered(parts, summary.sizes, survivors.part, survivors.row)[support]
+        part, row, sign = (np.concatenate([getattr(own, n) for own in ended.pool]) for n in ("part", "row", "sign"))
+        numbers = numbered(parts, summary.sizes, part, row)[support]
         positive, negative = signed(len(summary.classes), i, j)
-        codes = np.where(survivors.sign[support] > 0, positive, negative)
+        codes = np.where(sign[support] > 0, positive, negative)
         order = np.lexsort((numbers, codes))
         of_pairs.append((numbers[order], codes[order], weights[support][order]))
-        points.append(summary.packing.unpack(survivors.packed[support][order]))
+        places.append(start + support[order])
+        start += len(weights)
     joint = join_support(len(summary.classes), of_pairs, summary.columns)
-    return joint, np.concatenate(points)[joint.first]
+    packed, place = [own.packed for ended in found for own in ended.pool], np.concatenate(places)[joint.first]
+    blocks = (summary.packing.unpack(rows_of(packed, J)) for J in in_parts(packed[0], place))
+    return joint, immutable_parts(blocks, (len(place), len(summary.mean)))
 
 
 def warn_unless_optimal(found: Sequence[CascadePairResult | LinearResult]) -> None:
