@@ -1,5 +1,7 @@
-"""Every notebook runs from top to bottom; their own assertions are the claims."""
+"""Every notebook runs from top to bottom, by its own assertions, and says its question and its limits."""
 
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import nbclient
@@ -20,9 +22,31 @@ SLOW = {
     "gradient_variance",
     "mean_field_copies",
     "pareto_front",
+    "schrodingerisation_lchs",
     "shots_noise_depth",
     "variational_flow",
 }
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_says_its_question_and_its_limits(path):
+    cells = nbformat.read(path, as_version=4).cells
+    for words in ("# ", "**Question.**", "**Measured**:", "**Control"):
+        assert words in cells[0].source, f"{path.name} begins without {words!r}"
+    for words in ("## What holds, and what does not", "**Holds**:", "Next: "):
+        assert words in cells[-1].source, f"{path.name} ends without {words!r}"
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (path.parent / target).exists(), f"{path.name} links to {target}, which is missing"
+
+
+def test_the_index_has_the_notebooks_in_their_order():
+    index = (NOTEBOOKS[0].parents[1] / "docs" / "tutorials" / "index.md").read_text(encoding="utf-8")
+    order = re.findall(r"^\| `(\w+)` \|", index, flags=re.MULTILINE)
+    assert sorted(order) == [path.stem for path in NOTEBOOKS]
+    for name, after in pairwise(order):
+        last = nbformat.read(NOTEBOOKS[0].with_name(f"{name}.ipynb"), as_version=4).cells[-1].source
+        assert f"Next: [{after}]({after}.ipynb)" in last, f"{name} does not name {after} as the next notebook"
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import tomllib
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -21,14 +22,32 @@ def run_blocks(path, names, count):
         exec(compile(block, str(path), "exec"), names)
 
 
-def test_the_python_of_the_readme_runs():
+def test_the_python_of_the_readme_runs_and_prints_what_its_comments_say(capsys):
     names = {}
-    run_blocks(README, names, 1)
+    run_blocks(README, names, 2)
+    printed = capsys.readouterr().out.splitlines()
+    blocks = "".join(re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL))
+    said = re.findall(r"^(?:print\(.*\)  )?\s*# (.*)$", blocks, flags=re.MULTILINE)
+    assert len(printed) == 6
+    assert [comment[: len(line)] for comment, line in zip(said, printed, strict=True)] == printed
     assert names["clf"].certificate_.relative_gap <= 1e-6
     assert names["flow"].solution_.raw_certificate.relative_gap <= 1e-6
     assert names["flow"].support_.tolist() == names["clf"].support_.tolist()
     assert len(names["model"].ids_) == 58
     assert names["model"].certificate_.relative_gap <= 1e-9
+    assert names["answer"].raw_certificate.relative_gap <= 1e-6
+
+
+def test_where_the_source_is_reads_the_same_in_every_place():
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    places = [path.read_text(encoding="utf-8") for path in (README, DOCS / "install.md")]
+    for text in places:
+        assert "<address" not in text
+        if "urls" in project:
+            assert project["urls"]["Repository"] in text
+        else:
+            assert "no public repository" in text
+            assert "git clone" not in text
 
 
 def test_the_two_commands_are_those_of_the_continuous_integration():
@@ -101,28 +120,34 @@ def test_the_readme_is_short():
 
 def test_the_figures_of_the_results_are_on_the_pages_it_names():
     text = README.read_text(encoding="utf-8")
-    before, table = re.search(r"## Results\n\n(.*?)\n\n(\|.*?)\n\n", text, flags=re.DOTALL).groups()
-    pages = re.findall(r"\]\(([^)#]+\.md)(?:#[^)]*)?\)", before)
-    assert len(pages) == 3
+    results = re.search(r"## Results\n\n(.*?)\n## ", text, flags=re.DOTALL)[1]
+    pages = re.findall(r"\]\(([^)#]+\.md)(?:#[^)]*)?\)", results.partition("Details")[2].partition("By size")[0])
+    assert len(pages) == 4
     told = " ".join((README.parent / page).read_text(encoding="utf-8") for page in pages)
     told = re.sub(r"[\s|]+", " ", told)
-    rows = table.splitlines()[2:]
-    assert len(rows) >= 8
-    for row in rows:
-        figures = re.findall(
+    won, lost = (table.strip().splitlines()[2:] for table in re.findall(r"(?:^\|.*\n)+", results, flags=re.MULTILINE))
+    assert len(won) >= 7
+    assert len(lost) >= 6
+    sentences = re.search(r"^`IncrementalSVC` learns.*?\n\n", results, flags=re.DOTALL | re.MULTILINE)[0]
+    for row in (*won, *lost, " ".join(sentences.split())):
+        times = re.findall(
             r"(?<![\w.])\d+(?:\.\d+)?(?= (?:×|times|to|in|is))|(?<= to )\d+(?:\.\d+)?(?= (?:×|times))", row
         )
-        assert figures or "n ≤" in row, row
-        for figure in figures:
+        shares = re.findall(r"\d+ of \d+", row)
+        assert times or shares or row.startswith("| all circuits"), row
+        for figure in times:
             said = rf"(?<![\w.]){re.escape(figure)}(?!\.?\d).{{0,40}}?(×|times)"
             assert re.search(said, told), (row, figure)
+        for figure in shares:
+            assert figure in told, (row, figure)
 
 
-def test_what_is_lost_is_in_every_row_of_the_results():
-    table = re.search(r"\| for \| take \| measured \| lost \|\n.*?\n\n", README.read_text(encoding="utf-8"), re.DOTALL)[
-        0
-    ]
-    assert all(row.split("|")[4].strip() for row in table.strip().splitlines()[2:])
+def test_every_row_of_the_results_has_its_slowest_problem():
+    text = README.read_text(encoding="utf-8")
+    table = re.search(r"\| for \| take \| geometric mean \| slowest problem \|\n.*?\n\n", text, re.DOTALL)[0]
+    slowest = [row.split("|")[4].strip() for row in table.strip().splitlines()[2:]]
+    assert all(re.fullmatch(r"\d+(\.\d+)? ×", cell) for cell in slowest), slowest
+    assert min(float(cell.split()[0]) for cell in slowest) < 1
 
 
 def test_the_picture_is_small_leans_on_nothing_and_is_described():

@@ -165,16 +165,16 @@ def test_files_that_are_not_there_or_not_text(folder):
         (("--problems", "hing"), ("did you mean 'hinge'",)),
         (("--problems", ","), ("problems is empty",)),
         (("--solvers", "sm0"), ("did you mean 'smo'",)),
-        (("--max-n", "1"), ("max_n=1",)),
+        (("--max-n", "1"), ("--max-n=1",)),
         (("--shots", "0"), ("shots=0",)),
         (("--C", "-1"), ("C=-1",)),
         (("--C", "nan"), ("C=nan",)),
         (("--nu", "2"), ("nu=2",)),
         (("--gamma", "wide"), ("gamma='wide'",)),
         (("--kernel", "rbff"), ("did you mean 'rbf'",)),
-        (("--fit-intercept", "maybe"), ("fit_intercept='maybe'", "penalised")),
-        (("--seed", "-1"), ("random_state=-1",)),
-        (("--time-limit", "0"), ("time_limit=0",)),
+        (("--fit-intercept", "maybe"), ("--fit-intercept='maybe'", "penalised")),
+        (("--seed", "-1"), ("--seed=-1",)),
+        (("--time-limit", "0"), ("--time-limit=0",)),
         (("--digits", "1"), ("two different digits",)),
         (("--digits", "1,1"), ("two different digits",)),
         (("--label", "x"), ("need DATA",)),
@@ -294,6 +294,29 @@ def test_version_and_help():
     assert "--drop COLUMN" in options
     assert "--tol NUMBER" in options
     assert not re.search("<[a-z]", options)
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("train",), ("predict",), ("compare",), ("jobs", "list"), ("circuits", "export")]
+)
+def test_h_is_help_everywhere(words):
+    short, long = run(*words, "-h"), run(*words, "--help")
+    assert (short.exit_code, long.exit_code) == (0, 0)
+    assert short.stdout == long.stdout
+    assert "-h, --help" in short.stdout
+
+
+@pytest.mark.parametrize(("command", "first"), [("compare", "--label"), ("train", "--out")])
+def test_help_explains_the_most_used_options_and_names_all(monkeypatch, command, first):
+    monkeypatch.setenv("COLUMNS", "80")
+    short, full = (run(command, option).stdout for option in ("--help", "--help-all"))
+    lines = short.splitlines()
+    assert len(lines) <= 70
+    assert max(map(len, lines)) <= 80
+    assert re.search(rf"^Options:\n  {first} ", short, flags=re.MULTILINE)
+    options = [set(re.findall(r"--[A-Za-z][A-Za-z0-9-]*", text)) for text in (short, full)]
+    assert options[1] <= options[0]
+    assert len(full.splitlines()) > len(lines)
 
 
 def test_help_loads_nothing_heavy():

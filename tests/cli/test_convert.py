@@ -87,7 +87,7 @@ def test_what_cannot_be_converted_is_one_sentence(folder):
         (("iris.dualflow", "b.model", "--dtype", "float32"), ("--dtype float32 is for ONNX",)),
         (("iris.dualflow", "b.onnx", "--dtype", "float16"), ("dtype='float16'",)),
         (("iris.dualflow", "b.onnx", "--n-features", "4"), ("--n-features 4 is for LIBSVM",)),
-        (("moons.model", "b.onnx", "--n-features", "1"), ("n_features=1", "index 2")),
+        (("moons.model", "b.onnx", "--n-features", "1"), ("--n-features=1", "index 2")),
         (("words.dualflow", "b.model"), ("'a', 'b'", "LabelEncoder")),
         (("matrix.dualflow", "b.onnx"), ("kernel is 'precomputed'",)),
         (("junk.dualflow", "b.onnx"), ("junk.dualflow",)),

@@ -497,6 +497,26 @@ def test_all_columns_of_many_texts_and_dates_are_one_error(folder):
     refused(run("compare", "data.csv"), *words)
 
 
+def test_columns_of_each_unusable_kind_are_one_error(folder):
+    n = MAX_COLUMN_TEXTS + 5
+    rows = "".join(
+        f"C{max(k, 1)};{f'{k},5'};{k if k != 7 else '12a'};{k % 28 + 1}.01.2024;{k};{k % 2}\n" for k in range(n)
+    )
+    write(folder, "street;fee;stay;since;size;left\n" + rows)
+    words = (
+        "data.csv: 4 columns are not features: street (more than 1000 different texts), fee (line 2: '0,5', '1,5', "
+        "'2,5' are not finite numbers), stay (line 9: '12a' is not a finite number), since (dates or times, such as "
+        "'1.01.2024'). Leave columns out with --drop street --drop stay --drop since; or correct the cells, write "
+        "dates as numbers, read categories with --text. fee: if that is a decimal comma, add --decimal ,"
+    )
+    refused(run("train", "data.csv"), words)
+    refused(run("compare", "data.csv"), words)
+    result = run(
+        "train", "data.csv", *(f"--drop={name}" for name in ("street", "stay", "since")), "--decimal", ",", "--json"
+    )
+    assert json.loads(result.stdout)["features"] == 2
+
+
 def identifiers(n):
     rows = "".join(f"C{k},{10001 + 7 * k % n},{k + 3},{k % 7},{'no' if k % 3 else 'yes'}\n" for k in range(n))
     return "customer,order_id,price_index,size,left\n" + rows
@@ -536,11 +556,13 @@ def test_the_same_of_parquet(folder):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     n = 30
     days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=k) for k in range(n)]
-    columns = {"who": [f"p{k}" for k in range(n)], "when": days, "also": days, "x": list(range(5, n + 5))}
+    columns = {"who": [f"p{k}" for k in range(n)], "when": days, "also": [[k] for k in range(n)]}
+    columns["x"] = list(range(5, n + 5))
     parquet.write_table(pyarrow.table(columns | {"left": [k % 2 for k in range(n)]}), "t.parquet")
     refused(
         run("train", "t.parquet"),
-        "2 columns are not features: when (date32[day]), also (date32[day])",
+        "2 columns are not features: when (date32[day]), also (list<",
+        "neither a number nor text)",
         "--drop when --drop also",
     )
     assert os.listdir() == ["t.parquet"]

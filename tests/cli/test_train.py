@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 import signal
 import subprocess
@@ -148,6 +149,69 @@ def test_columns_are_found_by_name_and_the_label_need_not_be_there(folder):
     assert result.stderr == "Columns that are ignored, because the training data did not have them: other.\n"
     write(folder, "a;c\n1;2\n", "lacking.csv")
     refused(run("predict", "model.dualflow", "lacking.csv"), "lacking.csv lacks column 'b'", "its first line is a, c")
+
+
+def with_ids(ids: list[str], name: str = "customer") -> str:
+    """The text of a table of as many rows, with a column of ids in its middle."""
+    lines = [line.split(",") for line in table(len(ids)).splitlines()]
+    return "".join(f"{a},{id},{b},{c}\n" for id, (a, b, c) in zip([name, *ids], lines, strict=True))
+
+
+def test_predictions_carry_a_column_of_ids(folder):
+    ids = [f"{k:05}" for k in range(40)] + ["A-1", "", "NA", "=1+1", '"Miller, Ann"', "A-1"]
+    write(folder, table(len(ids)))
+    trained(folder)
+    write(folder, with_ids(ids), "new.csv")
+    plain = run("predict", "model.dualflow", "data.csv", "--decision").stdout.splitlines()
+    for column in ("customer", "2"):
+        result = run("predict", "model.dualflow", "new.csv", "--id", column, "--decision")
+        rows = list(csv.reader(result.stdout.splitlines()))
+        assert [",".join(row[1:]) for row in rows] == plain[: len(rows)]
+        assert [row[0] for row in rows] == ["customer", *ids[:-3], "'=1+1", "Miller, Ann", "A-1"]
+        assert "ignored" not in result.stderr
+    said = json.loads(run("predict", "model.dualflow", "new.csv", "--id", "customer", "--json").stdout)
+    assert said["ids"] == [*ids[:-2], "Miller, Ann", "A-1"]
+    both = run("predict", "model.dualflow", "data.csv", "--id", "a").stdout.splitlines()  # a feature, too
+    assert [line.split(",")[0] for line in both] == [line.split(",")[0] for line in table(len(ids)).splitlines()]
+    assert [line.split(",")[1] for line in both] == [line.split(",")[0] for line in plain[: len(both)]]
+
+
+def test_a_file_of_predictions_with_ids_is_written_again_and_no_other(folder):
+    write(folder, with_ids([f"c{k}" for k in range(30)]))
+    trained(folder, "--drop", "customer")
+    words = ("predict", "model.dualflow", "data.csv", "--id", "customer", "--out", "p.csv")
+    for _ in range(2):
+        assert run(*words).exit_code == 0
+    assert (folder / "p.csv").read_text(encoding="utf-8").startswith("customer,prediction\nc0,")
+    write(folder, "order,prediction\n1,2\n", "p.csv")
+    refused(run(*words), "p.csv exists and was not written by this command")
+
+
+def test_ids_that_cannot_be_written_are_one_sentence(folder):
+    write(folder, with_ids([f"c{k}" for k in range(30)], "prediction"))
+    trained(folder, "--drop", "prediction")
+    words = ("predict", "model.dualflow", "data.csv", "--id")
+    refused(run(*words, "prediction"), "--id prediction: the output has a column of this name; rename that of data.csv")
+    refused(run(*words, "custmer"), "data.csv has no column 'custmer' for --id; its first line is a, prediction, b")
+    dump_svmlight_file(*load_iris(return_X_y=True), "iris.svm")
+    trained(folder, "--out", "sparse.dualflow", data="iris.svm")
+    refused(run("predict", "sparse.dualflow", "iris.svm", "--id", "1"), "--id needs columns")
+    write(folder, "".join(f"{k},{k * k % 7},{k % 2}\n" for k in range(30)))
+    trained(folder, "--out", "nameless.dualflow")
+    words = ("predict", "nameless.dualflow", "data.csv", "--id")
+    refused(run(*words, "1"), "--id 1: where data.csv has it, the model, which was trained on columns without names")
+    assert run(*words, "3").stdout.startswith("column 3,prediction\n0,")
+
+
+def test_ids_of_parquet_may_be_of_any_type(folder):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=k) for k in range(30)]
+    columns = {"a": list(range(5, 35)), "b": [k % 2 for k in range(30)]}
+    parquet.write_table(pyarrow.table(columns), "t.parquet")
+    trained(folder, data="t.parquet")
+    parquet.write_table(pyarrow.table({"day": [None, *days[1:]]} | columns), "new.parquet")
+    lines = run("predict", "model.dualflow", "new.parquet", "--id", "day").stdout.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["day", "", *map(str, days[1:])]
 
 
 def test_a_table_without_header_is_read_by_places(folder):
@@ -334,7 +398,7 @@ def test_models_that_were_saved_in_python_are_read_too(folder):
         (["--format", "xls"], "--format 'xls' must be one of csv, parquet, svmlight"),
         (["--delimiter", ";;"], "must be one character"),
         (["--decimal", "x"], "--decimal 'x' must be"),
-        (["--time-limit", "0"], "time_limit=0"),
+        (["--time-limit", "0"], "--time-limit=0"),
         (["--drop", "a", "--drop", "b"], "single column"),
         (["--out", "data.csv"], "is the data file and would be lost"),
         (["--out", "no/where"], "does not exist"),
@@ -344,6 +408,26 @@ def test_bad_options_are_one_sentence(folder, words, said):
     write(folder, table())
     refused(run("train", "data.csv", *words), said)
     assert [path.name for path in folder.iterdir()] == ["data.csv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("train", "--C", "-1"), "Error: --C=-1.0 must be"),
+        (("train", "--gamma", "big"), "Error: --gamma='big' must be"),
+        (("train", "--kernel", "gauss"), "Error: --kernel='gauss' is not one of linear, poly, rbf, sigmoid\n"),
+        (("compare", "--kernel", "gauss"), "Error: --kernel='gauss' is not one of linear, poly, rbf, sigmoid\n"),
+        (("compare", "--max-n", "0"), "Error: --max-n=0 must be"),
+        (("compare", "--scoring", "roc"), "Error: --scoring='roc' is not one of"),
+        (("compare", "--solvers", "smoo"), "Error: --solvers='smoo' is not known; did you mean 'smo'?"),
+    ],
+)
+def test_errors_name_the_option_as_it_is_typed(folder, words, said):
+    write(folder, table(30))
+    command, *options = words
+    result = run(command, "data.csv", *options)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(said)
 
 
 def test_files_of_others_are_not_overwritten(folder):
@@ -423,7 +507,7 @@ def test_compare_has_a_time_limit_for_all_of_it(folder):
     assert {row["status"] for row in rows} == {"NOT RUN"}
     assert {row["reason"] for row in rows} == {"not run: the time for the whole comparison was over"}
     assert "no run begins after" in result.stderr
-    refused(run("compare", *QUICK, "--total-time-limit", "0"), "total_time_limit=0")
+    refused(run("compare", *QUICK, "--total-time-limit", "0"), "--total-time-limit=0")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")

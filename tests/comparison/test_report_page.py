@@ -74,7 +74,11 @@ def page() -> str:
     )
     found = Comparison(
         (made, replace(made, title="the same again")),
-        {"tol": 1e-6, "a setting with a long name": "x" * 90},
+        {
+            "tol": 1e-6,
+            "a setting with a long name": "x" * 90,
+            "next": "dualflow train data.csv " + "--drop column " * 9,
+        },
         {"dualflow": "0"},
         models=models(),
     )
@@ -239,6 +243,8 @@ LOOK = """
     beyond: all.filter(e => !e.closest(".scroll") && e.getBoundingClientRect().right > width + 1).map(brief),
     cut: all.filter(e => ["hidden", "clip"].includes(getComputedStyle(e).overflowX)
       && e.scrollWidth > e.clientWidth + 1).map(brief),
+    captions: [...document.querySelectorAll("caption > span")].map(e => e.getBoundingClientRect().right - width),
+    commands: [...document.querySelectorAll("pre")].map(e => e.scrollWidth - e.clientWidth),
     pinned: [...document.querySelectorAll(".scroll")].filter(box => box.querySelector("table")).map(box => {
       box.scrollLeft = 200;
       const left = box.getBoundingClientRect().left, first = line => line.cells[0].getBoundingClientRect().left;
@@ -294,6 +300,9 @@ def test_in_chromium_nothing_is_cut_and_the_solver_stays(shown):
     assert found["scrollWidth"] <= width
     assert found["beyond"] == []
     assert found["cut"] == []
+    assert len(found["captions"]) >= 4
+    assert max(found["captions"]) <= 0
+    assert found["commands"] == [0]
     for scrolled, *lefts in found["pinned"]:
         assert scrolled > 0 or width > 1000
         assert set(lefts) == {0}

@@ -6,6 +6,7 @@ from dualflow.core._points import (
     all_finite,
     asymmetry,
     by_class,
+    hash_rows,
     mean_and_squares,
     scale_points,
     scaled_points,
@@ -130,6 +131,41 @@ def test_a_matrix_is_compared_with_its_transpose(n):
     assert asymmetry(mean) == 0.0
     mean[n - 1, 0] += 1.0
     assert asymmetry(mean) == (0.0 if n == 1 else 1.0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [(0, 0), (3, 40), (40, 3), (44, 44)])
+def test_a_matrix_that_is_not_finite_has_no_asymmetry(value, at):
+    K = np.ones((45, 45))
+    K[at] = value
+    assert np.isnan(asymmetry(K))
+    assert np.isnan(asymmetry(K, np.empty_like(K)))
+    K[at[::-1]] = value
+    assert np.isnan(asymmetry(K))
+
+
+def test_the_mean_of_equal_numbers_does_not_overflow():
+    K = np.full((9, 9), np.finfo(float).max)
+    mean = np.empty_like(K)
+    assert asymmetry(K, mean) == 0.0
+    np.testing.assert_array_equal(mean, K)
+
+
+def test_equal_rows_have_equal_hashes():
+    rows = RNG.normal(size=(40, 9))
+    rows[7], rows[30] = rows[2], rows[2]
+    rows[5, 0], rows[6] = 0.0, rows[5]
+    rows[6, 0] = -0.0
+    hashes = hash_rows(rows)
+    groups = len(np.unique(hashes))
+    assert groups == len(np.unique(rows, axis=0)) == 37
+    some = np.array([30, 2, 1])
+    np.testing.assert_array_equal(hash_rows(rows, some), hashes[some])
+    np.testing.assert_array_equal(hash_rows(rows, None, 4), hash_rows(np.ascontiguousarray(rows[:, ::4])))
+    with pytest.raises(IndexError, match="row 40"):
+        hash_rows(rows, np.array([40]))
+    with pytest.raises(ValueError, match="step"):
+        hash_rows(rows, None, 0)
 
 
 def test_a_matrix_that_is_not_square_has_no_transpose_to_compare():

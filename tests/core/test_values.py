@@ -9,7 +9,13 @@ from dualflow.core._sealed import Sealed
 
 from dualflow import release_memory
 from dualflow.core.runtime import memory as memory_module
-from dualflow.core.runtime.arrays import MIN_BYTES_ARENA, immutable, immutable_parts, immutable_rows
+from dualflow.core.runtime.arrays import (
+    MIN_BYTES_ARENA,
+    immutable,
+    immutable_parts,
+    immutable_rows,
+    immutable_written,
+)
 
 
 def test_what_is_immutable_is_not_copied_but_has_a_shape_of_its_own():
@@ -127,6 +133,25 @@ def test_it_comes_back_though_the_list_is_in_use():
     with memory_module._lock:
         del array  # as the garbage collector may, anywhere
     assert not memory_module._kept
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (400, 401)])
+def test_what_is_written_stays(shape):
+    expected = np.random.default_rng(0).normal(size=shape)
+    kept = []
+
+    def write(array):
+        array[:] = expected
+        kept.append(array.shape)
+
+    array = immutable_written(shape, write)
+    np.testing.assert_array_equal(array, expected)
+    assert kept == [shape]
+    assert immutable(array).base is array.base  # recognised: no further copy
+    with pytest.raises(ValueError, match="read-only"):
+        array[0, 0] = 1.0
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        array.flags.writeable = True
 
 
 @pytest.mark.parametrize("size", [7, MIN_BYTES_ARENA + 8])

@@ -13,7 +13,7 @@ import dualflow
 from dualflow import SVC, SVDD, SVR, Gram, OneClassSVM, Status, problems, solve
 from dualflow.core import psd
 
-N = 300
+N = 700
 GIVEN = {"kernel": "precomputed"}
 
 

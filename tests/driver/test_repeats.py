@@ -178,7 +178,7 @@ def test_pairs_of_equal_points_are_found_wherever_they_are(order):
 
 
 def test_rows_of_one_hash_that_differ_are_not_merged(monkeypatch):
-    monkeypatch.setattr(repeats, "_hashes", lambda rows: np.zeros(len(rows), np.uint64))
+    monkeypatch.setattr(repeats, "hash_rows", lambda rows, *given: np.zeros(len(rows), np.uint64))
     assert repeats_of(PROBLEMS["svc"]) is None
 
 

@@ -266,3 +266,18 @@ def test_duplicates_in_a_ball_and_with_weights():
         model.partial_fit(X[part], y[part], classes=[0, 1], sample_weight=weight[part])
     assert model.certify(X, y, weight).within(TOL)
     assert model.n_invasions_ - model.n_extinctions_ == len(model.survivors_)
+
+
+@pytest.mark.parametrize("C", [1e4, 1e5, 1e6])
+@pytest.mark.parametrize("model", [IncrementalSVC, IncrementalSVR])
+def test_a_stream_warns_where_kernel_values_far_apart_have_few_digits(model, C):
+    rng = np.random.default_rng(0)
+    X = 40.0 * rng.normal(size=(8, 12))  # γ‖x‖² is near 10⁴, and so is the error of −γ‖x − z‖² in units of ε
+    X[4:] = X[:4] + 0.5 * rng.normal(size=(4, 12))
+    y = rng.uniform(-1.0, 1.0, 8)
+    given = {"classes": [-1, 1]} if model is IncrementalSVC else {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = model(C=C, gamma=0.5).partial_fit(X, np.sign(y) if given else y, **given)
+    warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    assert warned is not fitted.certificate_.within(1e-6)

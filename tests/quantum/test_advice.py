@@ -108,7 +108,7 @@ def test_an_error_bar_needs_one_seed_for_each_run():
         rng = np.random.Generator(kind(5))
         assert objectives([rng] * 3) == 3
         assert objectives([np.random.Generator(kind(5)), np.random.Generator(kind(5))]) == 1
-    assert any("seeds=5 gives sampled rows error bars" in line for line in limits(1e-6))
+    assert any("seeds=5 gives sampled rows error bars (--seeds 5 on the command line)" in line for line in limits(1e-6))
 
 
 def test_a_wide_relative_gap_stands_beside_its_two_sides():

@@ -28,6 +28,7 @@ Examples, for a table with the label in its last column:
   dualflow predict model.dualflow new.csv        writes the predictions
   dualflow check model.dualflow                  is the model optimal?""",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

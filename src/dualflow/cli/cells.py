@@ -202,26 +202,42 @@ def _meaning_of_short(cell: str) -> str:
 
 
 class UnusableColumnError(ProblemError):
-    """A column that no feature can be made of; ``column`` is its name, ``what`` a few words on its cells."""
+    """A column that no feature can be made of.
 
-    def __init__(self, message: str, column: str = "", what: str = "") -> None:
+    Attributes
+    ----------
+    column : str
+        Its name.
+    what : str
+        A few words on its cells.
+    fix : str or None
+        The option that reads its cells as numbers, if there is one.
+    """
+
+    def __init__(self, message: str, column: str = "", what: str = "", fix: str | None = None) -> None:
         super().__init__(message)
-        self.column, self.what = column, what
+        self.column, self.what, self.fix = column, what, fix
 
 
 def raise_unusable(faults: list[UnusableColumnError], source: str) -> None:
     """Raise one error for all columns that no feature can be made of, if there are any."""
     if not faults:
         return
-    if len(faults) == 1:
-        raise faults[0]
-    names = [fault.column[:SHOWN_CHARS] for fault in faults]
-    shown = ", ".join(f"{name} ({fault.what})" for name, fault in zip(names, faults, strict=True))
-    drop = " ".join(f"--drop {quoted(name)}" for name in names)
-    raise ProblemError(
-        f"{source}: {len(faults)} columns are not features: {shown}. Leave them out with {drop}; or write a date as a "
-        "number, and read categories with --text"
-    )
+    if len(faults) == 1 or (faults[0].fix is not None and len({fault.fix for fault in faults}) == 1):
+        raise faults[0]  # one column, or one option that reads them all
+    shown = ", ".join(f"{fault.column[:SHOWN_CHARS]} ({fault.what})" for fault in faults)
+    fixes: dict[str, list[str]] = {}
+    for fault in faults:
+        if fault.fix is not None:
+            fixes.setdefault(fault.fix, []).append(fault.column[:SHOWN_CHARS])
+    drop = " ".join(f"--drop {quoted(fault.column[:SHOWN_CHARS])}" for fault in faults if fault.fix is None)
+    advice = [f"{', '.join(names)}: {fix}" for fix, names in fixes.items()]
+    if drop:
+        leave = (
+            f"Leave columns out with {drop}; or correct the cells, write dates as numbers, read categories with --text"
+        )
+        advice.insert(0, leave)
+    raise ProblemError(f"{source}: {len(faults)} columns are not features: {shown}. {'. '.join(advice)}")
 
 
 def quoted(name: str) -> str:
@@ -329,7 +345,7 @@ class CellCounts:
 
         Raises
         ------
-        ProblemError
+        UnusableColumnError
             The column mixes numbers and other cells, or holds dates; the message shows cells and options.
         """
         shown, figures = name[:SHOWN_CHARS], self.numbers + self.figures
@@ -354,13 +370,17 @@ class CellCounts:
         those = ", ".join(map(shortened, list(wrong)[:_MAX_EXAMPLES]))
         verb = "is not a finite number" if len(wrong) == 1 else "are not finite numbers"
         fix = None if self.first_texts else cells.advice(self.first_figures, self.numbers)
-        if fix is None:
-            fix = (
+        advice = fix
+        if advice is None:
+            advice = (
                 f"{self.numbers} other cell{' is' if self.numbers == 1 else 's are'}. Correct it, or add --missing "
                 f"{quoted(next(iter(wrong))[:SHOWN_CHARS])} if it means a missing value, or --text {quoted(shown)} if "
                 "the column holds names"
             )
-        raise ProblemError(f"{source}, {unit} {min(wrong.values())}, {shown}: {those} {verb}; {fix}")
+        line = min(wrong.values())
+        raise UnusableColumnError(
+            f"{source}, {unit} {line}, {shown}: {those} {verb}; {advice}", name, f"{unit} {line}: {those} {verb}", fix
+        )
 
 
 class ColumnBuilder:

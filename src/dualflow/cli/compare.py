@@ -60,7 +60,7 @@ def compare(
     path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DATA]",
+            metavar="DATA",
             help="CSV (any delimiter, .gz), parquet or svmlight with a label column; - is standard input. Without it, "
             "the digits data of scikit-learn.",
         ),
@@ -247,12 +247,12 @@ def compare(
     missing: shared.Missing = None,
     format: shared.Format = None,
     json: shared.Json = False,
+    help_all: shared.HelpAll = False,
 ) -> None:
     """Compare models and solvers on a table: which to use.
 
-    With DATA, the SVC of scikit-learn and of dualflow are fitted to four fifths of the rows, scored on the others, and
-    timed; then every solver solves the same problem. Without DATA, all solvers, those with circuits included, solve
-    three problems of two digits.
+    With DATA: fits the SVC of scikit-learn and of dualflow to four fifths of the rows, scores them on the others, and
+    lets every solver solve the same problem. Without: runs all solvers, those with circuits too, on two digits.
 
     After Ctrl-C, or when the time is up, the report shows the runs that have ended.
     """
@@ -264,6 +264,7 @@ def compare(
         if data is not None and path is not None:
             raise ProblemError(f"the data are given twice, as {path} and as --data {data}; give them once")
         data = path if data is None else data
+        shared.check_kernel(kernel)
         outputs = Outputs(csv, None if no_report else report)
         if not dry:
             outputs.check(overwrite, data)

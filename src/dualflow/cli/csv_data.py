@@ -102,21 +102,22 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
     chosen = chooser.chosen(names, header, blank, index_positions(cells) if header else set(), source.name)
     notes += chosen.notes
     kinds: list[str] = []
-    dates: dict[str, UnusableColumnError] = {}
+    faults: dict[str, UnusableColumnError] = {}
     for column_place, name, kind in zip(chosen.places, chosen.names, chosen.kinds, strict=True):
         try:
             kinds.append(kind or tallies[column_place].kind(name, source.name, form.cells, notes))
         except UnusableColumnError as fault:  # the other columns are read, so that one error names all of them
             kinds.append("text")
-            dates[name] = fault
+            faults[name] = fault
     new = isinstance(chooser, RequestedColumns)
     columns = [
         ColumnBuilder(kind, name, MAX_COLUMN_TEXTS if new else None)
         for kind, name in zip(kinds, chosen.names, strict=True)
     ]
     for column in columns:
-        column.fault = dates.get(column.name)
+        column.fault = faults.get(column.name)
     labels: list[str] | None = None if chosen.label is None else []
+    ids: list[str] | None = None if chosen.id is None else []
     seen: dict[str, str] = {}  # equal labels share one string object
     numbers = []
     pieces = _pieces(list(zip(columns, chosen.places, strict=True)))
@@ -130,6 +131,8 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
             if labels is not None and chosen.label is not None:
                 label = form.cells.label(row[chosen.label].strip())
                 labels.append(seen.setdefault(label, label))
+            if ids is not None and chosen.id is not None:
+                ids.append(row[chosen.id].strip())
             numbers.append(number)
     if not numbers:
         raise ProblemError(f"{source.name} has only a header; rows of data are needed")
@@ -139,7 +142,7 @@ def read_csv(source: Source, chooser: ColumnChooser, form: CsvFormat) -> Table:
         notes += row_number_note(chosen.names, gathered)
     where = np.array(numbers, dtype=np.int64)
     notes += [note for column in columns for note in column.notes]
-    return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=notes)
+    return Table(source.name, header, len(cells), chosen, gathered, labels, where, notes=notes, ids=ids)
 
 
 def _survey(source: Source, delimiter: str, form: CellFormat) -> tuple[Line, list[CellCounts], list[int]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from ..exceptions import ProblemError
+from ..exceptions import ProblemError, did_you_mean
 from .cells import THOUSANDS, CellFormat
 from .csv_data import CsvFormat
-from .output import Json
+from .output import COMMAND_OPTIONS, Json
 from .table import MISSING_TEXTS
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Format",
     "GroupedCommand",
     "Header",
+    "HelpAll",
     "Impute",
     "Json",
     "Keep",
@@ -39,6 +41,7 @@ __all__ = [
     "Standardise",
     "Text",
     "Thousands",
+    "check_kernel",
     "form_of",
     "number_or_text",
 ]
@@ -51,25 +54,75 @@ SCORES = "Search and scores"
 LIMITS = "The solver"
 OUTPUT = "Output"
 
+#: Values of --kernel.
+KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 #: What a value is in the help, by typer's name of its type.
 VALUE_WORDS = {"str": "TEXT", "float": "NUMBER", "int": "NUMBER", "path": "FILE"}
 
 
+#: Parameters that the help of a command with many options explains; it only names the others.
+MOST_USED = {
+    "compare": "label class_weight positive scoring drop max_n quantum solvers seeds report all_rows json help_all",
+    "train": "out label kind search proba class_weight positive cv C gamma kernel drop json help_all",
+}
+#: Entry of a context's ``meta`` that makes the help explain all options.
+_HELP_ALL = "dualflow.help_all"
+
+
 class GroupedCommand(TyperCommand):
-    """A command whose help lists its options in the groups that `rich_help_panel` names."""
+    """A command whose help lists its options in the groups that `rich_help_panel` names.
+
+    Of a command in `MOST_USED` it explains these options, and names the others.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        options = [param for param in self.params if param.param_type_name == "option"]
+        COMMAND_OPTIONS.set({str(param.name): max(param.opts, key=len) for param in options})
+        return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        others: dict[str, list[str]] = {}
+        used = [] if _HELP_ALL in ctx.meta else MOST_USED.get(self.name or "", "").split()
+        params = self.get_params(ctx)
+        for param in sorted(params, key=lambda param: used.index(param.name) if param.name in used else len(used)):
             record = param.get_help_record(ctx)
-            if record is not None:
-                title = "Arguments" if param.param_type_name == "argument" else "Options"
-                record = (re.sub(r"<(\w+)>", lambda kind: VALUE_WORDS.get(kind[1], kind[0]), record[0]), record[1])
-                groups.setdefault(getattr(param, "rich_help_panel", None) or title, []).append(record)
-        for title, records in sorted(groups.items(), key=lambda group: group[0] == "Options"):
-            with formatter.section(title):
-                formatter.write_dl(records)
+            if record is None:
+                continue
+            record = (re.sub(r"<(\w+)>", lambda kind: VALUE_WORDS.get(kind[1], kind[0]), record[0]), record[1])
+            panel = getattr(param, "rich_help_panel", None)
+            if param.param_type_name == "argument":
+                groups["Arguments"].append(record)
+            elif not used or param.name in (*used, "help"):
+                groups.setdefault((not used and panel) or "Options", []).append(record)
+            else:
+                others.setdefault(panel or "Others", []).append(record[0].replace(" / ", "/"))
+        if _HELP_ALL in ctx.meta:
+            groups["Options"] = groups.pop("Options")  # --help alone: last
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        if others:
+            with formatter.section("More options, explained by --help-all"):
+                for title, names in others.items():
+                    indent = " " * (formatter.current_indent + 2)
+                    text = f"{indent[2:]}{title}: {', '.join(names)}"
+                    lines = wrap(text, formatter.width, subsequent_indent=indent, break_on_hyphens=False)
+                    formatter.write("\n".join(lines) + "\n")
+
+
+def _show_all_help(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[_HELP_ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", callback=_show_all_help, is_eager=True, help="Explain all options, and exit.")
+]
 
 
 Data = Annotated[
@@ -196,6 +249,16 @@ def form_of(
     if thousands == decimal:
         raise ProblemError("--decimal and --thousands are the same character")
     return CsvFormat(delimiter, header, CellFormat(decimal, (*MISSING_TEXTS, *(missing or ())), thousands))
+
+
+def check_kernel(kernel: str) -> None:
+    """Raise ProblemError for a kernel that a command cannot compute from a table."""
+    if kernel == "precomputed":
+        raise ProblemError(
+            "--kernel precomputed needs a kernel matrix, and a table holds points; use linear, poly, rbf or sigmoid"
+        )
+    if kernel not in KERNELS:
+        raise ProblemError(f"--kernel={kernel!r} is not one of {', '.join(KERNELS)}{did_you_mean(kernel, KERNELS)}")
 
 
 def number_or_text(text: str) -> float | str:

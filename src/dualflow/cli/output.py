@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "COMMAND_OPTIONS",
     "EXIT_CLOSED",
     "EXIT_INTERRUPTED",
     "OVERWRITE_HELP",
@@ -51,6 +53,10 @@ Json = Annotated[
 OVERWRITE_HELP = "Overwrite existing files, even if dualflow did not write them."
 
 
+#: The options of the command that runs, by the names of their parameters.
+COMMAND_OPTIONS: ContextVar[dict[str, str] | None] = ContextVar("command_options", default=None)
+
+
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """Print expected errors as one sentence on stderr, with exit code 2; Ctrl-C gives exit code 130."""
@@ -66,7 +72,7 @@ def clear_errors() -> Iterator[None]:
         text = str(error)
         if isinstance(error, OSError) and not isinstance(error, DualflowError) and error.filename:
             text = f"{error.filename}: {error.strerror}"
-        say("Error: " + " ".join(text.split()), err=True)
+        say("Error: " + _with_option(" ".join(text.split())), err=True)
         raise typer.Exit(2) from None
     except MemoryError as error:
         say("Error: there is not enough memory. " + " ".join(str(error).split()), err=True)
@@ -77,6 +83,14 @@ def clear_errors() -> Iterator[None]:
             raise
         say("Interrupted.", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _with_option(text: str) -> str:
+    """Return an error whose first word is a parameter of the library ("max_n=0") with the option in its place."""
+    name = text.partition("=")[0]
+    known = COMMAND_OPTIONS.get() or {}
+    option = known.get("seed" if name == "random_state" else name) or known.get(f"{name}s")
+    return f"{option}{text[len(name) :]}" if option else text
 
 
 def say(text: str, err: bool = False) -> None:

@@ -70,15 +70,16 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
                 kind, fault = "text", error
             columns.append(ColumnBuilder(kind, name, MAX_COLUMN_TEXTS if new else None))
             columns[-1].fault = fault
-        dates = {column.name for column in columns if column.fault is not None}
+        unusable = {column.name for column in columns if column.fault is not None}
         labels: list[str] | None = None if chosen.label is None else []
+        ids: list[str] | None = None if chosen.id is None else []
         rows = 0
         for batch in file.iter_batches(_BATCH, use_threads=False):
             if len(batch.schema.names) != len(names) or (rows := rows + batch.num_rows) > about.num_rows:
                 raise ProblemError(f"{source.name} is damaged: its rows or columns are not those that it states")
             places = [f"{source.name}, row {rows - batch.num_rows + k + 1}" for k in range(batch.num_rows)]
             for column, k in zip(columns, chosen.places, strict=True):
-                if column.name in dates:
+                if column.name in unusable:
                     column.codes.extend([-1] * batch.num_rows)
                 else:
                     _add(column, batch.column(k), places, form, source.name)
@@ -87,6 +88,8 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
                 labels += [
                     "" if v is None else form.label(str(v).strip()) for v in batch.column(chosen.label).to_pylist()
                 ]
+            if ids is not None and chosen.id is not None:
+                ids += ["" if v is None else str(v).strip() for v in batch.column(chosen.id).to_pylist()]
     if not rows:
         raise ProblemError(f"{source.name} has no rows; rows of data are needed")
     gathered = [column.column() for column in columns]
@@ -101,7 +104,7 @@ def read_parquet(source: Source, chooser: ColumnChooser, form: CellFormat) -> Ta
     raise_unusable([column.fault for column in columns if column.fault is not None], source.name)
     if new:
         notes += row_number_note(chosen.names, gathered)
-    return Table(source.name, True, len(names), chosen, gathered, labels, where, "row", notes)
+    return Table(source.name, True, len(names), chosen, gathered, labels, where, "row", notes, ids)
 
 
 def _declared_index(schema: Any) -> list[str]:
@@ -161,10 +164,11 @@ def _check_simple(kind: Any, source: str, name: str) -> None:
             f"{kind}",
         )
     if not any(test(inner) for test in (*tests, types.is_large_string)):
-        raise ProblemError(
+        raise UnusableColumnError(
             f"{source}, {name[:SHOWN_CHARS]}: {kind} is neither a number nor text; convert it, or leave the "
-            "column out with "
-            f"--drop {quoted(name[:SHOWN_CHARS])}"
+            f"column out with --drop {quoted(name[:SHOWN_CHARS])}",
+            name,
+            f"{kind}, neither a number nor text",
         )
 
 

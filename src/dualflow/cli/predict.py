@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,8 +29,8 @@ Label = Annotated[
 
 TrainedThousands = Annotated[str | None, typer.Option(help="The separator of thousands; that of training by default.")]
 
-#: Name of the first column of a file of predictions.
-_FIRST_COLUMN = "prediction"
+#: Name of the column of predictions, the first unless there are ids.
+_PREDICTION = "prediction"
 #: Rows that are written at a time.
 _CHUNK_ROWS = 10_000
 #: Unknown texts of a column that a warning shows.
@@ -46,6 +47,13 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="Also write the probability of each class; train with --proba.")
     ] = False,
+    id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A column that names the rows, copied to the output as its first: its name, or its number from 1.",
+        ),
+    ] = None,
     label: Label = None,
     positive: shared.Positive = None,
     delimiter: shared.Delimiter = None,
@@ -66,12 +74,14 @@ def predict(
     If the table has labels, the scores are printed, too: of classes with the confusion matrix, of numbers R².
     """
     with clear_errors():
+        from dataclasses import replace
+
         from ..exceptions import ProblemError
         from .scores import score_lines
         from .training_table import read_model
 
         if out is not None:
-            check_output(out, "--out", _is_ours, overwrite, data)
+            check_output(out, "--out", partial(_is_ours, id=id), overwrite, data)
             if out.exists() and out.samefile(model):
                 raise ProblemError(f"--out {out} is the model file and would be lost; give another name")
         machine, known = read_model(model)
@@ -79,12 +89,14 @@ def predict(
             raise ProblemError(
                 f"--proba: {model} has no calibrated probabilities; train it with dualflow train --proba"
             )
+        known = replace(known, requested_id=id)
         table, X, known = encoded(known, data, label, delimiter, header, missing, decimal, thousands, format)
         with print_warnings():
             empty = _empty(table)
             predictions, score, counts = _predictions(machine, known, table, X, empty, positive)
             values = _decisions(machine, known, X, empty) if decision else {}
             chances = _probabilities(machine, known, X, empty) if proba else {}
+        columns = _output_columns(table, predictions, values | chances)
         facts = {"model": str(model), "rows": len(table), **score}
         if counts is not None:
             facts["scores"] = counts.plain()
@@ -94,11 +106,13 @@ def predict(
             from ..persistence.files import replacing_text
 
             with replacing_text(out) as file:
-                for chunk in _csv_chunks(predictions, values | chances):
+                for chunk in _csv_chunks(columns):
                     file.write(chunk)
             facts["out"] = str(out)
         if json:
             if out is None:
+                if id is not None:
+                    facts["ids"] = table.ids
                 facts["predictions"] = predictions
                 if decision:
                     facts["decision"] = values
@@ -109,7 +123,7 @@ def predict(
         for line in circuits:
             say(f"{model}: {line}", err=True)
         if out is None:
-            for chunk in _csv_chunks(predictions, values | chances):
+            for chunk in _csv_chunks(columns):
                 typer.echo(chunk, nl=False)
         if proba and (note := _disagreement(machine, predictions, chances)) is not None:
             say(note, err=out is None)
@@ -264,14 +278,28 @@ def _disagreement(machine: Any, predictions: list[Any], chances: dict[str, list[
     )
 
 
-def _csv_chunks(predictions: list[Any], values: dict[str, list[Any]]) -> Any:
+def _output_columns(table: Any, predictions: list[Any], values: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the columns of the CSV by name: the ids of the rows if there are any, predictions, and values."""
+    from ..exceptions import ProblemError
+
+    columns = {_PREDICTION: predictions} | values
+    ids = getattr(table, "ids", None)
+    if ids is None:
+        return columns
+    name = table.chosen.id_name
+    if name in columns:
+        raise ProblemError(f"--id {name}: the output has a column of this name; rename that of {table.source}")
+    return {name: ids} | columns
+
+
+def _csv_chunks(columns: dict[str, list[Any]]) -> Any:
     """Yield the text of the CSV in chunks of rows."""
-    lists = [predictions, *values.values()]
-    for start in range(0, len(predictions), _CHUNK_ROWS):
+    lists = list(columns.values())
+    for start in range(0, len(lists[0]), _CHUNK_ROWS):
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not start:
-            writer.writerow([_FIRST_COLUMN, *map(_cell, values)])
+            writer.writerow(map(_cell, columns))
         writer.writerows(
             [_cell(value) for value in row]
             for row in zip(*(c[start : start + _CHUNK_ROWS] for c in lists), strict=True)
@@ -286,7 +314,9 @@ def _cell(value: Any) -> Any:
     return csv_safe(escape_control_characters(value)) if isinstance(value, str) and number(value) is None else value
 
 
-def _is_ours(path: Path) -> bool:
+def _is_ours(path: Path, id: str | None = None) -> bool:
+    """Return whether a file is empty, or begins with the header of a file of predictions; ``id`` may be before it."""
     with open(path, encoding="utf-8", errors="replace") as file:
         start = file.readline(1000)
-    return not start or start.rstrip("\n").split(",")[0] == _FIRST_COLUMN
+    cells = start.rstrip("\n").split(",")
+    return not start or cells[0] == _PREDICTION or (id is not None and cells[:2] == [id, _PREDICTION])

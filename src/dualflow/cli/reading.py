@@ -81,6 +81,8 @@ def read_new(path: Path, requested: RequestedColumns, form: CsvFormat, kind: str
 def read_known(path: Path, known: Any, form: CsvFormat, kind: str | None = None) -> Table | SparseTable:
     """Return the table at a path, with the columns of a model's `TrainingTable`; errors are those of `read_new`."""
     first = getattr(known.encoding, "first", None)
+    if first is not None and known.requested_id is not None:
+        raise ProblemError("--id needs columns, and the model was trained on an svmlight file, which has indices only")
     with open_source(path) as source:
         found = format_of(source, kind or ("svmlight" if first is not None else None))
         if first is not None and found == "svmlight":

@@ -69,6 +69,8 @@ class ChosenColumns:
         Sentences for the user.
     kept : tuple of str
         Names of the feature columns that stay even if they look like names of rows.
+    id, id_name : int and str, or None
+        Position and name of the column that names the rows of a result; it may be a feature, too.
     """
 
     places: list[int]
@@ -78,6 +80,8 @@ class ChosenColumns:
     label_name: str | None
     notes: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    id: int | None = None
+    id_name: str | None = None
 
 
 class ColumnChooser(Protocol):
@@ -176,6 +180,8 @@ class Table:
     unit : {"line", "row"}
     notes : list of str
         Sentences for the user.
+    ids : list of str or None
+        The cells of the column of ids as the file writes them.
     """
 
     source: str
@@ -187,6 +193,7 @@ class Table:
     where: NDArray
     unit: str = "line"
     notes: list[str] = field(default_factory=list)
+    ids: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.where)
@@ -195,7 +202,8 @@ class Table:
         """Return the table of these rows only."""
         columns = [TextColumn(c.codes[rows], c.words) if isinstance(c, TextColumn) else c[rows] for c in self.columns]
         labels = None if self.labels is None else [self.labels[row] for row in rows.tolist()]
-        return replace(self, columns=columns, labels=labels, where=self.where[rows])
+        ids = None if self.ids is None else [self.ids[row] for row in rows.tolist()]
+        return replace(self, columns=columns, labels=labels, where=self.where[rows], ids=ids)
 
     def without(self, dropped: Collection[str]) -> Table:
         """Return the table without the feature columns of these names."""

@@ -142,6 +142,7 @@ def train(
     format: shared.Format = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP, rich_help_panel=shared.OUTPUT)] = False,
     json: shared.Json = False,
+    help_all: shared.HelpAll = False,
 ) -> None:
     """Train a model on a table, and save it. Exit code 1: the model is saved, but not certified to --tol."""
     with clear_errors():
@@ -205,10 +206,7 @@ def _check_options(
 
     if kind is not None and kind not in KINDS:
         raise ProblemError(f"--kind {kind!r} must be one of {', '.join(KINDS)}")
-    if kernel == "precomputed":
-        raise ProblemError(
-            "--kernel precomputed needs a kernel matrix, and a table holds points; use linear, poly, rbf or sigmoid"
-        )
+    shared.check_kernel(kernel)
     if search_time is not None and not search:
         raise ProblemError("--search-time is the time of --search; add --search, or leave it out")
     if scoring is not None and not search and cv is None:

@@ -80,6 +80,8 @@ class TrainingTable:
         Another label column for this table, by its name or its number from 1.
     positive : str, optional
         The class whose recall and precision are given.
+    requested_id : str, optional
+        The column of this table that names its rows, by its name or its number from 1.
     """
 
     encoding: Encoding | SparseEncoding
@@ -91,6 +93,7 @@ class TrainingTable:
     cells: CellFormat = field(default_factory=CellFormat)
     requested_label: str | None = None
     positive: str | None = None
+    requested_id: str | None = None
 
     def header(self, first: list[str]) -> bool | None:
         """Return whether the first line is a header; None if the number of columns does not fit.
@@ -112,12 +115,15 @@ class TrainingTable:
         Raises
         ------
         ProblemError
-            The file lacks a column of training.
+            The file lacks a column of training, or the column of ids.
         """
         assert isinstance(self.encoding, Encoding)
         columns = self.encoding.columns
         kinds: list[str | None] = ["number" if c.categories is None else "text" for c in columns]
         wanted = [column.name for column in columns]
+        apart = unique_names(names)
+        id_place = None if self.requested_id is None else column_position(self.requested_id, names, source, "--id")
+        id_name = None if id_place is None else apart[id_place]
         if not self.named:
             requested = (
                 None
@@ -128,10 +134,15 @@ class TrainingTable:
             if shift is None:
                 raise ProblemError(f"{source} has {len(names)} columns, and the model was trained on {self.width}")
             label = self.label_place if len(names) == self.width else requested if len(names) > self.width else None
+            places = [shift(c.place) for c in columns]
+            if id_place is not None and id_place in places:
+                raise ProblemError(
+                    f"--id {self.requested_id}: where {source} has it, the model, which was trained on columns without "
+                    "names, has a feature. Train it on a table with a header line"
+                )
             return ChosenColumns(
-                [shift(c.place) for c in columns], wanted, kinds, label, self.label or self.requested_label
+                places, wanted, kinds, label, self.label or self.requested_label, id=id_place, id_name=id_name
             )
-        apart = unique_names(names)
         known = {name: k for k, name in enumerate(apart)}
         if lost := [name for name in wanted if name not in known]:
             others = f" and {len(lost) - 1} other columns" if len(lost) > 1 else ""
@@ -144,13 +155,14 @@ class TrainingTable:
         if self.requested_label is not None:
             label = column_position(self.requested_label, names, source, "--label")
         places = [known[name] for name in wanted]
-        used = {*places, label}
+        used = {*places, label, id_place}
         left = [name for k, name in enumerate(apart) if k not in used and k not in index]
         notes = index_notes(names, index - used)
         if left:
             some = ", ".join(name[:SHOWN_CHARS] for name in left[:12])
             notes = (f"Columns that are ignored, because the training data did not have them: {some}.", *notes)
-        return ChosenColumns(places, wanted, kinds, label, None if label is None else apart[label], notes)
+        label_name = None if label is None else apart[label]
+        return ChosenColumns(places, wanted, kinds, label, label_name, notes, id=id_place, id_name=id_name)
 
     def _shift(self, width: int, label: int | None = None) -> Callable[[int], int] | None:
         """Return a function from positions in the training file to those in a file of this width; None if none fits.

@@ -16,6 +16,7 @@ cdef extern from "points.h":
     void scale_row_double(Index m, const double *row, const double *center, double scale, double *to) nogil
     double square_row(Index m, const double *row, const double *center) nogil
     double compare_transpose(Index n, const double *K, double *mean) nogil
+    unsigned long long hash_of(Index m, const double *row, Index step) nogil
 
 ctypedef fused real:
     float
@@ -99,6 +100,23 @@ def asymmetry(const double[:, ::1] K, double[:, ::1] mean=None):
     with nogil:
         most = compare_transpose(n, &K[0, 0], to)
     return most
+
+
+def hash_rows(const double[:, ::1] X, const Index[::1] rows=None, Index step=1):
+    """Return a 64-bit hash of every step-th number of all rows, or of some; −0 counts as 0."""
+    cdef Index n = X.shape[0] if rows is None else rows.shape[0], m = X.shape[1], i, at
+    hashes = np.zeros(n, dtype=np.uint64)
+    cdef unsigned long long[::1] out = hashes
+    if step < 1:
+        raise ValueError(f"step must be ≥ 1, is {step}")
+    if not m:
+        return hashes
+    for i in range(n):
+        at = i if rows is None else rows[i]
+        if not 0 <= at < X.shape[0]:
+            raise IndexError(f"row {at} of a matrix with {X.shape[0]} rows")
+        out[i] = hash_of(m, &X[at, 0], step)
+    return hashes
 
 
 def mean_and_squares(const double[:, ::1] X):

@@ -15,7 +15,7 @@ cdef object lend = take, have_back = give_back
 @cython.no_gc
 @cython.final
 cdef class Sealed:
-    """A read-only buffer with the bytes of some contiguous arrays, one after another.
+    """A read-only buffer with the bytes of some contiguous arrays, one after another, or with those that ``write`` makes.
 
     The memory belongs to the arena, and returns to it when nothing refers to this object any more: no array over it,
     and no other view. Until then no other object refers to the memory, and this one does not give it out. There is no
@@ -26,6 +26,9 @@ cdef class Sealed:
     parts : iterable of contiguous arrays
     size : int
         Bytes of all parts together.
+    write : callable, optional
+        It is given the memory, as a writeable array of ``size`` bytes, and fills it; there are no parts then. It must
+        not keep the array.
 
     Attributes
     ----------
@@ -36,7 +39,7 @@ cdef class Sealed:
     cdef char *start
     cdef readonly Py_ssize_t size
 
-    def __cinit__(self, parts, Py_ssize_t size):
+    def __cinit__(self, parts, Py_ssize_t size, write=None):
         cdef Py_buffer part
         cdef Py_ssize_t filled = 0
         if size < 1:
@@ -46,6 +49,10 @@ cdef class Sealed:
         PyObject_GetBuffer(self.memory, &part, PyBUF_SIMPLE)
         self.start = <char *>part.buf + (-<Py_ssize_t>part.buf & (line - 1))
         PyBuffer_Release(&part)
+        if write is not None:
+            first = -<Py_ssize_t>part.buf & (line - 1)
+            write(self.memory[first : first + size])
+            return
         for array in parts:
             PyObject_GetBuffer(array, &part, PyBUF_SIMPLE)
             try:

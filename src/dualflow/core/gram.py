@@ -27,7 +27,6 @@ from .kernel_functions import (
     check_gamma,
     check_kernel,
     check_number,
-    check_precomputed,
     from_differences,
     largest_entry,
     mean_of,
@@ -37,7 +36,7 @@ from .kernel_functions import (
 from .monomials import monomial_product, product_by_monomials
 from .named_kernels import KERNELS, named, values_of_products
 from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
-from .runtime.arrays import Value, constant, immutable, immutable_rows, in_parts
+from .runtime.arrays import Value, constant, immutable, immutable_rows, immutable_written, in_parts
 from .runtime.clock import check_time
 from .runtime.memory import arena_array, check_block, check_memory, submatrix
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
@@ -583,8 +582,6 @@ class Gram(KernelMatrix, Value):
     ) -> None:
         kernel = check_kernel(kernel)
         points: Any = as_points(X, kernel)
-        if kernel == "precomputed":
-            points = check_precomputed(points)
         if center is not None and is_sparse(X):
             raise ProblemError("center: a sparse X cannot be translated, its zeros are not stored; pass X.toarray()")
         mean = squares = variance = None
@@ -669,8 +666,10 @@ class Gram(KernelMatrix, Value):
         points: Any = self.X
         if isinstance(points, SparsePoints):
             points = points[J]
+        elif self.kernel == "precomputed":
+            points = immutable_written((len(J), len(J)), lambda out: submatrix(self.X, J, J, out=out))
         else:
-            points = immutable(submatrix(self.X, J, J)) if self.kernel == "precomputed" else immutable_rows(self.X, J)
+            points = immutable_rows(self.X, J)
         part._set(X=points, n=len(J))
         part._set(squares=immutable(self.squares[J]), _diag=immutable(self._diag[J]))
         part._set(ready=None if self.ready is None else self.ready.take(J).frozen())

@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..exceptions import ProblemError, did_you_mean
 from ._points import all_finite, asymmetry, mean_and_squares, square_points
 from .named_kernels import KERNELS
-from .runtime.arrays import in_parts
+from .runtime.arrays import immutable_written, in_parts
 from .runtime.clock import awaited, check_time
-from .runtime.memory import arena_array
 from .runtime.warn import warn_user
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
@@ -71,8 +70,13 @@ def as_matrix(X: ArrayLike, name: str) -> NDArray:
     TypeError
         X is sparse.
     """
+    return _finite(_as_floats(X, name), name)
+
+
+def _as_floats(X: ArrayLike, name: str) -> NDArray:
+    """Return X as `as_matrix` does, whether its numbers are finite or not."""
     if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size and X.flags.c_contiguous:
-        return _finite(X, name)
+        return X
     if isinstance(X, np.ma.MaskedArray):
         raise ProblemError(f"{name} is a masked array; fill or drop the masked entries first")
     if is_sparse(X):
@@ -84,7 +88,7 @@ def as_matrix(X: ArrayLike, name: str) -> NDArray:
         raise ProblemError(f"{name} has dtype {array.dtype}; numbers are needed")
     if array.ndim != 2 or 0 in array.shape:
         raise ProblemError(f"{name} must be a non-empty matrix (n, m), found shape {array.shape}")
-    return _finite(np.ascontiguousarray(array, dtype=float), name)
+    return np.ascontiguousarray(array, dtype=float)
 
 
 def _finite(matrix: NDArray, name: str) -> NDArray:
@@ -103,10 +107,12 @@ def is_finite(matrix: NDArray) -> bool:
 
 def as_points(X: Any, kernel: str | KernelFunction) -> NDArray | SparsePoints:
     """Return X as `as_matrix` does, or sparse points as `held` does; for a callable, sparse points stay sparse."""
-    if type(X) is np.ndarray or not is_sparse(X):
-        return as_matrix(X, "K" if kernel == "precomputed" else "X")
     if kernel == "precomputed":
-        raise TypeError("K is sparse; a precomputed kernel must be dense, use K.toarray()")
+        if type(X) is not np.ndarray and is_sparse(X):
+            raise TypeError("K is sparse; a precomputed kernel must be dense, use K.toarray()")
+        return check_precomputed(X)
+    if type(X) is np.ndarray or not is_sparse(X):
+        return as_matrix(X, "X")
     points = checked_rows(X, "X")
     return points if callable(kernel) or points is X else held(points)
 
@@ -167,18 +173,32 @@ def _variance(X: NDArray) -> float:
     return sum(float(np.square(X[rows] - mean).sum()) for rows in in_parts(X, slice(None))) / X.size
 
 
-def check_precomputed(K: NDArray) -> NDArray:
-    """Return K, or (K + Kᵀ)/2 with a warning if it is nearly symmetric; raise a `ProblemError` if it is not."""
+def check_precomputed(X: ArrayLike) -> NDArray:
+    """Return a read-only copy of K, or of (K + Kᵀ)/2, with a warning unless the difference is round-off.
+
+    One pass over K finds whether it is finite and symmetric, and makes the copy.
+
+    Raises
+    ------
+    ProblemError
+        K is not a square, finite, symmetric matrix.
+    """
+    K = _as_floats(X, "K")
     if K.shape[0] != K.shape[1]:
         raise ProblemError(f"K: a precomputed kernel must be square, found shape {K.shape}")
-    found = asymmetry(K)
-    if found == 0.0:
-        return K
+    found = 0.0
+
+    def write(mean: NDArray) -> None:
+        nonlocal found
+        found = asymmetry(K, mean)
+
+    mean = immutable_written(K.shape, write)
+    if math.isnan(found):
+        _finite(K, "K")
+        found = math.inf
     # An entry of the diagonal shows most differences to be round-off, without a pass over K.
     if found > 1e-8 * float(np.abs(K.diagonal()).max()):
         _check_asymmetry(found, max(float(K.max()), -float(K.min())))
-    mean = arena_array(K.shape, float)
-    asymmetry(K, mean)
     return mean
 
 

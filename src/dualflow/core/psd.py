@@ -30,8 +30,8 @@ __all__ = [
 MAX_POINTS_CHECKED = 4096
 
 #: Points from which a fit makes the cheap tests of `screen` alone, and the factorisation follows where a certificate is
-#: read: below, it takes a tenth of a millisecond.
-MIN_POINTS_SCREENED = 128
+#: read: below, the tests take as long as the factorisation, which is a proof.
+MIN_POINTS_SCREENED = 400
 #: Products of a screen with the matrix, in float32; they take a tenth of the time of a factorisation of 2000 points.
 SCREEN_PRODUCTS = 20
 #: A screen factorises the block of every fourth point, in a sixtieth of the time of all.
@@ -359,7 +359,7 @@ def repair(K: ArrayLike, method: str = "clip") -> Repair:
     """
     if not isinstance(method, str) or method not in REPAIRS:
         raise ProblemError(f"method={method!r} is not one of {', '.join(map(repr, REPAIRS))}")
-    given, unit = _in_range(check_precomputed(as_matrix(K, "K")))
+    given, unit = _in_range(check_precomputed(K))
     slack = _slack(given)
     eigenvalues, V = scipy.linalg.eigh(given, check_finite=False)
     smallest = float(eigenvalues[0])

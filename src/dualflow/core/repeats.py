@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ._points import hash_rows
 from .certificate import Certificate
 from .gram import Gram
 from .problem import DualProblem
@@ -29,11 +30,11 @@ MIN_VARIABLES = 1000
 #: Points of the sample, in units of the square root of the number of points: if each point occurs twice, the sample has
 #: 32 equal pairs on average.
 SAMPLE_PER_ROOT = 8
+#: Columns in which the points of the sample are compared first.
+SAMPLE_COLUMNS = 8
 #: Largest number of distinct variables, as a part of all, for which the merged problem is solved: it then saves more
 #: time than hashing takes.
 MAX_DISTINCT_SHARE = 0.7
-#: Odd multipliers of the hash of a row (those of SplitMix64).
-_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +119,14 @@ def repeats_of(problem: DualProblem) -> Repeats | None:
     has_ridge = bool(ridge.any())
     if has_ridge and not (ridge.min() > 0 and np.isposinf(problem.upper).all()):
         return None
-    point = _grouped(_hashes(points), points)
+    point = _grouped(hash_rows(points), points)
     if point is None:
         return None
     idx = np.arange(problem.n) if problem.idx is None else problem.idx
     first_point, of_point = point
     signs = problem.sigma + (2.0 * problem.e if problem.e is not None else 0.0)
     keys = np.stack([of_point[idx].astype(float), signs, problem.p], axis=1)
-    merged = _grouped(_hashes(keys), keys)
+    merged = _grouped(hash_rows(keys), keys)
     if merged is None or len(merged[0]) > MAX_DISTINCT_SHARE * problem.n:
         return None
     first, group = merged
@@ -168,31 +169,20 @@ def _few_distinct(points: NDArray) -> bool:
     sample = _sample(n)
     # If MAX_DISTINCT_SHARE of n points differ and none occurs more than twice, 1 − MAX_DISTINCT_SHARE of n are pairs.
     most = len(sample) - 0.5 * (1.0 - MAX_DISTINCT_SHARE) * len(sample) ** 2 / n
-    # The values of most columns differ between points: one column is then enough.
-    if len(np.unique(points[sample, points.shape[1] // 2])) > most:
-        return False
-    return len(np.unique(_hashes(points[sample]))) <= most
+    # A few columns show most points to be different, at a cost that does not grow with the features.
+    step = 1 + points.shape[1] // SAMPLE_COLUMNS
+    return all(_count_distinct(hash_rows(points, sample, each)) <= most for each in (step, 1))
+
+
+def _count_distinct(hashes: NDArray) -> int:
+    ordered = np.sort(hashes)
+    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 @lru_cache(maxsize=16)
 def _sample(n: int) -> NDArray:
     """Return the indices of random points, ascending; evenly spaced ones would miss copies that follow each other."""
     return np.unique(np.random.default_rng(0).integers(n, size=int(SAMPLE_PER_ROOT * n**0.5)))
-
-
-def _hashes(rows: NDArray) -> NDArray:
-    """Return a 64-bit hash of each row of numbers, shape (n,); −0 counts as 0."""
-    first, second = (np.uint64(value) for value in _MULTIPLIERS)
-    bits = np.ascontiguousarray(rows + 0.0, dtype=float).view(np.uint64)
-    found = np.zeros(len(bits), dtype=np.uint64)
-    for column in bits.T:
-        found ^= column
-        found ^= found >> np.uint64(30)
-        found *= first
-        found ^= found >> np.uint64(27)
-        found *= second
-        found ^= found >> np.uint64(31)
-    return found
 
 
 def _grouped(hashes: NDArray, rows: NDArray) -> tuple[NDArray, NDArray] | None:

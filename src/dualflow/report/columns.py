@@ -230,7 +230,7 @@ def limits(tol: float, circuits: bool = True, seeds: int = 1) -> tuple[str, ...]
 def _limits(tol: float, seeds: int) -> tuple[str, ...]:
     draws = (
         "There is one data set, one split into training and held-out rows, and one seed. Differences in accuracy of "
-        "one or two points are noise; seeds=5 gives sampled rows error bars."
+        "one or two points are noise; seeds=5 gives sampled rows error bars (--seeds 5 on the command line)."
     )
     if seeds > 1:
         draws = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -25,6 +25,7 @@ __all__ = [
     "immutable_from",
     "immutable_parts",
     "immutable_rows",
+    "immutable_written",
     "in_parts",
     "is_dask",
     "is_same_array",
@@ -92,6 +93,17 @@ def immutable_parts(parts: Iterable[NDArray], shape: tuple[int, ...], dtype: Any
     """Return an `immutable` array of this shape with the numbers of some arrays, one after another."""
     flat = (np.ascontiguousarray(part, dtype=dtype).data for part in parts)
     return _over(flat, prod(shape) * np.dtype(dtype).itemsize, shape, dtype)
+
+
+def immutable_written(shape: tuple[int, ...], write: Callable[[NDArray], object], dtype: Any = float) -> NDArray:
+    """Return an `immutable` array that ``write`` has filled: it is given the writeable array, and must not keep it."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    if size < MIN_BYTES_ARENA:
+        written = np.empty(shape, dtype)
+        write(written)
+        return immutable(written, dtype)
+    owner: Any = Sealed((), size, lambda memory: write(memory.view(dtype).reshape(shape)))
+    return np.frombuffer(owner, dtype, prod(shape)).reshape(shape)
 
 
 def immutable_from(owner: bytes, shape: tuple[int, ...], dtype: Any = float) -> NDArray:

@@ -246,18 +246,24 @@ def _make_room(size: int) -> bool:
     return sum(memory.nbytes for memory in _kept) + size <= MAX_BYTES_KEPT
 
 
-def submatrix(matrix: NDArray, rows: NDArray, columns: NDArray, dtype: Any = None) -> NDArray:
-    """Return ``matrix[np.ix_(rows, columns)]`` of a float32 or float64 matrix, in memory of the arena.
+def submatrix(
+    matrix: NDArray, rows: NDArray, columns: NDArray, dtype: Any = None, out: NDArray | None = None
+) -> NDArray:
+    """Return ``matrix[np.ix_(rows, columns)]`` of a float32 or float64 matrix, in ``out`` or in memory of the arena.
 
-    This takes a third of the time, or less if the system's memory is slow. ``dtype`` converts the result.
+    This takes a third of the time, or less if the system's memory is slow. ``dtype`` converts the result, but not
+    ``out``.
     """
     part: NDArray | None = None
     if matrix.flags.c_contiguous:
-        part = arena_array((len(rows), len(columns)), matrix.dtype)
+        part = arena_array((len(rows), len(columns)), matrix.dtype) if out is None else out
         try:
             gather(matrix, *(np.ascontiguousarray(J, dtype=np.int64) for J in (rows, columns)), part)
         except IndexError:  # NumPy accepts negative indices, and has its own message for others
             part = None
     if part is None:
         part = matrix[np.ix_(rows, columns)]
+        if out is not None:
+            out[:] = part
+            part = out
     return part if dtype is None else part.astype(dtype, copy=False)

@@ -201,7 +201,8 @@ class Device(CatalogueEntry):
         """Raise `DeviceError` if the circuit has too many qubits, or the device gives no counts or no exact results."""
         max_qubits = self.capabilities.qubits
         if max_qubits is not None and circuit.n_qubits > max_qubits:
-            raise DeviceError(f"device {self.name!r} has {max_qubits} qubits; circuit {circuit.name!r} needs more")
+            needs = f"circuit {circuit.name!r} needs {circuit.n_qubits}"
+            raise DeviceError(f"device {self.name!r} has {max_qubits} qubits; {needs}")
         if shots is None and not self.capabilities.exact:
             raise DeviceError(f"device {self.name!r} gives counts only; set shots, for example shots=10_000")
         if shots is not None and not self.capabilities.sampled:

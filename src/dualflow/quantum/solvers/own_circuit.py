@@ -241,7 +241,9 @@ def _shape(angles: Any, label: str) -> tuple[int, ...]:
     shape = angles if isinstance(angles, tuple) else (angles,)
     if not shape or not all(Number(at_least=1, whole=True).allows(length) for length in shape):
         said = "" if angles is None else f"angles={angles!r}, but "
-        raise ProblemError(f"ansatz: {said}{label} is called with weights of shape angles, an integer ≥ 1 or a tuple")
+        raise ProblemError(
+            f"ansatz: {said}{label} is called with weights of shape angles: set angles=, an integer ≥ 1 or a tuple"
+        )
     return tuple(int(length) for length in shape)
 
 
