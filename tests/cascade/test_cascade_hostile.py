@@ -155,9 +155,9 @@ def test_survivors_are_prepared_once_a_part(monkeypatch):
     monkeypatch.setattr(gram, "BLOCK_ENTRIES", 100 * len(model.support_))
     monkeypatch.setattr(gram, "RadialPoints", Counted)
     ones, packing = np.ones(len(model.support_)), exchange.Packing.of([exchange.columns_of(X)])
-    told = tasks.Broadcast(kernel, packing, np.empty(0), ones, 0.0, (0.0, 0.0), 0.0, 1)
+    message = tasks.Broadcast(kernel, packing, np.empty(0), ones, 0.0, (0.0, 0.0), 0.0, 1)
     survivors = Gram(model.support_vectors_, gamma=0.1)
-    values = tasks._gradient(members, told, survivors, np.empty(0, dtype=np.intp))
+    values = tasks._gradient(members, message, survivors, np.empty(0, dtype=np.intp))
     assert made.count(len(model.support_)) == 1 < len(made) - 1
     assert np.allclose(values, Gram(X, gamma=0.1).cross(model.support_vectors_, np.arange(len(X))).sum(axis=0) - 1)
 

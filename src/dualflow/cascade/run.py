@@ -162,7 +162,7 @@ class Cascade:
         window = (low - state.width, high + state.width)
         survivors = int(np.count_nonzero(alpha > 0))
         most = max(MIN_INVADERS_PER_PART, int(MAX_INVADERS_FRACTION * survivors / self.parts))
-        told = Broadcast(
+        message = Broadcast(
             model=self.model,
             packing=self.packing,
             weighted=np.packbits(alpha > 0),
@@ -172,7 +172,7 @@ class Cascade:
             threshold=UNSENT_TOL_FRACTION * self.tol * abs(alone.objective) / self.mass,
             most=most if self.most is None else min(most, self.most),
         )
-        found: list[Found] = self.engine.run(sweep, [own.row for own in pool], told, sent)
+        found: list[Found] = self.engine.run(sweep, [own.row for own in pool], message, sent)
         ends = list(itertools.accumulate((len(own) for own in pool), initial=0))
         pool = [replace(own, alpha=alpha[a:b]) for own, (a, b) in zip(pool, itertools.pairwise(ends), strict=True)]
         # A reading takes bias and weights from a problem without its points.

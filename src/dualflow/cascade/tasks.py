@@ -80,7 +80,7 @@ class Survey:
     names : tuple of str, or None
         Names of the columns of X.
     columns : Columns, or None
-        How they may be packed, if the survey was told to say so.
+        How they may be packed, if rows will be exchanged.
     """
 
     n: int
@@ -340,33 +340,36 @@ def sweep(loaded: Loaded, number: int, own: NDArray, shared: tuple[Broadcast, li
 
     ``own`` are its rows in the pool, ascending; ``shared`` has the packed points of the pool, part by part.
     """
-    told, pool = shared
-    model, members = told.model, told.model.members(loaded, number)
+    message, pool = shared
+    model, members = message.model, message.model.members(loaded, number)
     position = _row_positions(members, own, f"part {number} does not hold rows that it held before; it must not change")
-    start, weighted = sum(map(len, pool[:number])), np.unpackbits(told.weighted, count=sum(map(len, pool))).view(bool)
-    coefficient, alpha = told.coefficient, np.zeros(len(weighted))
+    start, weighted = (
+        sum(map(len, pool[:number])),
+        np.unpackbits(message.weighted, count=sum(map(len, pool))).view(bool),
+    )
+    coefficient, alpha = message.coefficient, np.zeros(len(weighted))
     alpha[weighted] = np.abs(coefficient)
     alpha = alpha[start : start + len(own)]
-    gram = model.gram(told.packing.unpack(np.concatenate(pool)[weighted])) if len(coefficient) else None
-    h = _gradient(members, told, gram, position[alpha > 0])
+    gram = model.gram(message.packing.unpack(np.concatenate(pool)[weighted])) if len(coefficient) else None
+    h = _gradient(members, message, gram, position[alpha > 0])
     upper, kind = np.full(len(h), np.inf), kind_of(model)
     if model.on_simplex:
         h[position] += alpha / (2.0 * model.C * members.weight[position])
     else:
         upper = model.C * members.weight
     e = members.sign if kind == "equality" else None
-    share = share_of(h, e, upper if kind != "simplex" else np.ones(len(h)), told.window)
-    rho = h if kind == "box" else h - told.nu * (1.0 if e is None else e)
+    share = share_of(h, e, upper if kind != "simplex" else np.ones(len(h)), message.window)
+    rho = h if kind == "box" else h - message.nu * (1.0 if e is None else e)
     outside = np.ones(len(h), dtype=bool)
     outside[position] = False
-    worst = np.flatnonzero(outside & (rho < -told.threshold))
-    share = replace(share, rounding=_rounding(members, told, gram, rho, upper))
+    worst = np.flatnonzero(outside & (rho < -message.threshold))
+    share = replace(share, rounding=_rounding(members, message, gram, rho, upper))
     violators = len(worst)
-    if violators > told.most:
-        worst = np.sort(worst[np.argsort(rho[worst], kind="stable")[: told.most]])
-    size = told.nu if model.on_simplex else 1.0
+    if violators > message.most:
+        worst = np.sort(worst[np.argsort(rho[worst], kind="stable")[: message.most]])
+    size = message.nu if model.on_simplex else 1.0
     idle = own[(alpha <= 0) & (rho[position] > MIN_IDLE_SLACK * abs(size))]
-    return Found(share, Survivors.of(number, members, worst, told.packing), violators, idle)
+    return Found(share, Survivors.of(number, members, worst, message.packing), violators, idle)
 
 
 def _row_positions(members: Members, rows: NDArray, message: str) -> NDArray:
@@ -377,15 +380,15 @@ def _row_positions(members: Members, rows: NDArray, message: str) -> NDArray:
     return position
 
 
-def _rounding(members: Members, told: Broadcast, gram: Gram | None, rho: NDArray, upper: NDArray) -> float:
+def _rounding(members: Members, message: Broadcast, gram: Gram | None, rho: NDArray, upper: NDArray) -> float:
     """Return the rounding error of a part's share of the bound, as in `core.bounds.rounding`."""
     if gram is None:
         return 0.0
-    offset = told.model.offset
-    reach = reach_of(np.abs(told.coefficient) * np.sqrt(np.maximum(gram.diag() + offset, 0.0)))
+    offset = message.model.offset
+    reach = reach_of(np.abs(message.coefficient) * np.sqrt(np.maximum(gram.diag() + offset, 0.0)))
     root = np.sqrt(np.maximum(gram.self_kernel(members.X) + offset, 0.0))
-    error_bound = EPS * (gram.growth * root * reach + 1.0 + abs(told.nu))
-    if told.model.on_simplex:
+    error_bound = EPS * (gram.growth * root * reach + 1.0 + abs(message.nu))
+    if message.model.on_simplex:
         return float(error_bound.max(initial=0.0))
     return float((upper * error_bound)[rho <= error_bound].sum())
 
@@ -395,16 +398,16 @@ def kind_of(model: Model) -> str:
     return "simplex" if model.on_simplex else ("equality" if model.has_equality else "box")
 
 
-def _gradient(members: Members, told: Broadcast, gram: Gram | None, weighted: NDArray) -> NDArray:
+def _gradient(members: Members, message: Broadcast, gram: Gram | None, weighted: NDArray) -> NDArray:
     """Return Qα − p at the points of a part, without the ridge.
 
     It is in float64 but for points that have no weight, and add nothing to the bound with any multiplier of the window:
     if float32 with its error bound makes that certain, it is in float32 there. ``weighted`` are the points with weight.
     """
-    model, n = told.model, len(members.row)
+    model, n = message.model, len(members.row)
     sums, error_bound = np.zeros(n), np.full(n, np.inf)
     least: NDArray | float
-    coefficient, constant = told.coefficient, model.offset * float(told.coefficient.sum())
+    coefficient, constant = message.coefficient, model.offset * float(message.coefficient.sum())
     others = np.setdiff1d(np.arange(n), weighted, assume_unique=True)
     if gram is None or not n:
         missing = np.empty(0, dtype=np.intp)
@@ -414,9 +417,9 @@ def _gradient(members: Members, told: Broadcast, gram: Gram | None, weighted: ND
         sums[others], error_bound[others] = rough
         h = _from_sums(sums, constant, members, model)
         if model.on_simplex:
-            least = max(told.nu, float((h + error_bound).min()))
+            least = max(message.nu, float((h + error_bound).min()))
         elif model.has_equality:
-            least = np.maximum(*(nu * members.sign for nu in told.window))
+            least = np.maximum(*(nu * members.sign for nu in message.window))
         else:
             least = 0.0
         missing = np.flatnonzero(h - error_bound <= least)
