@@ -136,7 +136,7 @@ def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePa
         start += len(weights)
     joint = join_support(len(summary.classes), of_pairs, summary.columns)
     packed, place = [own.packed for ended in found for own in ended.pool], np.concatenate(places)[joint.first]
-    blocks = (summary.packing.unpack(rows_of(packed, J)) for J in in_parts(packed[0], place))
+    blocks = (summary.packing.unpack(rows_of(packed, np.asarray(J))) for J in in_parts(packed[0], place))
     return joint, immutable_parts(blocks, (len(place), len(summary.mean)))
 
 
