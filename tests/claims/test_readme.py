@@ -28,7 +28,7 @@ def test_the_python_of_the_readme_runs_and_prints_what_its_comments_say(capsys):
     printed = capsys.readouterr().out.splitlines()
     blocks = "".join(re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL))
     said = re.findall(r"^(?:print\(.*\)  )?\s*# (.*)$", blocks, flags=re.MULTILINE)
-    assert len(printed) == 6
+    assert len(printed) == 7
     assert [comment[: len(line)] for comment, line in zip(said, printed, strict=True)] == printed
     assert names["clf"].certificate_.relative_gap <= 1e-6
     assert names["flow"].solution_.raw_certificate.relative_gap <= 1e-6
