@@ -61,9 +61,9 @@ _MANIFEST_START = b'{\n "written_with": '
 _INTRODUCTION = """\
 # Circuits
 
-Which solver takes which problem, and the families of its circuits. *Simplex*: `problems.svdd(gram)` and `svc(…, loss="squared_hinge")`.
-*Box*: `svc(…, fit_intercept=False)`. *Box with equality*: `svc`, `svr`. *Capped simplex*: `one_class`, and `svdd` with C.
-*Affine*: `least_squares`.
+Which solver takes which problem, and the families of its circuits. *Simplex*: `problems.svdd(gram)` and
+`svc(…, loss="squared_hinge")`. *Box*: `svc(…, fit_intercept=False)`. *Box with equality*: `svc`, `svr`.
+*Capped simplex*: `one_class`, and `svdd` with C. *Affine*: `least_squares`.
 
 | solver | simplex | box | box with equality | capped simplex | affine | families |
 |---|---|---|---|---|---|---|
