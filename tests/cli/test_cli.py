@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import dualflow
 from dualflow import cli, comparison
 from dualflow.cli.csv_data import CsvFormat
 from dualflow.cli.labels import labels_of
+from dualflow.cli.options import EXAMPLES
 from dualflow.cli.reading import read_new
 from dualflow.cli.table import RequestedColumns
 from dualflow.cli.training_data import EncodingOptions
@@ -304,6 +306,29 @@ def test_h_is_help_everywhere(words):
     assert (short.exit_code, long.exit_code) == (0, 0)
     assert short.stdout == long.stdout
     assert "-h, --help" in short.stdout
+
+
+@pytest.mark.parametrize("words", sorted(EXAMPLES))
+def test_help_ends_with_an_example_that_the_command_takes(words):
+    text = run(*words.split(), "--help").stdout
+    assert text.endswith(f"\n\nExample: dualflow {EXAMPLES[words]}\n")
+    assert EXAMPLES[words].startswith(words)
+    command = get_command(cli.app)
+    for word in words.split():
+        command = command.commands[word]
+    rest = EXAMPLES[words].split()[len(words.split()) :]
+    command.make_context(words, rest)  # the options are its own
+
+
+def test_every_command_has_an_example_and_a_usage_without_braces():
+    top = get_command(cli.app)
+    names = [
+        f"{name} {part}".strip()
+        for name, command in top.commands.items()
+        for part in getattr(command, "commands", {"": None})
+    ]
+    assert sorted(names) == sorted(EXAMPLES)
+    assert run("check", "--help").stdout.splitlines()[0].endswith(" check [OPTIONS] MODEL [DATA]")
 
 
 @pytest.mark.parametrize(("command", "first"), [("compare", "--label"), ("train", "--out")])

@@ -14,17 +14,27 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.metrics import balanced_accuracy_score, confusion_matrix, f1_score, precision_score, recall_score
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    confusion_matrix,
+    f1_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 from sklearn.svm import SVC
 
 import dualflow
 from dualflow import compare
 from dualflow.cli.cells import MAX_COLUMN_TEXTS
 from dualflow.cli.output import TABLE_WIDTH_CHARS
+from dualflow.cli.train import search_text
 from dualflow.cli.training import Steps, search_splits, searched_model
 from dualflow.cli.training_table import read_model
 from dualflow.exceptions import ProblemError
 from dualflow.persistence import container
+from dualflow.report.html import render
 from dualflow.report.scores import ClassCounts, ModelScore, best_model
 from dualflow.report.verdict import counts_text, models_verdict
 from tests.cli.test_cli import refused, run, table, write
@@ -84,6 +94,14 @@ def test_what_a_constant_answer_scores_is_said_to_be_no_better():
     assert "NO better than always answering 'no'" in constant.warning(False)
     guess = ClassCounts.of(truth, np.random.default_rng(0).integers(0, 2, 100), ["no", "yes"])
     assert not guess.beats_majority  # above one half by chance
+    assert "NO better" in guess.warning(False)  # 0.411
+    little = ClassCounts.of(truth, np.where(np.arange(100) >= 98, 1, 0), ["no", "yes"])
+    assert not little.beats_majority
+    assert little.warning(True) == (
+        "These 100 rows (10 of 'yes') cannot show that the model is better than always answering 'no' (balanced "
+        f"accuracy 0.600 ± {little.error:.3f}, chance is 0.500)."
+    )
+    assert little.warning(False).startswith(little.warning(True))
     few = ClassCounts.of(truth, np.where(np.arange(100) >= 96, 1, 0), ["no", "yes"])
     assert few.beats_majority
     assert few.warning(False) is None  # 94 % are right, and 90 % belong to the larger class
@@ -186,6 +204,39 @@ def test_compare_answers_on_a_page_of_80_columns(folder, monkeypatch):
     heads = re.findall(r"<th\b[^>]*>", page)
     assert heads
     assert all("scope=" in head for head in heads)
+
+
+def test_scores_of_the_order_are_those_of_scikit_learn(folder):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 3))
+    y = np.where(X[:, 0] + rng.normal(size=150) > 1.2, "a yes", "no")  # the rarer class is the first
+    parts = {"X_test": X[100:], "y_test": y[100:]}
+    found = compare(X[:100], y[:100], ["hinge"], ["working-set"], 100, models=True, scoring="roc_auc", **parts)
+    truth = y[100:] == "a yes"
+    values = -SVC(tol=1e-9).fit(X[:100], y[:100]).decision_function(X[100:])
+    majority, ours, *_ = found.models
+    assert (majority.average_precision, majority.roc_auc) == (truth.mean(), 0.5)
+    assert ours.average_precision == pytest.approx(average_precision_score(truth, values))
+    assert ours.roc_auc == pytest.approx(roc_auc_score(truth, values))
+    assert found.settings["positive class"] == "a yes"
+    assert "class +1" not in found.settings
+    assert re.match(r"Use (dualflow|scikit-learn) SVC: ROC AUC 0\.", str(found))
+    page = render(found)
+    assert page.count("<dt>training points</dt>") == 1
+    assert "<dt>positive class</dt><dd>a yes</dd>" in page
+    churn("churn.csv", 100)
+    words = ("--scoring", "average_precision", "--solvers", "working-set", "--no-report")
+    assert "average precision of 'yes' 0." in " ".join(run("compare", "churn.csv", *words).stdout.split())
+
+
+def test_few_rows_show_nothing_about_models():
+    truth = np.repeat([0, 1], [38, 2])
+    counts = [ClassCounts.of(truth, answer, ["no", "yes"]) for answer in (0 * truth, np.arange(40) == 39)]
+    scores = [ModelScore("majority (no)", counts=counts[0]), ModelScore("dualflow SVC", None, counts[1], 0.1)]
+    assert models_verdict(scores, "balanced_accuracy", 160) == (
+        "These 40 held-out rows (2 of 'yes') cannot show that a model is better than always answering 'no': balanced "
+        f"accuracy 0.750 ± {counts[1].error:.3f} against 0.500."
+    )
 
 
 def test_a_subsample_is_said_in_the_title(folder):
@@ -416,6 +467,18 @@ def test_settings_that_the_time_does_not_suffice_for_are_counted_without_a_warni
     steps = Steps(search=True, budget_s=60.0, proba=False, cv=3, seed=0)
     _, found = searched_model(data, dualflow.SVC(kernel="linear"), steps, lambda text: None)
     assert 0 < found["finished"] < found["candidates"]
+
+
+@pytest.mark.parametrize(
+    ("finished", "said"),
+    [
+        (25, "0.9, the best of 25 settings"),
+        (24, "0.9, the best of 24 of 25 settings; 1 was not reached in time"),
+        (3, "0.9, the best of 3 of 25 settings; 22 were not reached in time"),
+    ],
+)
+def test_the_settings_of_a_search_that_were_not_reached_are_counted(finished, said):
+    assert search_text({"score": 0.9, "candidates": 25, "finished": finished}) == said
 
 
 def test_no_better_than_the_majority_is_said(folder):

@@ -146,9 +146,60 @@ def test_columns_are_found_by_name_and_the_label_need_not_be_there(folder):
     write(folder, "\n".join(f"{b};x;{a}" for a, b, _ in rows).replace("x", "other", 1), "turned.csv")
     result = run("predict", "model.dualflow", "turned.csv", "--decision")
     assert result.stdout == first
-    assert result.stderr == "Columns that are ignored, because the training data did not have them: other.\n"
+    assert result.stderr == "Columns that the model does not use: other.\n"
     write(folder, "a;c\n1;2\n", "lacking.csv")
     refused(run("predict", "model.dualflow", "lacking.csv"), "lacking.csv lacks column 'b'", "its first line is a, c")
+
+
+def test_columns_that_the_model_does_not_use_have_their_reason(folder):
+    lines = table(60).splitlines()
+    rows = [f"C-{k},x,,{line}" for k, line in enumerate(lines[1:])]
+    write(folder, "\n".join([f"customer,signup,nothing,{lines[0]}", *rows]) + "\n")
+    assert run("train", "data.csv", "--drop", "signup").exit_code == 0
+    said = "Columns that the model does not use: customer (left out in training), signup (--drop), nothing (empty in"
+    for result in (run("check", "model.dualflow", "data.csv"), run("predict", "model.dualflow", "data.csv")):
+        assert result.exit_code == 0
+        assert result.stderr.startswith(f"{said} training).\n")
+
+
+def test_scores_of_training_rows_are_said_to_be_so(folder):
+    lines = table(60).splitlines()
+    write(folder, "\n".join(lines[:41]))
+    trained(folder)
+    seen = run("predict", "model.dualflow", "data.csv").stderr
+    assert "Scores of 40 rows with a label (training rows, which score higher than new rows):" in seen
+    write(folder, "\n".join([lines[0], *lines[31:]]), "some.csv")
+    some = run("predict", "model.dualflow", "some.csv").stderr
+    assert "Scores of 30 rows with a label (10 of 30 rows are training rows, which score higher than" in some
+    write(folder, "\n".join([lines[0], *lines[41:]]), "new.csv")
+    assert "Scores of 20 rows with a label:" in run("predict", "model.dualflow", "new.csv").stderr
+    run("train", "data.csv", "--label", "b", "--kind", "svr", "--drop", "kind")
+    assert "on 40 rows with a label (training rows, which" in run("predict", "model.dualflow", "data.csv").stderr
+
+
+def test_a_label_of_many_numbers_names_the_kind_for_numbers(folder):
+    write(folder, table(60))
+    refused(run("train", "data.csv", "--label", "a", "--kind", "svc"), "60 classes", "--label, or use --kind svr")
+    many = "".join(f"{k},name {k}\n" for k in range(60))
+    write(folder, f"a,b\n{many}", "names.csv")
+    text = run("train", "names.csv", "--kind", "svc").stderr
+    assert text.endswith("name the right column with --label\n")
+
+
+def test_all_lacking_columns_are_named_and_no_used_one_is_suggested(folder):
+    rng = np.random.default_rng(0)
+    names = ["monthly_charges", "total_charges", "tenure", "calls"]
+    rows = [[*(f"{v:.3f}" for v in values), "ab"[int(values[0] > 0)]] for values in rng.normal(size=(40, 4))]
+    write(folder, "\n".join(",".join(row) for row in [[*names, "left"], *rows]))
+    trained(folder)
+    write(folder, "monthly_charges,left,call\n1,a,2\n", "new.csv")
+    result = run("predict", "model.dualflow", "new.csv")
+    refused(result, "lacks columns 'total_charges', 'tenure', 'calls' of", "; did you mean 'call' for 'calls'?")
+    assert result.stderr.count("did you mean") == 1
+    write(folder, "monthly_charges,tenure,calls,left\n1,1,2,a\n", "new.csv")
+    assert "did you mean" not in run("predict", "model.dualflow", "new.csv").stderr
+    write(folder, "monthly_charges,total_charge,tenure,calls\n1,1,1,2\n", "new.csv")
+    refused(run("predict", "model.dualflow", "new.csv"), "lacks column 'total_charges' of", "mean 'total_charge'?")
 
 
 def with_ids(ids: list[str], name: str = "customer") -> str:
@@ -414,6 +465,10 @@ def test_bad_options_are_one_sentence(folder, words, said):
     ("words", "said"),
     [
         (("train", "--C", "-1"), "Error: --C=-1.0 must be"),
+        (("train", "-C", "-1"), "Error: -C -1 must be"),
+        (("train", "-C", "one"), "Error: --C 'one' must be a number\n"),
+        (("compare", "--max-n", "abc"), "Error: --max-n 'abc' must be a whole number\n"),
+        (("compare", "--max-n=1.5"), "Error: --max-n '1.5' must be a whole number\n"),
         (("train", "--gamma", "big"), "Error: --gamma='big' must be"),
         (("train", "--kernel", "gauss"), "Error: --kernel='gauss' is not one of linear, poly, rbf, sigmoid\n"),
         (("compare", "--kernel", "gauss"), "Error: --kernel='gauss' is not one of linear, poly, rbf, sigmoid\n"),

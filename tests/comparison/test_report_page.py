@@ -312,6 +312,20 @@ def test_in_chromium_nothing_is_cut_and_the_solver_stays(shown):
 
 
 @pytest.mark.slow
+def test_in_chromium_recall_and_precision_are_in_view(shown):
+    width, _, ask = shown
+    ends = dict(
+        ask(
+            """[...document.querySelectorAll("table.models thead th")].map(head => [head.textContent.trim(),
+            Math.max(...[...document.querySelectorAll("table.models tr")].map(line =>
+            line.cells[head.cellIndex].getBoundingClientRect().right))])"""
+        )
+    )
+    assert {"recall", "precision", "average precision", "ROC AUC"} < set(ends)
+    assert max(ends["recall"], ends["precision"]) <= width
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(AXE is None, reason="no axe-core: put the path of its axe.min.js into AXE_CORE")
 def test_axe_core_finds_nothing(shown):
     _, _, ask = shown

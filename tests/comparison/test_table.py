@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,12 +15,14 @@ from sklearn.datasets import make_blobs
 import dualflow
 from dualflow import Gram, ProblemError, compare, problems
 from dualflow.comparison import dry_run
+from dualflow.comparison import models as models_module
 from dualflow.comparison import rows as rows_module
 from dualflow.report import Comparison, Row, Section
 from dualflow.report.columns import QUANTUM, RESULTS
-from dualflow.report.html import HEIGHT_PX, chart
+from dualflow.report.html import HEIGHT_PX, chart, render
+from dualflow.report.scores import ClassCounts, ModelScore
 from dualflow.report.terminal import main_rows, renderable
-from dualflow.report.verdict import overall, verdict
+from dualflow.report.verdict import constant_note, overall, solver_advice, verdict
 
 WIDTHS = (80, 100, 120, 200)
 
@@ -157,6 +161,61 @@ def test_verdicts():
     assert verdict(other) in comparison(two, other).table()
 
 
+def test_the_advice_on_the_solver_is_to_name_none_if_the_default_is_fast():
+    counts = ClassCounts.of([0, 1], [0, 1], ["no", "yes"])
+    part = section(*(classical(name, 0.0, t) for name, t in (("a", 0.003), ("b", 0.002), ("c", 0.0041))))
+
+    def advice(solver: str | None) -> str:
+        ours = ModelScore("dualflow SVC", None, counts, 0.1, solver=solver)
+        return solver_advice(replace(comparison(part), models=(ModelScore("majority (no)", counts=counts), ours)))
+
+    assert advice("b") == "The default solver, b, was the fastest; leave `solver` out."
+    assert advice("a") == "The default solver, a, was among the fastest; leave `solver` out."
+    slow = "As its solver, use b or a: optimal in 2.0 ms to 3.0 ms; 1 other met tol = 1e-06 in more time."
+    assert advice("c") == advice(None) == slow
+
+
+def test_models_of_one_answer_are_named():
+    constant, good = (ClassCounts.of([0, 0, 1], answer, ["no", "yes"]) for answer in ([0, 0, 0], [0, 0, 1]))
+    models = [
+        ModelScore("majority (no)", counts=constant),
+        ModelScore("dualflow SVC", None, constant, 0.1),
+        ModelScore("scikit-learn SVC", None, constant, 0.1),
+        ModelScore("dualflow SVC", "balanced", good, 0.1),
+    ]
+    assert constant_note(models) == "dualflow SVC and scikit-learn SVC answer 'no' to every row."
+    assert constant_note(models[:2]) == "dualflow SVC answers 'no' to every row."
+    assert constant_note([models[0], models[3]]) is None
+    found = replace(comparison(section(classical("a", 0.0, 1.0))), models=tuple(models))
+    assert constant_note(models) in str(found)
+    assert "answer &#39;no&#39; to every row." in render(found)
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(0.2, 3), (0.6, 2), (1.5, 1)])
+def test_rows_and_models_are_the_fastest_of_up_to_three_runs_within_a_second(monkeypatch, seconds, runs):
+    made: list[float] = []
+
+    def timed(*_, **__):
+        made.append(seconds + 0.01 * len(made))
+        return SimpleNamespace(cost=SimpleNamespace(wall_time_s=made[-1]))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rows_module, "solve", timed)
+        best = rows_module.RowRunner(None, 0, 1e-6, None, None, 1).best_run(None, "smo")
+    assert (len(made), best.cost.wall_time_s) == (runs, seconds)
+    fits: list[str] = []
+    fit = models_module._timed_fit
+
+    def timed_fit(model, part):
+        fits.append(type(model).__module__)
+        fit(model, part)
+        return seconds
+
+    monkeypatch.setattr(models_module, "_timed_fit", timed_fit)
+    compare(*data(), ["hinge"], ["smo"], 20, models=True)
+    assert len(fits) == 2 * runs
+
+
 def test_emulated_rows_are_not_recommended():
     row = circuits("flow", "emulator", 1, "emulated")
     assert verdict(section(row)).startswith("No verdict")
@@ -168,11 +227,11 @@ def test_the_accuracy_of_unfinished_rows_is_grey(tmp_path):
     console.print(found)
     text = console.file.getvalue()
     grey = re.findall(r"\x1b\[90m([^\x1b]*)\x1b", text)
-    assert [cell.strip() for cell in grey if "%" in cell] == ["90.0 %"]
+    assert [cell.strip() for cell in grey if re.fullmatch(r" *[01][.][0-9]{3} *", cell)] == ["0.900"]
     found.to_html(tmp_path / "x.html")
     page = (tmp_path / "x.html").read_text()
-    assert re.search(r'class="aside">90.0 %', page)
-    assert not re.search(r'class="aside">11.1 %', page)
+    assert re.search(r'class="aside">0.900<', page)
+    assert not re.search(r'class="aside">0.111<', page)
 
 
 def test_the_report_has_the_verdict_on_top_and_the_solver_first(wide, tmp_path):
@@ -190,6 +249,11 @@ def test_labels_of_the_chart_never_overlap():
     labelled = [mark for mark in drawn.marks if mark.label]
     assert len(drawn.marks) == 40
     assert drawn.unlabelled == 40 - len(labelled) > 0
+    assert len(drawn.unlabelled_names) == drawn.unlabelled
+    assert {mark.label for mark in labelled}.isdisjoint(drawn.unlabelled_names)
+    page = render(comparison(section(*rows)))
+    first, more = ", ".join(drawn.unlabelled_names[:12]), drawn.unlabelled - 12
+    assert f"Marks without a name, which the pointer shows: {first} and {more} others." in page
     assert len(labelled) >= 5
     boxes = []
     for mark in labelled:

@@ -21,7 +21,7 @@ def check(
     model: Model,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="[DATA]", help="A table: check whether the model was trained on its points and labels."),
+        typer.Argument(metavar="DATA", help="A table: check whether the model was trained on its points and labels."),
     ] = None,
     tol: Annotated[
         float | None,

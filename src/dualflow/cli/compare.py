@@ -113,7 +113,8 @@ def compare(
     scoring: Annotated[
         str,
         typer.Option(
-            help="Score that chooses the model: balanced_accuracy, accuracy, recall, precision or f1.",
+            help="Score that chooses the model: balanced_accuracy, accuracy, recall, precision, f1, average_precision "
+            "or roc_auc.",
             rich_help_panel=shared.CLASSES,
         ),
     ] = "balanced_accuracy",
@@ -142,7 +143,8 @@ def compare(
         ),
     ] = None,
     C: Annotated[
-        float, typer.Option("--C", help="As in scikit-learn; inf is the hard margin.", rich_help_panel=shared.MODEL)
+        float,
+        typer.Option("--C", "-C", help="As in scikit-learn; inf is the hard margin.", rich_help_panel=shared.MODEL),
     ] = 1.0,
     nu: Annotated[
         float | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import GroupedCommand
 from .output import Json, clear_errors, print_table, say, say_json
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ JobDevice = Annotated[
 ]
 
 
-@jobs.command("list")
+@jobs.command("list", cls=GroupedCommand)
 def list_jobs(file: JournalFile, json: Json = False) -> None:
     """List the jobs: what was sent to which device, and the outcome.
 
@@ -76,7 +77,7 @@ def _contents(record: JobRecord) -> str:
     return f"{record.label}: {record.circuits:,} × {shots}"
 
 
-@jobs.command()
+@jobs.command(cls=GroupedCommand)
 def show(file: JournalFile, job: JobId, json: Json = False) -> None:
     """Show all data of one job."""
     with clear_errors():
@@ -94,7 +95,7 @@ def show(file: JournalFile, job: JobId, json: Json = False) -> None:
             print_table(("", ""), [(name, "" if value is None else value) for name, value in about.items()])
 
 
-@jobs.command()
+@jobs.command(cls=GroupedCommand)
 def fetch(file: JournalFile, job: OptionalJob = None, device: JobDevice = None) -> None:
     """Query each job once: fetch the results of those that are done, leave the others as they are."""
 
@@ -107,7 +108,7 @@ def fetch(file: JournalFile, job: OptionalJob = None, device: JobDevice = None) 
     _act_on_open_jobs(file, job, device, False, collect)
 
 
-@jobs.command()
+@jobs.command(cls=GroupedCommand)
 def resume(
     file: JournalFile,
     job: OptionalJob = None,
@@ -128,7 +129,7 @@ def resume(
     _act_on_open_jobs(file, job, device, resend, collect)
 
 
-@jobs.command()
+@jobs.command(cls=GroupedCommand)
 def cancel(file: JournalFile, job: OptionalJob = None, device: JobDevice = None) -> None:
     """Cancel the jobs that have not run yet."""
 
@@ -143,7 +144,7 @@ def cancel(file: JournalFile, job: OptionalJob = None, device: JobDevice = None)
     _act_on_open_jobs(file, job, device, False, withdraw)
 
 
-@jobs.command()
+@jobs.command(cls=GroupedCommand)
 def convert(
     file: JournalFile,
     new: Annotated[Path, typer.Argument(help="The new journal file.")],

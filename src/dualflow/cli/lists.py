@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..exceptions import ProblemError
+from .options import GroupedCommand
 from .output import OVERWRITE_HELP, Json, clear_errors, console, print_indented, print_table, say, say_json
 
 __all__ = ["circuits", "devices", "solvers"]
@@ -109,7 +110,7 @@ def devices(
 circuits = typer.Typer(help="List the circuits and write them to files.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@circuits.command("list")
+@circuits.command("list", cls=GroupedCommand)
 def list_circuits(json: Json = False) -> None:
     """List the circuits that `export` writes: each family's small examples."""
     with clear_errors():
@@ -123,7 +124,7 @@ def list_circuits(json: Json = False) -> None:
         print_table(("circuit", "family", "qubits", "parameters", "depth", "two-qubit gates"), rows, json)
 
 
-@circuits.command()
+@circuits.command(cls=GroupedCommand)
 def export(
     out: Annotated[
         Path, typer.Option(help="Folder to write to, created if it does not exist; other files in it stay.")

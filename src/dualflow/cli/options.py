@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any
@@ -13,7 +15,7 @@ from typer.core import TyperCommand
 from ..exceptions import ProblemError, did_you_mean
 from .cells import THOUSANDS, CellFormat
 from .csv_data import CsvFormat
-from .output import COMMAND_OPTIONS, Json
+from .output import COMMAND_OPTIONS, Json, say
 from .table import MISSING_TEXTS
 
 __all__ = [
@@ -61,10 +63,31 @@ KERNELS = ("linear", "poly", "rbf", "sigmoid")
 VALUE_WORDS = {"str": "TEXT", "float": "NUMBER", "int": "NUMBER", "path": "FILE"}
 
 
+#: What the value of an option must be, by the word of typer's messages, in which it differs between versions.
+NUMBER_WORDS = {"integer": "a whole number", "number": "a number", "float": "a number"}
+
 #: Parameters that the help of a command with many options explains; it only names the others.
 MOST_USED = {
     "compare": "label class_weight positive scoring drop max_n quantum solvers seeds report all_rows json help_all",
     "train": "out label kind search proba class_weight positive cv C gamma kernel drop json help_all",
+}
+#: One example of each command, which ends its help.
+EXAMPLES = {
+    "train": "train churn.csv --label churn --class-weight balanced --proba",
+    "predict": "predict model.dualflow new.csv --id customer --out predictions.csv",
+    "check": "check model.dualflow churn.csv",
+    "compare": "compare churn.csv --label churn --scoring recall",
+    "solvers": "solvers --json",
+    "devices": "devices",
+    "convert": "convert model.dualflow model.onnx",
+    "circuits list": "circuits list",
+    "circuits export": "circuits export --out circuits",
+    "jobs list": "jobs list run.journal",
+    "jobs show": "jobs show run.journal JOB",
+    "jobs fetch": "jobs fetch run.journal",
+    "jobs resume": "jobs resume run.journal",
+    "jobs cancel": "jobs cancel run.journal JOB",
+    "jobs convert": "jobs convert old.journal new.journal --device aer",
 }
 #: Entry of a context's ``meta`` that makes the help explain all options.
 _HELP_ALL = "dualflow.help_all"
@@ -73,13 +96,34 @@ _HELP_ALL = "dualflow.help_all"
 class GroupedCommand(TyperCommand):
     """A command whose help lists its options in the groups that `rich_help_panel` names.
 
-    Of a command in `MOST_USED` it explains these options, and names the others.
+    Of a command in `MOST_USED` it explains these options, and names the others. An example ends it. The value of a
+    number that is none is an error of one sentence.
     """
 
-    def invoke(self, ctx: Any) -> Any:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         options = [param for param in self.params if param.param_type_name == "option"]
-        COMMAND_OPTIONS.set({str(param.name): max(param.opts, key=len) for param in options})
-        return super().invoke(ctx)
+        COMMAND_OPTIONS.set({str(param.name): _typed(param, args) for param in options})
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            word = next((word for kind, word in NUMBER_WORDS.items() if f"a valid {kind}" in error.message), None)
+            if word is None or error.param is None:
+                raise
+            option = max(error.param.opts, key=len)
+            value = next((text for text in map(partial(_value, given), error.param.opts) if text is not None), None)
+            say(f"Error: {option}{'' if value is None else f' {value!r}'} must be {word}", err=True)
+            raise typer.Exit(2) from None
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        words: list[str] = []
+        while ctx.parent is not None:
+            words, ctx = [ctx.info_name, *words], ctx.parent
+        if (example := EXAMPLES.get(" ".join(words))) is not None:
+            formatter.write(f"\nExample: dualflow {example}\n")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
@@ -111,6 +155,24 @@ class GroupedCommand(TyperCommand):
                     text = f"{indent[2:]}{title}: {', '.join(names)}"
                     lines = wrap(text, formatter.width, subsequent_indent=indent, break_on_hyphens=False)
                     formatter.write("\n".join(lines) + "\n")
+
+
+def _value(args: list[str], option: str) -> str | None:
+    """Return the text that the user typed for an option, or None."""
+    for word, following in pairwise([*args, ""]):
+        if word == option:
+            return following
+        if option.startswith("--") and word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None
+
+
+def _typed(param: Any, args: list[str]) -> str:
+    """Return an option as errors show it: its long form, or its short one and the value if that was typed."""
+    for option in param.opts:
+        if not option.startswith("--") and (value := _value(args, option)) is not None:
+            return f"{option} {value}"
+    return max(param.opts, key=len)
 
 
 def _show_all_help(ctx: typer.Context, wanted: bool) -> None:

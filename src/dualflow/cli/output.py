@@ -90,6 +90,8 @@ def _with_option(text: str) -> str:
     name = text.partition("=")[0]
     known = COMMAND_OPTIONS.get() or {}
     option = known.get("seed" if name == "random_state" else name) or known.get(f"{name}s")
+    if option and not option.startswith("--"):  # with the value as it was typed
+        return f"{option} {text.partition(' ')[2]}"
     return f"{option}{text[len(name) :]}" if option else text
 
 

@@ -77,7 +77,7 @@ def predict(
         from dataclasses import replace
 
         from ..exceptions import ProblemError
-        from .scores import score_lines
+        from .scores import score_lines, training_note
         from .training_table import read_model
 
         if out is not None:
@@ -127,11 +127,12 @@ def predict(
                 typer.echo(chunk, nl=False)
         if proba and (note := _disagreement(machine, predictions, chances)) is not None:
             say(note, err=out is None)
+        title = f"rows with a label{training_note(machine, X)}" if score else ""
         if score and counts is None:
             name, value = next(iter(score.items()))
-            say(f"{name} {value:.4g} on {score['labelled']} rows with a label", err=out is None)
+            say(f"{name} {value:.4g} on {score['labelled']} {title}", err=out is None)
         if counts is not None:
-            for line in score_lines(counts, "rows with a label", getattr(machine, "class_weight", None) is not None):
+            for line in score_lines(counts, title, getattr(machine, "class_weight", None) is not None):
                 say(line, err=out is None)
         if out is not None:
             say(f"{len(table)} predictions: {out}")

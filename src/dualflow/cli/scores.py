@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ..exceptions import ProblemError, did_you_mean
 from ..report.scores import UNEQUAL_SHARE, ClassCounts
 from .labels import known_codes
 from .table import SHOWN_CHARS
 
-__all__ = ["CLASSIFIERS", "counts_of", "default_scoring", "score_lines", "score_title", "scorer_of"]
+__all__ = ["CLASSIFIERS", "counts_of", "default_scoring", "score_lines", "scorer_of", "training_note"]
 
 #: The values of --kind whose labels are classes.
 CLASSIFIERS = ("svc", "nu-svc")
 
 #: Most classes whose confusion matrix is printed; more would not fit in a line.
 MAX_SHOWN_CLASSES = 8
-#: Titles of scores that read better than their names.
-SCORE_TITLES = {"r2": "R²"}
-
-
-def score_title(scoring: str) -> str:
-    """Return the name of a score as the output shows it."""
-    return SCORE_TITLES.get(scoring, scoring.replace("_", " "))
+#: Rows whose entries are compared with those of training at a time.
+ROWS_AT_ONCE = 10_000
 
 
 def default_scoring(kind: str, y: NDArray) -> str:
@@ -134,6 +132,32 @@ def score_lines(counts: ClassCounts, title: str, weighted: bool) -> list[str]:
     if (warning := counts.warning(weighted)) is not None:
         lines.append(warning)
     return lines
+
+
+def training_note(machine: Any, X: Any) -> str:
+    """Return a remark in brackets if rows of X are among a model's training points, which score higher; else ""."""
+    machine = getattr(machine, "estimator_", machine)  # of a conformal model
+    if getattr(machine, "_rows", None) is None:  # a model of a stream
+        return ""
+    known: set[bytes] = set()
+    for solution in machine.solutions_:
+        known.update(_row_bytes(solution.problem.gram.X))
+    count = sum(row in known for row in _row_bytes(X))
+    if not count:
+        return ""
+    which = "training rows" if count == X.shape[0] else f"{count} of {X.shape[0]} rows are training rows"
+    return f" ({which}, which score higher than new rows)"
+
+
+def _row_bytes(X: Any) -> Iterator[bytes]:
+    """Yield the entries of each row, dense or sparse, as bytes: the places and the values of those that are not 0."""
+    for start in range(0, X.shape[0], ROWS_AT_ONCE):
+        part = csr_array(X[start : start + ROWS_AT_ONCE])
+        part.eliminate_zeros()
+        part.sort_indices()
+        places, values = part.indices.astype(np.int64), part.data.astype(float)
+        for a, b in pairwise(part.indptr.tolist()):
+            yield places[a:b].tobytes() + values[a:b].tobytes()
 
 
 def _share(share: float | None) -> str:

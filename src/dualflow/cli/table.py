@@ -71,6 +71,8 @@ class ChosenColumns:
         Names of the feature columns that stay even if they look like names of rows.
     id, id_name : int and str, or None
         Position and name of the column that names the rows of a result; it may be a feature, too.
+    unused : tuple of (str, str)
+        Names of the columns that are neither features nor the label, each with the reason.
     """
 
     places: list[int]
@@ -82,6 +84,7 @@ class ChosenColumns:
     kept: tuple[str, ...] = ()
     id: int | None = None
     id_name: str | None = None
+    unused: tuple[tuple[str, str], ...] = ()
 
 
 class ColumnChooser(Protocol):
@@ -156,7 +159,10 @@ class RequestedColumns:
         apart = unique_names(names)
         named_label = None if label is None else apart[label]
         named_kept = tuple(apart[k] for k in places if k in kept)
-        return ChosenColumns(places, [apart[k] for k in places], kinds, label, named_label, notes, named_kept)
+        unused = [*((apart[k], "--drop") for k in sorted(dropped)), *((apart[k], "empty in training") for k in blank)]
+        return ChosenColumns(
+            places, [apart[k] for k in places], kinds, label, named_label, notes, named_kept, unused=tuple(unused)
+        )
 
 
 @dataclass(frozen=True)
@@ -206,10 +212,12 @@ class Table:
         return replace(self, columns=columns, labels=labels, where=self.where[rows], ids=ids)
 
     def without(self, dropped: Collection[str]) -> Table:
-        """Return the table without the feature columns of these names."""
+        """Return the table without the feature columns of these names, which `ChosenColumns.unused` then lists."""
         left = [k for k, name in enumerate(self.chosen.names) if name not in dropped]
         places, names = [self.chosen.places[k] for k in left], [self.chosen.names[k] for k in left]
-        chosen = replace(self.chosen, places=places, names=names, kinds=[self.chosen.kinds[k] for k in left])
+        unused = (*self.chosen.unused, *((name, "left out in training") for name in dropped))
+        kinds = [self.chosen.kinds[k] for k in left]
+        chosen = replace(self.chosen, places=places, names=names, kinds=kinds, unused=unused)
         return replace(self, chosen=chosen, columns=[self.columns[k] for k in left])
 
     def place(self, row: int) -> str:

@@ -52,7 +52,7 @@ def train(
     C: Annotated[
         float | None,
         typer.Option(
-            "--C", help="For svc, svr and nu-svr, as in scikit-learn; 1 by default.", rich_help_panel=shared.MODEL
+            "--C", "-C", help="For svc, svr and nu-svr, as in scikit-learn; 1 by default.", rich_help_panel=shared.MODEL
         ),
     ] = None,
     nu: Annotated[
@@ -247,7 +247,7 @@ def _parameters(model: Any) -> dict[str, Any]:
 
 def _print(facts: dict[str, Any]) -> None:
     from ..report.columns import gap_text
-    from .scores import score_title
+    from ..report.scores import score_title
 
     gap = facts["relative_gap"]
     certified = "none: the kernel is indefinite" if gap is None else gap_text(gap)
@@ -264,12 +264,7 @@ def _print(facts: dict[str, Any]) -> None:
     rows += [("circuits", summary) for summary in facts["circuits"] or ()]
     if facts["search"]:
         found = facts["search"]
-        missed = found["candidates"] - found["finished"]
-        more = f"; {missed} were not reached in time" if missed else ""
-        score = score_title(found["scoring"])
-        rows.append(
-            (f"{score} in the search", f"{found['score']:.4g}, the best of {found['candidates']} settings{more}")
-        )
+        rows.append((f"{score_title(found['scoring'])} in the search", search_text(found)))
     if facts["cross_validation"]:
         found = facts["cross_validation"]
         score = score_title(found["scoring"])
@@ -278,6 +273,14 @@ def _print(facts: dict[str, Any]) -> None:
         rows.append(("probabilities", "calibrated by leave-one-out; dualflow predict --proba"))
     rows += [("seconds", f"{facts['seconds']:.1f}"), ("saved as", facts["model"])]
     print_table(("", ""), [(name, value) for name, value in rows if value is not None])
+
+
+def search_text(found: dict[str, Any]) -> str:
+    """Return the score of a search, and of how many settings it is the best."""
+    missed = found["candidates"] - found["finished"]
+    of = f"{found['finished']} of {found['candidates']}" if missed else found["candidates"]
+    more = f"; {missed} {'was' if missed == 1 else 'were'} not reached in time" if missed else ""
+    return f"{found['score']:.4g}, the best of {of} settings{more}"
 
 
 def _print_scores(fitted: Fitted, scored: Scored) -> None:

@@ -100,11 +100,13 @@ def labels_for(kind: str, table: Table | SparseTable, cells: CellFormat) -> tupl
             f"{table.source}: the label has a single class, {str(y[0])[:SHOWN_CHARS]}, and --kind {kind} needs two; "
             "name another column with --label, or use --kind svdd for a single class"
         )
-    if 2 * len(classes) > max(len(y), 2 * MAX_CLASS_NUMBERS):
-        raise ProblemError(
-            f"{table.source}: the label has {len(classes)} classes in {len(y)} rows; name the right column with --label"
-        )
     assert table.labels is not None
+    if 2 * len(classes) > max(len(y), 2 * MAX_CLASS_NUMBERS):
+        numbers = ", or use --kind svr to predict numbers" if y.dtype.kind in "iuf" else ""
+        raise ProblemError(
+            f"{table.source}: the label has {len(classes)} classes in {len(y)} rows; name the right column with "
+            f"--label{numbers}"
+        )
     return y, tuple(as_written(classes, table.labels, y))
 
 
@@ -223,6 +225,9 @@ class TrainingData:
             return TrainingTable(self.encoding, written=self.written, **more)
         assert isinstance(self.encoding, Encoding)
         label, place = table.chosen.label_name, table.chosen.label
+        encoded = {column.name for column in self.encoding.columns}
+        empty = {name: "empty in training" for name in table.chosen.names if name not in encoded}
+        more["unused"] = dict(table.chosen.unused) | empty
         return TrainingTable(self.encoding, table.named, table.width, label, place, self.written, self.cells, **more)
 
 

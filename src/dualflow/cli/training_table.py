@@ -24,6 +24,8 @@ __all__ = ["TABLE_FORMAT", "SparseEncoding", "TrainingTable", "read_model"]
 
 #: Version of the table description in a model's file.
 TABLE_FORMAT = 1
+#: Columns that a message names at most.
+MAX_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class TrainingTable:
         The class whose recall and precision are given.
     requested_id : str, optional
         The column of this table that names its rows, by its name or its number from 1.
+    unused : dict of str to str
+        The columns of the training file that the model does not use, each with the reason.
     """
 
     encoding: Encoding | SparseEncoding
@@ -94,6 +98,7 @@ class TrainingTable:
     requested_label: str | None = None
     positive: str | None = None
     requested_id: str | None = None
+    unused: dict[str, str] = field(default_factory=dict)
 
     def header(self, first: list[str]) -> bool | None:
         """Return whether the first line is a header; None if the number of columns does not fit.
@@ -145,12 +150,7 @@ class TrainingTable:
             )
         known = {name: k for k, name in enumerate(apart)}
         if lost := [name for name in wanted if name not in known]:
-            others = f" and {len(lost) - 1} other columns" if len(lost) > 1 else ""
-            raise ProblemError(
-                f"{source} lacks column {lost[0][:SHOWN_CHARS]!r}{others} of the model's training data; its "
-                "first line is "
-                f"{', '.join(name[:SHOWN_CHARS] for name in apart[:12])}{did_you_mean(lost[0], apart)}"
-            )
+            raise ProblemError(_lacking(lost, apart, {*wanted, self.label}, source))
         label = None if self.label is None else known.get(self.label)
         if self.requested_label is not None:
             label = column_position(self.requested_label, names, source, "--label")
@@ -159,8 +159,10 @@ class TrainingTable:
         left = [name for k, name in enumerate(apart) if k not in used and k not in index]
         notes = index_notes(names, index - used)
         if left:
-            some = ", ".join(name[:SHOWN_CHARS] for name in left[:12])
-            notes = (f"Columns that are ignored, because the training data did not have them: {some}.", *notes)
+            why = {name: f" ({self.unused[name]})" if name in self.unused else "" for name in left}
+            some = ", ".join(name[:SHOWN_CHARS] + why[name] for name in left[:MAX_NAMED])
+            some += ", …" if len(left) > MAX_NAMED else ""
+            notes = (f"Columns that the model does not use: {some}.", *notes)
         label_name = None if label is None else apart[label]
         return ChosenColumns(places, wanted, kinds, label, label_name, notes, id=id_place, id_name=id_name)
 
@@ -210,7 +212,22 @@ class TrainingTable:
             "decimal": self.cells.decimal,
             "missing": list(self.cells.missing),
             "thousands": self.cells.thousands,
+            "unused": self.unused,
         }
+
+
+def _lacking(lost: list[str], names: list[str], used: set[str | None], source: str) -> str:
+    """Return the sentence on the columns that a table lacks; names that the model ``used`` are not suggested."""
+    shown = ", ".join(repr(name[:SHOWN_CHARS]) for name in lost[:MAX_NAMED])
+    more = f" and {len(lost) - MAX_NAMED} others" if len(lost) > MAX_NAMED else ""
+    free = [name for name in names if name not in used]
+    meant = [f"{match} for {name[:SHOWN_CHARS]!r}?" for name in lost if (match := did_you_mean(name, free)[:-1])]
+    meant = [did_you_mean(lost[0], free)] if len(lost) == 1 else meant
+    first = ", ".join(name[:SHOWN_CHARS] for name in names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
+    return (
+        f"{source} lacks column{'s' if len(lost) > 1 else ''} {shown}{more} of the model's training data; its first "
+        f"line is {first}{''.join(meant[:1])}"
+    )
 
 
 def read_model(path: Path) -> tuple[Any, TrainingTable]:
@@ -287,7 +304,10 @@ def _parsed_columns(plain: Any, written: tuple[str, ...]) -> TrainingTable:
     if thousands is not None and (thousands not in THOUSANDS or thousands == plain["decimal"]):
         raise ValueError(f"its separator of thousands {thousands!r} is not valid")
     cells = CellFormat(plain["decimal"], _parsed_texts(plain["missing"]), thousands)
-    return TrainingTable(Encoding(columns), named, width, label, place, written, cells)
+    unused = plain.get("unused", {})  # files written before 2026-11-28 lack it
+    if type(unused) is not dict or not all(type(text) is str for text in unused.values()):
+        raise ValueError("the columns that it does not use are not valid")
+    return TrainingTable(Encoding(columns), named, width, label, place, written, cells, unused=unused)
 
 
 def _parsed_column(plain: Any) -> Column:

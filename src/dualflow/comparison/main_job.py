@@ -197,7 +197,7 @@ def compare(
         among them, then run up to 2000 points only, unless they are named in ``solvers``.
     positive : label, optional
         The class whose recall and precision are given; the rarer one by default.
-    scoring : {"balanced_accuracy", "accuracy", "recall", "precision", "f1"}
+    scoring : {"balanced_accuracy", "accuracy", "recall", "precision", "f1", "average_precision", "roc_auc"}
         The score by which models are compared.
     progress : callable, optional
         Called as ``progress(rows done, rows in all, text of the next row)``.
@@ -309,6 +309,8 @@ def compare(
     }
     if models:
         settings["models compared by"] = scoring
+        del settings["class +1"]
+        settings["positive class"] = next(s.counts.classes[s.counts.positive] for s in scores if s.counts is not None)
     found = Comparison(sections, settings, _versions(), run.interrupt is not None, scores, scoring)
     if run.interrupt is not None:
         run.interrupt.comparison = found  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ from ..exceptions import ProblemError
 from ..problems import svc
 from ..report.columns import seconds_text
 from ..report.scores import UNEQUAL_SHARE, ClassCounts, ModelScore
+from .rows import MAX_RUNS, REPEATED_S
 from .tasks import Subsample, point_weights, weights_text
 
 __all__ = ["AUTO_WEIGHTS", "MODEL_KERNELS", "score_models", "tried_weights"]
@@ -29,10 +30,6 @@ __all__ = ["AUTO_WEIGHTS", "MODEL_KERNELS", "score_models", "tried_weights"]
 MODEL_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: Value of ``class_weight`` that tries none and "balanced" where the classes are unequal.
 AUTO_WEIGHTS = "auto"
-#: Number of fits of a model whose fit takes less than `MAX_REPEATED_S`; the least time counts.
-REPEATS = 3
-#: Seconds; a fit that takes longer is not repeated.
-MAX_REPEATED_S = 0.5
 #: Rows of the trial fit that predicts the time of scikit-learn's fit, which cannot be stopped.
 TRIAL_ROWS = 1000
 #: The time of scikit-learn's fit is taken to grow with this power of the rows: between the 2 of kernel values and the
@@ -92,7 +89,11 @@ def score_models(
 
     most = data.classes[int(np.argmax(shares))]
     constant = np.full(len(truth), most)
-    found = [ModelScore(f"majority ({most})", counts=counted(constant))]
+    found = [
+        ModelScore(
+            f"majority ({most})", counts=counted(constant), **_order_scores(truth == index, np.zeros(len(truth)))
+        )
+    ]
     kernel: dict[str, Any] = {"kernel": gram.kernel, "degree": gram.degree, "coef0": gram.coef0}
     kernel["gamma"] = gram.gamma if gram.kernel != "linear" else "scale"
     for weights in tried_weights(class_weight, data.y):
@@ -102,19 +103,33 @@ def score_models(
         ours = SVC(C=C, class_weight=weights, time_limit=time_limit, **kernel)
         theirs, reason = _peer(data, C, weights, kernel, time_limit)
         models = {"dualflow SVC": ours} | ({} if theirs is None else {"scikit-learn SVC": theirs})
-        times = {name: _timed_fit(model, data) for name, model in models.items()}
-        for _ in range(REPEATS - 1):
+        times: dict[str, list[float]] = {name: [] for name in models}
+        for _ in range(MAX_RUNS):
             for name, model in models.items():
-                if times[name] < MAX_REPEATED_S:
-                    times[name] = min(times[name], _timed_fit(model, data))
+                if sum(times[name]) < REPEATED_S:
+                    times[name].append(_timed_fit(model, data))
         for name, model in models.items():
             alpha = np.zeros(len(data.y))
             alpha[model.support_] = np.abs(model.dual_coef_).ravel()
             gap = certifier.certify(alpha).relative_gap
-            found.append(ModelScore(name, text, counted(model.predict(data.X_test)), times[name], gap))
+            values = model.decision_function(data.X_test) * (1 if index else -1)
+            solver = model.solution_.provenance.get("solver") if isinstance(model, SVC) else None
+            counts = counted(model.predict(data.X_test))
+            order = _order_scores(truth == index, values)
+            found.append(ModelScore(name, text, counts, min(times[name]), gap, solver=solver, **order))
         if reason:
             found.append(ModelScore("scikit-learn SVC", text, reason=reason))
     return tuple(found)
+
+
+def _order_scores(positive: NDArray, values: NDArray) -> dict[str, float]:
+    """Return the scores of the order of decision values; none if the held-out rows have one class."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    if positive.all() or not positive.any():
+        return {}
+    scores = {"average_precision": average_precision_score, "roc_auc": roc_auc_score}
+    return {name: float(score(positive, values)) for name, score in scores.items()}
 
 
 def _problem(data: Subsample, gram: Gram, C: float, weights: Any) -> Any:

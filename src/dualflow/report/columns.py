@@ -52,8 +52,8 @@ def gap_text(gap: float) -> str:
     return "∞" if math.isinf(gap) else "0" if gap == 0 else f"{gap:.1e}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def _share(share: float) -> str:
+    return f"{share:.3f}"
 
 
 def seconds_text(seconds: float) -> str:
@@ -113,7 +113,7 @@ RESULTS = (
     Column(
         "time",
         "wall time to the raw answer, without certificates and refinement; it ranks the rows that met the tolerance. "
-        "For short runs it is the fastest of three",
+        "It is the fastest of up to three runs within a second, as is that of a model's fit",
         _of("wall_time_s"),
         seconds_text,
     ),
@@ -139,13 +139,17 @@ RESULTS = (
         "in-\nfeas.",
     ),
     Column(
-        "accuracy", "held-out points that the raw answer classifies correctly", _of("accuracy"), _percent, "accu-\nracy"
+        "accuracy",
+        "share of the held-out points that the raw answer classifies correctly",
+        _of("accuracy"),
+        _share,
+        "accu-\nracy",
     ),
     Column(
         "balanced accuracy",
-        "mean of the accuracies on the held-out points of each class: 50 % for a constant answer",
+        "mean of the accuracies on the held-out points of each class: 0.5 for a constant answer",
         _of("balanced_accuracy"),
-        _percent,
+        _share,
         "bal.\nacc.",
     ),
     Column(

@@ -15,9 +15,18 @@ from markupsafe import Markup
 from ..persistence.files import escape_control_characters
 from .columns import QUANTUM, RESULTS, Column, gap_text, limits, status_text
 from .model import Results, Row, Section
-from .scores import ModelScore, best_model
+from .scores import ModelScore, best_model, score_title
 from .terminal import reference_text
-from .verdict import MODEL_HEADERS, counts_text, model_cells, models_verdict, overall, solver_advice, verdict
+from .verdict import (
+    MODEL_HEADERS,
+    constant_note,
+    counts_text,
+    model_cells,
+    models_verdict,
+    overall,
+    solver_advice,
+    verdict,
+)
 
 __all__ = ["Chart", "chart", "render"]
 
@@ -30,6 +39,10 @@ LEFT_PX = 70
 RIGHT_PX = 24
 TOP_PX = 16
 BOTTOM_PX = 46
+#: Names of marks without a label that the caption of a chart lists at most.
+MAX_UNLABELLED_NAMES = 12
+#: Settings of a comparison of models that stand beside its models, and not among the settings, too.
+SHOWN_SETTINGS = ("training points", "held-out points", "features", "gaps filled", "notes", "next")
 #: Smaller relative gaps are round-off and are drawn here.
 MIN_GAP = 1e-16
 #: Width of a character and height of a line of the labels, in pixels.
@@ -80,6 +93,7 @@ class Chart:
     lines: list[Level]
     hidden: int
     unlabelled: int
+    unlabelled_names: tuple[str, ...] = ()
     width: int = WIDTH_PX
     height: int = HEIGHT_PX
     box: tuple[int, int, int, int] = field(default=(LEFT_PX, TOP_PX, WIDTH_PX - RIGHT_PX, HEIGHT_PX - BOTTOM_PX))
@@ -138,6 +152,7 @@ def chart(section: Section, tol: float) -> Chart | None:
         lines=lines,
         hidden=sum(row.ran for row in own) - len(rows),
         unlabelled=places.count(None),
+        unlabelled_names=tuple(dict.fromkeys(label for label, place in zip(labels, places, strict=True) if not place)),
     )
 
 
@@ -252,13 +267,17 @@ def render(comparison: Results) -> str:
         best=best_model(comparison.models, comparison.scoring),
         spans=[span(score, comparison.scoring) for score in comparison.models],
         counts_text=counts_text,
-        model_headers=[header.replace("-\n", "").replace("\n", " ") for header in MODEL_HEADERS],
+        model_headers=MODEL_HEADERS,
+        score_title=score_title(comparison.scoring),
+        constant_note=constant_note(comparison.models),
+        max_names=MAX_UNLABELLED_NAMES,
         charts=[chart(section, tol) for section in comparison.sections],
         results_of=_filled_columns,
         quantum=QUANTUM,
         circuits=(circuits := any(row.device is not None for row in comparison.rows)),
         limits=limits(tol, circuits, max((row.seeds for row in comparison.rows), default=1)),
         settings={name: _setting(value) for name, value in comparison.settings.items() if value is not None},
+        shown=SHOWN_SETTINGS if comparison.models else (),
         source=str(comparison.settings.get("table", "")).rpartition(",")[0],
         status_text=status_text,
         reference_text=reference_text,

@@ -15,6 +15,7 @@ __all__ = [
     "ClassCounts",
     "ModelScore",
     "best_model",
+    "score_title",
 ]
 
 #: Share of the largest class from which on classes count as unequal: accuracy alone then rewards a model that ignores
@@ -23,7 +24,16 @@ UNEQUAL_SHARE = 0.6
 #: Scores within this number of standard errors of each other are a tie.
 TIE_ERRORS = 2.0
 #: The scores by which models are compared.
-SCORES = ("balanced_accuracy", "accuracy", "recall", "precision", "f1")
+SCORES = ("balanced_accuracy", "accuracy", "recall", "precision", "f1", "average_precision", "roc_auc")
+#: Those that follow from the order of the decision values, and not from a threshold.
+ORDER_SCORES = ("average_precision", "roc_auc")
+#: Titles of scores that read better than their names.
+SCORE_TITLES = {"r2": "R²", "roc_auc": "ROC AUC"}
+
+
+def score_title(scoring: str) -> str:
+    """Return the name of a score as the output shows it."""
+    return SCORE_TITLES.get(scoring, scoring.replace("_", " "))
 
 
 @dataclass(frozen=True)
@@ -141,15 +151,21 @@ class ClassCounts:
         return self.balanced_accuracy - self.chance > TIE_ERRORS * self.error
 
     def warning(self, weighted: bool) -> str | None:
-        """Return a sentence if the model is no better than the largest class; None if it is.
+        """Return a sentence if the rows do not show that the model is better than the largest class; None if they do.
 
         ``weighted`` says whether it was trained with class weights.
         """
         if len([recall for recall in self.recalls if recall is not None]) < 2:
             return None
         always = f"always answering {self.classes[self.majority]!r}"
+        fix = "" if weighted else " Try --class-weight balanced, other columns, or --search."
+        if not self.beats_majority and self.balanced_accuracy > self.chance:
+            return (
+                f"These {self.n} rows ({int(self.table[self.positive].sum())} of {self.classes[self.positive]!r}) "
+                f"cannot show that the model is better than {always} (balanced accuracy {self.balanced_accuracy:.3f} "
+                f"± {self.error:.3f}, chance is {self.chance:.3f}).{fix}"
+            )
         if not self.beats_majority:
-            fix = "" if weighted else " Try --class-weight balanced, other columns, or --search."
             return (
                 f"This model is NO better than {always}: its balanced accuracy is {self.balanced_accuracy:.3f}, "
                 f"chance is {self.chance:.3f}.{fix}"
@@ -198,6 +214,10 @@ class ModelScore:
         Certified relative gap of its dual variables; None for the majority, and where no gap can be certified.
     reason : str or None
         Why it was not fitted.
+    average_precision, roc_auc : float or None
+        Scores of the order of its decision values, as in scikit-learn: the positive class is that of ``counts``.
+    solver : str or None
+        The solver that dualflow's model chose by itself.
     """
 
     model: str
@@ -206,6 +226,9 @@ class ModelScore:
     fit_time_s: float | None = None
     relative_gap: float | None = None
     reason: str | None = None
+    average_precision: float | None = None
+    roc_auc: float | None = None
+    solver: str | None = None
 
     @property
     def title(self) -> str:
@@ -214,7 +237,8 @@ class ModelScore:
 
     def score(self, name: str) -> float:
         """Return a score of `SCORES`; −1 if there is none."""
-        value = None if self.counts is None else getattr(self.counts, name)
+        source = self if name in ORDER_SCORES else self.counts
+        value = None if source is None else getattr(source, name)
         return -1.0 if value is None else float(value)
 
     def plain(self) -> dict[str, object]:
@@ -225,6 +249,8 @@ class ModelScore:
             "fit_time_s": self.fit_time_s,
             "relative_gap": self.relative_gap,
             "reason": self.reason,
+            "average_precision": self.average_precision,
+            "roc_auc": self.roc_auc,
         }
         return about | ({} if self.counts is None else self.counts.plain())
 

@@ -21,7 +21,7 @@ from ..persistence.files import escape_control_characters
 from .columns import MISSING, QUANTUM, RESULTS, Column, gap_text, status_text
 from .model import Results, Row, Section
 from .scores import best_model
-from .verdict import MODEL_HEADERS, counts_text, model_cells, overall, verdict
+from .verdict import constant_note, counts_text, model_cells, overall, verdict
 
 __all__ = ["FittedTable", "RowCells", "lines_of", "render", "renderable"]
 
@@ -164,19 +164,36 @@ def renderable(comparison: Results, brief: bool = False) -> RenderableType:
     return Group(*parts)
 
 
+#: `MODEL_HEADERS` for a terminal.
+NARROW_HEADERS = (
+    "model",
+    "bal.\nacc.",
+    "recall",
+    "preci-\nsion",
+    "accu-\nracy",
+    "avg.\nprec.",
+    "ROC\nAUC",
+    "fit",
+    "gap",
+)
+
+
 def _models(comparison: Results) -> list[RenderableType]:
     """Return the table of the models' scores, and the rows behind them."""
     positive = next(score.counts for score in comparison.models if score.counts is not None)
     about = {name: comparison.settings.get(name) for name in ("rows", "training points")}
     title = f"Models: {positive.n} held-out rows; recall and precision of {positive.classes[positive.positive]!r}"
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), collapse_padding=True, pad_edge=False, show_edge=False)
-    for number, header in enumerate(MODEL_HEADERS):
+    # One blank between columns: with those of all scores the table fits 80 characters.
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    for number, header in enumerate(NARROW_HEADERS):
         table.add_column(header, justify="right" if number else "left", overflow="fold", no_wrap=bool(number))
     remarks = []
     for score in comparison.models:
         table.add_row(*map(_text, model_cells(score)))
         if score.reason is not None:
             remarks.append(f"{score.title}: {score.reason}")
+    if (note := constant_note(comparison.models)) is not None:
+        remarks.append(note)
     if (best := best_model(comparison.models, comparison.scoring)) is not None:
         remarks.append(f"{best.title}: {counts_text(best)}")
     lines = [f"{name}: {value}" for name, value in about.items() if value is not None]

@@ -6,14 +6,25 @@ from collections.abc import Sequence
 
 from .columns import gap_text, seconds_text, status_text
 from .model import Results, Row, Section
-from .scores import ModelScore, best_model
+from .scores import ModelScore, best_model, score_title
 
-__all__ = ["MODEL_HEADERS", "counts_text", "model_cells", "models_verdict", "overall", "solver_advice", "verdict"]
+__all__ = [
+    "MODEL_HEADERS",
+    "constant_note",
+    "counts_text",
+    "model_cells",
+    "models_verdict",
+    "overall",
+    "solver_advice",
+    "verdict",
+]
 
 #: Solvers whose times are within this factor of the least are named together: such differences are chance.
 TIE_FACTOR = 2.0
 #: Maximum number of solvers that are named.
 MAX_NAMED = 3
+#: Scores of the positive class.
+OF_ONE_CLASS = ("recall", "precision", "f1", "average_precision")
 
 
 def verdict(section: Section) -> str:
@@ -47,6 +58,11 @@ def overall(comparison: Results) -> str:
 def solver_advice(comparison: Results) -> str:
     """Return `solvers_verdict` as the sentence after that on models."""
     text = solvers_verdict(comparison)
+    chosen = next((score.solver for score in comparison.models if score.solver is not None), None)
+    fastest = _fastest(_total_times(comparison)[0])
+    if chosen is not None and chosen in fastest:
+        which = "the fastest" if chosen == fastest[0] else "among the fastest"
+        return f"The default solver, {chosen}, was {which}; leave `solver` out."
     return f"As its solver, use{text.removeprefix('Use')}" if text.startswith("Use ") else text
 
 
@@ -55,16 +71,31 @@ def solvers_verdict(comparison: Results) -> str:
 
     Beside models it is about the sections of all rows: those with circuits are of a subsample.
     """
-    sections = comparison.sections
-    if comparison.models:
-        sections = tuple(part for part in sections if all(row.device is None for row in part.rows)) or sections
+    took, sections = _total_times(comparison)
     if len(sections) == 1:
         return verdict(sections[0])
-    found = [_times(section) for section in sections]
-    took = {name: sum(times[name] for times in found) for name in found[0] if all(name in times for times in found)}
     if not took:
         return f"No single solver met tol = {sections[0].tol:g} on all {len(sections)} problems."
     return _use(took, sections[0].tol, f"optimal on all {len(sections)} problems, in", " together")
+
+
+def _total_times(comparison: Results) -> tuple[dict[str, float], tuple[Section, ...]]:
+    """Return the seconds of each solver that met the tolerance on all problems, together, and the problems' sections.
+
+    Beside models these are the sections without circuits, which are of a subsample.
+    """
+    sections = comparison.sections
+    if comparison.models:
+        sections = tuple(part for part in sections if all(row.device is None for row in part.rows)) or sections
+    found = [_times(section) for section in sections]
+    names = [name for name in (found or [{}])[0] if all(name in times for times in found)]
+    return {name: sum(times[name] for times in found) for name in names}, sections
+
+
+def _fastest(times: dict[str, float]) -> list[str]:
+    """Return the solvers whose times are within `TIE_FACTOR` of the least, the fastest first, at most `MAX_NAMED`."""
+    quickest = sorted(times, key=times.__getitem__)
+    return [name for name in quickest if times[name] <= TIE_FACTOR * times[quickest[0]]][:MAX_NAMED]
 
 
 def _times(section: Section) -> dict[str, float]:
@@ -77,8 +108,7 @@ def _times(section: Section) -> dict[str, float]:
 
 
 def _use(times: dict[str, float], tol: float, what: str, how: str) -> str:
-    quickest = sorted(times, key=times.__getitem__)
-    named = [name for name in quickest if times[name] <= TIE_FACTOR * times[quickest[0]]][:MAX_NAMED]
+    named = _fastest(times)
     least, most = (seconds_text(times[name]) for name in (named[0], named[-1]))
     took = least if least == most else f"{least} to {most}"
     names = " or ".join(filter(None, (", ".join(named[:-1]), named[-1])))
@@ -93,7 +123,17 @@ def _name(row: Row) -> str:
 
 
 #: Headers of the table of models; the same cells are in the terminal and in the report.
-MODEL_HEADERS = ("model", "balanced\naccuracy", "recall", "preci-\nsion", "accu-\nracy", "fit", "gap")
+MODEL_HEADERS = (
+    "model",
+    "balanced accuracy",
+    "recall",
+    "precision",
+    "accuracy",
+    "average precision",
+    "ROC AUC",
+    "fit",
+    "gap",
+)
 
 
 def model_cells(score: ModelScore) -> tuple[str, ...]:
@@ -101,6 +141,7 @@ def model_cells(score: ModelScore) -> tuple[str, ...]:
     if (counts := score.counts) is None:
         return (score.title, *["–"] * (len(MODEL_HEADERS) - 1))
     shares = (counts.balanced_accuracy, counts.recall, counts.precision, counts.accuracy)
+    shares = (*shares, score.average_precision, score.roc_auc)
     return (
         score.title,
         *("–" if share is None else f"{share:.3f}" for share in shares),
@@ -122,19 +163,41 @@ def counts_text(score: ModelScore) -> str:
     )
 
 
+def constant_note(scores: Sequence[ModelScore]) -> str | None:
+    """Return a sentence on the fitted models that answer one class to every row; None if there are none."""
+    found: dict[str, list[str]] = {}
+    for score in scores:
+        if score.fit_time_s is not None and score.counts is not None:
+            taken = score.counts.table.sum(axis=0)
+            if taken.max() == score.counts.n:
+                found.setdefault(score.counts.classes[int(taken.argmax())], []).append(score.title)
+    parts = [
+        f"{' and '.join(filter(None, ('; '.join(names[:-1]), names[-1])))} answer{'s' if len(names) == 1 else ''} "
+        f"{label!r} to every row"
+        for label, names in found.items()
+    ]
+    return f"{'; '.join(parts)}." if parts else None
+
+
 def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
     """Return the sentence that names the model to use: by the score, then by the time of its fit to ``n`` rows."""
     best = best_model(scores, scoring)
     if best is None or best.counts is None or best.fit_time_s is None:
         return "No verdict on models: none was fitted."
-    counts, name = best.counts, scoring.replace("_", " ")
+    counts, name = best.counts, score_title(scoring)
     if absent := [name for name, recall in zip(counts.classes, counts.recalls, strict=True) if recall is None]:
         return f"No verdict on models: none of the {counts.n} held-out rows is of class {absent[0]!r}."
     always = f"always answering {counts.classes[counts.majority]!r}"
-    of = f" of {counts.classes[counts.positive]!r}" if scoring in ("recall", "precision", "f1") else ""
+    of = f" of {counts.classes[counts.positive]!r}" if scoring in OF_ONE_CLASS else ""
     plain = next((one for one in scores if one.fit_time_s is None and one.counts is not None), None)
     level = -1.0 if plain is None else plain.score(scoring)
     beats = counts.beats_majority if scoring == "balanced_accuracy" else best.score(scoring) > level
+    if not beats and best.score(scoring) > level:
+        return (
+            f"These {counts.n} held-out rows ({int(counts.table[counts.positive].sum())} of "
+            f"{counts.classes[counts.positive]!r}) cannot show that a model is better than {always}: {name} "
+            f"{best.score(scoring):.3f} ± {counts.error:.3f} against {max(level, 0.0):.3f}."
+        )
     if not beats:
         return (
             f"By {name}{of} no model is better than {always}: {best.score(scoring):.3f} against {max(level, 0.0):.3f}, "
