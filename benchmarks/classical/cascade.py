@@ -111,9 +111,9 @@ def own_peak_mb() -> float:
 
 @contextmanager
 def solving() -> Iterator[list[float]]:
-    """Processor seconds of this process in the survivors' own problems, one a round."""
+    """Processor seconds of this process in the pool's own problems, one a round; on dask a worker solves them."""
     spent: list[float] = []
-    real = Cascade._solved
+    real = Cascade._solve_pool
 
     def timed(*arguments: Any) -> Any:
         began = time.process_time()
@@ -121,11 +121,11 @@ def solving() -> Iterator[list[float]]:
         spent.append(time.process_time() - began)
         return found
 
-    Cascade._solved = timed  # type: ignore[method-assign]
+    Cascade._solve_pool = timed  # type: ignore[method-assign]
     try:
         yield spent
     finally:
-        Cascade._solved = real  # type: ignore[method-assign]
+        Cascade._solve_pool = real  # type: ignore[method-assign]
 
 
 @contextmanager

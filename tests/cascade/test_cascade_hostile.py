@@ -135,7 +135,7 @@ def test_waiting_for_workers_has_a_limit(monkeypatch):
 
 def test_survivors_are_prepared_once_a_part(monkeypatch):
     """A part's points are prepared once, not for every block: that took more time and memory than the kernel."""
-    from dualflow.cascade import tasks
+    from dualflow.cascade import exchange, tasks
     from dualflow.core import gram
     from dualflow.core.radial import RadialPoints
 
@@ -154,8 +154,10 @@ def test_survivors_are_prepared_once_a_part(monkeypatch):
     monkeypatch.setattr("dualflow.core.gram.MIN_POINTS_SEPARATE", 0)
     monkeypatch.setattr(gram, "BLOCK_ENTRIES", 100 * len(model.support_))
     monkeypatch.setattr(gram, "RadialPoints", Counted)
-    told = tasks.Broadcast(kernel, model.support_vectors_, np.ones(len(model.support_)), 0.0, (0.0, 0.0), 0.0, 1)
-    values = tasks._gradient(members, told)
+    ones, packing = np.ones(len(model.support_)), exchange.Packing.of([exchange.columns_of(X)])
+    message = tasks.Broadcast(kernel, packing, np.empty(0), ones, 0.0, (0.0, 0.0), 0.0, 1)
+    survivors = Gram(model.support_vectors_, gamma=0.1)
+    values = tasks._gradient(members, message, survivors, np.empty(0, dtype=np.intp))
     assert made.count(len(model.support_)) == 1 < len(made) - 1
     assert np.allclose(values, Gram(X, gamma=0.1).cross(model.support_vectors_, np.arange(len(X))).sum(axis=0) - 1)
 

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC as LIBSVM
 
 from dualflow import SVC, FitError, PartitionedLinearSVC, ProblemError, Status
+from dualflow.cascade import row_groups
 
 X, Y = make_classification(900, 6, n_informative=4, flip_y=0.1, weights=[0.7], random_state=5)
 X += 3.0
@@ -81,6 +82,28 @@ def test_parts_of_one_class_and_parts_without_rows():
     parts = [Fixed(X[:0], Y[:0]), *(Fixed(X[rows], Y[rows]) for rows in np.array_split(order, 5))]
     model = PartitionedLinearSVC(tol=1e-9).fit(parts)
     whole = PartitionedLinearSVC(tol=1e-9, partitions=1).fit(X, Y)
+    assert model.certificate_.objective == pytest.approx(whole.certificate_.objective, rel=1e-9)
+
+
+def test_row_groups_of_parquet_are_read_one_by_one_to_the_optimum_of_all(tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {f"x{k}": X[:, k] for k in range(X.shape[1])} | {"label": Y, "w": np.where(Y == 1, 2.0, 1.0)}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "data.parquet", row_group_size=200)
+    parts, sizes = row_groups(tmp_path / "data.parquet", target="label", weight="w"), []
+    load = type(parts[0]).load
+
+    def counted(part):
+        rows = load(part)
+        sizes.append(len(rows.X))
+        return rows
+
+    monkeypatch.setattr(type(parts[0]), "load", counted)
+    model = PartitionedLinearSVC(C=2.0, tol=1e-9).fit(parts)
+    whole = SVC(kernel="linear", C=2.0, tol=1e-11).fit(X, Y, sample_weight=columns["w"])
+    assert max(sizes) == 200
+    assert len(set(sizes)) == 2  # 900 rows: four groups of 200, and the last one of 100
+    assert model.certificate_.within(1e-9)
     assert model.certificate_.objective == pytest.approx(whole.certificate_.objective, rel=1e-9)
 
 

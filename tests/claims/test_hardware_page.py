@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from sklearn.datasets import make_moons
 
 from dualflow import Gram, estimate, problems
@@ -45,6 +46,21 @@ def test_its_table_is_what_estimates_say():
         posed = problems.svc(Gram(X), 2.0 * t - 1, C=10.0, loss="squared_hinge")
         found = estimate(posed, solver, ByTheFormula(), shots=10_000, **({"ansatz": ansatz} if ansatz else {}))
         assert (f"{found.circuits:,}", duration_text(found.qpu_seconds)) == (circuits, time)
+
+
+def test_the_printed_estimate_of_a_fake_ibm_machine():
+    """All lines but gates and the circuit's microseconds, which depend on the version of Qiskit's compiler."""
+    pytest.importorskip("qiskit_ibm_runtime", reason="pip install 'dualflow[ibm]'")
+    shown = re.search(r"```text\n(variational-flow.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)[1]
+    X, t = make_moons(16, noise=0.1, random_state=1)
+    posed = problems.svc(Gram(X), 2.0 * t - 1, C=10.0, loss="squared_hinge")
+    found = str(estimate(posed, "variational-flow", "ibm:fake_prague", shots=10_000))
+
+    def lines(text):
+        kept = [line for line in text.splitlines() if "largest circuit" not in line]
+        return [re.sub(r"[\d.]+ µs of circuit", "µs of circuit", line) for line in kept]
+
+    assert lines(found) == lines(shown)
 
 
 def test_it_is_linked_from_the_readme_and_the_other_pages():

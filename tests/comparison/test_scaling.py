@@ -199,3 +199,31 @@ def test_a_real_machine_is_refused(tmp_path):
 
     with pytest.raises(ProblemError, match="real machine"):
         scaling_study(ball(), FLOW, device=FakeCloud(tmp_path / "cloud"))
+
+
+def test_two_factors_have_each_floor_once_and_name_the_grey_lines():
+    found = scaling_study(ball(), FLOW, shots=[100, 10_000], noise=[0, 1e-3, 1e-2], seeds=1, **RUN | {"device": "aer"})
+    display = found.plot(x="shots", ax=Figure().subplots(2, 1))
+    (floor,) = display.floors_[0]  # the same at each noise
+    assert floor.get_color() == "#222222"
+    assert [text.get_text() for text in display.legend_.get_texts()][-1] == "shot floor"
+
+    display = found.plot(x="noise", ax=Figure().subplots(2, 1))
+    floors, lines = display.floors_[0], display.lines_[0]
+    own = [lines[f"{FLOW}, shots = {shots:,}"] for shots in (100, 10_000)]
+    assert [floor.get_color() for floor in floors] == [line.get_color() for line in own]
+    texts = [text.get_text() for text in display.legend_.get_texts()]
+    assert texts[-1] == "shot floor, in the colour of its line"
+    assert "null (measured at noise = 0)" in texts
+    sampler = {p.shots: p.gap for p in found.points if p.device == "classical-sampler"}
+    heights = {note.get_text(): note.xy[1] for note in display.axes_[0].texts}
+    assert heights["shots = 100"] == sampler[100]
+    assert heights["shots = 10,000"] == sampler[10_000]
+
+    axes = display.axes_[0]
+    low, high = axes.get_xlim()
+    left, zero, first, last, right = axes.get_xaxis().get_transform().transform([low, 0, 1e-3, 1e-2, high])
+    width = right - left
+    assert 0.05 * width < zero - left < 0.1 * width  # no value at the frame
+    assert 0.05 * width < right - last < 0.1 * width
+    assert first - zero < 0.3 * width

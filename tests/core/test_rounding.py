@@ -177,7 +177,8 @@ def test_a_bound_by_weights_of_the_features_has_the_rounding_of_what_made_it():
         assert certificate.primal is not None
         assert certificate.relative_gap + certificate.relative_rounding <= 1e-9
         assert error_of_weights(solution.problem, certificate) <= certificate.rounding
-        assert certify(solution.problem, certificate.alpha).relative_rounding > 1.0
+        of_alpha = certify(solution.problem, certificate.alpha)
+        assert of_alpha.relative_gap + of_alpha.relative_rounding > 1.0
 
 
 def error_of_weights(problem, certificate):

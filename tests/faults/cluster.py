@@ -123,7 +123,11 @@ class Bench:
         elif len(self.client.nthreads()) < 2:
             self.client.close()
             return self.begin()
-        self.client.wait_for_workers(2, timeout=120)
+        try:
+            self.client.wait_for_workers(2, timeout=WORKERLESS_S)
+        except TimeoutError:  # the last fault has ended a nanny, too
+            self.client.close()
+            return self.begin()
         return self.client
 
     def _run(self, command: list[str]) -> None:

@@ -94,6 +94,24 @@ def test_the_final_circuit_of_a_sampled_average_says_that_it_was_not_sent(solver
         assert "the run did not send it" in final_circuit(found).metadata["origin"]
 
 
+@pytest.mark.parametrize("shots", [None, 1000])
+@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
+def test_the_final_circuit_of_a_flow_says_that_the_answer_is_a_mean(ansatz, shots):
+    found = solve(
+        ball(), "variational-flow", device="emulator", ansatz=ansatz, shots=shots, random_state=0, max_steps=8
+    )
+    about = final_circuit(found).metadata
+    own = found.extras["parameter_alpha"]
+    distance = 0.5 * np.abs(found.raw_alpha - own).sum() / own.sum()
+    assert about["distance_from_measured"] == pytest.approx(distance)
+    if shots is None:
+        assert "origin" not in about
+        assert distance < 1e-9
+    else:
+        assert "the answer is the mean" in about["origin"]
+        assert distance > 1e-4
+
+
 def test_an_error_bar_needs_one_seed_for_each_run():
     """An int gives the same draw to all runs; None, or one generator, gives each run its own, as do folds."""
 

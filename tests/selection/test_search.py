@@ -139,10 +139,11 @@ def test_any_scorer(scoring):
     same_tables(ours.cv_results_, peer(GRID, cv=5, scoring=scoring).fit(X, y).cv_results_, tolerance=1e-3)
 
 
+@pytest.mark.parametrize("call_s", [0.0, 10.0], ids=["a call for each C", "one call"])
 @pytest.mark.parametrize("limit", [85, 10_000])
-def test_larger_costs_of_many_free_variables_are_left_to_single_fits(limit, monkeypatch):
-    """Pair updates take up to six times as long there. A call solves one C here, as where each takes long."""
-    monkeypatch.setattr(pairs, "MAX_PATH_CALL_S", 0.0)
+def test_larger_costs_of_many_free_variables_are_left_to_single_fits(limit, call_s, monkeypatch):
+    """Pair updates take up to six times as long there."""
+    monkeypatch.setattr(pairs, "MAX_PATH_CALL_S", call_s)
     monkeypatch.setattr(pairs, "MAX_FREE_PATH", limit)
     X, y = german()
     solved, path = [], _folds.Classes.path

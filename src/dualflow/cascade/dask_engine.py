@@ -13,6 +13,7 @@ import importlib.metadata
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -23,8 +24,9 @@ from distributed.worker import thread_state
 from ..core.runtime import clock
 from ..core.runtime.warn import warn_user
 from ..exceptions import DualflowError, EngineError, ProblemError
+from .exchange import nbytes
 from .parts import Chunk, Part, unreadable
-from .tasks import nbytes, raise_if_late, run_task
+from .tasks import raise_if_late, run_task
 
 __all__ = ["Dask"]
 
@@ -84,6 +86,17 @@ def _sent(result: Any) -> Any:
     return result[1] if isinstance(result, tuple) else result
 
 
+@dataclass(frozen=True)
+class _Job:
+    """Tasks of one function: one for each part, or, unless ``of_parts``, one of the pool alone."""
+
+    function: Any
+    own: Sequence[Any]
+    shared: Any
+    pool: Any = None
+    of_parts: bool = True
+
+
 class Dask:
     """Runs parts on the workers of a `distributed.Client`.
 
@@ -98,6 +111,7 @@ class Dask:
         self._prepared: set[str] = set()
         self._warned: set[str] = set()
         self._submitted: list[Any] = [None] * len(parts)
+        self._pool: tuple[Any, Any] | None = None
         with self._naming_losses():
             self._check_scheduler()
             self._memory_events = len(self._events())
@@ -141,9 +155,17 @@ class Dask:
                 )
             self._prepared.add(worker)
 
-    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
+    def run(self, function: Any, own: Sequence[Any], shared: Any, pool: Any = None) -> list[Any]:
         """Return the results of the task for each part, in the order of the parts."""
-        return self._results(function, own, shared, None)
+        try:
+            return self._results(_Job(function, own, shared, pool))
+        finally:
+            self._pool = None
+
+    def once(self, function: Any, own: Any, pool: Any) -> Any:
+        """Return the result of a task of no part, on the pool alone, which a worker computes."""
+        (found,) = self._results(_Job(function, [own], None, pool, of_parts=False))
+        return found
 
     def advance(self, function: Any, shared: Any) -> list[Any]:
         """Return what the parts send; the results stay on the workers.
@@ -152,72 +174,66 @@ class Dask:
         """
         kept: dict[int, Any] = {}
         try:
-            found = self._results(function, self.states, shared, kept)
+            found = self._results(_Job(function, self.states, shared), kept)
         except BaseException:
             self._release(list(kept.values()))
             raise
         self.states = [kept[k] for k in range(len(self.parts))]
         return found
 
-    def _results(self, function: Any, own: Sequence[Any], shared: Any, kept: dict[int, Any] | None) -> list[Any]:
-        """Return the results for each part, or, with ``kept``, what they send; ``kept`` receives the futures then."""
+    def _results(self, job: _Job, kept: dict[int, Any] | None = None) -> list[Any]:
+        """Return the results of each task, or, with ``kept``, what they send; ``kept`` receives the futures then."""
         results: dict[int, Any] = {}
         self._check_scheduler()
         for attempt in range(RETRIES + 1):
-            missing = [k for k in range(len(self.parts)) if k not in results]
+            missing = [k for k in range(len(job.own)) if k not in results]
             with self._naming_losses():
-                error = self._round(function, own, shared, missing, results, kept)
+                error = self._round(job, missing, results, kept)
                 if error is None:
-                    return raise_if_late([results[k] for k in range(len(self.parts))])
+                    return raise_if_late([results[k] for k in range(len(job.own))])
                 if attempt == RETRIES:
                     why = f"{str(error) or type(error).__name__}{self._deaths_by_memory()}"
                     raise EngineError(
                         f"dask: what tasks need was lost {RETRIES + 1} times in one round: {why}"
                     ) from error
-                self._submit_parts(k for k in missing if k not in results)
+                self._pool = None
+                if job.of_parts:
+                    self._submit_parts(k for k in missing if k not in results)
         raise AssertionError("unreachable")
 
     def _round(
-        self,
-        function: Any,
-        own: Sequence[Any],
-        shared: Any,
-        missing: list[int],
-        results: dict[int, Any],
-        kept: dict[int, Any] | None,
+        self, job: _Job, missing: list[int], results: dict[int, Any], kept: dict[int, Any] | None
     ) -> BaseException | None:
         """Submit tasks and store their results; return the error if some results are missing and a retry may help."""
-        client, tasks, others = self.client, dict[Any, int](), list[Any]()
+        client, tasks, others, shared = self.client, dict[Any, int](), list[Any](), job.shared
         try:
-            scattered = shared
             self._prepare_workers()
             if kept is None and nbytes(shared):
-                self._wait_for_workers()
-                # To one worker, from which the others copy: dask's own broadcast waits without end for a dead worker.
-                (scattered,) = client.scatter([shared], hash=False)
-                others.append(scattered)
-                self.sent += nbytes(shared) * max(1, len(client.nthreads()))
+                shared = self._scattered(shared)
+                others.append(shared)
+            pool = None if job.pool is None else self._scattered_pool(job.pool)
             # One call for all tasks: each call costs the client and the scheduler some milliseconds.
-            parts = {k: self._submitted[k] for k in missing}
-            if chunks := [k for k in missing if parts[k] is None]:
+            parts = {k: self._submitted[k] if job.of_parts else None for k in missing}
+            if chunks := [k for k in missing if job.of_parts and parts[k] is None]:
                 delayed = [self.parts[k].delayed() for k in chunks]  # type: ignore[attr-defined]
                 parts.update(zip(chunks, computed := client.compute(delayed, retries=RETRIES), strict=True))
                 others += computed
-            own_data, count = [own[k] for k in missing], len(missing)
-            same = [function] * count, [scattered] * count, [clock.seconds_left()] * count
-            job = (
-                same[0],
+            own_data, count = [job.own[k] for k in missing], len(missing)
+            arguments = (
+                [job.function] * count,
                 [parts[k] for k in missing],
                 missing,
                 own_data,
-                *same[1:],
-                [self.checksums[k] for k in missing],
+                [shared] * count,
+                [clock.seconds_left()] * count,
+                [self.checksums[k] if job.of_parts else None for k in missing],
+                [pool] * count,
             )
-            submitted = client.map(_run_on_worker, *job, pure=False, retries=RETRIES)
+            submitted = client.map(_run_on_worker, *arguments, pure=False, retries=RETRIES)
             self.sent += nbytes(own_data)
             if kept is not None:
                 # The data of a task that may run again must not be scattered data, which dask cannot compute.
-                self.sent += nbytes(shared) * len(missing)
+                self.sent += nbytes(job.shared) * len(missing)
                 kept.update(zip(missing, submitted, strict=True))
                 submitted = client.map(_sent, submitted, pure=False, retries=RETRIES)
             tasks.update(zip(submitted, missing, strict=True))
@@ -249,6 +265,19 @@ class Dask:
         finally:
             self._release([*tasks, *others])
         return None
+
+    def _scattered(self, value: Any) -> Any:
+        """Return data on one worker, from which the others copy: dask's own broadcast waits for a dead worker."""
+        self._wait_for_workers()
+        (future,) = self.client.scatter([value], hash=False)
+        self.sent += nbytes(value) * max(1, len(self.client.nthreads()))
+        return future
+
+    def _scattered_pool(self, pool: Any) -> Any:
+        """Return the pool on one worker, where it stays from its solution to the end of the parts' tasks with it."""
+        if self._pool is None or self._pool[0] is not pool:
+            self._pool = pool, self._scattered(pool)
+        return self._pool[1]
 
     def _raise_error_of(self, task: Any, k: int) -> None:
         """Raise the error that the task of part k has raised, or that ended it; not if what it needs was lost."""
@@ -355,6 +384,6 @@ class Dask:
         for future in (*self._submitted, *self.states):
             if isinstance(future, distributed.Future):  # not those of the caller
                 future.release()
-        self._submitted, self.states = [], []
+        self._submitted, self.states, self._pool = [], [], None
         if self._left_pool:
             distributed.rejoin()

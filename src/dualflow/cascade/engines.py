@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from ..core.runtime import clock
 from ..exceptions import EngineError, ProblemError, SolverUnavailable
+from .exchange import nbytes
 from .parts import Part
-from .tasks import nbytes, raise_if_late, run_task
+from .tasks import raise_if_late, run_task
 
 __all__ = ["Engine", "InProcess", "Joblib", "engine_of"]
 
@@ -35,8 +36,12 @@ class Engine(Protocol):
     checksums: Sequence[str | None]
     states: list[Any]
 
-    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
+    def run(self, function: Any, own: Sequence[Any], shared: Any, pool: Any = None) -> list[Any]:
         """Return the results of the task for each part, in the order of the parts."""
+        ...
+
+    def once(self, function: Any, own: Any, pool: Any) -> Any:
+        """Return the result of a task of no part, on the pool alone."""
         ...
 
     def advance(self, function: Any, shared: Any) -> list[Any]:
@@ -52,13 +57,17 @@ class Engine(Protocol):
 
 
 class LocalStates:
-    """States of parts that are held in this process."""
+    """States of parts that are held in this process, and a pool that is solved in it."""
 
     states: list[Any]
 
-    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
+    def run(self, function: Any, own: Sequence[Any], shared: Any, pool: Any = None) -> list[Any]:
         """Return the results of the task for each part."""
         raise NotImplementedError
+
+    def once(self, function: Any, own: Any, pool: Any) -> Any:
+        """Return the result of a task on the pool."""
+        return run_task(function, None, 0, own, None, pool=pool)
 
     def advance(self, function: Any, shared: Any) -> list[Any]:
         """Return what the parts send, and keep the results as their states."""
@@ -74,9 +83,9 @@ class InProcess(LocalStates):
         self.checksums: Sequence[str | None] = [None] * len(parts)
         self.states = [None] * len(parts)
 
-    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
-        rows = zip(self.parts, own, self.checksums, strict=True)
-        return [run_task(function, part, k, mine, shared, None, sum_) for k, (part, mine, sum_) in enumerate(rows)]
+    def run(self, function: Any, own: Sequence[Any], shared: Any, pool: Any = None) -> list[Any]:
+        rows = enumerate(zip(self.parts, own, self.checksums, strict=True))
+        return [run_task(function, part, k, mine, shared, None, sum_, pool) for k, (part, mine, sum_) in rows]
 
     def close(self) -> None:
         return
@@ -98,12 +107,14 @@ class Joblib(LocalStates):
         self._new_pool = lambda: joblib.Parallel(n_jobs=n_jobs)
         self._parallel = self._new_pool().__enter__()
 
-    def run(self, function: Any, own: Sequence[Any], shared: Any) -> list[Any]:
-        self.sent += nbytes(own) + nbytes(shared) * self.jobs
+    def run(self, function: Any, own: Sequence[Any], shared: Any, pool: Any = None) -> list[Any]:
+        self.sent += nbytes(own) + (nbytes(shared) + nbytes(pool)) * self.jobs
         for attempt in range(RETRIES + 1):
             try:
                 left, parts = clock.seconds_left(), enumerate(self.parts)
-                calls = (self._delayed(function, part, k, own[k], shared, left, self.checksums[k]) for k, part in parts)
+                calls = (
+                    self._delayed(function, part, k, own[k], shared, left, self.checksums[k], pool) for k, part in parts
+                )
                 found = raise_if_late(list(self._parallel(calls)))
             except BrokenProcessPool as error:
                 self.close()

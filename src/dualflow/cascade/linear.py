@@ -43,7 +43,7 @@ NUMBERS_SENT = 1 << 23
 ROWS_PER_COLUMN = 64
 MAX_NUMBERS_SENT = 1 << 25
 #: Factor of the size of a sample, beside that of one process: a pass over parts costs more than one in memory.
-SAMPLE_FACTOR = 2.0
+SAMPLE_FACTOR = 1.26
 #: Part of the rows that may be sent, up to which an expected number of undetermined variables is sent whole.
 SENT_WHOLE = 0.8
 #: Relative gap of a sample's problem, at which its weights have the error of a sample.

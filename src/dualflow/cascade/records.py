@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..core.certificate import Certificate
 from ..core.solution import Status
-from .tasks import Survivors
+from .exchange import Survivors
 
 __all__ = ["CascadePairResult", "PairState", "Round"]
 
@@ -80,10 +80,11 @@ class PairState:
 class CascadePairResult:
     """The result of a pair's cascade.
 
-    It holds the survivors, their weights in the decision function, the certificate over all points, and the status.
+    It holds the pool, part by part, its points' weights in the decision function, which are 0 but for survivors, the
+    certificate over all points, and the status.
     """
 
-    survivors: Survivors
+    pool: list[Survivors]
     coefficients: NDArray
     certificate: Certificate
     status: Status

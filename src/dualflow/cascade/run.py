@@ -17,28 +17,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.bounds import gaps
-from ..core.certificate import Certificate, certify
+from ..core.certificate import Certificate
 from ..core.problem import DualProblem
 from ..core.reading import multiplier_of
 from ..core.runtime.arrays import immutable
 from ..core.runtime.clock import OutOfTime
 from ..core.solution import Status
-from ..driver.solve import solve
 from .engines import Engine
+from .exchange import Packing, Survivors
 from .model import Model, Window, reduced
 from .records import CascadePairResult, PairState, Round
-from .tasks import CHANGED_PART, Broadcast, Found, Survivors, begin, fetch, kind_of, sweep
+from .tasks import CHANGED_PART, Broadcast, Found, PoolResult, PoolTask, begin, fetch, kind_of, solve_pool, sweep
 
 __all__ = ["Cascade"]
 
 #: Fraction of the tolerance that the pool's own solve may use.
 POOL_TOL_FRACTION = 0.25
+#: Tolerance of the first round's solve, if that is larger: its pool lacks points, so that its bound is worse anyway.
+FIRST_TOL = 1e-2
 #: Fraction of the tolerance that points may use whose violation is too small for them to join the pool.
 UNSENT_TOL_FRACTION = 0.25
 #: Relative gap of the parts' own solves; points that they miss invade later.
 PARTS_TOL = 1e-3
-#: Tolerance below which the pool's solve is refined.
-MAX_TOL_REFINED = 1e-5
 #: Fraction of the time left that the parts' own solves may use, one after another.
 PARTS_TIME_FRACTION = 0.25
 #: Fraction of the time left that the first round's solve may use; the rest is for its bound.
@@ -72,6 +72,7 @@ class Cascade:
         Number of the pair.
     parts : int
         Number of parts.
+    packing : Packing
     mass : float
         Upper bound of the sum of the multipliers over all points.
     tol : float
@@ -97,6 +98,7 @@ class Cascade:
     model: Model
     pair: int
     parts: int
+    packing: Packing
     mass: float
     tol: float
     most: int | None
@@ -124,68 +126,78 @@ class Cascade:
             return replace(best, status=Status.TIME_LIMIT if late else Status.INTERRUPTED)
         return best
 
-    def _initial_pool(self) -> tuple[PairState, Survivors]:
+    def _initial_pool(self) -> tuple[PairState, list[Survivors]]:
         """Return the first state and pool: the survivors of the parts' own problems, which are feasible together."""
         tol = max(PARTS_TOL, POOL_TOL_FRACTION * self.tol)
         left = None if self.deadline is None else max(MIN_LIMIT_S, self.deadline - time.monotonic())
         limit = None if left is None else PARTS_TIME_FRACTION * left / self.parts
-        pool = Survivors.joined(self.engine.run(begin, [None] * self.parts, (self.model, tol, limit)))
-        if self.model.on_simplex and (total := float(pool.alpha.sum())) > 0:
-            pool = replace(pool, alpha=pool.alpha / total)
-        return PairState(
-            pool.part, pool.row, pool.alpha, 0, INITIAL_HALF_WIDTH, POOL_TOL_FRACTION * self.tol, False
-        ), pool
+        pool: list[Survivors] = self.engine.run(begin, [None] * self.parts, (self.model, self.packing, tol, limit))
+        total = sum(float(own.alpha.sum()) for own in pool)
+        if self.model.on_simplex and total > 0:
+            pool = [replace(own, alpha=own.alpha / total) for own in pool]
+        return self._state(pool, 0, INITIAL_HALF_WIDTH, max(FIRST_TOL, POOL_TOL_FRACTION * self.tol), False), pool
 
-    def _stored_pool(self, state: PairState) -> Survivors:
+    def _stored_pool(self, state: PairState) -> list[Survivors]:
         """Return the pool of a stored state, read from the parts."""
-        rows = [(state.row[J], state.alpha[J]) for J in self._positions_by_part(state.part)]
-        return Survivors.joined(self.engine.run(fetch, rows, self.model))
+        ends = np.searchsorted(state.part, np.arange(self.parts + 1))  # they are sorted
+        rows = [(state.row[a:b], state.alpha[a:b]) for a, b in itertools.pairwise(ends)]
+        pool: list[Survivors] = self.engine.run(fetch, rows, (self.model, self.packing))
+        return pool
 
-    def _positions_by_part(self, part: NDArray) -> list[NDArray]:
-        """Return the positions of each part's rows; ``part`` must be sorted."""
-        ends = np.searchsorted(part, np.arange(self.parts + 1))
-        return [np.arange(a, b) for a, b in itertools.pairwise(ends)]
+    @staticmethod
+    def _state(pool: list[Survivors], steps: int, width: float, own_tol: float, closed: bool) -> PairState:
+        """Return the state for a pool."""
+        part, row, alpha = (np.concatenate([getattr(own, name) for own in pool]) for name in ("part", "row", "alpha"))
+        return PairState(part, row, alpha, steps, width, own_tol, closed)
 
-    def _round(self, state: PairState, pool: Survivors) -> tuple[CascadePairResult, PairState, Survivors]:
-        """Solve the pool, unless the state is closed, and compare all parts with the survivors."""
+    def _round(self, state: PairState, pool: list[Survivors]) -> tuple[CascadePairResult, PairState, list[Survivors]]:
+        """Solve the pool, unless the state is closed, and compare all parts with its solution."""
         before = self.engine.sent, self.engine.received
-        problem = self.model.pose(pool.X, pool.sign, pool.weight)
-        pool_certificate, status = self._solve_pool(problem, pool, state)
-        pool = replace(pool, alpha=np.array(pool_certificate.alpha))
-        with_weight = np.flatnonzero(pool.alpha > 0)
-        low, high = pool_certificate.multiplier_interval or (0.0, 0.0)
+        sent = [own.packed for own in pool]
+        sign, weight = (np.concatenate([getattr(own, name) for own in pool]) for name in ("sign", "weight"))
+        solved = self._solve_pool(sent, sign, weight, state)
+        alone = solved.certificate
+        alpha = np.array(alone.alpha)
+        low, high = alone.multiplier_interval or (0.0, 0.0)
         window = (low - state.width, high + state.width)
-        threshold = UNSENT_TOL_FRACTION * self.tol * abs(pool_certificate.objective) / self.mass
-        coefficients = pool.sign[with_weight] * pool.alpha[with_weight]
-        nu = pool_certificate.multiplier or 0.0
-        most = max(MIN_INVADERS_PER_PART, int(MAX_INVADERS_FRACTION * len(with_weight) / self.parts))
-        if self.most is not None:
-            most = min(most, self.most)
-        shared = Broadcast(self.model, pool.X[with_weight], coefficients, nu, window, threshold, most)
-        own_rows = [(pool.row[J], pool.alpha[J]) for J in self._positions_by_part(pool.part)]
-        found: list[Found] = self.engine.run(sweep, own_rows, shared)
-        certificate, multiplier_error = self._certify_all(problem, pool_certificate, found, window)
-        invaders = Survivors.joined([one.invaders for one in found])
+        survivors = int(np.count_nonzero(alpha > 0))
+        most = max(MIN_INVADERS_PER_PART, int(MAX_INVADERS_FRACTION * survivors / self.parts))
+        message = Broadcast(
+            model=self.model,
+            packing=self.packing,
+            weighted=np.packbits(alpha > 0),
+            coefficient=(sign * alpha)[alpha > 0],
+            nu=alone.multiplier or 0.0,
+            window=window,
+            threshold=UNSENT_TOL_FRACTION * self.tol * abs(alone.objective) / self.mass,
+            most=most if self.most is None else min(most, self.most),
+        )
+        found: list[Found] = self.engine.run(sweep, [own.row for own in pool], message, sent)
+        ends = list(itertools.accumulate((len(own) for own in pool), initial=0))
+        pool = [replace(own, alpha=alpha[a:b]) for own, (a, b) in zip(pool, itertools.pairwise(ends), strict=True)]
+        # A reading takes bias and weights from a problem without its points.
+        problem = replace(self.model, center=None).pose(np.zeros((len(sign), 1)), sign, weight)
+        certificate, multiplier_error = self._certify_all(problem, solved, found, window)
+        invaders = sum(len(one.invaders) for one in found)
         steps = state.steps + (not state.closed)
         # Without invaders the remaining gap is that of the pool's own solve.
-        own_tol = state.own_tol if len(invaders) else 0.1 * state.own_tol
-        is_exhausted = not len(invaders) and (own_tol < MIN_POOL_TOL or status is not Status.OPTIMAL)
+        own_tol = min(state.own_tol, POOL_TOL_FRACTION * self.tol) if invaders else 0.1 * state.own_tol
+        is_exhausted = not invaders and (own_tol < MIN_POOL_TOL or solved.status is not Status.OPTIMAL)
         ended = self._status_after(certificate, steps, is_exhausted)
-        violators = sum(one.violators for one in found)
-        row = self._record(steps, pool, with_weight, invaders, violators, certificate, before)
+        row = self._record(steps, (len(alpha), survivors, invaders), found, certificate, before)
         stop_requested = bool(self.on_round(row))
-        weights = problem.reading.coefficients(problem, pool.alpha, pool_certificate.quadratic, certificate.multiplier)
-        answer = CascadePairResult(
-            pool.take(with_weight), weights[with_weight], certificate, ended or Status.STOPPED, steps
-        )
+        weights = problem.reading.coefficients(problem, alpha, alone.quadratic, certificate.multiplier)
+        answer = CascadePairResult(list(pool), weights, certificate, ended or Status.STOPPED, steps)
         # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:
-            pool = self._next_pool(pool, found, invaders)
+            for k, one in enumerate(found):  # one part after another, so that there is no second copy of all
+                stays = pool[k].take(np.flatnonzero(~np.isin(pool[k].row, one.idle)))
+                pool[k] = Survivors.merged([stays, one.invaders]) if len(one.invaders) else stays
         width = max(
             MIN_HALF_WIDTH, HALF_WIDTH_PER_ERROR * (2.0 * state.width if multiplier_error is None else multiplier_error)
         )
-        state = PairState(pool.part, pool.row, pool.alpha, steps, width, own_tol, closed)
+        state = self._state(pool, steps, width, own_tol, closed)
         self.save(state)
         return answer, replace(state, closed=ended is not None or stop_requested), pool
 
@@ -205,21 +217,17 @@ class Cascade:
     def _record(
         self,
         steps: int,
-        pool: Survivors,
-        with_weight: NDArray,
-        invaders: Survivors,
-        violators: int,
+        counts: tuple[int, int, int],
+        found: list[Found],
         certificate: Certificate,
         before: tuple[int, int],
     ) -> Round:
-        """Return the record of the round."""
+        """Return the record of the round; ``counts`` are those of points, survivors and invaders."""
         return Round(
             self.pair,
             steps,
-            len(pool),
-            len(with_weight),
-            len(invaders),
-            violators,
+            *counts,
+            sum(one.violators for one in found),
             certificate.objective,
             float(certificate.lower_bound),  # type: ignore[arg-type]
             float(certificate.relative_gap),  # type: ignore[arg-type]
@@ -228,39 +236,26 @@ class Cascade:
             time.monotonic() - self.started,
         )
 
-    def _solve_pool(self, problem: DualProblem, pool: Survivors, state: PairState) -> tuple[Certificate, Status]:
-        """Return the certificate and status of the pool's own problem, solved from its present multipliers."""
-        if state.closed:
-            return certify(problem, pool.alpha), Status.OPTIMAL
+    def _solve_pool(self, sent: list[NDArray], sign: NDArray, weight: NDArray, state: PairState) -> PoolResult:
+        """Return the solution of the pool's own problem, solved from its present multipliers."""
         left = None if self.deadline is None else max(MIN_LIMIT_S, self.deadline - time.monotonic())
         if left is not None and not state.steps:
             left *= POOL_TIME_FRACTION  # without the bound of the first round there is no certified model
-        solution = solve(
-            problem,
-            tol=state.own_tol,
-            refine="early" if state.own_tol < MAX_TOL_REFINED else False,
-            # The parts' own multipliers are a feasible start but slower than none; they are used if time is limited.
-            warm=pool.alpha if state.steps or self.deadline is not None else None,
-            time_limit=left,
-        )
-        return solution.certificate, solution.status
-
-    @staticmethod
-    def _next_pool(pool: Survivors, found: list[Found], invaders: Survivors) -> Survivors:
-        """Return the next pool: without idle points, and with the invaders."""
-        stays = np.ones(len(pool), dtype=bool)
-        for number, one in enumerate(found):
-            stays[(pool.part == number) & np.isin(pool.row, one.idle)] = False
-        return Survivors.joined([pool.take(np.flatnonzero(stays)), invaders])
+        # The parts' own multipliers are a feasible start but slower than none; they are used if time is limited.
+        warm = bool(state.steps) or self.deadline is not None
+        weight = weight[:1] if len(weight) and (weight == weight[0]).all() else weight
+        task = PoolTask(self.model, self.packing, sign, weight, state.alpha, state.own_tol, warm, left, state.closed)
+        solved: PoolResult = self.engine.once(solve_pool, task, sent)
+        return solved
 
     def _certify_all(
-        self, problem: DualProblem, pool_certificate: Certificate, found: list[Found], window: Window
+        self, problem: DualProblem, solved: PoolResult, found: list[Found], window: Window
     ) -> tuple[Certificate, float | None]:
         """Return the certificate over all points, and how far its multipliers are from those of the pool alone.
 
         The distance is None if multipliers outside the window may give a better bound.
         """
-        shares = [one.share for one in found]
+        shares, pool_certificate = [one.share for one in found], solved.certificate
         bound, interval, inside = reduced(shares, window, pool_certificate.quadratic, kind_of(self.model))
         rounding = (pool_certificate.rounding or 0.0) + sum(share.rounding for share in shares)
         gap, relative = gaps(pool_certificate.objective, bound, rounding, CHANGED_PART)
@@ -270,9 +265,7 @@ class Cascade:
                 abs(a - b) for a, b in zip(interval, pool_certificate.multiplier_interval, strict=True)
             )
             # The kernel is of centred points; this shifts the multiplier.
-            weights = problem.reading.coefficients(problem, pool_certificate.alpha, pool_certificate.quadratic)
-            moved = problem.gram.constant(weights)
-            interval = (interval[0] + moved, interval[1] + moved)
+            interval = (interval[0] + solved.moved, interval[1] + solved.moved)
         bias, bias_interval = problem.reading.bias(
             problem, pool_certificate.alpha, pool_certificate.quadratic, interval
         )

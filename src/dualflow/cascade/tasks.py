@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.bounds import EPS, reach_of
+from ..core.certificate import Certificate, certify
+from ..core.gram import Gram
+from ..core.mixed_precision import rough_sums_of_new
 from ..core.runtime import clock
 from ..core.runtime.threads import blas_for
+from ..core.solution import Status
 from ..driver.solve import solve
 from ..exceptions import ProblemError
+from .exchange import Columns, Packing, Survivors, columns_of
 from .model import Members, Model, Share, Window, share_of
 from .parts import Loaded, Part, load
 
@@ -25,14 +30,15 @@ __all__ = [
     "CHANGED_PART",
     "Broadcast",
     "Found",
+    "PoolResult",
+    "PoolTask",
     "Survey",
-    "Survivors",
     "begin",
     "checksum",
     "fetch",
-    "nbytes",
     "raise_if_late",
     "run_task",
+    "solve_pool",
     "survey",
     "sweep",
 ]
@@ -44,6 +50,8 @@ MAX_ROWS_ONE_CLASS = 64
 #: ρ above which a point without weight leaves the pool, in units of its gradient's largest part. Points nearer to the
 #: margin stay, since they may get weight when the others change.
 MIN_IDLE_SLACK = 0.1
+#: Tolerance below which the pool's solve is refined.
+MAX_TOL_REFINED = 1e-5
 #: Rows of a part whose kernel with the survivors is computed in one block.
 ROWS_PER_BLOCK = 8192
 #: Words of a block of a checksum, 128 kB: it stays in the second-level cache.
@@ -71,6 +79,8 @@ class Survey:
         `checksum` of the rows, which every later reading must have.
     names : tuple of str, or None
         Names of the columns of X.
+    columns : Columns, or None
+        How they may be packed, if rows will be exchanged.
     """
 
     n: int
@@ -82,50 +92,60 @@ class Survey:
     mass: NDArray
     checksum: str
     names: tuple[str, ...] | None
+    columns: Columns | None
 
 
 @dataclass(frozen=True)
-class Survivors:
-    """Points that are exchanged, as arrays of one length: their part and row there, their data and multipliers."""
+class PoolTask:
+    """How the pool is solved.
 
-    part: NDArray
-    row: NDArray
-    X: NDArray
+    Attributes
+    ----------
+    model : Model
+    packing : Packing
+    sign, weight, alpha : arrays
+        Of the pool's points, part by part, as in `Survivors`; one weight if all are equal.
+    tol : float
+    warm : bool
+        Whether the solve starts from α.
+    time_limit : float, optional
+        Seconds after which the solve returns what it has.
+    is_solved : bool
+        Whether α is a solution, which is only certified.
+    """
+
+    model: Model
+    packing: Packing
     sign: NDArray
     weight: NDArray
     alpha: NDArray
+    tol: float
+    warm: bool
+    time_limit: float | None
+    is_solved: bool
 
-    def __len__(self) -> int:
-        return len(self.row)
 
-    def take(self, J: NDArray) -> Survivors:
-        """Return some of the points."""
-        return Survivors(*(getattr(self, name)[J] for name in ("part", "row", "X", "sign", "weight", "alpha")))
+@dataclass(frozen=True)
+class PoolResult:
+    """The solution of the pool: its certificate and status, and by how much the model's centre moves multipliers."""
 
-    @classmethod
-    def of(cls, number: int, members: Members, J: NDArray, alpha: NDArray | None = None) -> Survivors:
-        """Return points J of a part's members."""
-        part, alpha = np.full(len(J), number), np.zeros(len(J)) if alpha is None else alpha[J]
-        return cls(part, members.row[J], members.X[J], members.sign[J], members.weight[J], alpha)
-
-    @classmethod
-    def joined(cls, parts: list[Survivors]) -> Survivors:
-        """Return all points, sorted by part and then by row, so that the order of arrival does not matter."""
-        names = ("part", "row", "X", "sign", "weight", "alpha")
-        found = cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
-        return found.take(np.lexsort((found.row, found.part)))
+    certificate: Certificate
+    status: Status
+    moved: float
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The data that all parts share in a round.
+    """The data that all parts share in a round, beside the pool.
 
     Attributes
     ----------
-    X : array of shape (k, m)
-        The survivors' points.
-    coefficient : array of shape (k,)
-        yᵢαᵢ.
+    model : Model
+    packing : Packing
+    weighted : array
+        Which of the pool's points, part by part, have α > 0, as bits.
+    coefficient : array
+        yᵢαᵢ of these.
     nu : float
         The multiplier for which KKT violations are computed.
     window : tuple of float
@@ -137,7 +157,8 @@ class Broadcast:
     """
 
     model: Model
-    X: NDArray
+    packing: Packing
+    weighted: NDArray
     coefficient: NDArray
     nu: float
     window: Window
@@ -169,18 +190,21 @@ class Found:
 
 def run_task(
     function: Any,
-    part: Part | tuple[Any, ...],
+    part: Part | tuple[Any, ...] | None,
     number: int,
     own: Any,
     shared: Any,
     left: float | None = None,
     expected: str | None = None,
+    pool: list[NDArray] | None = None,
 ) -> Any:
     """Read a part and call a task on its rows, with one BLAS thread, so that bits do not depend on where it runs.
 
     ``left`` is the time limit in seconds if the task runs in another process; if it is exceeded, the class
-    `clock.OutOfTime` is returned. ``expected`` is the checksum of the part's rows when they were read first.
+    `clock.OutOfTime` is returned. ``expected`` is the checksum of the part's rows when they were read first. A task of
+    the ``pool`` is called with a pair of it and the other shared data.
     """
+    shared = shared if pool is None else (shared, pool)
     with blas_for(1 << 30, shared=True):
         if left is None:
             return function(_reread(part, number, expected), number, own, shared)
@@ -191,9 +215,11 @@ def run_task(
             return clock.OutOfTime
 
 
-def _reread(part: Part | tuple[Any, ...], number: int, expected: str | None) -> Loaded:
-    """Return the rows of a part; raise `ProblemError` if their checksum is not the expected one."""
+def _reread(part: Part | tuple[Any, ...] | None, number: int, expected: str | None) -> Loaded | None:
+    """Return the rows of a part, if there is one; raise `ProblemError` if their checksum is not the expected one."""
     clock.check_time()
+    if part is None:
+        return None
     loaded = load(part, number)
     if expected is not None and checksum(loaded) != expected:
         raise ProblemError(
@@ -240,8 +266,8 @@ def raise_if_late(found: list[Any]) -> list[Any]:
     return found
 
 
-def survey(loaded: Loaded, number: int, own: None, shared: None) -> Survey:
-    """Return the statistics of all rows of a part."""
+def survey(loaded: Loaded, number: int, own: None, shared: bool) -> Survey:
+    """Return the statistics of all rows of a part; ``shared`` says whether rows will be exchanged."""
     X, y, weight, names = loaded
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ProblemError(f"part {number}: y contains NaN or infinity")
@@ -249,7 +275,8 @@ def survey(loaded: Loaded, number: int, own: None, shared: None) -> Survey:
     kept = np.ones(len(X)) if weight is None else np.maximum(weight, 0.0)
     weighty = np.bincount(codes, kept > 0, minlength=len(classes)).astype(np.intp)
     mass, mean, spread = np.bincount(codes, kept, minlength=len(classes)), *moments(X)
-    return Survey(len(X), classes, counts, weighty, mean, spread, mass, checksum(loaded), names)
+    columns = columns_of(X) if shared and len(X) else None
+    return Survey(len(X), classes, counts, weighty, mean, spread, mass, checksum(loaded), names, columns)
 
 
 def moments(X: NDArray) -> tuple[NDArray, NDArray]:
@@ -262,68 +289,87 @@ def moments(X: NDArray) -> tuple[NDArray, NDArray]:
     return mean, spread
 
 
-def begin(loaded: Loaded, number: int, own: None, shared: tuple[Model, float, float | None]) -> Survivors:
+def begin(loaded: Loaded, number: int, own: None, shared: tuple[Model, Packing, float, float | None]) -> Survivors:
     """Solve the problem of a part alone and return its support vectors with their multipliers.
 
-    A part of one class only has no such problem; it contributes some rows without weight. The last entry of ``shared``
-    is the time limit of the solve in seconds, after which it returns what it has.
+    A part of one class only has no such problem; it contributes some rows without weight. The last entries of
+    ``shared`` are the tolerance of the solve, and its time limit in seconds, after which it returns what it has.
     """
-    model, tol, time_limit = shared
+    model, packing, tol, time_limit = shared
     members = model.members(loaded, number)
     both = (members.sign > 0).any() and (members.sign < 0).any()
     if not both:
         J = np.unique(np.linspace(0, len(members.row) - 1, min(MAX_ROWS_ONE_CLASS, len(members.row))).astype(np.intp))
-        return Survivors.of(number, members, J)
+        return Survivors.of(number, members, J, packing)
     problem = model.pose(members.X, members.sign, members.weight)
     solution = solve(problem, tol=tol, time_limit=time_limit)
-    return Survivors.of(number, members, np.flatnonzero(solution.alpha > 0), solution.alpha)
+    return Survivors.of(number, members, np.flatnonzero(solution.alpha > 0), packing, solution.alpha)
 
 
-def fetch(loaded: Loaded, number: int, own: tuple[NDArray, NDArray], shared: Model) -> Survivors:
+def fetch(loaded: Loaded, number: int, own: tuple[NDArray, NDArray], shared: tuple[Model, Packing]) -> Survivors:
     """Return rows of a part by number, with the given multipliers."""
-    rows, alpha = own
-    members = shared.members(loaded, number)
+    (rows, alpha), (model, packing) = own, shared
+    members = model.members(loaded, number)
     position = _row_positions(
         members, rows, f"part {number} does not hold the rows that the checkpoint names; delete the file"
     )
-    return replace(Survivors.of(number, members, position), alpha=alpha)
+    return replace(Survivors.of(number, members, position, packing), alpha=alpha)
 
 
-def sweep(loaded: Loaded, number: int, own: tuple[NDArray, NDArray], shared: Broadcast) -> Found:
-    """Compare all rows of a part with the survivors: return its share of the bound, and the invaders.
+def solve_pool(loaded: None, number: int, own: PoolTask, shared: tuple[None, list[NDArray]]) -> PoolResult:
+    """Solve the problem of the pool's points alone."""
+    X = own.packing.unpack(np.concatenate(shared[1]))
+    problem = own.model.pose(X, own.sign, np.broadcast_to(own.weight, len(X)))
+    if own.is_solved:
+        certificate, status = certify(problem, own.alpha), Status.OPTIMAL
+    else:
+        solution = solve(
+            problem,
+            tol=own.tol,
+            refine="early" if own.tol < MAX_TOL_REFINED else False,
+            warm=own.alpha if own.warm else None,
+            time_limit=own.time_limit,
+        )
+        certificate, status = solution.certificate, solution.status
+    weights = problem.reading.coefficients(problem, certificate.alpha, certificate.quadratic)
+    return PoolResult(certificate, status, float(problem.gram.constant(weights)))
 
-    Parameters
-    ----------
-    loaded : Loaded
-    number : int
-    own : tuple of arrays
-        Its rows in the pool, ascending, and their multipliers.
-    shared : Broadcast
+
+def sweep(loaded: Loaded, number: int, own: NDArray, shared: tuple[Broadcast, list[NDArray]]) -> Found:
+    """Compare all rows of a part with the pool's solution: return its share of the bound, and the invaders.
+
+    ``own`` are its rows in the pool, ascending; ``shared`` has the packed points of the pool, part by part.
     """
-    model, (rows, alpha) = shared.model, own
-    members = model.members(loaded, number)
-    position = _row_positions(
-        members, rows, f"part {number} does not hold rows that it held before; it must not change"
+    message, pool = shared
+    model, members = message.model, message.model.members(loaded, number)
+    position = _row_positions(members, own, f"part {number} does not hold rows that it held before; it must not change")
+    start, weighted = (
+        sum(map(len, pool[:number])),
+        np.unpackbits(message.weighted, count=sum(map(len, pool))).view(bool),
     )
-    h = _gradient(members, shared)
+    coefficient, alpha = message.coefficient, np.zeros(len(weighted))
+    alpha[weighted] = np.abs(coefficient)
+    alpha = alpha[start : start + len(own)]
+    gram = model.gram(message.packing.unpack(np.concatenate(pool)[weighted])) if len(coefficient) else None
+    h = _gradient(members, message, gram, position[alpha > 0])
     upper, kind = np.full(len(h), np.inf), kind_of(model)
     if model.on_simplex:
         h[position] += alpha / (2.0 * model.C * members.weight[position])
     else:
         upper = model.C * members.weight
     e = members.sign if kind == "equality" else None
-    share = share_of(h, e, upper if kind != "simplex" else np.ones(len(h)), shared.window)
-    rho = h if kind == "box" else h - shared.nu * (1.0 if e is None else e)
+    share = share_of(h, e, upper if kind != "simplex" else np.ones(len(h)), message.window)
+    rho = h if kind == "box" else h - message.nu * (1.0 if e is None else e)
     outside = np.ones(len(h), dtype=bool)
     outside[position] = False
-    worst = np.flatnonzero(outside & (rho < -shared.threshold))
-    share = replace(share, rounding=_rounding(members, shared, rho, upper))
+    worst = np.flatnonzero(outside & (rho < -message.threshold))
+    share = replace(share, rounding=_rounding(members, message, gram, rho, upper))
     violators = len(worst)
-    if violators > shared.most:
-        worst = np.sort(worst[np.argsort(rho[worst], kind="stable")[: shared.most]])
-    size = shared.nu if model.on_simplex else 1.0
-    idle = rows[(alpha <= 0) & (rho[position] > MIN_IDLE_SLACK * abs(size))]
-    return Found(share, Survivors.of(number, members, worst), violators, idle)
+    if violators > message.most:
+        worst = np.sort(worst[np.argsort(rho[worst], kind="stable")[: message.most]])
+    size = message.nu if model.on_simplex else 1.0
+    idle = own[(alpha <= 0) & (rho[position] > MIN_IDLE_SLACK * abs(size))]
+    return Found(share, Survivors.of(number, members, worst, message.packing), violators, idle)
 
 
 def _row_positions(members: Members, rows: NDArray, message: str) -> NDArray:
@@ -334,15 +380,15 @@ def _row_positions(members: Members, rows: NDArray, message: str) -> NDArray:
     return position
 
 
-def _rounding(members: Members, shared: Broadcast, rho: NDArray, upper: NDArray) -> float:
+def _rounding(members: Members, message: Broadcast, gram: Gram | None, rho: NDArray, upper: NDArray) -> float:
     """Return the rounding error of a part's share of the bound, as in `core.bounds.rounding`."""
-    if not len(shared.X):
+    if gram is None:
         return 0.0
-    gram = shared.model.gram(shared.X)
-    reach = reach_of(np.abs(shared.coefficient) * np.sqrt(np.maximum(gram.diag() + shared.model.offset, 0.0)))
-    root = np.sqrt(np.maximum(gram.self_kernel(members.X) + shared.model.offset, 0.0))
-    error_bound = EPS * (gram.growth * root * reach + 1.0 + abs(shared.nu))
-    if shared.model.on_simplex:
+    offset = message.model.offset
+    reach = reach_of(np.abs(message.coefficient) * np.sqrt(np.maximum(gram.diag() + offset, 0.0)))
+    root = np.sqrt(np.maximum(gram.self_kernel(members.X) + offset, 0.0))
+    error_bound = EPS * (gram.growth * root * reach + 1.0 + abs(message.nu))
+    if message.model.on_simplex:
         return float(error_bound.max(initial=0.0))
     return float((upper * error_bound)[rho <= error_bound].sum())
 
@@ -352,24 +398,39 @@ def kind_of(model: Model) -> str:
     return "simplex" if model.on_simplex else ("equality" if model.has_equality else "box")
 
 
-def _gradient(members: Members, shared: Broadcast) -> NDArray:
-    """Return Qα − p at the points of a part, without the ridge, in float64."""
-    model, total = shared.model, float(shared.coefficient.sum())
-    values = np.zeros(len(members.row))
-    if len(shared.X):
-        gram, all_points = model.gram(shared.X), np.arange(len(shared.X))
-        for start in range(0, len(values), ROWS_PER_BLOCK):
-            block = slice(start, start + ROWS_PER_BLOCK)
-            values[block] = gram.expand(members.X[block], all_points, shared.coefficient[:, None])[:, 0]
-    values += model.offset * total
-    values *= members.sign
-    return values if model.on_simplex else values - 1.0
+def _gradient(members: Members, message: Broadcast, gram: Gram | None, weighted: NDArray) -> NDArray:
+    """Return Qα − p at the points of a part, without the ridge.
+
+    It is in float64 but for points that have no weight, and add nothing to the bound with any multiplier of the window:
+    if float32 with its error bound makes that certain, it is in float32 there. ``weighted`` are the points with weight.
+    """
+    model, n = message.model, len(members.row)
+    sums, error_bound = np.zeros(n), np.full(n, np.inf)
+    least: NDArray | float
+    coefficient, constant = message.coefficient, model.offset * float(message.coefficient.sum())
+    others = np.setdiff1d(np.arange(n), weighted, assume_unique=True)
+    if gram is None or not n:
+        missing = np.empty(0, dtype=np.intp)
+    elif (rough := rough_sums_of_new(gram, members.X[others], coefficient)) is None:
+        missing = np.arange(n)
+    else:
+        sums[others], error_bound[others] = rough
+        h = _from_sums(sums, constant, members, model)
+        if model.on_simplex:
+            least = max(message.nu, float((h + error_bound).min()))
+        elif model.has_equality:
+            least = np.maximum(*(nu * members.sign for nu in message.window))
+        else:
+            least = 0.0
+        missing = np.flatnonzero(h - error_bound <= least)
+    if gram is not None:
+        for start in range(0, len(missing), ROWS_PER_BLOCK):
+            block = missing[start : start + ROWS_PER_BLOCK]
+            sums[block] = gram.expand(members.X[block], np.arange(gram.n), coefficient[:, None])[:, 0]
+    return _from_sums(sums, constant, members, model)
 
 
-def nbytes(value: Any) -> int:
-    """Return the bytes of the arrays in a value."""
-    if isinstance(value, np.ndarray):
-        return int(value.nbytes)
-    if is_dataclass(value) and not isinstance(value, type):
-        return sum(nbytes(getattr(value, f.name)) for f in fields(value))
-    return sum(map(nbytes, value)) if isinstance(value, (list, tuple)) else 0
+def _from_sums(sums: NDArray, constant: float, members: Members, model: Model) -> NDArray:
+    """Return Qα − p of kernel sums."""
+    h: NDArray = (sums + constant) * members.sign
+    return h if model.on_simplex else h - 1.0

@@ -87,7 +87,10 @@ def all_finite(array):
 
 
 def asymmetry(const double[:, ::1] K, double[:, ::1] mean=None):
-    """Return the largest |K[i, j] − K[j, i]| of a square matrix, and write (K + Kᵀ)/2 to ``mean`` if that is given."""
+    """Return the largest |K[i, j] − K[j, i]| of a square matrix, and write (K + Kᵀ)/2 to ``mean`` if that is given.
+
+    Return −1 if an entry, or a difference, is not finite.
+    """
     cdef Index n = K.shape[0]
     cdef double most
     cdef double *to = NULL

@@ -193,7 +193,7 @@ def check_precomputed(X: ArrayLike) -> NDArray:
         found = asymmetry(K, mean)
 
     mean = immutable_written(K.shape, write)
-    if math.isnan(found):
+    if found < 0.0:
         _finite(K, "K")
         found = math.inf
     # An entry of the diagonal shows most differences to be round-off, without a pass over K.

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from ._bound import rough_error_bounds
 from .bounds import dual_bound
+from .gram import MAX_REACH_FLOAT32, Gram
+from .kernel_functions import squared_lengths
 from .problem import DualProblem, Kind
 from .radial import EXPONENTIAL_COST, RadialPoints
 from .sparse_points import SparsePoints
 from .workspace import Workspace
 
-__all__ = ["Screen", "is_bounded", "rough_sums"]
+__all__ = ["Screen", "is_bounded", "rough_sums", "rough_sums_of_new"]
 
 #: Multiplications of a product below which float64 alone is used: it takes about two milliseconds.
 MIN_MULTIPLICATIONS = 1 << 25
@@ -208,6 +210,25 @@ def rough_sums(
     terms = TERMS_PER_SUM if points.has_few_features else TERMS_PER_SUM + len(weights)
     rough_error_bounds(found, half, features, terms, float(size.sum()))
     return found[:, 0], found[:, 1]
+
+
+def rough_sums_of_new(gram: Gram, Z: NDArray, weights: NDArray) -> tuple[NDArray, NDArray] | None:
+    """Return Σⱼ weightsⱼ k(zᵢ, xⱼ) of new points in float32, and their error bounds, shapes (len(Z),).
+
+    Return None if float32 saves no time, or if its error has no bound. ``weights`` has shape (gram.n,), without zeros.
+    """
+    m = Z.shape[1]
+    if len(Z) * gram.n * (EXPONENTIAL_COST + m) < MIN_MULTIPLICATIONS or not gram.is_radial:
+        return None
+    squares = squared_lengths(Z, gram.center)
+    reach = max(gram.reach, gram.gamma * float(squares.max()))
+    if not (reach <= MAX_REACH_FLOAT32 and is_bounded(weights, reach, m)):
+        return None
+    points = RadialPoints.of(Z, gram.center, gram.gamma, np.float32, squares)
+    others = gram.radial_points(np.float32)
+    if points.bits is not None and others.bits is not None:  # as fast in float64
+        return None
+    return rough_sums(points, others, weights, gram.gamma * squares, gram.gamma * gram.squares, m)
 
 
 def _relative_error(features: int) -> float:

@@ -80,7 +80,7 @@ CLONES static unsigned long long hash_of(Index m, const double *restrict row, In
 /* Lanes of a largest value, which fill one vector. */
 #define LANES 8
 
-/* Return the largest |K[i, j] - K[j, i]| of a square matrix, or NaN if that is not finite, and write (K + K')/2 to mean
+/* Return the largest |K[i, j] - K[j, i]| of a square matrix, or -1 if that is not finite, and write (K + K')/2 to mean
  * unless that is NULL. A tile is transposed before it is compared: if the stride is a power of 2, the rows of K share few
  * lines of the cache. */
 CLONES static double compare_transpose(Index n, const double *restrict K, double *restrict mean)
@@ -118,7 +118,7 @@ CLONES static double compare_transpose(Index n, const double *restrict K, double
                 for (Index i = 0; i < height; i++) mean[(left + j) * n + top + i] = both[i][j];
         }
     for (int k = 0; k < LANES; k++) largest = most[k] > largest ? most[k] : largest;
-    return wrong ? NAN : largest;
+    return wrong ? -1.0 : largest;
 }
 
 #endif

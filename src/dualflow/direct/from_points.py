@@ -471,11 +471,20 @@ class PointPairs:
         assert self.points is not None
         return self.points.in_single()
 
-    def solve(self, table: NDArray, sign: float, gap_tol: float, found: PairArrays, begin: int, seconds: float) -> int:
+    def solve(
+        self,
+        table: NDArray,
+        sign: float,
+        gap_tol: float,
+        found: PairArrays,
+        begin: int,
+        seconds: float,
+        max_free: int,
+    ) -> int:
         """Solve and certify pairs of a table, from number ``begin`` on; return the number of the next one.
 
         Results go to ``found``. Figures are not written where a search is given up. No further pair is started after
-        ``seconds``.
+        ``seconds``, and none that continues one with more than ``max_free`` free variables.
         """
         points, single = self.points, self.single if table[:, IN_FLOAT32].any() else None
         assert points is not None
@@ -501,6 +510,7 @@ class PointPairs:
                 *found,
                 begin,
                 seconds,
+                max_free,
             )
         )
 

@@ -659,7 +659,7 @@ def _pairs_by_points(
     found = PairArrays(np.zeros(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
-        end = pairs.solve(table, sign, tols.computed, found, begin, max_call_s)
+        end = pairs.solve(table, sign, tols.computed, found, begin, max_call_s, MAX_FREE_PATH)
         yield from _results(table, found, begin, end, tols, (time.monotonic() - begun) / (end - begin))
         begin = end
         while begin < count and table[begin, _point_pairs.CONTINUES] and _has_many_free(pairs, table[end - 1], found):

@@ -27,6 +27,12 @@ LABELS = {
 }
 #: Line styles of controls, in order.
 STYLES = ("-", ":", "-.", (0, (5, 1)), (0, (1, 4)))
+#: Width of the part from 0 to the first value above it, decades.
+ZERO_DECADES = 0.4
+#: Empty space beside the first and the last value of such an axis, as a share of the width.
+MARGIN = 0.08
+#: Ends of grey lines within this factor share their text: one line of text is about that high.
+SAME_HEIGHT = 3.0
 #: Size of one panel, inches: the width of a column of two in a journal is about half of it.
 PANEL = (6.4, 3.6)
 
@@ -117,9 +123,10 @@ class ScalingDisplay:
         for axes, name in zip(display.axes_, chosen, strict=True):
             display._panel(axes, name)
         handles = list(display.lines_[-1].values())
-        if display.floors_[-1]:
-            line = matplotlib_part("lines").Line2D
-            handles.append(line([], [], color=DARK, linestyle="--", label="shot floor"))
+        if floors := display.floors_[-1]:
+            common = any(floor.get_color() == DARK for floor in floors)
+            text = "shot floor" if common else "shot floor, in the colour of its line"
+            handles.append(matplotlib_part("lines").Line2D([], [], color=DARK, linestyle="--", label=text))
         display.legend_ = legend_below(display.axes_[-1], handles)
         return display
 
@@ -127,7 +134,6 @@ class ScalingDisplay:
         """Draw one quantity."""
         lines: dict[str, Any] = {}
         bands: dict[str, Any] = {}
-        floors: list[Any] = []
         points = self.study.points
         if "shots" in self.x:  # exact distributions have no place on this axis
             points = [point for point in points if point.shots is not None]
@@ -136,35 +142,56 @@ class ScalingDisplay:
         for k, (label, group) in enumerate(own.items()):
             colour = COLOURS[k % len(COLOURS)]
             style = {"color": colour, "marker": MARKERS[k % len(MARKERS)], "markersize": 4, "label": label, "zorder": 3}
-            x, middle, low, high, floor = self._columns(group, name)
+            x, middle, low, high, _ = self._columns(group, name)
             lines[label] = axes.plot(x, middle, **style)[0]
             bands[label] = axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
-            if np.isfinite(floor).any():
-                floors += axes.plot(x, floor, color=DARK if len(own) == 1 else colour, linestyle="--", linewidth=1.0)
+        floors = self._floors(axes, own, name)
         places = [_number(point.value(self.x)) for point in points if point.role == "quantum"]
+        ends: list[tuple[float, str]] = []
         for k, (label, group) in enumerate(controls.items()):
             style = {"color": GREY, "linestyle": STYLES[k % len(STYLES)], "linewidth": 1.2, "zorder": 2}
-            for part in _by_label(group, self._label).values():  # one grey line for each line of the solver
+            parts = _by_label(group, self._label)
+            for whole, part in parts.items():  # one grey line for each line of the solver
                 x, middle, low, high, _ = self._columns(part, name)
-                if len(x) == 1 and len(set(places)) > 1:  # a control does not depend on the noise
+                text = label
+                if len(x) == 1 and len(set(places)) > 1:  # a control has no gates, and is measured without noise only
+                    text = f"{label} (measured at {self.x} = {x[0]:g})"
                     x, middle = np.array([min(places), max(places)]), np.repeat(middle, 2)
                     low, high = np.repeat(low, 2), np.repeat(high, 2)
-                line = axes.plot(x, middle, label="_" if label in lines else label, **style)[0]
+                if len(parts) > 1:
+                    ends.append((middle[-1], whole.removeprefix(f"{self.study.solver}, ")))
+                line = axes.plot(x, middle, label="_" if label in lines else text, **style)[0]
                 band = axes.fill_between(x, low, high, color=GREY, alpha=0.12, linewidth=0)
                 lines.setdefault(label, line)
                 bands.setdefault(label, band)
         axes.set(xlabel=LABELS.get(self.x, self.x), ylabel=QUANTITIES[name], yscale="log")
         self._scale(axes, places)
+        _name_ends(axes, ends)
         axes.set_title(f"{self.study.solver}, median and quartiles of {points[0].seeds} runs", fontsize="small")
         self.lines_.append(lines)
         self.bands_.append(bands)
         self.floors_.append(floors)
 
+    def _floors(self, axes: Any, own: dict[str, list[Any]], name: str) -> list[Any]:
+        """Draw each shot floor once: in its line's colour, or dark if several lines, or the only one, have it."""
+        owners: dict[tuple[tuple[float, ...], ...], list[int]] = {}
+        for k, group in enumerate(own.values()):
+            x, *_, floor = self._columns(group, name)
+            if np.isfinite(floor).any():
+                owners.setdefault((tuple(x), tuple(floor)), []).append(k)
+        drawn = []
+        for (x, floor), lines in owners.items():
+            common = len(own) == 1 or len(lines) > 1
+            colour = DARK if common else COLOURS[lines[0] % len(COLOURS)]
+            drawn += axes.plot(x, floor, color=colour, linestyle="--", linewidth=1.0)
+        return drawn
+
     def _scale(self, axes: Any, places: list[float]) -> None:
         """Set the scale of the x axis: logarithmic, with a linear part if there is a 0; one tick for each value."""
         positive = sorted({place for place in places if place > 0})
         if positive and len(positive) < len(set(places)):
-            axes.set_xscale("symlog", linthresh=positive[0])
+            axes.set_xscale("symlog", linthresh=positive[0], linscale=ZERO_DECADES)
+            axes.margins(x=MARGIN)
         elif positive and positive[-1] >= 10 * positive[0]:
             axes.set_xscale("log")
         else:
@@ -195,6 +222,20 @@ def _by_label(points: list[Any], label: Any) -> dict[str, list[Any]]:
     for point in points:
         found.setdefault(label(point), []).append(point)
     return found
+
+
+def _name_ends(axes: Any, ends: list[tuple[float, str]]) -> None:
+    """Write beside the right frame which line ends there; texts of lines that nearly coincide are joined."""
+    groups: list[tuple[float, list[str]]] = []
+    for height, text in sorted(ends):
+        if groups and height < groups[-1][0] * SAME_HEIGHT:
+            groups[-1][1].append(text)
+        else:
+            groups.append((height, [text]))
+    for height, texts in groups:
+        text = "\n".join(dict.fromkeys(texts))
+        place = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": "x-small"}
+        axes.annotate(text, (1.0, height), xycoords=axes.get_yaxis_transform(), color=GREY, **place)
 
 
 def _number(value: Any) -> float:

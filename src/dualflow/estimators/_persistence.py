@@ -281,6 +281,7 @@ CLASSES = {
     "OneClassSVM": "dualflow.estimators.one_class:OneClassSVM",
     "SVR": "dualflow.estimators.svr:SVR",
     "QuantileSVR": "dualflow.estimators.quantile_svr:QuantileSVR",
+    "CascadeSVC": "dualflow.estimators.cascade_svc:CascadeSVC",
     "NuSVC": "dualflow.estimators.nu_svm:NuSVC",
     "NuSVR": "dualflow.estimators.nu_svm:NuSVR",
     "LDA": "dualflow.estimators.lda:LDA",

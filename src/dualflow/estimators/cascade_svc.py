@@ -6,6 +6,7 @@ weights, kernel width), and `joint_support` joins the support vectors of the pai
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..cascade.checkpoint import CascadeCheckpoint, run_key
 from ..cascade.engines import engine_of
+from ..cascade.exchange import Packing, rows_of
 from ..cascade.linear import LinearResult
 from ..cascade.model import Model
 from ..cascade.partitioning import PARTITIONERS, chunks_of, is_parts, parts_of
@@ -27,12 +29,13 @@ from ..cascade.records import CascadePairResult, Round
 from ..cascade.run import Cascade
 from ..cascade.tasks import Survey, survey
 from ..core.certificate import Certificate
+from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
 from ..core.kernel_functions import check_gamma, check_number
 from ..core.named_kernels import named
 from ..core.options import Number, OneOf
 from ..core.runtime import clock
-from ..core.runtime.arrays import is_dask
+from ..core.runtime.arrays import immutable_parts, in_parts, is_dask
 from ..core.runtime.warn import warn_user
 from ..core.solution import Status
 from ..driver.checkpoint import Checkpoint
@@ -41,7 +44,8 @@ from ..exceptions import ProblemError
 from ..problems.classification import FINITE_C_RULE
 from ._base import frozen, set_by_fit, unavailable
 from ._batch import seeds_of, without_round_off
-from ._classifier import Joint, PairClassifier, class_pairs, constants_of, join_support
+from ._classifier import Joint, PairClassifier, class_pairs, constants_of, join_support, libsvm_layout
+from ._packing import pack_attributes, unpacked
 from ._solving import thread_count
 from ._validation import (
     checked_data,
@@ -52,6 +56,7 @@ from ._validation import (
     nonnegative_weight,
     require_two_classes,
 )
+from ._verify import known_classes, stored
 
 __all__ = [
     "CascadeSVC",
@@ -117,18 +122,22 @@ def signed(classes: int, i: int, j: int) -> tuple[int, int]:
 
 def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePairResult]) -> tuple[Joint, NDArray]:
     """Return the support vectors of all pairs, by class and then by row, with their coefficients, and their points."""
-    of_pairs, points = [], []
+    of_pairs, places, start = [], [], 0
     for (i, j), ended in zip(summary.pairs, found, strict=True):
-        weights, survivors = without_round_off(ended.coefficients), ended.survivors
+        weights = without_round_off(ended.coefficients)
         support = np.flatnonzero(weights)
-        numbers = numbered(parts, summary.sizes, survivors.part, survivors.row)[support]
+        part, row, sign = (np.concatenate([getattr(own, n) for own in ended.pool]) for n in ("part", "row", "sign"))
+        numbers = numbered(parts, summary.sizes, part, row)[support]
         positive, negative = signed(len(summary.classes), i, j)
-        codes = np.where(survivors.sign[support] > 0, positive, negative)
+        codes = np.where(sign[support] > 0, positive, negative)
         order = np.lexsort((numbers, codes))
         of_pairs.append((numbers[order], codes[order], weights[support][order]))
-        points.append(survivors.X[support][order])
+        places.append(start + support[order])
+        start += len(weights)
     joint = join_support(len(summary.classes), of_pairs, summary.columns)
-    return joint, np.concatenate(points)[joint.first]
+    packed, place = [own.packed for ended in found for own in ended.pool], np.concatenate(places)[joint.first]
+    blocks = (summary.packing.unpack(rows_of(packed, np.asarray(J))) for J in in_parts(packed[0], place))
+    return joint, immutable_parts(blocks, (len(place), len(summary.mean)))
 
 
 def warn_unless_optimal(found: Sequence[CascadePairResult | LinearResult]) -> None:
@@ -181,6 +190,8 @@ class DataSummary:
         Number of rows of each class with a weight above 0.
     checksums : list of str
         `Survey.checksum` of each part.
+    packing : Packing
+        How rows are packed where they are exchanged.
     """
 
     n: int
@@ -195,6 +206,7 @@ class DataSummary:
     spread: NDArray
     counts: NDArray
     checksums: list[str]
+    packing: Packing
 
     @classmethod
     def of(cls, model: Any, surveys: list[Survey]) -> DataSummary:
@@ -235,7 +247,7 @@ class DataSummary:
         center = mean if moves else None
         return cls(
             int(sizes.sum()), sizes, classes, present, weight, mass, gamma, center, mean, spread,
-            weighty, [one.checksum for one in surveys],
+            weighty, [one.checksum for one in surveys], Packing.of([one.columns for one in filled if one.columns]),
         )  # fmt: skip
 
     @property
@@ -415,8 +427,8 @@ class CascadeSVC(PairClassifier):
 
     Notes
     -----
-    `save` is not available: loading a file computes the certificate from all data, which are not in one place here.
-    Pickle the model instead.
+    A file of `save` holds the support vectors alone. The certificate is of all rows, which are not in one place, so
+    that a loaded model has none.
 
     Examples
     --------
@@ -538,7 +550,7 @@ class CascadeSVC(PairClassifier):
             engine = engine_of(self.engine, parts, self.n_jobs)
             try:
                 with time_limited(self._time_left(), "a round of each pair of classes was certified", self.time_limit):
-                    surveys: list[Survey] = engine.run(survey, [None] * len(parts), None)
+                    surveys: list[Survey] = engine.run(survey, [None] * len(parts), True)
                     engine.checksums = [one.checksum for one in surveys]
                     summary = DataSummary.of(self, surveys)
                     keeping = CascadeCheckpoint.of(self.checkpoint, run_key(self, summary.digest(), len(parts), seed))
@@ -556,6 +568,7 @@ class CascadeSVC(PairClassifier):
                             model=summary.model(self, i, j),
                             pair=k,
                             parts=len(parts),
+                            packing=summary.packing,
                             mass=summary.mass_of(self, i, j),
                             tol=self.tol,
                             most=self.max_invaders,
@@ -609,20 +622,81 @@ class CascadeSVC(PairClassifier):
             [ended.steps for ended in found], np.zeros(len(constants), dtype=int)
         )
         self.fit_status_ = int(any(status is not Status.OPTIMAL for status in self.statuses_))
-        self._support_gram, self._constants = None, 0.0
-        if len(points):
-            gram = summary.model(self, *summary.pairs[0]).gram(points)
-            self._support_gram = KeptGram(gram)
-            self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
-        for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
-            frozen(getattr(self, name))
+        self._expand_over(summary.model(self, *summary.pairs[0]).gram(points) if len(points) else None)
 
     def _check_new_data(self, X: Any) -> Any:
         return super()._check_new_data(dense(X, "X"))
 
-    def save(self, path: Any) -> None:
-        """Raise `ProblemError`: the model cannot be saved, see Notes."""
-        raise ProblemError(
-            "CascadeSVC cannot be saved: loading a file computes its certificate from all data, which are not in one "
-            "place here. Pickle the model"
-        )
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that `dualflow.load` reads. The file contains no pickle and no other rows.
+
+        It holds the parameters, the support vectors and their coefficients. Certificates are of all rows, which are
+        not in one place, and cannot be verified from a file: a loaded model has none. It predicts the same bits.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file, with any suffix; an existing one is replaced. Missing folders are created.
+
+        Raises
+        ------
+        NotFittedError
+            The model is not fitted.
+        ProblemError
+            A parameter cannot be stored without pickle: a callback, or a client as ``engine`` (fit with "dask").
+        OSError
+            The file cannot be written. An existing file is unchanged.
+        """
+        super().save(path)
+
+    def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        gram = self._support_gram
+        arrays = pack_attributes(self, _STORED) | {"points": self.support_vectors_}
+        if gram is not None and gram.center is not None:
+            arrays["center"] = np.array(gram.center)
+        return arrays, {"gamma": 1.0 if gram is None else float(gram.gamma)}
+
+    def _unpack(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        count = len(known_classes(stored(arrays, "classes_", "biufUSmMO", (None,))))
+        pairs = np.array(class_pairs(count))
+        for name, array in unpacked(_STORED, arrays, classes=count, pairs=len(pairs)).items():
+            setattr(self, name, array)
+        self.support_vectors_ = stored(arrays, "points", "f", (len(self.support_), self.n_features_in_))
+        if int(self.n_support_.sum()) != len(self.support_) or (self.class_weight_ < 0).any():
+            raise ValueError("its numbers of support vectors, or its class weights, do not go together")
+        place, pair = self._pair_coef.nonzero()
+        codes = np.repeat(np.arange(count), self.n_support_)[place]
+        if not (pairs[pair] == codes[:, None]).any(axis=1).all():
+            raise ValueError("a support vector has a coefficient in a pair of other classes")
+        values = self._pair_coef[place, pair]
+        self.dual_coef_ = libsvm_layout(count, len(self.support_), place, codes, values, pair)[1]
+        center = stored(arrays, "center", "f", (self.n_features_in_,)) if "center" in arrays else None
+        if center is not None and not np.isfinite(center).all():
+            raise ValueError("its centre is not finite")
+        kept, gram = self._as_fitted, None
+        if len(self.support_):
+            gram = Gram(
+                self.support_vectors_, kept.kernel, gamma=facts["gamma"], degree=kept.degree, coef0=kept.coef0,
+                center=center,
+            )  # fmt: skip
+        self._expand_over(gram)
+
+    def _expand_over(self, gram: Gram | None) -> None:
+        """Set the kernel of the support vectors, and what its centre subtracts from the pairs' values."""
+        self._support_gram, self._constants = None, 0.0
+        if gram is not None:
+            self._support_gram, self.support_vectors_ = KeptGram(gram), gram.X
+            self._constants = np.array([gram.constant(weights) for weights in self._pair_coef.T])
+        for name in ("support_", "n_support_", "dual_coef_", "intercept_"):
+            frozen(getattr(self, name))
+
+
+#: Arrays of a saved model.
+_STORED = {
+    "classes_": ("biufUSmMO", "classes"),
+    "class_weight_": ("f", "classes"),
+    "support_": ("i", "support"),
+    "n_support_": ("i", "classes"),
+    "_pair_coef": ("f", "support", "pairs"),
+    "intercept_": ("f", "pairs"),
+}

@@ -52,7 +52,7 @@ class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
     Minimises ½‖w‖² − νρΣωᵢ + Σωᵢξᵢ subject to yᵢ(⟨w, φ(xᵢ)⟩ + b) ≥ ρ − ξᵢ, where ω are the weights of the points. It
     solves the dual, which has two equalities (Schölkopf and others 2000), and divides w and b by the margin ρ.
     Parameters, attributes and signs are those of `sklearn.svm.NuSVC` wherever both have them;
-    docs/how-to/from-sklearn.md lists the differences.
+    see :doc:`/how-to/from-sklearn` for the differences.
     The decision function is that of ``SVC(C=1/ρ)``, where ρ is ``certificate_.level``.
 
     Parameters

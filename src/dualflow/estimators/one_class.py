@@ -43,7 +43,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
     """Plane that separates the data from the origin in feature space; points on the origin's side are outliers.
 
     Minimises ½‖w‖² + Σ ξᵢ − νnρ subject to ⟨w, φ(xᵢ)⟩ ≥ ρ − ξᵢ, by its dual (Schölkopf et al. 2001). Parameters,
-    attributes and signs are those of `sklearn.svm.OneClassSVM`; docs/how-to/from-sklearn.md lists the differences.
+    attributes and signs are those of `sklearn.svm.OneClassSVM`; see :doc:`/how-to/from-sklearn` for the differences.
     Where k(x, x) is constant (RBF) its predictions are those of `SVDD` with the same ν.
 
     Parameters

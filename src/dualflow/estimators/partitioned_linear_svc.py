@@ -187,7 +187,7 @@ class PartitionedLinearSVC(PairClassifier):
 
             try:
                 with time_limited(self._time_left(), "each pair of classes was certified", self.time_limit):
-                    surveys: list[Survey] = engine.run(survey, [None] * len(parts), None)
+                    surveys: list[Survey] = engine.run(survey, [None] * len(parts), False)
                     engine.checksums = [one.checksum for one in surveys]
                     summary, found = DataSummary.of(self, surveys), list[LinearResult]()
                     for k, (i, j) in enumerate(pairs := summary.pairs):

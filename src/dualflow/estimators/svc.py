@@ -34,7 +34,7 @@ class SVC(CalibratedMachine, PairClassifier, BatchMachine):
     """Support vector classifier. Any solver can solve its dual, and every solution has a certificate.
 
     Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them;
-    docs/how-to/from-sklearn.md lists the differences.
+    see :doc:`/how-to/from-sklearn` for the differences.
 
     Parameters
     ----------

@@ -24,6 +24,7 @@ from ..estimators import (
     SVC,
     SVDD,
     SVR,
+    CascadeSVC,
     EcoSVC,
     EcoSVDD,
     IncrementalSVC,
@@ -237,7 +238,7 @@ def _totals(graph: Graph, both: str, classes: int) -> str:
 
 _KINDS = (
     SVC, SVR, NuSVC, NuSVR, SVDD, OneClassSVM, LSSVC, LSSVR, EcoSVC, EcoSVDD, IncrementalSVC, IncrementalSVR,
-    IncrementalSVDD, QuantileSVR,
+    IncrementalSVDD, QuantileSVR, CascadeSVC,
 )  # fmt: skip
 #: Options that skl2onnx sets for all classifiers. They have no effect on ours, whose probabilities are not exported.
 _OPTIONS = {"zipmap": [True, False, "columns"], "raw_scores": [True, False]}

@@ -8,8 +8,10 @@ adds the sums of different stretches of rows, which may be computed in different
 
 import numpy as np
 import scipy.linalg.cython_blas as blas
+import scipy.linalg.cython_lapack as lapack
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
-from libc.math cimport sqrt
+from libc.math cimport INFINITY, fabs, sqrt
+from libc.string cimport memset
 
 cdef extern from "passes.h":
     ctypedef Py_ssize_t Index
@@ -54,27 +56,43 @@ cdef extern from "passes.h":
     void advance_stretch "advance"(Index m, Index at, const Variables *v, const double *da, const double *dl,
                                    const double *dh, double length, double *alpha, double *room, double *low,
                                    double *high) nogil
+    cdef enum:
+        RELAXED_EA
+        RELAXED_PA
+        RELAXED_LEFT
+        RELAXED_EEQ
+        RELAXED_U
+        RELAXED_FREE
+        RELAXED
+    void relax(Index m, Index at, const Variables *v, const double *center, const double *values, double nu, double scale,
+               double stiff, double *slopes, double *alpha, double *by_q, double *by_qe, double *by_a, double *sums) nogil
+    void turn(Index m, Index at, const Variables *v, const double *change, double d_nu, double scale,
+              double *turned) nogil
+    double along(Index n, const double *upper, const double *center, const double *slopes, const double *turned,
+                 double stiff, double length) nogil
 
 ctypedef void (*Gemv)(char *, int *, int *, double *, double *, int *, double *, int *, double *, double *, int *) noexcept nogil
+ctypedef void (*Potrf)(char *, int *, double *, int *, int *) noexcept nogil
+ctypedef void (*Potrs)(char *, int *, int *, double *, int *, double *, int *, int *) noexcept nogil
 ctypedef void (*Syrk)(char *, char *, int *, int *, double *, double *, int *, double *, double *, int *) noexcept nogil
 
 
-cdef void *routine(str name, int pointers) except NULL:
-    """Return a routine of SciPy's BLAS. It is looked up at import, so that compiling needs no SciPy."""
-    cdef object capsule = blas.__pyx_capi__[name]
+cdef void *routine(library, str name, int pointers) except NULL:
+    """Return a routine of SciPy's BLAS or LAPACK. It is looked up at import, so that compiling needs no SciPy."""
+    cdef object capsule = library.__pyx_capi__[name]
     cdef const char *signature = PyCapsule_GetName(capsule)
     if (<bytes>signature).count(b"int *") != pointers:
-        raise ImportError(f"scipy.linalg.cython_blas.{name} has another signature than 32-bit BLAS: install SciPy >= 1.13")
+        raise ImportError(f"{library.__name__}.{name} has another signature than 32-bit BLAS: install SciPy >= 1.13")
     return PyCapsule_GetPointer(capsule, signature)
 
 
-cdef Gemv gemv = <Gemv>routine("dgemv", 5)
-cdef Syrk syrk = <Syrk>routine("dsyrk", 4)
+cdef Gemv gemv = <Gemv>routine(blas, "dgemv", 5)
+cdef Syrk syrk = <Syrk>routine(blas, "dsyrk", 4)
+cdef Potrf potrf = <Potrf>routine(lapack, "dpotrf", 3)
+cdef Potrs potrs = <Potrs>routine(lapack, "dpotrs", 5)
 
-#: Numbers of a chunk, 128 kB: it stays in the second-level cache; and the part of the largest weighted square of a row
-#: below which a row adds nothing that float64 could hold to a weighted Gram matrix.
+#: Numbers of a chunk, 128 kB: it stays in the second-level cache.
 cdef Index CHUNK = 1 << 14
-cdef double NOTHING = 1e-18
 
 
 cdef class Rows:
@@ -287,3 +305,195 @@ cdef class Rows:
             for c in range(self.copies):
                 advance_stretch(stop - start, start + c * self.n, &v, &changes[0, 0], &changes[1, 0], &changes[2, 0],
                                 length, &after[0, 0], &after[1, 0], &after[2, 0], &after[3, 0])
+
+    def relax(self, const double[::1] center, double delta, double accuracy, Index most, const double[::1] fixed_rows,
+              double d, double fixed_p, double stop_gap, double[::1] w, double nu, double[::1] values, double[::1] alpha):
+        """Minimise the dual with δ/(2u) (α − center)² added to each variable's part, by Newton's method in w and ν.
+
+        ``w``, ``values`` = F w and ``alpha`` are changed in place. One equality, no ridge, no infinite bound.
+
+        Returns
+        -------
+        nu : float
+        gap : float
+            Relative gap of the problem without δ.
+        free : int
+            Variables inside their bounds.
+        steps : int
+            Newton steps; ``most`` of them may not have met the ``accuracy``.
+        """
+        cdef Index n = self.n, r = self.width, m = r + 1, size = self.copies * n, step = 0, j, k, c
+        cdef double[::1] room = np.empty(2 * size + 4 * n + r * r + 2 * m * m + 6 * m + 2 * self._height() * m)
+        cdef double sums[RELAXED]
+        cdef double stiff = 1.0 / delta, gap = INFINITY, objective, s = self.scale, shortfall, decrement, length
+        cdef double largest = 0.0, corner
+        cdef double *slopes = &room[0]
+        cdef double *turned = slopes + size
+        cdef double *change = turned + size
+        cdef double *by = change + n
+        cdef double *gram = by + 3 * n
+        cdef double *M = gram + r * r
+        cdef double *vectors = M + 2 * m * m
+        cdef double *missing = vectors
+        cdef double *x = vectors + m
+        cdef double *side = vectors + 2 * m
+        cdef double *spare = vectors + 3 * m
+        cdef double *work = vectors + 6 * m
+        cdef bint last = False
+        cdef Variables v
+        if not (center.shape[0] == alpha.shape[0] == size and values.shape[0] == n and w.shape[0] == r == fixed_rows.shape[0]):
+            raise ValueError("there must be as many numbers as variables, rows and columns")
+        if not self.bordered:
+            raise ValueError("there must be an equality")
+        v.alpha = v.room = v.low = v.high = NULL
+        v.upper, v.ridge, v.p, v.sigma, v.e = &self.upper[0], &self.ridge[0], &self.p[0], &self.sigma[0], &self.e[0]
+        with nogil:
+            for k in range(size):
+                largest = max(largest, self.upper[k])
+            while True:
+                memset(by, 0, 3 * n * sizeof(double))
+                memset(sums, 0, RELAXED * sizeof(double))
+                for c in range(self.copies):
+                    relax(n, c * n, &v, &center[0], &values[0], nu, s, stiff, slopes, &alpha[0], by, by + n, by + 2 * n, sums)
+                memset(missing, 0, r * sizeof(double))
+                self._collect_all(by + 2 * n, missing, work)
+                objective, gap = 0.0, 0.0
+                for j in range(r):
+                    missing[j] += fixed_rows[j]
+                    objective += missing[j] * missing[j]
+                    missing[j] -= w[j]
+                    gap += missing[j] * missing[j]
+                shortfall = d - sums[RELAXED_EA]
+                objective = 0.5 * s * objective - sums[RELAXED_PA] - fixed_p
+                gap = (sums[RELAXED_LEFT] + 0.5 * s * gap + fabs(nu * shortfall)) / max(fabs(objective), 1e-300)
+                if last or gap <= stop_gap or step >= most or not gap < INFINITY:
+                    break
+                memset(gram, 0, r * r * sizeof(double))
+                memset(side, 0, m * sizeof(double))
+                self._square_free(by, by + n, gram, side, work)
+                # Without free variables one of them stands for the equality: the step's length is searched for.
+                corner = max(sums[RELAXED_EEQ], stiff * largest)
+                if not self._newton(gram, side, corner, missing, shortfall, x, M, spare):
+                    break
+                decrement = shortfall * x[r]
+                for j in range(r):
+                    decrement += s * missing[j] * x[j]
+                if not (decrement > 0):
+                    break
+                last = decrement <= accuracy * delta * sums[RELAXED_U]
+                self._dot_all(x, change, work)
+                for c in range(self.copies):
+                    turn(n, c * n, &v, change, x[r], s, turned)
+                length = self._length(center, slopes, turned, stiff, d, x, &w[0], &fixed_rows[0], decrement)
+                for j in range(r):
+                    w[j] += length * x[j]
+                nu += length * x[r]
+                for k in range(n):
+                    values[k] += length * change[k]
+                step += 1
+        return nu, gap, <Index>sums[RELAXED_FREE], step
+
+    cdef double _length(self, const double[::1] center, const double *slopes, const double *turned, double stiff, double d,
+                        const double *x, const double *w, const double *fixed_rows, double decrement) noexcept nogil:
+        """Return the length of a step at which the derivative has fallen to a tenth, or at which it is still negative."""
+        cdef Index r = self.width, size = self.copies * self.n, j, k
+        cdef double begin = -d * x[r], square = 0.0, low = 0.0, high = 1.0, at_low = -decrement, at_high, length, at
+        for j in range(r):
+            begin += self.scale * (w[j] - fixed_rows[j]) * x[j]
+            square += self.scale * x[j] * x[j]
+        at_high = begin + high * square - along(size, &self.upper[0], &center[0], slopes, turned, stiff, high)
+        for k in range(30):
+            if at_high >= -0.5 * decrement:
+                break
+            low, at_low, high = high, at_high, 2.0 * high
+            at_high = begin + high * square - along(size, &self.upper[0], &center[0], slopes, turned, stiff, high)
+        length = high
+        if at_high <= 0.1 * decrement:
+            return length
+        for k in range(30):
+            length = low - at_low * (high - low) / (at_high - at_low)
+            length = min(max(length, low + 0.01 * (high - low)), high - 0.01 * (high - low))
+            at = begin + length * square - along(size, &self.upper[0], &center[0], slopes, turned, stiff, length)
+            if fabs(at) <= 0.1 * decrement:
+                break
+            if at > 0:
+                high, at_high, at_low = length, at, 0.5 * at_low
+            else:
+                low, at_low, at_high = length, at, 0.5 * at_high
+        return length
+
+    cdef void _collect_all(self, const double *weights, double *out, double *work) noexcept nogil:
+        cdef Index h = self._height(), i = 0, m
+        while i < self.n:
+            m = min(h, self.n - i)
+            self.collect(self.load(i, m, work), m, weights + i, out)
+            i += h
+
+    cdef void _dot_all(self, const double *x, double *out, double *work) noexcept nogil:
+        cdef Index h = self._height(), i = 0, m
+        while i < self.n:
+            m = min(h, self.n - i)
+            self.dot(self.load(i, m, work), m, x, out + i)
+            i += h
+
+    cdef void _square_free(self, const double *q, const double *qe, double *gram, double *side, double *work) noexcept nogil:
+        """gram += Σ qᵢ rowᵢ rowᵢᵀ, its lower triangle, and side += Σ qeᵢ rowᵢ, from the rows with q > 0."""
+        cdef Index h = self._height(), i, j, r = self.width, kept = 0
+        cdef double *ratio = work + 2 * h * r
+        cdef const double *row
+        cdef double root
+        for i in range(self.n):
+            if q[i] > 0:
+                row, root = self.load(i, 1, work), sqrt(q[i])
+                for j in range(r):
+                    work[(h + kept) * r + j] = root * row[j]
+                ratio[kept] = qe[i] / root
+                kept += 1
+            if kept == h or (i == self.n - 1 and kept):
+                self._add_square(work + h * r, kept, ratio, gram, side)
+                kept = 0
+
+    cdef void _add_square(self, double *scaled, Index kept, double *ratio, double *gram, double *side) noexcept nogil:
+        cdef int width = <int>self.width, count = <int>kept
+        cdef double unit = 1.0
+        syrk(b"U", b"N", &width, &count, &unit, scaled, &width, &unit, gram, &width)
+        self.collect(scaled, kept, ratio, side)
+
+    cdef bint _newton(self, const double *gram, const double *side, double corner, const double *missing,
+                      double shortfall, double *x, double *M, double *spare) noexcept nogil:
+        """Solve Newton's system, scaled to a unit diagonal and refined once; return whether that was possible."""
+        cdef Index r = self.width, m = r + 1, i, j, k
+        cdef double s = self.scale, lift = 8.9e-16, left
+        cdef double *factor = M + m * m
+        cdef double *unit = spare
+        cdef double *right = spare + m
+        cdef double *y = spare + 2 * m
+        cdef int order = <int>m, one = 1, failed = 1
+        for i in range(r):
+            for j in range(i + 1):
+                M[i * m + j] = s * s * gram[i * r + j] + (s if i == j else 0.0)
+            M[r * m + i] = -s * side[i]
+            right[i] = s * missing[i]
+        M[r * m + r], right[r] = corner, shortfall
+        for i in range(m):
+            unit[i] = 1.0 / sqrt(M[i * m + i])
+            x[i] = 0.0
+        while failed:
+            if lift > 1.0:
+                return False
+            for i in range(m):
+                for j in range(i):
+                    factor[i * m + j] = unit[i] * unit[j] * M[i * m + j]
+                factor[i * m + i] = 1.0 + lift
+            potrf(b"U", &order, factor, &order, &failed)
+            lift *= 10.0
+        for k in range(2):
+            for i in range(m):
+                left = right[i]
+                for j in range(m):
+                    left -= (M[i * m + j] if j <= i else M[j * m + i]) * x[j]
+                y[i] = unit[i] * left
+            potrs(b"U", &order, &one, factor, &order, y, &order, &failed)
+            for i in range(m):
+                x[i] += unit[i] * y[i]
+        return True

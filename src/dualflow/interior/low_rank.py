@@ -52,6 +52,8 @@ _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 PRODUCTS_PER_STRETCH = 1 << 24
 #: Stretches, at most: each has a Gram matrix of its own.
 MAX_STRETCHES = 64
+#: Numbers of the points, 8 MB, up to which a centred copy is made: each pass subtracts the centre of more.
+MAX_CENTERED = 1 << 20
 #: Part of the way to the nearest bound that a step goes.
 STEP_TO_BOUND = 0.995
 #: Relative gap, by the iteration's own sums, at which it ends.
@@ -106,12 +108,12 @@ class LowRank:
         self.problem, self.features, self.fixed_p, self.crosses = problem, features, fixed_p, crosses
         self.copies = copies_of(problem)
         points = np.ascontiguousarray(features.points if self.copies else features.points[problem.idx])
+        center = features.center
+        if center is not None and (not self.copies or points.size <= MAX_CENTERED):
+            points, center = points - center, None
         self.copies = self.copies or 1
         p = problem
-        e = None if p.e is None else p.e
-        self.rows = Rows(
-            points, features.center, np.sqrt(p.offset), self.copies, p.upper, p.ridge, p.p, p.sigma, e, p.scale
-        )
+        self.rows = Rows(points, center, np.sqrt(p.offset), self.copies, p.upper, p.ridge, p.p, p.sigma, p.e, p.scale)
         self.live = problem.upper > 0
         self.count = int(self.live.sum()) + int((self.live & np.isfinite(problem.upper)).sum())
         width = self.rows.width

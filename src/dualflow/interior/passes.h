@@ -147,4 +147,53 @@ CLONES static void advance(Index m, Index at, const Variables *v, const double *
     }
 }
 
+/* Sums of `relax`, in this order: e a, p a, the gap's part of each variable, e e q, u of free variables, and their number. */
+enum { RELAXED_EA, RELAXED_PA, RELAXED_LEFT, RELAXED_EEQ, RELAXED_U, RELAXED_FREE, RELAXED };
+
+/* Compute the slopes, the minimisers a of slope a + stiff⁻¹/(2u) (a − center)² between the bounds, and q = stiff u of
+ * those inside them; add each variable to the sums of its point (by_q, by_qe, by_a). */
+CLONES static void relax(Index m, Index at, const Variables *v, const double *center, const double *values, double nu,
+                         double scale, double stiff, double *slopes, double *alpha, double *by_q, double *by_qe,
+                         double *by_a, double *sums)
+{
+    for (Index i = 0; i < m; i++) {
+        const Index k = at + i;
+        const double u = v->upper[k], e = v->e[k], sigma = v->sigma[k];
+        const double slope = scale * sigma * values[i] - v->p[k] - nu * e, goal = center[k] - stiff * u * slope;
+        const int free_ = goal > 0 && goal < u;
+        const double a = goal > 0 ? (goal < u ? goal : u) : 0.0, q = free_ ? stiff * u : 0.0;
+        slopes[k] = slope;
+        alpha[k] = a;
+        by_q[i] += q;
+        by_qe[i] += sigma * e * q;
+        by_a[i] += sigma * a;
+        sums[RELAXED_EA] += e * a;
+        sums[RELAXED_PA] += v->p[k] * a;
+        sums[RELAXED_LEFT] += slope > 0 ? slope * a : -slope * (u - a);
+        sums[RELAXED_EEQ] += e * e * q;
+        sums[RELAXED_U] += free_ ? u : 0.0;
+        sums[RELAXED_FREE] += free_;
+    }
+}
+
+/* Compute the change of the slopes. */
+CLONES static void turn(Index m, Index at, const Variables *v, const double *change, double d_nu, double scale,
+                        double *turned)
+{
+    for (Index i = 0; i < m; i++)
+        turned[at + i] = scale * v->sigma[at + i] * change[i] - d_nu * v->e[at + i];
+}
+
+/* Return the sum of the minimisers times the change of the slopes after a step of the given length. */
+CLONES static double along(Index n, const double *upper, const double *center, const double *slopes, const double *turned,
+                           double stiff, double length)
+{
+    double sum = 0.0;
+    for (Index k = 0; k < n; k++) {
+        const double u = upper[k], goal = center[k] - stiff * u * (slopes[k] + length * turned[k]);
+        sum += (goal > 0 ? (goal < u ? goal : u) : 0.0) * turned[k];
+    }
+    return sum;
+}
+
 #endif

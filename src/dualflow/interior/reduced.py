@@ -8,8 +8,11 @@ w = Fᵀσα is a constant vector, and the iteration is over the other variables
   start from the point of the central path that w shows.
 - A variable near its bound with a multiplier far above the path's, αz = μ, is fixed when the iteration has come near.
 
-Then one pass over all rows finds fixed variables whose slope has the wrong sign: these join, and the problem is solved
-again. The answer is that of the problem as given, as its gap is computed from sums over all rows.
+The steps over given rows are first those of a relaxation (`Reduced._relaxed`), whose last one is exact. Where it
+fails, those of `LowRank` follow.
+
+In the end one pass over all rows finds fixed variables whose slope has the wrong sign: these join, and the problem is
+solved again. The answer is that of the problem as given, as its gap is computed from sums over all rows.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..core.features import Features
 from ..core.problem import DualProblem
-from .low_rank import EXACT_GAP, LowRank, copies_of
+from .low_rank import EXACT_GAP, NEAR_GAP, LowRank, copies_of
 from .state import InteriorState
 
 __all__ = ["LATER_ERROR", "SAMPLE_GAP", "START_ERROR", "Reduced", "can_reduce", "can_sample", "sample_size"]
@@ -31,7 +34,7 @@ MIN_POINTS = 8192
 #: Points from which fixing variables near their bounds pays.
 MIN_POINTS_NARROWED = 1000
 #: The sample has (SAMPLE_FACTOR n √r)^⅔ rows, which minimises the time of its steps and those of the undetermined rows.
-SAMPLE_FACTOR = 1.0
+SAMPLE_FACTOR = 2.0
 #: Rows of the sample, as a part of all, up to which it pays.
 MAX_SAMPLE_SHARE = 0.33
 #: Relative gap of the sample's problem, below which the error of its slopes is that of its size.
@@ -58,6 +61,31 @@ MIN_NARROWED_PER_COLUMN = 4
 NARROW_SHARE = 0.3
 #: Variables whose bounds change, as a part of all, up to which sums over the others are not made anew.
 MAX_CHANGED_SHARE = 0.05
+#: Numbers of the rows of a relaxation, 32 MB, at most: its steps are not shared among threads.
+MAX_RELAXED = 1 << 22
+#: δ at the start, in units of μ/u of the start.
+START_DELTA = 2.0
+#: Factor from one δ to the next.
+DELTA_FACTOR = 0.1
+#: The same once as few variables are free as may be, and each α is the next centre.
+LAST_DELTA_FACTOR = 0.1
+#: Least δ, in units of the mean |p|: round-off of the slopes moves α by u/δ times that.
+LEAST_DELTA = 1e-5
+#: Free variables, as a part of those for the last δ, that show ties at the margin; and their number per column then.
+MAX_FREE_SHARE = 0.7
+MAX_FREE_PER_COLUMN = 4
+#: Accuracy of the minimisation for one δ, in units of δ Σu of the free variables: until α is the centre, and then.
+ACCURACY = 0.002
+LAST_ACCURACY = 1e-9
+#: Newton steps for one δ, at most, and centres, at most.
+MAX_NEWTON_STEPS = 40
+MAX_CENTERS = 20
+#: Variables with slopes beyond this many δ are fixed.
+FIXED_SLOPE = 2.0
+#: Variables from which on fixing some pays.
+MIN_FIXED_FROM = 200
+#: Relative gap at which the relaxation ends: one more centre would only repeat round-off.
+RELAXED_GAP = 1e-13
 #: Values of a state that has none.
 _NOTHING = np.empty((4, 0)), np.empty(0), np.empty(0), 0.0
 
@@ -103,7 +131,7 @@ class Reduced:
         """Return the start of a sample of the rows: half of it of each sign, or all rows of a sign."""
         problem, n = self.problem, self.problem.gram.n
         if warm is not None or not can_sample(n, self.features.rank):
-            return self.all_rows.start(warm)
+            return self._relaxing(self.all_rows.start(warm))
         rng, size = np.random.default_rng(0), sample_size(n, self.features.rank)
         live = (problem.upper > 0).reshape(-1, n).any(axis=0)
         signs = problem.sigma[:n] if problem.n == n else np.ones(n)
@@ -117,16 +145,17 @@ class Reduced:
         chosen, part = np.concatenate(rows), np.tile(np.concatenate(share), copies)
         within = (chosen + n * np.arange(copies)[:, None]).ravel()
         empty = InteriorState(*_NOTHING, within=within, rest=np.zeros(problem.n), share=part)
-        return self._placed(self.part_of(empty).start(None), empty)
+        return self._relaxing(self._placed(self.part_of(empty).start(None), empty))
 
     def step(self, state: InteriorState) -> InteriorState:
         """Return the next state, of the same rows, or the first state of other rows."""
-        form = self.part_of(state) if len(state.within) else self.all_rows
-        after = form.step(state)
+        after = self._relaxed(state) if state.delta else self._form_of(state).step(state)
         if len(state.share):
             return self.start_undetermined(after) if after.done or after.gap <= SAMPLE_GAP else after
         if after.done:
-            return self.check(after) if len(state.within) else after
+            return self.check(after) if len(after.within) else after
+        if after.delta:
+            return after
         return self.narrowed(after) if after.gap <= NARROW_GAP and after.rounds < MAX_ROUNDS else after
 
     def part_of(self, state: InteriorState) -> LowRank:
@@ -148,6 +177,96 @@ class Reduced:
             fixed_rows = None if sampled else state.fixed_rows
             self._part = J, LowRank(part, self.features, fixed_rows, float(problem.p @ state.rest))
         return self._part[1]
+
+    def _form_of(self, state: InteriorState) -> LowRank:
+        """Return the iteration over the variables of a state."""
+        return self.part_of(state) if len(state.within) else self.all_rows
+
+    def _relaxing(self, state: InteriorState) -> InteriorState:
+        """Return a start as one of the relaxation, or as it is if the relaxation has failed or is not for its rows."""
+        form = self._form_of(state)
+        e, p, upper = form.problem.e, form.problem.p, form.problem.upper
+        fits = form.rows.n * form.rows.width <= MAX_RELAXED and state.rounds < MAX_ROUNDS and state.centers >= 0
+        if not fits or e is None or not (e.min() < 0 < e.max() and p.any()):
+            return state
+        mu = float((state.at[:2] * state.at[2:]).sum()) / float(upper.sum())
+        return replace(state, delta=START_DELTA * mu, center=state.alpha)
+
+    def _relaxed(self, state: InteriorState) -> InteriorState:
+        """Return the state of the relaxation for its δ, which also says the next δ; the last one is exact.
+
+        Each variable's part of the dual has δ/(2u) (α − center)² added, and Newton's method minimises it in w and ν.
+        For large δ most variables are inside their bounds; for small δ as few as in the solution. Variables with large
+        slopes are fixed on the way. When few are free, or no fewer than before, α becomes the next centre (proximal
+        point method), whose limit is exact. If that fails the state is the start of the central path of all variables.
+        """
+        form, alpha = self._form_of(state), np.empty(len(state.center))
+        w, values, sampled = np.array(state.w), np.array(state.values), len(state.share) > 0
+        size = float(np.abs(self.problem.p).mean())
+        accuracy = LAST_ACCURACY if state.centers else ACCURACY
+        nu, gap, free, steps = form.rows.relax(
+            state.center,
+            state.delta,
+            accuracy,
+            MAX_NEWTON_STEPS,
+            form.fixed_rows,
+            form.problem.d,
+            form.fixed_p,
+            SAMPLE_GAP if sampled else 0.0,
+            w,
+            state.nu,
+            values,
+            alpha,
+        )
+        few = form.rows.width + form.borders
+        after = replace(state, at=alpha[None], w=w, values=values, nu=nu, gap=gap)
+        if sampled and gap <= SAMPLE_GAP:
+            return after
+        stalled = state.centers > 1 and NEAR_GAP >= gap > 0.5 * state.gap  # at round-off, which falls as 1/δ
+        if (state.centers and gap <= RELAXED_GAP) or ((stalled or state.centers >= MAX_CENTERS) and gap <= EXACT_GAP):
+            _meet_equality(form.problem, alpha)
+            return replace(after, done=True, exact=True)
+        if not np.isfinite(gap) or state.centers >= MAX_CENTERS:
+            return replace(self.all_rows.start(None), centers=-1)
+        if steps == MAX_NEWTON_STEPS:
+            return replace(after, centers=state.centers + 1)
+        many, least = free > MAX_FREE_PER_COLUMN * few, LEAST_DELTA * size
+        free_before = np.count_nonzero((state.alpha > 0) & (state.alpha < form.problem.upper))
+        ties = many and len(state.at) == 1 and free > MAX_FREE_SHARE * free_before
+        if free <= few or state.centers or state.delta <= least or ties:
+            delta = state.delta if many else max(LAST_DELTA_FACTOR * state.delta, least)
+            if stalled:
+                delta = state.delta / LAST_DELTA_FACTOR
+            after = replace(after, delta=delta, center=alpha, centers=state.centers + 1)
+        else:
+            after = replace(after, delta=max(DELTA_FACTOR * state.delta, least))
+        return after if sampled or gap > SAMPLE_GAP else self._fewer(after, FIXED_SLOPE * state.delta)
+
+    def _fewer(self, state: InteriorState, largest: float) -> InteriorState:
+        """Return a state of the relaxation without variables whose slopes are above ``largest``, if these are most."""
+        total, form = len(state.center), self._form_of(state)
+        least = MIN_NARROWED_PER_COLUMN * form.rows.width
+        if total < MIN_FIXED_FROM or least > NARROW_SHARE * total:
+            return state
+        slopes = form.slopes_at(state.values, state.nu, state.alpha)
+        sizes = np.abs(slopes)
+        keep = sizes <= max(largest, float(np.partition(sizes, least)[least]))
+        if np.count_nonzero(keep) > NARROW_SHARE * total:
+            return state
+        J = state.within if len(state.within) else np.arange(total)
+        rest = np.array(state.rest) if len(state.rest) else np.zeros(total)
+        rest[J] = np.where(keep | (slopes > 0), 0.0, self.problem.upper[J])
+        if not self._fits(J[keep], rest):
+            return state
+        fewer = self._over(J[keep], rest, state)
+        values = self.part_of(fewer).values(state.w)
+        return replace(
+            self._placed(state, fewer),
+            at=state.at[:, keep],
+            values=values,
+            center=state.center[keep],
+            centers=state.centers,
+        )
 
     def narrowed(self, state: InteriorState) -> InteriorState:
         """Return the state without variables near their bounds whose slopes are far above the path's.
@@ -231,13 +350,14 @@ class Reduced:
         inside = (np.abs(slopes) <= error) & (problem.upper > 0)
         rest, within = np.where(inside | (slopes > 0), 0.0, problem.upper), np.flatnonzero(inside)
         if not (len(within) <= MAX_SHARE * problem.n and self._fits(within, rest)):
-            return replace(self.all_rows.start_around(state.w, state.nu, mu), rounds=rounds)
+            begun = self.all_rows.start_around(state.w, state.nu, mu)
+            return self._relaxing(replace(begun, rounds=rounds, centers=min(state.centers, 0)))
         return self._start_at(within, rest, state, mu, rounds)
 
     def _start_at(self, within: NDArray, rest: NDArray, state: InteriorState, mu: float, rounds: int) -> InteriorState:
         """Return the point of the central path at μu for the weights of a state, over the variables ``within``."""
         empty = replace(self._over(within, rest, state), rounds=rounds)
-        return self._placed(self.part_of(empty).start_around(state.w, state.nu, mu), empty)
+        return self._relaxing(self._placed(self.part_of(empty).start_around(state.w, state.nu, mu), empty))
 
     def _fits(self, within: NDArray, rest: NDArray) -> bool:
         """Whether a feasible point lies between the bounds of the variables ``within``, with the others at ``rest``."""
@@ -257,7 +377,8 @@ class Reduced:
         else:
             change = self.problem.sigma[changed] * (rest - before.rest)[changed]
             fixed_rows = known + change @ self.all_rows.free_step(changed).F
-        return InteriorState(*_NOTHING, within=within, rest=rest, fixed_rows=fixed_rows, rounds=before.rounds)
+        empty = InteriorState(*_NOTHING, within=within, rest=rest, fixed_rows=fixed_rows, rounds=before.rounds)
+        return replace(empty, centers=min(before.centers, 0))
 
     @staticmethod
     def _placed(state: InteriorState, over: InteriorState) -> InteriorState:
@@ -269,4 +390,13 @@ class Reduced:
             share=over.share,
             fixed_rows=over.fixed_rows,
             rounds=over.rounds,
+            centers=over.centers,
         )
+
+
+def _meet_equality(problem: DualProblem, alpha: NDArray) -> None:
+    """Add what eᵀα lacks to the free variables, in place: a projection would move variables at bounds too."""
+    assert problem.e is not None
+    free = np.flatnonzero((alpha > 0) & (alpha < problem.upper))
+    moved = alpha[free] + problem.e[free] * (problem.d - float(problem.e @ alpha)) / max(1, len(free))
+    alpha[free] = np.clip(moved, 0.0, problem.upper[free])

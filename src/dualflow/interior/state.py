@@ -54,6 +54,12 @@ class InteriorState:
         The part of Fᵀσα of the other variables.
     rounds : int
         Times that variables have been chosen.
+    delta : float
+        δ of the next step of the relaxation (`Reduced`); 0 if the next step is one along the central path.
+    center : array of shape (k,)
+        Its centre, of the state's variables.
+    centers : int
+        Number of centres so far that were an α before; -1 once the relaxation has failed.
     """
 
     at: NDArray
@@ -72,6 +78,9 @@ class InteriorState:
     share: NDArray = field(default_factory=lambda: np.empty(0))
     fixed_rows: NDArray = field(default_factory=lambda: np.empty(0))
     rounds: int = 0
+    delta: float = 0.0
+    center: NDArray = field(default_factory=lambda: np.empty(0))
+    centers: int = 0
     level: float = 0.0
     tried: float = np.inf
 

@@ -75,7 +75,7 @@ def support_set(
         That of α, needed if its ρ comes from weights of the features.
     """
     certifier = certifier or Certifier(problem)
-    if certificate is None or certificate.primal is None:
+    if certificate is None:
         certificate = certifier.certify(alpha)
     return supporting(certifier.problem, alpha, certifier.rho(certificate))
 

@@ -159,7 +159,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
                        double gap_tol, double tol_float32, double min_product_float32, double max_uncertain_share,
                        double safe_errors, const double[::1] start, double[::1] alpha, double[::1] point,
                        double[::1] weights, double[:, ::1] figures,
-                       double[::1] entries, double[::1] sums, Index begin, double seconds):
+                       double[::1] entries, double[::1] sums, Index begin, double seconds, Index max_free=1 << 62):
     """Solve and certify the hinge's dual with an intercept for pairs of classes, from number ``begin`` on.
 
     No array that is written to is shared: calls with results of their own may run at the same time.
@@ -176,7 +176,8 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         Places in ``points``, and upper bounds of the multipliers, of one class after another.
     table : array of shape (n_pairs, 11)
         A row for each pair, with the columns named above. A pair that continues the row before has all of its kernel
-        rows, and starts from its solution if that row is solved in the same call; it is given up with that row.
+        rows, and starts from its solution if that row is solved in the same call; it is given up with that row. After a
+        row with more than ``max_free`` free variables that the next one continues, the call ends.
     sign : float
         Label of the first class of each pair, ±1; the second has −``sign``.
     features : int
@@ -206,6 +207,8 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         Number of the first pair to solve.
     seconds : float
         Time after which no further pair is started.
+    max_free : int
+        Free variables of a pair above which the call ends if the next row continues it.
 
     Returns
     -------
@@ -268,9 +271,17 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         if sums.shape[0]:
             for n in range(pair.n):
                 sums[begins + n] = NAN if single else pair.sums[n]
-        if monotonic() > until:
+        if monotonic() > until or (k + 1 < count and table[k + 1, CONTINUES] and free_count(&pair, &alpha[begins]) > max_free):
             return k + 1
     return count
+
+
+cdef Index free_count(const PairBuffers *pair, const double *alpha) noexcept nogil:
+    """Return the number of variables of a pair that are between their bounds."""
+    cdef Index k, free = 0
+    for k in range(pair.n):
+        free += 0 < alpha[k] < pair.upper[k]
+    return free
 
 
 cdef check_table(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,

@@ -22,7 +22,7 @@ from qiskit.circuit.library import PauliEvolutionGate, UCRYGate
 from qiskit.quantum_info import Operator, SparsePauliOp
 from typer.testing import CliRunner
 
-from dualflow import ProblemError, SolverUnavailable, cli
+from dualflow import Gram, ProblemError, SolverUnavailable, cli, list_solvers, problems
 from dualflow.quantum import circuits
 from dualflow.quantum.circuits import ParametricCircuit, TreeCircuit, export
 from dualflow.quantum.circuits.encoding import reverse_bits
@@ -456,3 +456,30 @@ def test_errors_of_the_command_line(monkeypatch, tmp_path):
     with pytest.raises(SolverUnavailable, match="pip install qiskit"):
         export.examples()
     assert run("list").exit_code == 2
+
+
+def test_the_readme_says_which_solver_takes_which_problem():
+    """The table against the solvers' own feasible sets, and the problems that it names against their kinds."""
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    kinds = ["simplex", "box", "box with equality", "capped simplex", "affine"]
+    rows = re.findall(r"^\| `([\w-]+)` \|((?: (?:yes)? ?\|){5}) ([\w, -]+) \|$", readme, re.M)
+    said = {
+        name: tuple(kind for kind, cell in zip(kinds, cells.split("|")[:5], strict=True) if "yes" in cell)
+        for name, cells, _ in rows
+    }
+    true = {info.name: tuple(info.kinds) for info in list_solvers() if info.quantum}
+    assert {name: set(cells) for name, cells in said.items()} == {name: set(own) for name, own in true.items()}
+    known = set(re.findall(r"^\| ([\w-]+) \|", readme, re.M))
+    assert {family for *_, families in rows for family in families.split(", ")} <= known
+
+    gram, y = Gram([[0.0, 0.1], [1.0, 0.9], [0.2, 0.8], [0.9, 0.3]], gamma=0.5), [1.0, -1.0, 1.0, -1.0]
+    named = {
+        "simplex": [problems.svdd(gram), problems.svc(gram, y, loss="squared_hinge")],
+        "box": [problems.svc(gram, y, fit_intercept=False)],
+        "box with equality": [problems.svc(gram, y), problems.svr(gram, y)],
+        "capped simplex": [problems.one_class(gram), problems.svdd(gram, 0.5)],
+        "affine": [problems.least_squares(gram, y)],
+    }
+    assert {kind: {str(problem.kind.value) for problem in posed} for kind, posed in named.items()} == {
+        kind: {kind} for kind in kinds
+    }

@@ -283,6 +283,17 @@ def test_price_of_an_ibm_job_is_its_own_formula():
     assert device.price(CIRCUIT, 1, 1000).cost is None
 
 
+def test_an_estimate_for_a_fake_ibm_machine_has_the_price_of_the_real_one():
+    """Time by IBM's formula, and no cost, because IBM publishes none: a cost of 0 beside that time would mislead."""
+    pytest.importorskip("qiskit_ibm_runtime", reason="pip install 'dualflow[ibm]'")
+    said = dualflow.estimate(problem(), "variational-flow", "ibm:fake_manila", shots=1000)
+    assert 41 * (2 + 1000 * 250e-6) < said.qpu_seconds < 41 * (2 + 1000 * 300e-6)
+    assert said.cost is None
+    assert said.money == "not public"
+    assert "USD" not in str(said)
+    assert "of the real machine, this stand-in costs nothing: 2 s a job" in str(said)
+
+
 def test_a_device_that_is_pickled_leaves_its_service_behind():
     device = ibm(SimpleNamespace(token=SECRET))
     text = pickle.dumps(device)

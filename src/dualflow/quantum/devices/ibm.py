@@ -303,9 +303,11 @@ class FakeIBMDevice(IBMDevice):
         return Device.lookup(self, tag)
 
     def price(self, circuit: ParametricCircuit, circuits: int, shots: int) -> Price:
-        """Return the time on the real machine, with cost 0."""
+        """Return the time and cost of the real machine, so that an estimate is of the run that this one rehearses."""
         real = super().price(circuit, circuits, shots)
-        return Price(real.qpu_seconds, 0.0, formula=f"of the real machine: {real.formula}")
+        return Price(
+            real.qpu_seconds, real.cost, formula=f"of the real machine, this stand-in costs nothing: {real.formula}"
+        )
 
     def queue(self) -> str | None:
         return None

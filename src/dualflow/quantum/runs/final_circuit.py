@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
     from ...core.solution import Solution
 
-__all__ = ["FINAL_CIRCUIT", "OF_AVERAGE", "final_circuit", "pack_circuit"]
+__all__ = ["FINAL_CIRCUIT", "OF_AVERAGE", "OF_LAST_STEP", "final_circuit", "pack_circuit"]
 
 #: Relative L1 distance of the measured state from the circuit's above which there is a warning.
 MAX_DISTANCE = 0.1
 #: Value of ``provenance["final_circuit"]`` if the answer is an average.
 OF_AVERAGE = "computed from the answer, an average over circuits; the run did not send it"
+#: Value of ``provenance["final_circuit"]`` if the answer is an average, and the circuit is not computed from it.
+OF_LAST_STEP = "of the angles after the last step; the answer is the mean of what the later steps measured"
 #: Key of the circuit in `Solution.extras`.
 FINAL_CIRCUIT = "final_circuit_qpy"
 
@@ -48,7 +50,9 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     qiskit.QuantumCircuit
         Without measurements. If the answer is an average over circuits, as in sampled runs of the solvers
         "hamiltonian-dilation", "hamiltonian-schrodingerisation" and "hamiltonian-lchs", the circuit prepares the
-        average. Its angles are computed from it, and the run did not send it, which ``metadata["origin"]`` says.
+        average. Its angles are computed from it, and the run did not send it. In sampled runs of "variational-flow"
+        and "variational-lotka-volterra" the answer is the mean of what the later steps measured, and the circuit has
+        the angles after the last step. In both cases ``metadata["origin"]`` says so; otherwise it is missing.
 
     Warns
     -----
@@ -88,9 +92,9 @@ def final_circuit(solution: Solution | Any) -> QuantumCircuit:
     if len(circuits) != 1:
         raise ProblemError(f"the final circuit must be one circuit, found {len(circuits)}")
     circuit: QuantumCircuit = circuits[0]
-    if solution.provenance.get("final_circuit") == OF_AVERAGE:
-        circuit.metadata = {**(circuit.metadata or {}), "origin": OF_AVERAGE}
-    elif (own := solution.extras.get("parameter_alpha")) is not None:
+    if (origin := solution.provenance.get("final_circuit")) is not None:
+        circuit.metadata = {**(circuit.metadata or {}), "origin": origin}
+    if origin != OF_AVERAGE and (own := solution.extras.get("parameter_alpha")) is not None:
         own = np.asarray(own)
         distance = float(0.5 * np.abs(solution.raw_alpha - own).sum() / max(np.abs(own).sum(), 1e-300))
         circuit.metadata = {**(circuit.metadata or {}), "distance_from_measured": distance}

@@ -190,6 +190,11 @@ class CircuitSolver(Solver[ContextT, StateT]):
         """Whether the answer is an average, whose angles are computed from it and were not sent to the device."""
         return False
 
+    @property
+    def circuit_origin(self) -> str | None:
+        """Where the final circuit's angles come from, in words, if its state is not the answer as it was measured."""
+        return OF_AVERAGE if self.answers_by_average else None
+
     def extras(self, context: ContextT, state: StateT) -> dict[str, NDArray]:
         """Return the packed final circuit, if there is one and it was built in time."""
         angles = self.final_angles(context, state)
@@ -216,8 +221,8 @@ class CircuitSolver(Solver[ContextT, StateT]):
         missing = UNBUILT_REASON if context.lab.unbuilt else None
         if self.final_angles(context, state) is None:
             missing = self.no_final_circuit
-        elif missing is None and self.answers_by_average:
-            missing = OF_AVERAGE
+        elif missing is None:
+            missing = self.circuit_origin
         if not device.control:
             warn_of_fault(fidelity, device.name)
         return (

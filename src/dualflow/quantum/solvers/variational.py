@@ -22,6 +22,7 @@ from ...integrate.scipy_ivp import ivp_step
 from ..circuits import ParametricCircuit
 from ..runs.batches import Schedule
 from ..runs.budget import COUNT_RULE, ShotPlan
+from ..runs.final_circuit import OF_LAST_STEP
 from ..runs.laboratory import Account, Ledger, QuantumContext
 from .base import QuantumSolver
 
@@ -368,6 +369,10 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
 
     def time(self, state: StateT) -> float | None:
         return state.flow_time
+
+    @property
+    def circuit_origin(self) -> str | None:
+        return None if self.shots is None else OF_LAST_STEP
 
     def circuit(self, context: ContextT, state: StateT) -> ParametricCircuit:
         return context.circuit

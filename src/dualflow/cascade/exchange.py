@@ -1,0 +1,172 @@
+"""What the parts of a cascade and its client exchange: points as packed rows, and the bytes of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .model import Members
+
+__all__ = ["Columns", "Packing", "Survivors", "columns_of", "nbytes", "rows_of"]
+
+#: Numbers of a block of rows whose columns are examined at a time, 1 MB.
+NUMBERS_PER_BLOCK = 1 << 17
+#: Largest number of a column that is sent in one byte.
+MAX_BYTE = 255.0
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of a part's rows may be packed.
+
+    Attributes
+    ----------
+    low, high : arrays of shape (m,)
+        Least and largest number of each column; ∞ and −∞ without rows.
+    two : bool array of shape (m,)
+        Whether a column holds these two numbers only.
+    byte, single : bool arrays of shape (m,)
+        Whether all its numbers are whole and from 0 to 255, and whether float32 holds them exactly.
+    """
+
+    low: NDArray
+    high: NDArray
+    two: NDArray
+    byte: NDArray
+    single: NDArray
+
+
+def columns_of(X: NDArray) -> Columns:
+    """Return how the columns of a part may be packed."""
+    m = X.shape[1]
+    low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
+    two, byte, single = np.ones(m, dtype=bool), (low >= 0) & (high <= MAX_BYTE), np.ones(m, dtype=bool)
+    height = max(1, NUMBERS_PER_BLOCK // max(1, m))
+    for start in range(0, len(X), height):
+        J = np.flatnonzero(two | byte | single)
+        if not len(J):
+            break
+        block = X[start : start + height] if len(J) == m else X[start : start + height, J]
+        two[J] &= ((block == low[J]) | (block == high[J])).all(axis=0)
+        with np.errstate(over="ignore"):
+            single[J] &= (block == block.astype(np.float32)).all(axis=0)
+        byte[J] &= (block == np.floor(block)).all(axis=0)
+    return Columns(low, high, two, byte, single)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Rows of points as bytes, without loss: one-hot columns take a bit each, other numbers one, four or eight bytes.
+
+    Attributes
+    ----------
+    low, high : arrays
+        The two numbers of each column in ``bits``.
+    bits, byte, single, double : int arrays
+        The columns that take a bit, one byte, four and eight bytes.
+    """
+
+    low: NDArray
+    high: NDArray
+    bits: NDArray
+    byte: NDArray
+    single: NDArray
+    double: NDArray
+
+    @classmethod
+    def of(cls, parts: list[Columns]) -> Packing:
+        """Return the packing that suits all parts; without any, no column is packed."""
+        if not parts:
+            return cls(*(np.empty(0), np.empty(0)), *(np.empty(0, dtype=np.intp) for _ in range(4)))
+        low, high = np.min([one.low for one in parts], axis=0), np.max([one.high for one in parts], axis=0)
+        ends = [((one.low == low) | (one.low == high)) & ((one.high == low) | (one.high == high)) for one in parts]
+        two = np.logical_and.reduce([*ends, *(one.two for one in parts)])
+        byte = np.logical_and.reduce([one.byte for one in parts]) & ~two
+        single = np.logical_and.reduce([one.single for one in parts]) & ~two & ~byte
+        bits, *others = (np.flatnonzero(kind) for kind in (two, byte, single, ~(two | byte | single)))
+        return cls(low[bits], high[bits], bits, *others)
+
+    @property
+    def _ends(self) -> list[int]:
+        """Where the bits, bytes, float32 and float64 numbers of a row end."""
+        widths = (-(-len(self.bits) // 8), len(self.byte), 4 * len(self.single), 8 * len(self.double))
+        return np.cumsum(widths).tolist()
+
+    def pack(self, X: NDArray) -> NDArray:
+        """Return points of shape (k, m) as bytes, shape (k, bytes of a row)."""
+        packed = [np.packbits(X[:, self.bits] != self.low, axis=1), X[:, self.byte].astype(np.uint8)]
+        for columns, dtype in ((self.single, "f4"), (self.double, "f8")):
+            numbers = np.ascontiguousarray(X[:, columns], dtype=dtype)
+            packed.append(numbers.view(np.uint8).reshape(len(X), numbers.itemsize * len(columns)))
+        return np.concatenate(packed, axis=1)
+
+    def unpack(self, rows: NDArray) -> NDArray:
+        """Return the points of packed rows, shape (k, m), in float64."""
+        at = self._ends
+        X = np.empty((len(rows), sum(map(len, (self.bits, self.byte, self.single, self.double)))))
+        X[:, self.bits] = np.where(np.unpackbits(rows[:, : at[0]], axis=1, count=len(self.bits)), self.high, self.low)
+        X[:, self.byte] = rows[:, at[0] : at[1]]
+        for columns, dtype, own in ((self.single, "f4", rows[:, at[1] : at[2]]), (self.double, "f8", rows[:, at[2] :])):
+            numbers = np.empty((len(rows), len(columns)), dtype=dtype)
+            numbers.reshape(-1).view(np.uint8)[:] = own.reshape(-1)
+            X[:, columns] = numbers
+        return X
+
+
+@dataclass(frozen=True)
+class Survivors:
+    """Points that are exchanged, as arrays of one length: their part and row there, their data and multipliers.
+
+    ``packed`` has their coordinates, as `Packing` packs them.
+    """
+
+    part: NDArray
+    row: NDArray
+    packed: NDArray
+    sign: NDArray
+    weight: NDArray
+    alpha: NDArray
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, J: NDArray) -> Survivors:
+        """Return some of the points."""
+        return Survivors(*(getattr(self, one.name)[J] for one in fields(self)))
+
+    @classmethod
+    def of(cls, number: int, members: Members, J: NDArray, packing: Packing, alpha: NDArray | None = None) -> Survivors:
+        """Return points J of a part's members."""
+        part, row = np.full(len(J), number, dtype=np.int32), members.row[J].astype(np.int32)
+        sign, alpha = members.sign[J].astype(np.int8), np.zeros(len(J)) if alpha is None else alpha[J]
+        return cls(part, row, packing.pack(members.X[J]), sign, members.weight[J], alpha)
+
+    @classmethod
+    def merged(cls, given: list[Survivors]) -> Survivors:
+        """Return all points of one part, by row, so that the order of arrival does not matter."""
+        found = cls(*(np.concatenate([getattr(one, field.name) for one in given]) for field in fields(cls)))
+        return found.take(np.argsort(found.row, kind="stable"))
+
+
+def rows_of(parts: Sequence[NDArray], J: NDArray) -> NDArray:
+    """Return rows J of some matrices, counted through them, without joining all rows."""
+    starts = np.cumsum([0, *map(len, parts)])
+    of = np.searchsorted(starts, J, side="right") - 1
+    found = np.empty((len(J), parts[0].shape[1]), dtype=parts[0].dtype)
+    for k in np.unique(of):
+        own = of == k
+        found[own] = parts[k][J[own] - starts[k]]
+    return found
+
+
+def nbytes(value: Any) -> int:
+    """Return the bytes of the arrays in a value."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if is_dataclass(value) and not isinstance(value, type):
+        return sum(nbytes(getattr(value, f.name)) for f in fields(value))
+    return sum(map(nbytes, value)) if isinstance(value, (list, tuple)) else 0
