@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..core._bound import maximisers
 from ..core.certificate import Certifier
-from ..core.gram import Gram
+from ..core.gram import KernelMatrix
 from ..core.problem import DualProblem, Kind
 from ..core.reading import finite_middle
 from ..core.workspace import Workspace
@@ -81,7 +81,7 @@ def _multiplier_limits(h: NDArray, e: NDArray, alpha: NDArray, upper: NDArray) -
     return above, below
 
 
-def largest_value(gram: Gram) -> float:
+def largest_value(gram: KernelMatrix) -> float:
     """Return the largest kernel value, times the excess of their own rounding errors over those of a sum.
 
     Values of a radial kernel between points that are many widths apart have such errors.
