@@ -458,11 +458,12 @@ def test_errors_of_the_command_line(monkeypatch, tmp_path):
     assert run("list").exit_code == 2
 
 
-def test_the_readme_says_which_solver_takes_which_problem():
+def test_the_page_on_devices_says_which_solver_takes_which_problem():
     """The table against the solvers' own feasible sets, and the problems that it names against their kinds."""
+    page = (FOLDER.parent / "docs" / "how-to" / "quantum-devices.md").read_text(encoding="utf-8")
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     kinds = ["simplex", "box", "box with equality", "capped simplex", "affine"]
-    rows = re.findall(r"^\| `([\w-]+)` \|((?: (?:yes)? ?\|){5}) ([\w, -]+) \|$", readme, re.M)
+    rows = re.findall(r"^\| `([\w-]+)` \|((?: (?:yes)? ?\|){5}) ([\w, -]+) \|$", page, re.M)
     said = {
         name: tuple(kind for kind, cell in zip(kinds, cells.split("|")[:5], strict=True) if "yes" in cell)
         for name, cells, _ in rows
