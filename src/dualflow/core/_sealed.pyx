@@ -41,16 +41,16 @@ cdef class Sealed:
 
     def __cinit__(self, parts, Py_ssize_t size, write=None):
         cdef Py_buffer part
-        cdef Py_ssize_t filled = 0
+        cdef Py_ssize_t filled = 0, first
         if size < 1:
             raise ValueError("size must be > 0")
         self.size = size
         self.memory = lend(size)
         PyObject_GetBuffer(self.memory, &part, PyBUF_SIMPLE)
-        self.start = <char *>part.buf + (-<Py_ssize_t>part.buf & (line - 1))
+        first = -<Py_ssize_t>part.buf & (line - 1)
+        self.start = <char *>part.buf + first
         PyBuffer_Release(&part)
         if write is not None:
-            first = -<Py_ssize_t>part.buf & (line - 1)
             write(self.memory[first : first + size])
             return
         for array in parts:
