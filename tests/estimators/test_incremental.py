@@ -781,7 +781,7 @@ def test_ctrl_c_at_any_line_leaves_the_old_or_the_new_model(reserve):
             learn(model, 63, 70)
     assert lines[0] > 500
     found = set()
-    for number in range(1, lines[0] - 5, 17):
+    for number in range(1, lines[0] - 5, 41):
         model = model_of(63)
         with pytest.raises(KeyboardInterrupt), ctrl_c_at_line(number):
             learn(model, 63, 70)
