@@ -593,11 +593,16 @@ def test_a_coupled_step_of_all_variables_is_the_dense_step():
     assert its_fall > 0
 
 
+@pytest.mark.slow
 def test_more_variables_than_the_dense_system_holds():
     problem = svdd_of(4200, "rbf", gamma=0.2)
     found = dualflow.solve(problem, "variational-flow", device="emulator", tol=1e-3, refine=False)
     assert found.certificate.relative_gap <= 1e-3
     assert found.cost.qubits == 13
+
+
+def test_more_variables_than_the_dense_system_holds_are_refused_where_it_is_needed():
+    problem = svdd_of(4200, "rbf", gamma=0.2)
     for options in ({"shots": 100}, {"ansatz": "hardware-efficient", "layers": 1}, {"integrator": "lsoda"}):
         with pytest.raises(SolverMismatch, match="at most 4096 variables"):
             dualflow.solve(problem, "variational-flow", device="emulator", **options)
