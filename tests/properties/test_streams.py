@@ -231,6 +231,7 @@ def no_warning():
         yield
 
 
+@pytest.mark.slow
 def test_an_endless_stream_takes_no_more_memory():
     _, memory, sound = soak.soak(4.0, 0)
     assert sound
