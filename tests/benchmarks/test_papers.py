@@ -146,6 +146,7 @@ def without_data_or_network(folder, *more):
     return sorted(path.stem for path in (folder / "papers").glob("*.csv") if path.stem in papers.papers())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", often(ALONE, *(name for name in ALONE if name != "quantum")))
 def test_a_paper_without_data_or_network(name, tmp_path):
     assert without_data_or_network(tmp_path, "--only", name) == [name]

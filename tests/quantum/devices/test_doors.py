@@ -195,7 +195,7 @@ def test_a_linear_system_is_one_step(caller, kind):
     assert TROUBLES.get(kind, "had not answered") in found.provenance["device_error"]
 
 
-@pytest.mark.parametrize("caller", often(KERNELS, "SVC", "SVC, projected", "LSSVR", "compare"))
+@pytest.mark.parametrize("caller", often(KERNELS, "SVC", "compare"))
 def test_a_kernel_is_waited_for_no_longer_than_the_limit(caller):
     """The kernel is needed before there is a state: the fit ends with the time and names the device it waited for."""
     found, took = timed(KERNELS[caller], Troubled("hangs", good=0))
@@ -212,8 +212,7 @@ def test_a_fault_of_a_kernel_s_device_is_an_error_that_names_it(caller, kind):
     assert TROUBLES[kind] in str(found)
 
 
-@pytest.mark.parametrize("kind", ["hangs", *TROUBLES])
-@pytest.mark.parametrize("caller", WHOLE)
+@pytest.mark.parametrize(("caller", "kind"), covering(list(WHOLE), ["hangs", *TROUBLES], together=1))
 def test_a_call_without_partial_results_raises_an_error_that_names_the_device(caller, kind):
     found, took = timed(WHOLE[caller], Troubled(kind, good=0))
     assert took < LIMIT_S + SLACK_S

@@ -170,7 +170,7 @@ MAKERS = {
 # --- hanging -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("maker", often(MAKERS, "a backend's job", "a sampler", "a device of one's own"))
+@pytest.mark.parametrize("maker", often(MAKERS, "a backend's job", "a device of one's own"))
 def test_a_limit_is_kept_on_a_device_that_hangs(maker):
     whole = dualflow.solve(
         posed(), "variational-flow", device=MAKERS[maker](Trouble()), trajectory=True, max_steps=2, **RUN
