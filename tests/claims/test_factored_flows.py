@@ -132,7 +132,6 @@ def test_a_polynomial_kernel_beyond_8000_variables(solver, no_matrix):
     assert solution.provenance["rank"] == 20
 
 
-@pytest.mark.slow
 def test_a_radial_kernel_beyond_8000_variables_needs_a_low_rank():
     X = np.random.default_rng(0).normal(size=(8200, 1))
     y = np.where(X[:, 0] > 0.1, 1.0, -1.0)

@@ -18,7 +18,7 @@ import dualflow
 from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, ProblemError, Status, load
 from dualflow.estimators import FitError, _ecology, eco_svc
 from dualflow.online import stream as engine
-from tests.combinations import covering, often
+from tests.combinations import covering
 
 
 def moons(n=150, seed=0):
@@ -117,9 +117,13 @@ def test_more_classes_weights_and_no_bias_are_those_of_the_batch():
         np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
 
 
-@pytest.mark.parametrize("nu", [None, 0.05, 0.5, 1.0])
 @pytest.mark.parametrize(
-    "kernel", often([{"gamma": 0.5}, {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 1.0}], {"gamma": 0.5})
+    ("nu", "kernel"),
+    covering(
+        [None, 0.05, 0.5, 1.0],
+        [{"gamma": 0.5}, {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 1.0}],
+        together=1,
+    ),
 )
 def test_the_ball_is_the_batch_ball_while_its_bounds_fall(nu, kernel):
     X, _ = moons(120)

@@ -13,7 +13,6 @@ from dualflow import SVC, SVDD, Gram, ProblemError, generalization_report
 from dualflow.estimators import _left_out
 from dualflow.estimators._left_out import response_and_distance
 from dualflow.online import leave_one_out
-from tests.combinations import often
 
 MOONS = make_moons(60, noise=0.3, random_state=0)
 WIDE = make_classification(40, 60, n_informative=6, class_sep=0.5, random_state=2)
@@ -132,9 +131,7 @@ def test_copies_of_points_need_no_path(seed, monkeypatch):
     assert pair.loo_relative_gap.max() <= 1e-9
 
 
-@pytest.mark.parametrize(
-    "parameters", often([{"C": 1.0}, {"C": 10.0}, {"C": 1.0, "kernel": "linear"}], {"C": 1.0}, {"C": 10.0}), ids=str
-)
+@pytest.mark.parametrize("parameters", [{"C": 1.0}, {"C": 10.0}, {"C": 1.0, "kernel": "linear"}], ids=str)
 def test_many_points_to_the_last_digits(parameters):
     """Against refits by an interior-point method, without paths or starts, refined to the last digits by NumPy."""
     X, y = GERMAN

@@ -69,9 +69,7 @@ def test_few_support_vectors_take_few_kernel_rows(no_runs):
     assert 2 * few <= model.solution_.cost.kernel_columns <= 5 * few
 
 
-@pytest.mark.parametrize(
-    ("n", "C", "flipped"), [(3600, 0.1, 0.5), pytest.param(3000, 10.0, 0.0, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("n", "C", "flipped"), [(3600, 0.1, 0.5), (3000, 10.0, 0.0)])
 def test_many_cheap_rows_are_made_for_bounded_and_free_variables(n, C, flipped, no_runs):
     rng = np.random.default_rng(0)
     X, y = make_classification(n, 20, n_informative=10, random_state=20)
@@ -84,9 +82,7 @@ def test_many_cheap_rows_are_made_for_bounded_and_free_variables(n, C, flipped, 
     assert certify(model.solution_.problem, model.solution_.raw_alpha).relative_gap <= 1e-10
 
 
-@pytest.mark.parametrize(
-    ("m", "C", "many_free"), [(3, 1.0, False), pytest.param(8, 100.0, True, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("m", "C", "many_free"), [(3, 1.0, False), (8, 100.0, True)])
 def test_samples_predict_the_numbers_of_bounded_and_free_variables(m, C, many_free):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4400, m))

@@ -32,9 +32,7 @@ def test_rows_are_made_on_demand_of_few_features(n, m, made):
     assert not makes_rows(KeptGram(Gram(X, "linear")))
 
 
-@pytest.mark.parametrize(
-    "n", [300, pytest.param(2100, marks=pytest.mark.slow)]
-)  # without a smaller level, and with one
+@pytest.mark.parametrize("n", [300, 2100])  # without a smaller level, and with one
 def test_wide_fits_are_certified_and_the_references(n):
     rng = np.random.default_rng(1)
     X = rng.random((n, MAX_FEATURES_ROWS_FEW_POINTS + 200)) * (

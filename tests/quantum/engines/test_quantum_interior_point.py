@@ -191,7 +191,7 @@ def test_simulated_gates_give_the_emulator_s_steps(device):
     [
         lambda gram, y: dualflow.problems.svc(gram, y, C=1.0, fit_intercept=False),
         lambda gram, y: dualflow.problems.svc(gram, y, C=1.0, loss="squared_hinge"),
-        pytest.param(lambda gram, y: dualflow.problems.svdd(gram, nu=0.2), marks=pytest.mark.slow),
+        lambda gram, y: dualflow.problems.svdd(gram, nu=0.2),
         lambda gram, y: dualflow.problems.svr(gram, gram.X[:, 0] + 0.1 * y, C=1.0, epsilon=0.05),
     ],
 )

@@ -595,7 +595,6 @@ def test_a_coupled_step_of_all_variables_is_the_dense_step():
     assert its_fall > 0
 
 
-@pytest.mark.slow
 def test_more_variables_than_the_dense_system_holds():
     problem = svdd_of(4200, "rbf", gamma=0.2)
     found = dualflow.solve(problem, "variational-flow", device="emulator", tol=1e-3, refine=False)
