@@ -152,6 +152,17 @@ def test_the_margin_of_a_smooth_kernel_that_vanishes_is_found_in_few_solves(monk
     np.testing.assert_allclose(model.decision_function(x), same.decision_function(x), atol=1e-6)
 
 
+def test_the_model_of_the_least_nu_with_a_margin_reaches_the_tolerance():
+    """The margin is a ten-thousandth of the length of the points, which the interior point alone has no digits for."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(20_000, 10))
+    labels = points[:, 0] * points[:, 1] + points[:, 2] + rng.normal(size=20_000) > 0
+    with pytest.warns(UserWarning, match="margin of two classes is 0") as told:
+        model = NuSVC(nu=0.3, kernel="linear").fit(points, labels)
+    assert len(told) == 1
+    assert model.certificate_.within(model.tol)
+
+
 def test_class_weights_are_weights_of_points():
     weighted = NuSVC(nu=0.4, class_weight={0: 0.5, 1: 0.8}).fit(X, LABELS)
     same = NuSVC(nu=0.4).fit(X, LABELS, np.where(LABELS == 1, 0.8, 0.5))

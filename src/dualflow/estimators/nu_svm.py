@@ -223,7 +223,8 @@ class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
         C = LIMIT_C / max(float(problem.centred().gram.diag().mean()), float(np.finfo(float).tiny))
         limit = solve(hinge(problem.gram, problem.sigma, C * problem.upper), refine="early", time_limit=left_s())
         posed = replace(problem, total=max(float(limit.alpha.sum()) / C, problem.total or 0.0))
-        again = solve(posed, engine, tol=self.tol, time_limit=left_s(), random_state=seed)
+        start = limit.alpha / C  # the optimum, but for the digits of the limit's solve
+        again = solve(posed, engine, tol=self.tol, time_limit=left_s(), random_state=seed, warm=start)
         if _has_no_margin(again):
             raise FitError(
                 f"nu={self.nu!r}: the margin rho is 0 for every nu, so that no plane is better than another: with this "

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve
 
 from ..core.bounds import level_of, vanishing
 from ..core.certificate import Certifier
 from ..core.workspace import Workspace
 from ..flows.gradient import interior_point
+from ..refinement.linear_systems import factorise
 from ..refinement.refine import refine
 from .dense import solve_nearly_free
 from .descent import Descent
@@ -209,10 +211,10 @@ class Levels:
             return free, np.zeros(len(free)), 0.0
         Q, e = at.block(free, free), at.e[free]
         Q.flat[:: len(free) + 1] += 16 * _EPS * (float(np.trace(Q)) or 1.0)
-        try:
-            by_one, by_e = np.linalg.solve(Q, np.stack([np.ones(len(free)), e], axis=1)).T
-        except np.linalg.LinAlgError:  # no slope: the bracket is bisected
+        L = np.asfortranarray(Q)
+        if not factorise(L):  # no slope: the bracket is bisected
             return free, np.zeros(len(free)), 0.0
+        by_one, by_e = cho_solve((L, True), np.stack([np.ones(len(free)), e], axis=1), check_finite=False).T
         direction = by_one - float(e @ by_one) / float(e @ by_e) * by_e
         return free, direction, float(direction.sum())
 
