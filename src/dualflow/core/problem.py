@@ -150,7 +150,7 @@ def dense_matrix(problem: Any) -> NDArray:
     """
     n, idx = problem.n, problem.idx
     check_memory(n, "the whole Q", matrices=2)
-    K, all_variables = problem.gram.full(), np.arange(n)
+    K, all_variables = problem.gram.full(arena_array), np.arange(n)
     Q = arena_array((n, n), float)
     height = max(1, BLOCK_ENTRIES // n)
     for start in range(0, n, height):
