@@ -33,6 +33,8 @@ MIN_DISTANCE = 1e-13
 ROUND_OFF = 1e-13
 #: Deviation of α from a straight line, relative to its bounds, that is none.
 MAX_DEVIATION = 1e-12
+#: The same at the end of a section, where α is solved for anew and no variable has changed its set.
+MAX_CORRECTION = 1e-9
 #: Part of a section that is left out, where the path breaks off, before the optimum is computed anew.
 LEFT_OUT_RATIO = 1e-3
 #: Times that the path may break off.
@@ -151,7 +153,8 @@ class LinearTermPath:
         low, middle, high = (self.at(k) for k in (before, here, after))
         share = (t[here] - t[before]) / (t[after] - t[before])
         deviation = np.abs((1.0 - share) * low + share * high - middle)
-        return bool((deviation <= MAX_DEVIATION * self.upper).all())
+        same_sets = (self.codes[here] == self.codes[before]).all()
+        return bool((deviation <= (MAX_CORRECTION if same_sets else MAX_DEVIATION) * self.upper).all())
 
 
 class LinearTermLog:
