@@ -33,8 +33,6 @@ MIN_DISTANCE = 1e-13
 ROUND_OFF = 1e-13
 #: Deviation of α from a straight line, relative to its bounds, that is none.
 MAX_DEVIATION = 1e-12
-#: The same at the end of a section, where α is solved for anew and no variable has changed its set.
-MAX_CORRECTION = 1e-9
 #: Part of a section that is left out, where the path breaks off, before the optimum is computed anew.
 LEFT_OUT_RATIO = 1e-3
 #: Times that the path may break off.
@@ -139,22 +137,20 @@ class LinearTermPath:
         width = self.t[here + 1] - self.t[here - 1]
         share = np.divide(self.t[here] - self.t[here - 1], width, out=np.zeros(len(here)), where=width != 0)
         deviation = np.abs((1.0 - share) * before + share * after - middle)
+        same_sets = self.codes[here, i] == self.codes[here - 1, i]  # the end of a section, where α is solved for anew
         keep = np.ones(len(self.t), dtype=bool)
-        for k in here[~(deviation > MAX_DEVIATION * self.upper[i])]:
+        for k in here[~(deviation > MAX_DEVIATION * self.upper[i]) | same_sets]:
             last = int(np.flatnonzero(keep[:k])[-1])
-            keep[k] = not self._is_straight(last, k, k + 1)
+            if not (self.breaks[k] or self.breaks[k + 1]) and self.t[last] != self.t[k] != self.t[k + 1]:
+                keep[k] = not (same_sets[k - 1] or self._is_straight(last, k, k + 1))
         return self.kept(keep)
 
     def _is_straight(self, before: int, here: int, after: int) -> bool:
         """Whether α is linear around a breakpoint."""
-        t = self.t
-        if self.breaks[here] or self.breaks[after] or not t[before] != t[here] != t[after]:
-            return False
         low, middle, high = (self.at(k) for k in (before, here, after))
-        share = (t[here] - t[before]) / (t[after] - t[before])
+        share = (self.t[here] - self.t[before]) / (self.t[after] - self.t[before])
         deviation = np.abs((1.0 - share) * low + share * high - middle)
-        same_sets = (self.codes[here] == self.codes[before]).all()
-        return bool((deviation <= (MAX_CORRECTION if same_sets else MAX_DEVIATION) * self.upper).all())
+        return bool((deviation <= MAX_DEVIATION * self.upper).all())
 
 
 class LinearTermLog:
