@@ -1,7 +1,10 @@
 """Learning and forgetting a point at a time is exact: against batch solves, LIBSVM, CVXOPT, and refits without it."""
 
+import linecache
 import pickle
 import signal
+import sys
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -17,9 +20,11 @@ import dualflow
 from dualflow import SVC, SVDD, IncrementalSVC, IncrementalSVDD, IncrementalSVR, ProblemError, certify, problems
 from dualflow.core.growing import GrowingGram
 from dualflow.estimators._base import uninterrupted
+from dualflow.estimators._ids import PointNames
 from dualflow.estimators._streaming import optimum
 from dualflow.online import engine as engine_module
 from dualflow.online.engine import Engine
+from dualflow.online.growing_problem import Stream
 from dualflow.online.near import Near
 from dualflow.online.optimality import restore_optimum
 from dualflow.online.optimum_transfer import set_optimum
@@ -695,6 +700,98 @@ def test_ctrl_c_is_deferred_in_an_uninterruptible_block():
     assert done == ["the rest"]
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("call", ["forget", "forget and purge", "learn with a reserve", "learn with names"])
+def test_ctrl_c_while_points_are_dropped_leaves_the_new_model(call, monkeypatch):
+    X, y = make_moons(120, noise=0.2, random_state=0)
+    dropping, method = (PointNames, "add") if "names" in call else (Stream, "keep")
+    if call == "forget and purge":
+        dropping, method = PointNames, "keep"
+    names = [f"point {i}" for i in range(120)] if "names" in call or "purge" in call else np.arange(120)
+
+    def model_after(interrupt):
+        model = IncrementalSVC(C=1.0, gamma=1.0, reserve=0.2 if "reserve" in call else None)
+        model.partial_fit(X[:80], y[:80], classes=[0, 1], ids=names[:80])
+        with monkeypatch.context() as patch:
+            own = getattr(dropping, method)
+
+            def interrupted(self, *arguments):
+                signal.raise_signal(signal.SIGINT)
+                own(self, *arguments)
+
+            if interrupt:
+                patch.setattr(dropping, method, interrupted)
+            with pytest.raises(KeyboardInterrupt) if interrupt else nullcontext():
+                if "forget" in call:
+                    model.forget(names[3:9], purge="purge" in call)
+                else:
+                    model.partial_fit(X[80:100], y[80:100], ids=names[80:100])
+        return model.partial_fit(X[100:], y[100:], ids=names[100:])
+
+    model, expected = model_after(True), model_after(False)
+    assert list(model.ids_) == list(expected.ids_)
+    assert_array_equal(model.decision_function(X), expected.decision_function(X))
+
+
+@contextmanager
+def ctrl_c_at_line(number):
+    """Send SIGINT before line ``number`` of those that the block runs in dualflow; yields a list that counts them.
+
+    A line that begins with "with" is passed: a tracer can raise between a block and its ``__exit__``, a signal cannot.
+    """
+    lines = [0]
+
+    def trace(frame, event, argument):
+        file = frame.f_code.co_filename
+        if "dualflow" not in file:
+            return None
+        if event == "line":
+            lines[0] += 1
+            if 0 <= number <= lines[0] and not linecache.getline(file, frame.f_lineno).lstrip().startswith("with "):
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("reserve", [None, 0.2])
+def test_ctrl_c_at_any_line_leaves_the_old_or_the_new_model(reserve):
+    """63 points learned and two more for which all arrays grow; afterwards the stream learns as if never stopped."""
+    X, y = make_moons(90, noise=0.3, random_state=0)
+
+    def model_of(n):
+        return IncrementalSVC(C=1.0, gamma=1.0, reserve=reserve).partial_fit(X[:n], y[:n], classes=[0, 1])
+
+    def learn(model, start, stop):
+        return model.partial_fit(X[start:stop], y[start:stop])
+
+    old = model_of(63).decision_function(X)
+    expected = learn(model_of(63), 63, 70)
+    new, later = expected.decision_function(X), learn(expected, 70, 90).decision_function(X)
+    for _ in range(2):  # the first call has more lines
+        model = model_of(63)
+        with ctrl_c_at_line(-1) as lines:
+            learn(model, 63, 70)
+    assert lines[0] > 500
+    found = set()
+    for number in range(1, lines[0] - 5, 41):
+        model = model_of(63)
+        with pytest.raises(KeyboardInterrupt), ctrl_c_at_line(number):
+            learn(model, 63, 70)
+        is_old = np.array_equal(model.decision_function(X), old)
+        found.add(is_old)
+        assert is_old or np.array_equal(model.decision_function(X), new)
+        if is_old:
+            learn(model, 63, 70)
+        assert_array_equal(learn(model, 70, 90).decision_function(X), later)
+    assert True in found
 
 
 @pytest.mark.parametrize("reserve", [None, 0.02])

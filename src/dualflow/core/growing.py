@@ -57,17 +57,17 @@ class GrowingGram(KernelMatrix):
         if self.kernel == "rbf" or self.is_translatable:
             self.center = mean_of(points) if center is None else np.array(center, dtype=float)
         self.entries_computed = 0
-        self._buffers = self._measure(points)
+        self._buffers = {name: array.copy() for name, array in self._measure(points).items()}
         self._bind(len(points))
 
     def _measure(self, X: NDArray) -> dict[str, NDArray]:
-        """Return copies of points, their squared lengths, k(x, x), and for the radial kernel the scaled points."""
+        """Return points, their squared lengths, k(x, x), and for the radial kernel the scaled points."""
         squares, diag = measured(self, X)
-        kept = {"X": X.copy(), "squares": squares.copy(), "diag": diag.copy()}
+        found = {"X": X, "squares": squares, "diag": diag}
         if self.kernel == "rbf":
             ready = RadialPoints.of(X, self.center, self.gamma, float, squares)
-            kept |= {"points": ready.points.copy(), "half": ready.half.copy()}
-        return kept
+            found |= {"points": ready.points, "half": ready.half}
+        return found
 
     def _bind(self, n: int) -> None:
         """Set the points to the first n rows of the buffers."""
@@ -75,12 +75,12 @@ class GrowingGram(KernelMatrix):
         self.X, self.squares, self._diag = (self._buffers[name][:n] for name in ("X", "squares", "diag"))
         self.reach = 0.0
         if self.kernel == "rbf":
+            self._radial = RadialPoints(self._buffers["points"][:n], self._buffers["half"][:n])
             with np.errstate(over="ignore"):
                 self.reach = self.gamma * float(self.squares.max(initial=0.0))
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:
-        ready = RadialPoints(self._buffers["points"][: self.n], self._buffers["half"][: self.n]).take(J)
-        return ready.astype(dtype)
+        return self._radial.take(J).astype(dtype)
 
     def count(self, entries: int) -> None:
         self.entries_computed += entries

@@ -62,7 +62,7 @@ def enlarged(array: NDArray, shape: tuple[int, ...]) -> NDArray:
 class RowCache:
     """Cached rows of a symmetric (n, n) matrix in one precision; a full cache evicts the least recently used rows.
 
-    The matrix may grow and shrink (`lengthen`, `truncate`, `keep`). A row that lacks the newest entries is completed
+    The matrix may grow and shrink (`lengthen`, `keep`). A row that lacks the newest entries is completed
     when it is fetched.
 
     Parameters
@@ -109,11 +109,13 @@ class RowCache:
         """
         m = len(members)
         room, length = max(16, m + spare), max(n, length)
-        self.n, self.clock, self.count = n, 0, m
-        self.rows: NDArray = self._empty((room, length), self.dtype)
-        self.rows[:m, : rows.shape[1]] = rows
-        #: The slot of each row, complete or not; `slot`, for compiled loops, has complete rows alone.
+        #: The slot of each row, complete or not; `slot`, for compiled loops, has complete rows alone. It is first: see
+        #: `cached_row`.
         self.place = np.full(length, -1, dtype=np.int64)
+        self.n, self.clock, self.count = n, 0, m
+        values: NDArray = self._empty((room, length), self.dtype)
+        values[:m, : rows.shape[1]] = rows
+        self.rows = values
         self.owner = np.full(room, -1, dtype=np.int64)
         self.filled, self.used = np.zeros((2, room), dtype=np.int64)
         self.place[members] = np.arange(m)
@@ -171,10 +173,19 @@ class RowCache:
         self._own(s, k)
         return s
 
+    def cached_row(self, k: int, n: int) -> NDArray | None:
+        """Return the first n entries of row k, or None if they are not cached; also after Ctrl-C within a change."""
+        s = int(self.place[k]) if k < len(self.place) else -1
+        if s < 0 or s >= len(self.owner) or self.owner[s] != k or self.filled[s] < n:
+            return None
+        return self.rows[s, :n]
+
     def _own(self, slots: NDArray | int, J: NDArray | int) -> None:
-        """Record that rows J are in these slots, complete."""
-        self.slot[J] = self.place[J] = slots
-        self.owner[slots], self.filled[slots], self.used[slots] = J, self.n, self.clock
+        """Record that rows J are in these slots, complete. `cached_row` relies on the order."""
+        self.filled[slots], self.used[slots] = self.n, self.clock
+        self.owner[slots] = J
+        self.place[J] = slots
+        self.slot[J] = slots
 
     def _free(self, wanted: int) -> NDArray:
         """Return ``wanted`` free slots; evict rows or enlarge the cache to have them."""
@@ -240,14 +251,6 @@ class RowCache:
         self.slot[self.owner[self.owner >= 0]] = -1
         self.slot[members] = slots
         self.n = n
-
-    def truncate(self, n: int) -> None:
-        """Set the row length to n: drop entries n and later, and their rows."""
-        self._drop(np.flatnonzero(self.owner >= n))
-        np.minimum(self.filled, n, out=self.filled)
-        self.n = n
-        complete = np.flatnonzero((self.owner >= 0) & (self.filled == n))
-        self.slot[self.owner[complete]] = complete
 
     def keep(self, variables: NDArray, members: NDArray) -> None:
         """Renumber the given variables 0, 1, 2, …, and keep only the rows of ``members``, which must be complete."""

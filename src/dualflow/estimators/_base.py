@@ -249,10 +249,18 @@ class _Transaction:
     """The context manager that `KernelMachine._transaction` returns."""
 
     def __init__(self, model: KernelMachine) -> None:
-        self.model = model
+        self.model, self.is_committed = model, False
+
+    @contextlib.contextmanager
+    def committing(self) -> Iterator[None]:
+        """Defer Ctrl-C until the end of the block, whose changes cannot be undone: the model then stays the new one."""
+        with uninterrupted():
+            self.is_committed = True
+            yield
 
     def __enter__(self) -> None:
         self.before, self.undo = self.model.__dict__.copy(), self.model._undo()
+        self.model._open = self
         limit = getattr(self.model, "time_limit", None)
         if limit is not None:
             check_time_limit(limit)
@@ -269,13 +277,14 @@ class _Transaction:
             self._leave(kind)
 
     def _leave(self, kind: type[BaseException] | None) -> None:
-        """Restore the model after an error, and end its time limit."""
-        if kind is not None:
+        """Restore the model after an error before the commit, and end its time limit."""
+        if kind is not None and not self.is_committed:
             with uninterrupted():
                 self.undo()
                 self.model.__dict__.clear()
                 self.model.__dict__.update(self.before)
-        self.model.__dict__.pop("_due", None)
+        for name in ("_due", "_open"):
+            self.model.__dict__.pop(name, None)
 
 
 class KernelMachine(Persistent):
@@ -330,6 +339,8 @@ class KernelMachine(Persistent):
     _sparse: bool = False
     #: The time at which the current fit must end, on the clock of `time.monotonic`.
     _due: float | None = None
+    #: The transaction that is under way.
+    _open: _Transaction
 
     support_: NDArray = set_by_fit()
     n_support_: NDArray = set_by_fit()

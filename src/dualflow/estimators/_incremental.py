@@ -6,6 +6,7 @@ and writes them to files.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -21,7 +22,7 @@ from ..online.growing_problem import Stream
 from ..online.leave_one_out import Path, recorded_path
 from ..online.optimality import restore_optimum
 from ..problems import Growing
-from ._base import fitted, uninterrupted
+from ._base import fitted
 from ._ids import PointNames, as_ids, as_names, check_new_names, new_ids
 from ._streaming import TOL, StreamMachine, optimum, remembered, warn_of_gap
 from ._verify import check_stream, stored
@@ -107,12 +108,12 @@ class IncrementalMachine(StreamMachine):
         for stream, (rows, values) in zip(self._streams, dealt, strict=True):
             stream.learn(X[rows], values, new[rows], weights[rows])
             self._bring_to_optimum(stream)
-        if params.reserve is not None:
-            # Points cannot come back once dropped: drop them after all streams have learned, and from all streams.
-            with uninterrupted():
+        # Dropped points and names cannot come back: this follows after all streams have learned.
+        is_final = params.reserve is not None or names is not None
+        with self._open.committing() if is_final else contextlib.nullcontext():
+            if params.reserve is not None:
                 for stream in self._streams:
                     self._drop_beyond_reserve(stream)
-        with uninterrupted():
             self._keep_removal(None)
             self.next_id_ = max(0 if first else self.next_id_, int(new.max(initial=-1)) + 1)
             if not again and first:
@@ -224,16 +225,17 @@ class IncrementalMachine(StreamMachine):
                     self._learn(X[rest], targets[rest], weights[rest], known[rest], True, again=True)
                 else:
                     self._streams = [self._new_stream(stream.model, X[:1]) for stream in self._streams]
-                self.next_id_ = counter
-                self._forget_names()
-                self._keep_removal(removal)
+                with self._open.committing():
+                    self.next_id_ = counter
+                    self._forget_names()
+                    self._keep_removal(removal)
             return self
         places = [np.flatnonzero(np.isin(stream.ids, forgotten)) for stream in self._streams]
         with self._transaction():
             for stream, gone in zip(self._streams, places, strict=True):
                 stream.unlearn(gone)
                 self._bring_to_optimum(stream, gone)
-            with uninterrupted():
+            with self._open.committing():
                 for stream, gone in zip(self._streams, places, strict=True):
                     stream.keep(np.setdiff1d(np.arange(stream.n), gone))
                 self._forget_names()

@@ -108,7 +108,7 @@ class Stream:
                     continue
                 for k in range(self.model.per * i, self.model.per * (i + 1)):
                     self.engine.learn(k)
-                self._move_d(float(self.weights[: i + 1].sum()))
+                self._move_d(self.weights[: i + 1])
         self.engine.tidy()
 
     @contextlib.contextmanager
@@ -142,7 +142,7 @@ class Stream:
         with self.catching_path_errors():
             for i in points:
                 left[i] = 0.0
-                self._move_d(float(left.sum()))
+                self._move_d(left)
                 for k in range(per * int(i), per * (int(i) + 1)):
                     self.engine.unlearn(k)
                 self.engine.pool.evict(self.engine.margin)
@@ -157,9 +157,9 @@ class Stream:
         self.matrix.sigma = self.matrix.sigma[variables]
         self.ids, self.targets, self.weights = self.ids[points], self.targets[points], self.weights[points]
 
-    def _move_d(self, mass: float) -> None:
-        """Move d to the value for this sum of weights."""
-        d = self.model.total(mass)
+    def _move_d(self, weights: NDArray) -> None:
+        """Move d to its value for points of these weights."""
+        d = self.model.total(float(weights.sum()) if self.model.counted else 0.0)
         if d != self.engine.d:
             self.engine.move_d(d, self.gram.diag())
 

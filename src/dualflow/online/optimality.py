@@ -45,7 +45,8 @@ def restore_optimum(stream: Stream, optimum: Improve, removed: NDArray = NO_POIN
         The path broke off because the kernel is not positive semidefinite.
     """
     engine = stream.engine
-    if not np.delete(stream.weights, removed).any():  # no point is left, or none with a weight
+    left = np.delete(stream.weights, removed) if len(removed) else stream.weights
+    if not left.any():  # no point is left, or none with a weight
         stream.path_error = None
         return 0.0
     if stream.path_error is None:

@@ -189,9 +189,10 @@ class State:
         while self.counters[COUNT] + 3 >= size:
             size *= 2
         if size > len(self.inverse):
-            self.inverse = enlarged(self.inverse, (size, size))
-            self.work = enlarged(self.work, (WORK_ROWS, size + WORK_PADDING))
+            # The inverse is last: after Ctrl-C in between, its size says that the others are still to be enlarged.
             self.members, self.member_slots = enlarged(self.members, (size,)), enlarged(self.member_slots, (size,))
+            self.work = enlarged(self.work, (WORK_ROWS, size + WORK_PADDING))
+            self.inverse = enlarged(self.inverse, (size, size))
 
     def cache_column(self, k: int) -> int:
         """Return the slot of column k in the cache, computing the column if necessary."""
@@ -256,11 +257,15 @@ class State:
         self.make_room()
         self.members[:m] = members
         self.inverse[: m + 1, : m + 1] = np.tril(kept.inverse)  # stored inverses may have both triangles
-        if self.pool.n != self.n:
-            self.pool.truncate(self.n)
-        for k in members[self.pool.slot[members] < 0]:
-            self.cache_column(int(k))
-        self.member_slots[:m] = self.pool.slot[members]
+        # Ctrl-C may have left the cache half-way through a change: only the columns of the margin are kept.
+        columns = np.array([self._column(int(k)) for k in members]).reshape(m, self.n)
+        self.pool.take(members, columns, self.n, length=len(self.gamma))
+        self.member_slots[:m] = np.arange(m)
+
+    def _column(self, k: int) -> NDArray:
+        """Return the first n entries of column k, from the cache if it has them."""
+        cached = self.pool.cached_row(k, self.n)
+        return self.matrix.column(k, 0, self.n) if cached is None else cached
 
     def keep(self, variables: NDArray) -> None:
         """Remove all variables but these, which are sorted; they are renumbered 0, 1, 2, …"""

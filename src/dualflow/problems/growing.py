@@ -27,9 +27,9 @@ class Variables(NamedTuple):
     def bounds(self, weight: NDArray) -> NDArray:
         """Return the upper bounds of the variables, in proportion to the weights of the points, shape (n · per,)."""
         factors = np.repeat(weight, len(self.p) // max(1, len(weight)))
-        found: NDArray = self.upper * np.where(factors > 0, factors, 1.0)  # not ∞ · 0
-        found[factors == 0] = 0.0
-        return found
+        if self.upper < np.inf:
+            return self.upper * factors
+        return np.where(factors > 0, np.inf, 0.0)  # not ∞ · 0
 
 
 class Growing:
