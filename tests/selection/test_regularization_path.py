@@ -6,6 +6,7 @@ import scipy.sparse
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blobs, make_classification, make_moons
 
 from dualflow import SVC, SVR, NuSVC, ProblemError, generalization_report, regularization_path, solve
+from dualflow.online import linear_term_path
 
 RNG = np.random.default_rng(3)
 MOONS, SIDE = make_moons(90, noise=0.3, random_state=1)
@@ -153,6 +154,17 @@ def test_weights_intercepts_and_sparse_rows():
     dense = regularization_path(SVC(gamma=0.5), MOONS, SIDE, C=(0.1, 10.0))
     for new in (MOONS, scipy.sparse.csr_array(MOONS)):
         np.testing.assert_allclose(path.decision_function(new, 3.0), dense.decision_function(MOONS, 3.0), atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+def test_the_log_of_a_path_grows(monkeypatch, rows):
+    expected = regularization_path(SVC(gamma=0.5), MOONS, SIDE, C=(0.01, 100.0))
+    monkeypatch.setattr(linear_term_path, "LOG_ROWS", rows)
+    monkeypatch.setattr(linear_term_path, "LOG_NUMBERS", 0)
+    path = regularization_path(SVC(gamma=0.5), MOONS, SIDE, C=(0.01, 100.0))
+    np.testing.assert_allclose(path.values, expected.values, rtol=1e-9)
+    assert path.is_exact.all()
+    assert path.relative_gaps().max() <= 1e-12
 
 
 def test_a_path_that_round_off_spoils_is_followed_anew_in_shorter_sections():

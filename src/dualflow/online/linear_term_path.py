@@ -199,7 +199,7 @@ class LinearTermLog:
     def note(self, broken: bool = False) -> None:
         """Add the engine's state; ``broken``: the path broke off before it."""
         self.update()
-        where, (row, begin) = self.engine.where, self.used
+        where, row, begin = self.engine.where, int(self.used[0]), int(self.used[1])
         free = np.flatnonzero(where == FREE)
         end = begin + len(free)
         self.t[row], self.where[row], self.ends[row] = self.begin, where, end
@@ -208,6 +208,7 @@ class LinearTermLog:
         self.taken = row + 1
         if broken:
             self.breaks.append(row)
+        self.update()
 
     def cut(self, rows: int) -> None:
         """Forget all breakpoints but the first ``rows``."""
