@@ -27,6 +27,7 @@ from dualflow import (
     pareto_front,
 )
 from dualflow.conformal import ConformalSVC, ConformalSVR
+from tests.combinations import often
 
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 
@@ -134,7 +135,11 @@ def new_points(case):
     return scipy.sparse.csr_array(NEW) if "sparse" in case else NEW
 
 
-@pytest.mark.parametrize("case", CASES)
+#: Cases that share their way to the kernel with another case.
+ALIKE = {"GridSearchCV", "SVC, six classes", "EcoSVDD", "IncrementalSVDD", "IncrementalSVR", "ConformalSVR"}
+
+
+@pytest.mark.parametrize("case", often(CASES, *(case for case in CASES if case not in ALIKE)))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_form_of_kernel_values_gives_the_same_model(case, plain):
     for name, form in FORMS.items():
