@@ -22,6 +22,7 @@ SLOW = {
     "bauckhage_figure_1",
     "beginners_2_ecosystem",
     "beginners_4_which_solver",
+    "beginners_5_quantum_simulator",
     "beginners_6_hardware_without_fear",
     "beginners_7_write_a_solver",
     "carleman_divergence",
