@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from dualflow import SVC, CascadeSVC, EngineError, FitError, PartitionedLinearSVC, ProblemError, SVCSearchCV
+from dualflow import (
+    SVC,
+    CascadeSVC,
+    EngineError,
+    FitError,
+    PartitionedLinearSVC,
+    PartitionedLinearSVDD,
+    PartitionedLinearSVR,
+    ProblemError,
+    SVCSearchCV,
+)
 from dualflow.cascade.engines import engine_of
 from dualflow.core.runtime import clock
 from tests.faults.processes import forks
@@ -409,6 +419,18 @@ def test_the_linear_model_keeps_its_rows_and_multipliers_on_the_workers(client):
     width = X.shape[1] + 1
     most = 2 * 8 * (width**2 + 10 * width + 60)
     assert all(0 < row.received <= most and 0 < row.sent <= most for row in there.rounds_)
+
+
+def test_regression_and_balls_give_the_bits_of_one_process(client):
+    array = pytest.importorskip("dask.array")
+    chunked, values = array.from_array(X, chunks=(300, 2)), array.from_array(X[:, 0] ** 2, chunks=300)
+    options = {"partitions": 2, "partitioner": "given", "tol": 1e-6}
+    here = PartitionedLinearSVR(**options).fit(X, X[:, 0] ** 2)
+    there = PartitionedLinearSVR(engine=client, tol=1e-6).fit(chunked, values)
+    assert np.array_equal(here.coef_, there.coef_)
+    assert here.certificate_.gap == there.certificate_.gap
+    ball = PartitionedLinearSVDD(engine=client, tol=1e-6).fit(chunked)
+    assert np.array_equal(ball.center_, PartitionedLinearSVDD(**options).fit(X).center_)
 
 
 @pytest.mark.slow

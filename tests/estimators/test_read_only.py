@@ -26,6 +26,8 @@ from dualflow import (
     NuSVR,
     OneClassSVM,
     PartitionedLinearSVC,
+    PartitionedLinearSVDD,
+    PartitionedLinearSVR,
     QuantileSVR,
 )
 
@@ -37,8 +39,9 @@ for array in (X, Y, W, MORE, LABELS):
     array.flags.writeable = False
 
 KINDS = [SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, LDA, CascadeSVC, EcoSVC, EcoSVDD, IncrementalSVC]
-KINDS += [IncrementalSVDD, IncrementalSVR, PartitionedLinearSVC, NuSVC, NuSVR, QuantileSVR]
-WEIGHTED = (SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, CascadeSVC, EcoSVC, PartitionedLinearSVC)
+PARTITIONED = (PartitionedLinearSVC, PartitionedLinearSVDD, PartitionedLinearSVR)
+KINDS += [IncrementalSVDD, IncrementalSVR, NuSVC, NuSVR, QuantileSVR, *PARTITIONED]
+WEIGHTED = (SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, CascadeSVC, EcoSVC, *PARTITIONED)
 
 
 def values(model):
@@ -99,7 +102,7 @@ def test_a_model_of_read_only_arrays_has_every_method(kind, way, tmp_path):
     weights = {"sample_weight": W} if kind in WEIGHTED else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = kind(random_state=0) if kind in (CascadeSVC, PartitionedLinearSVC) else kind()
+        model = kind(random_state=0) if kind in (CascadeSVC, *PARTITIONED) else kind()
         model, done = model.fit(X, Y, **weights), 0
         for name, deed in DEEDS.items():
             try:

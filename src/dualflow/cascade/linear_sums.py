@@ -18,20 +18,17 @@ from ..core.certificate import Certificate
 from ..core.gram import LINEAR_GROWTH
 from ..core.psd import SpectrumEvidence
 from ..core.runtime.arrays import immutable
-from .model import LinearModel, Variables
+from .model import NUMBERS_PER_BLOCK, LinearModel, Variables
 from .parts import Loaded
 from .tasks import CHANGED_PART
 
 __all__ = ["Seen", "View", "bound_of", "certificate_of", "look", "sums_by_sign"]
 
-#: Numbers of a block of rows, 1 MB: it stays in the second-level cache.
-BLOCK_NUMBERS = 1 << 17
-
 
 def _blocks(model: LinearModel, X: NDArray) -> Iterator[tuple[slice, NDArray]]:
     """Yield consecutive rows, minus the centre, with the constant column of a penalised bias."""
     n, m = X.shape
-    height = max(1, BLOCK_NUMBERS // max(1, m))
+    height = max(1, NUMBERS_PER_BLOCK // max(1, m))
     constant = np.full((height, int(model.offset > 0)), np.sqrt(model.offset))
     for start in range(0, n, height):
         F = X[start : start + height] if model.center is None else X[start : start + height] - model.center

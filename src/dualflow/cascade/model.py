@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,21 @@ from ..core.problem import DualProblem
 from ..exceptions import ProblemError
 from .parts import Loaded
 
-__all__ = ["LinearModel", "Members", "Model", "Share", "Variables", "Window", "reduced", "share_of"]
+__all__ = [
+    "BallModel",
+    "LinearModel",
+    "Members",
+    "Model",
+    "Share",
+    "TubeModel",
+    "Variables",
+    "Window",
+    "reduced",
+    "share_of",
+]
+
+#: Numbers of a block of rows, 1 MB: it stays in the second-level cache.
+NUMBERS_PER_BLOCK = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -169,6 +183,63 @@ class Model:
     def offset(self) -> float:
         """Constant added to the kernel."""
         return 1.0 if self.fit_intercept == "penalised" or (self.on_simplex and self.fit_intercept) else 0.0
+
+
+@dataclass(frozen=True)
+class TubeModel:
+    """ε-insensitive regression with a linear kernel, as `problems.svr` poses it: two variables a row.
+
+    ``shift`` is subtracted from the values y, which changes the bias alone; ``size`` is that of the rest.
+    """
+
+    C: float
+    epsilon: float
+    center: NDArray
+    shift: float
+    size: float
+    offset: ClassVar[float] = 0.0
+    has_equality: ClassVar[bool] = True
+    d: ClassVar[float] = 0.0
+
+    def variables(self, loaded: Loaded, number: int) -> Variables:
+        """Return the variables of a part's rows."""
+        X, y, weight = _weighty(loaded)
+        signs = np.array([[1.0], [-1.0]])
+        sigma, p = np.repeat(signs, len(y), axis=1), signs * (np.asarray(y, dtype=float) - self.shift) - self.epsilon
+        return Variables(X, sigma, p, np.tile(self.C * weight, (2, 1)))
+
+
+@dataclass(frozen=True)
+class BallModel:
+    """The smallest ball around a share of the rows, as `problems.svdd` poses it; rows times √2 stand for its scale.
+
+    ``cap`` is the upper bound of a row of weight 1, and ``size`` half the mean squared distance from the centre.
+    """
+
+    cap: float
+    center: NDArray
+    size: float
+    offset: ClassVar[float] = 0.0
+    has_equality: ClassVar[bool] = True
+    d: ClassVar[float] = 1.0
+
+    def variables(self, loaded: Loaded, number: int) -> Variables:
+        """Return the variables of a part's rows."""
+        X, _, weight = _weighty(loaded)
+        X, p = np.sqrt(2.0) * X, np.empty((1, len(X)))
+        height = max(1, NUMBERS_PER_BLOCK // max(1, X.shape[1]))
+        for start in range(0, len(X), height):
+            off = X[start : start + height] - self.center
+            p[0, start : start + height] = 0.5 * np.einsum("ij,ij->i", off, off)
+        return Variables(X, np.ones_like(p), p, self.cap * weight[None])
+
+
+def _weighty(loaded: Loaded) -> tuple[NDArray, NDArray, NDArray]:
+    """Return X, y and weights of the rows with a weight above 0."""
+    if loaded.weight is None:
+        return loaded.X, loaded.y, np.ones(len(loaded.X))
+    kept = loaded.weight > 0
+    return loaded.X[kept], loaded.y[kept], loaded.weight[kept]
 
 
 #: Smallest and largest multiplier for which knots are sent.

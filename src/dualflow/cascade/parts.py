@@ -15,7 +15,19 @@ from ..core.kernel_functions import as_matrix
 from ..core.sparse_points import is_sparse
 from ..exceptions import ProblemError, SolverUnavailable
 
-__all__ = ["Chunk", "Loaded", "Mapped", "Part", "RowGroup", "Rows", "dense", "load", "row_groups", "unreadable"]
+__all__ = [
+    "Chunk",
+    "Loaded",
+    "Mapped",
+    "Part",
+    "RowGroup",
+    "Rows",
+    "as_numbers",
+    "dense",
+    "load",
+    "row_groups",
+    "unreadable",
+]
 
 
 #: Bytes that a sparse part may take as a dense one.
@@ -259,7 +271,7 @@ def load(part: Part | tuple[Any, ...], number: int) -> Loaded:
         raise ProblemError(unreadable(number, error)) from error
     X, names = _points(found.X, number)
     y = _labels(found.y, number)
-    weight = None if found.weight is None else _as_numbers(found.weight, f"part {number}: sample_weight")
+    weight = None if found.weight is None else as_numbers(found.weight, f"part {number}: sample_weight")
     if y.shape != (len(X),) or (weight is not None and weight.shape != (len(X),)):
         shapes = f"{y.shape}" + ("" if weight is None else f" and {weight.shape}")
         raise ProblemError(
@@ -283,7 +295,7 @@ def _points(X: Any, number: int) -> tuple[NDArray, tuple[str, ...] | None]:
     """Return X as a finite float64 matrix, and the names of its columns if all are text."""
     name, columns = f"part {number}: X", getattr(X, "columns", None)
     names = None if columns is None or not all(isinstance(one, str) for one in columns) else tuple(columns)
-    array = _as_numbers(X, name) if columns is not None else np.asarray(dense(X, name))
+    array = as_numbers(X, name) if columns is not None else np.asarray(dense(X, name))
     # A filter may have removed all rows of a part.
     return (np.empty(array.shape) if array.ndim == 2 and len(array) == 0 else as_matrix(array, name)), names
 
@@ -301,7 +313,7 @@ def dense(X: Any, name: str) -> Any:
     return X.toarray()
 
 
-def _as_numbers(values: Any, name: str) -> NDArray:
+def as_numbers(values: Any, name: str) -> NDArray:
     """Return numbers as float64; in a frame or series, bool and nullable columns too, with NaN where one is missing."""
     try:
         if hasattr(values, "to_numpy"):

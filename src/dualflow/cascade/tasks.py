@@ -23,8 +23,8 @@ from ..core.solution import Status
 from ..driver.solve import solve
 from ..exceptions import ProblemError
 from .exchange import Columns, Packing, Survivors, columns_of
-from .model import Members, Model, Share, Window, share_of
-from .parts import Loaded, Part, load
+from .model import NUMBERS_PER_BLOCK, Members, Model, Share, Window, share_of
+from .parts import Loaded, Part, as_numbers, load
 
 __all__ = [
     "CHANGED_PART",
@@ -40,6 +40,7 @@ __all__ = [
     "run_task",
     "solve_pool",
     "survey",
+    "survey_values",
     "sweep",
 ]
 
@@ -58,8 +59,6 @@ ROWS_PER_BLOCK = 8192
 WORDS_PER_BLOCK = 1 << 14
 #: The odd factor of each word of a block.
 _PLACES = np.random.default_rng(0).integers(0, 1 << 63, WORDS_PER_BLOCK, dtype=np.uint64) * 2 + 1
-#: Numbers of a block of rows in a survey, 1 MB.
-NUMBERS_PER_BLOCK = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -277,6 +276,23 @@ def survey(loaded: Loaded, number: int, own: None, shared: bool) -> Survey:
     mass, mean, spread = np.bincount(codes, kept, minlength=len(classes)), *moments(X)
     columns = columns_of(X) if shared and len(X) else None
     return Survey(len(X), classes, counts, weighty, mean, spread, mass, checksum(loaded), names, columns)
+
+
+def survey_values(loaded: Loaded, number: int, own: None, shared: bool) -> Survey:
+    """Return the statistics of a part without classes, with y as the last column.
+
+    ``shared`` says whether y matters, which then must hold numbers.
+    """
+    X, y, weight, names = loaded
+    if shared and y.dtype.kind not in "biufO":
+        raise ProblemError(f"part {number}: y holds {y.dtype}; numbers are needed")
+    values = as_numbers(y, f"part {number}: y") if shared else np.zeros(len(X))
+    if not np.isfinite(values).all():
+        raise ProblemError(f"part {number}: y contains NaN or infinity")
+    kept = np.ones(len(X)) if weight is None else np.maximum(weight, 0.0)
+    mean, spread = (np.concatenate(both) for both in zip(moments(X), moments(values[:, None]), strict=True))
+    count, weighty, mass = np.array([len(X)]), np.array([np.count_nonzero(kept)]), np.array([kept.sum()])
+    return Survey(len(X), np.zeros(1), count, weighty, mean, spread, mass, checksum(loaded), names, None)
 
 
 def moments(X: NDArray) -> tuple[NDArray, NDArray]:

@@ -12,7 +12,7 @@ from .lda import LDA
 from .least_squares import LSSVC, LSSVR
 from .nu_svm import NuSVC, NuSVR
 from .one_class import OneClassSVM
-from .partitioned_linear_svc import PartitionedLinearSVC
+from .partitioned_linear import PartitionedLinearSVC, PartitionedLinearSVDD, PartitionedLinearSVR
 from .quantile_svr import QuantileSVR
 from .svc import SVC
 from .svdd import SVDD
@@ -37,6 +37,8 @@ __all__ = [
     "NuSVR",
     "OneClassSVM",
     "PartitionedLinearSVC",
+    "PartitionedLinearSVDD",
+    "PartitionedLinearSVR",
     "QuantileSVR",
     "generalization_report",
     "load",

@@ -245,7 +245,7 @@ def checked_data(
     if is_dask(X):
         raise ProblemError(
             f"X is a dask {type(X).__name__.lower()}, and {type(model).__name__} needs all rows in this process: give "
-            "X.compute() if they fit in memory; CascadeSVC and PartitionedLinearSVC fit data in chunks"
+            "X.compute() if they fit in memory; CascadeSVC and PartitionedLinearSVC (-SVR, -SVDD) fit data in chunks"
         )
     if is_sparse(X):
         _reject_sparse(model, first)

@@ -62,10 +62,12 @@ __all__ = [
     "CascadeSVC",
     "DataSummary",
     "cloned",
+    "common_width",
     "joint_support",
+    "moments_of_all",
     "parts_given",
-    "state_without_client",
     "warn_unless_optimal",
+    "without_client",
 ]
 
 
@@ -75,34 +77,39 @@ def cloned(model: Any) -> Any:
     return type(model)(**{k: v if k == "engine" else clone(v, safe=False) for k, v in given.items()})
 
 
-def state_without_client(model: Any) -> dict[str, Any]:
-    """Return the state for a pickle. A client belongs to this process; "dask" is stored instead, the current client."""
-    state: dict[str, Any] = dict(PairClassifier.__getstate__(model))
-    if not isinstance(state.get("engine"), (str, type(None))):
-        state["engine"] = "dask"
-    return state
+def without_client(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state for a pickle. A client belongs to this process; "dask" is stored instead, the current client."""
+    is_client = not isinstance(state.get("engine"), (str, type(None)))
+    return state | {"engine": "dask"} if is_client else state
 
 
-def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> list[Part]:
-    """Return X, y and weights as parts, and set the model's feature names if X has them."""
+def parts_given(model: Any, X: Any, y: Any, sample_weight: Any, seed: int, y_holds: str = "labels") -> list[Part]:
+    """Return X, y and weights as parts, and set the model's feature names if X has them.
+
+    ``y_holds`` is "labels", "numbers", or "nothing" if y is not needed.
+    """
     model.__dict__.pop("feature_names_in_", None)
     if is_parts(X):
         if y is not None or sample_weight is not None:
             raise ProblemError("X is a list of parts, which hold labels and weights: leave y and sample_weight out")
         return list(X)
     if is_dask(X):
+        if y_holds == "nothing":
+            y = X.iloc[:, 0] if hasattr(X, "iloc") else X[:, 0]  # a part has labels; these are not read
         if y is None:
             raise ProblemError("y is needed beside a dask collection X: give one of the same chunks")
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(name, str) for name in names):
             model.feature_names_in_ = np.asarray(names, dtype=object)
         return [*chunks_of(X, y, sample_weight)]
-    if isinstance(X, np.memmap) and X.ndim == 2 and y is not None:
-        labels = _column(y, len(X), "y")
+    if isinstance(X, np.memmap) and X.ndim == 2 and (y is not None or y_holds == "nothing"):
+        labels = np.zeros(len(X)) if y_holds == "nothing" else _column(y, len(X), "y")
         weight = None if sample_weight is None else _column(sample_weight, len(X), "sample_weight")
         points: NDArray = X
     else:
-        points, labels = checked_data(model, X, y, first=True, least=2)
+        given = () if y_holds == "nothing" else (y,)
+        points, *found = checked_data(model, X, *given, first=True, least=2, numeric=y_holds == "numbers")
+        labels = found[0] if found else np.zeros(len(points))
         weight = None if sample_weight is None else nonnegative_weight(sample_weight, points)
     return parts_of(points, labels, weight, int(model.partitions), model.partitioner, np.random.default_rng(seed))
 
@@ -211,15 +218,8 @@ class DataSummary:
     @classmethod
     def of(cls, model: Any, surveys: list[Survey]) -> DataSummary:
         """Return the summary of the parts' surveys, in order; sets the model's number of features."""
-        widths = {len(one.mean) for one in surveys}
-        if len(widths) > 1:
-            raise ProblemError(f"X: parts have {sorted(widths)} features; all must have the same")
-        if names := _common_names(surveys, getattr(model, "feature_names_in_", None)):
-            model.feature_names_in_ = np.asarray(names, dtype=object)
-        model.n_features_in_ = widths.pop()
+        model.n_features_in_ = common_width(model, surveys)
         filled = [one for one in surveys if one.n]
-        if not filled:
-            raise ProblemError("X: the parts hold no rows")
         kinds = {one.classes.dtype.kind for one in filled}
         if len(kinds & set("biuf")) and len(kinds - set("biuf")):
             raise ProblemError("y: some parts hold numbers, others do not; give labels of one type")
@@ -233,7 +233,7 @@ class DataSummary:
         weight = _class_weights(model.class_weight, classes, counts)
         present = classes_with_weight((weighty * (weight > 0)).astype(np.intp), classes)
         sizes = np.array([one.n for one in surveys])
-        mean, spread = _moments(filled)
+        mean, spread = moments_of_all(filled)
         gamma = _gamma(model, mean, spread, int(sizes.sum()))
         check_number(model.degree, "degree", lower=0.0)
         check_number(model.coef0, "coef0")
@@ -304,6 +304,21 @@ class DataSummary:
         }
 
 
+def common_width(model: Any, surveys: list[Survey], beside: int = 0) -> int:
+    """Return the number of columns of all parts, and set the model's feature names if these have any.
+
+    ``beside`` is the number of columns of the surveys that are not of X.
+    """
+    widths = {len(one.mean) - beside for one in surveys}
+    if len(widths) > 1:
+        raise ProblemError(f"X: parts have {sorted(widths)} features; all must have the same")
+    if names := _common_names(surveys, getattr(model, "feature_names_in_", None)):
+        model.feature_names_in_ = np.asarray(names, dtype=object)
+    if not any(one.n for one in surveys):
+        raise ProblemError("X: the parts hold no rows")
+    return widths.pop()
+
+
 def _common_names(surveys: list[Survey], given: NDArray | None) -> list[str] | None:
     """Return the names of the columns, which must be those of every part that has names; None without names."""
     known, source = (None if given is None else given.tolist()), "X.columns"
@@ -321,7 +336,7 @@ def _common_names(surveys: list[Survey], given: NDArray | None) -> list[str] | N
     return known
 
 
-def _moments(surveys: list[Survey]) -> tuple[NDArray, NDArray]:
+def moments_of_all(surveys: list[Survey]) -> tuple[NDArray, NDArray]:
     """Return mean and sum of squared differences from it of each feature over all parts (Chan, Golub, LeVeque)."""
     n, mean, spread = 0, np.zeros_like(surveys[0].mean), np.zeros_like(surveys[0].mean)
     for one in surveys:
@@ -591,7 +606,7 @@ class CascadeSVC(PairClassifier):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        state = state_without_client(self)
+        state = without_client(super().__getstate__())
         if state.get("_support_gram") is not None:
             state["support_vectors_"] = None  # the kernel matrix holds them
         return state
