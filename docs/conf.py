@@ -40,6 +40,8 @@ extensions = [
 exclude_patterns = ["_build", "**/.ipynb_checkpoints", "generated/losing_cells.md"]
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
+# "fit" instead of "SVC.fit" in the list of headings, which is narrow.
+toc_object_entries_show_parents = "hide"
 html_title = f"dualflow {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
