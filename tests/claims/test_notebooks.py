@@ -18,6 +18,7 @@ def test_there_are_notebooks():
 
 #: Notebooks that take 15 s to minutes; tests of the rooms check what they show on smaller data.
 SLOW = {
+    "beginners_6_hardware_without_fear",
     "carleman_divergence",
     "gradient_variance",
     "mean_field_copies",
