@@ -179,7 +179,7 @@ CLONES static double first_zero(Index n, const signed char *restrict where, cons
         for (Index k = 0; k < width; k++) {
             const double side = side_of(where[start + k]), space = side * g[start + k], rate = side * gamma[start + k];
             const double step = ((space > 0.0 ? space : 0.0) + slack) / -rate;
-            t[k] = (rate < -noise) & (space >= -violation) ? step : most;
+            t[k] = ((rate < -noise) & (space >= -violation)) ? step : most;
         }
         for (Index k = width; k < width + LANES; k++) t[k] = most;
         for (Index k = 0; k < width; k += LANES)
