@@ -22,8 +22,11 @@ from dualflow import (
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
+    NuSVC,
+    NuSVR,
     OneClassSVM,
     PartitionedLinearSVC,
+    QuantileSVR,
 )
 
 RNG = np.random.default_rng(0)
@@ -34,7 +37,7 @@ for array in (X, Y, W, MORE, LABELS):
     array.flags.writeable = False
 
 KINDS = [SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, LDA, CascadeSVC, EcoSVC, EcoSVDD, IncrementalSVC]
-KINDS += [IncrementalSVDD, IncrementalSVR, PartitionedLinearSVC]
+KINDS += [IncrementalSVDD, IncrementalSVR, PartitionedLinearSVC, NuSVC, NuSVR, QuantileSVR]
 WEIGHTED = (SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, CascadeSVC, EcoSVC, PartitionedLinearSVC)
 
 

@@ -339,8 +339,11 @@ def index_notes(names: list[str], index: Collection[int]) -> tuple[str, ...]:
     """Return a sentence on the columns that are left out as an index, if there are any."""
     if not index:
         return ()
-    some = ", ".join(names[place][:SHOWN_CHARS] or f"{place + 1}, without a name," for place in sorted(index)[:3])
-    return (f"Column {some} is left out as the index of a data frame; give the column a name to keep it.",)
+    some = [names[place][:SHOWN_CHARS] or f"{place + 1} (without a name)" for place in sorted(index)[:3]]
+    if len(index) == 1:
+        return (f"Column {some[0]} is left out as the index of a data frame; give it a name to keep it.",)
+    shown = ", ".join(some) + (", …" if len(index) > len(some) else "")
+    return (f"Columns {shown} are left out as the index of a data frame; give them names to keep them.",)
 
 
 def shortened(cell: str) -> str:
