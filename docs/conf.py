@@ -40,8 +40,6 @@ extensions = [
 exclude_patterns = ["_build", "**/.ipynb_checkpoints", "generated/losing_cells.md"]
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
-# "fit" instead of "SVC.fit" in the list of headings, which is narrow.
-toc_object_entries_show_parents = "hide"
 html_title = f"dualflow {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -74,6 +72,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 add_module_names = False
+# "On this page" has room for the last part of a name.
+toc_object_entries_show_parents = "hide"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
