@@ -1,6 +1,6 @@
-"""Cases of several axes: a few quick ones in which values meet, and all others slow."""
+"""A few quick cases, and all others slow."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -27,5 +27,15 @@ def covering(*axes: Sequence[Any], together: int = 2) -> list[Any]:
         pytest.param(
             *(axis[k] for axis, k in zip(axes, case, strict=True)), marks=() if case in quick else pytest.mark.slow
         )
+        for case in cases
+    ]
+
+
+def often(cases: Iterable[Any], *quick: Any) -> list[Any]:
+    """All cases, marked slow but for the quick ones; a tuple holds the values of several arguments."""
+    cases = list(cases)
+    assert all(case in cases for case in quick), "a quick case is none of the cases"
+    return [
+        case if case in quick else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
         for case in cases
     ]

@@ -3,10 +3,14 @@
 import gc
 import os
 import socket
+import sys
 
 # Before numpy is imported: the problems here are small, and threads that spin on a busy machine cost 100 ×.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+# Without bytecode both workers compile all tests anew, and each process that a test starts compiles the package.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 import pytest  # noqa: E402 - after the environment is set
 

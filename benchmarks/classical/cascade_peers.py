@@ -3,8 +3,8 @@
 make_classification as in `classical/cascade` (20 features, flip_y=0.01), n = 20 000 in 8 parts, C = 1, gamma="scale",
 20 000 rows to test. Beside `SVC` on all rows: a loop after dislib's ``CascadeSVM`` (arity 2, at most 5 iterations, an
 end at a change of the objective by 1e-3, LIBSVM for each node), scikit-learn's Bagging of 8 `SVC` of an eighth of the
-rows each, `Nystroem` of 300 points with `LinearSVC` and with `PartitionedLinearSVC`, and, where it is installed, dask-ml's
-`Incremental` of `SGDClassifier` on the same points. Processor time is that of one fit, one thread, in this process.
+rows each, `Nystroem` of 300 points with `LinearSVC` and with `PartitionedLinearSVC`, and, where it is installed,
+dask-ml's `Incremental` of `SGDClassifier` on the same points. Processor time: one fit, one thread, in this process.
 The gap that a judge finds is (P − D)/|P| over all rows, of the model's own α and bias; a model of another kernel, or of
 many machines, has none for this problem.
 """

@@ -6,8 +6,8 @@ is C = 1/(2nλ); its folds; ``is_exact=0``, ``maxit=100000``, seed 42. Both choo
 TorchKM's α of each C is certified by `dualflow.certify`, as ours is; LIBSVM at a tolerance of 1e-8 confirms our C.
 
 One thread each, processor time, one run a cell; ours includes its best model's fit to all points. At n = 10 000, the
-case of its paper, TorchKM is not run: it would take more than half an hour of one processor. Its time there is scaled
-from n = 4000 by n², which is a lower bound. Needs ``pip install torchkm torch``.
+case of its paper, TorchKM is not run: it takes more than ten minutes of one processor for the first 18 of its 50 C. Its
+time there is scaled from n = 4000 by n², which is a lower bound. Needs ``pip install torchkm torch``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dualflow import SVC, Gram, SVCSearchCV, certify, problems
 
 TITLE = "classical/cv_torchkm"
 SIZES, QUICK = (1000, 2000, 4000, 10_000), (500,)
-#: Points up to which TorchKM is run: at 10 000 it takes more than half an hour of one processor.
+#: Points up to which TorchKM is run: at 10 000 it takes more than ten minutes of one processor for 18 of its 50 C.
 MAX_POINTS_TORCHKM = 4000
 #: Points up to which LIBSVM confirms the chosen C.
 MAX_POINTS_LIBSVM = 2000

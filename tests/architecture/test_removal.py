@@ -70,6 +70,7 @@ def test_nothing_else_names_it(without):
     assert named == []
 
 
+@pytest.mark.slow
 def test_all_the_rest_works(without):
     if any(importlib.util.find_spec(name) is None for name in ("qiskit", "qiskit_aer", "pennylane")):
         pytest.skip("the quantum rooms need qiskit, qiskit-aer and pennylane")

@@ -16,6 +16,7 @@ from benchmarks.lib import findings, gaussian_map, quantum_identities
 from benchmarks.lib.findings import Finding
 from benchmarks.papers import __main__ as papers
 from benchmarks.papers import linear_svm_blog, quantum
+from tests.combinations import often
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Of processor time, of the whole command with --quick.
@@ -145,7 +146,8 @@ def without_data_or_network(folder, *more):
     return sorted(path.stem for path in (folder / "papers").glob("*.csv") if path.stem in papers.papers())
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", often(ALONE, *(name for name in ALONE if name != "quantum")))
 def test_a_paper_without_data_or_network(name, tmp_path):
     assert without_data_or_network(tmp_path, "--only", name) == [name]
 

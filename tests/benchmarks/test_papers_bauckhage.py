@@ -78,6 +78,7 @@ def quick(tmp_path_factory):
     return bauckhage.find(argparse.Namespace(quick=True, plot=folder, csv=None, data=None)), folder
 
 
+@pytest.mark.slow
 def test_quick_finds_what_is_known(quick):
     found, folder = quick
     verdicts = {f"{f.where}, {f.what}": f.verdict for f in found}

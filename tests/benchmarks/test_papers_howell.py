@@ -130,6 +130,7 @@ def test_the_claim_takes_both_the_accuracy_and_the_number(accuracy, active, verd
     assert found.seed == 0
 
 
+@pytest.mark.slow
 def test_the_quick_run_says_what_it_was_made_of(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["howell", "--quick", "--csv", str(tmp_path), "--plot", str(tmp_path / "plots")])
     monkeypatch.setattr(paper, "STREAMS", [howell.STREAMS[0], howell.STREAMS[2]])

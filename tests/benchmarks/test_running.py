@@ -34,6 +34,7 @@ def test_no_benchmark_touches_the_path():
     assert [file.name for file in files if "sys.path" in file.read_text(encoding="utf-8")] == []
 
 
+@pytest.mark.slow
 def test_a_benchmark_from_the_root_with_its_children(tmp_path):
     arguments = ["--quick", "--only", "moons nu=0.5", "--runs", "1", "--csv", str(tmp_path)]
     line = [sys.executable, "-m", "benchmarks.classical.svdd_against_one_class", *arguments]

@@ -8,6 +8,7 @@ from dualflow.core.factored import FactoredWorkspace, factor_of
 from dualflow.exceptions import ProblemError
 from dualflow.flows.demographic import DemographicFlow, _implicit_angle
 from dualflow.flows.gradient import GradientField
+from tests.combinations import often
 
 TWO = problems.svc(Gram([[1.0, 0.3], [2.0, -0.5]], "linear"), [-1, 1], C=1.0, fit_intercept=False)
 
@@ -34,7 +35,7 @@ def sampled(flow, runs, h, burn, time, seed):
     return np.array(rows)
 
 
-@pytest.mark.parametrize(("temperature", "mutation"), [(0.1, 0.1), (0.1, 0.3), (1.0, 1.0)])
+@pytest.mark.parametrize(("temperature", "mutation"), often([(0.1, 0.1), (0.1, 0.3), (1.0, 1.0)], (0.1, 0.3)))
 def test_the_stationary_distribution_is_the_computed_one(temperature, mutation):
     """Mean and covariance within 4 σ, σ from independent runs; explicit steps miss the mean by 9 to 30 σ."""
     flow = DemographicFlow(TWO, temperature, mutation)
@@ -78,6 +79,7 @@ def test_without_noise_it_is_the_gradient_flow():
     assert np.abs(moved).max() > 0.05
 
 
+@pytest.mark.slow
 def test_each_species_adds_its_share_of_the_temperature():
     """As T → 0 a variable at a bound adds T to the mean of f, and a free one T/2: within 4 σ plus a tenth."""
     rng = np.random.default_rng(0)

@@ -18,9 +18,18 @@ def test_there_are_notebooks():
 
 #: Notebooks that take 15 s to minutes; tests of the rooms check what they show on smaller data.
 SLOW = {
+    "amplitude_encoding_euler",
+    "bauckhage_figure_1",
+    "beginners_2_ecosystem",
+    "beginners_4_which_solver",
+    "beginners_5_quantum_simulator",
+    "beginners_6_hardware_without_fear",
+    "beginners_7_write_a_solver",
     "carleman_divergence",
+    "grover_worst_violator",
     "gradient_variance",
     "mean_field_copies",
+    "papers",
     "pareto_front",
     "schrodingerisation_lchs",
     "shots_noise_depth",

@@ -73,6 +73,7 @@ def test_the_python_of_the_page_on_problems_runs_alone(tmp_path, monkeypatch):
     assert (tmp_path / "run.npz").exists()
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page_on_devices_runs_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}

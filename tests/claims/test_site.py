@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.combinations import often
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "generated" not in path.parts)
 #: Pages whose Python other tests run.
@@ -38,7 +40,13 @@ def test_there_are_pages_with_code():
     assert len(WITH_CODE) >= 20
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.stem)
+#: Pages whose code takes a second or more.
+SLOW = ("ecology", "ecosystem", "extend", "probability")
+
+
+@pytest.mark.parametrize(
+    "path", often(WITH_CODE, *(path for path in WITH_CODE if path.stem not in SLOW)), ids=lambda path: path.stem
+)
 def test_the_python_of_a_page_runs_alone(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pyplot = pytest.importorskip("matplotlib.pyplot")

@@ -254,6 +254,7 @@ def test_solvers_lists_all_with_what_to_install(monkeypatch):
     for name in registry.solver_names():
         assert name in result.stdout
     assert "no_such_module_at_all" in " ".join(result.stdout.split())
+    assert "CVXOPT, which is under the GPL-3" in " ".join(result.stdout.split())
 
 
 def test_solvers_are_a_line_each_in_80_columns_and_below_it_what_they_solve(monkeypatch):

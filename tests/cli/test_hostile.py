@@ -23,6 +23,7 @@ from dualflow.cli.output import clear_errors
 from dualflow.persistence.files import csv_safe, escape_control_characters
 from dualflow.quantum.runs.journal import JobRecord, Journal, read_journal
 from tests.cli.test_cli import QUICK, numbers_and_labels, refused, run, table, write
+from tests.combinations import often
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, signals and devices are POSIX's")
 COMMAND = [sys.executable, "-c", "from dualflow_command import main; main()"]
@@ -92,7 +93,7 @@ def test_output_that_is_no_file_is_refused_before_the_work(folder):
 
 
 @posix
-@pytest.mark.parametrize("command", ["solvers", "devices", "--help", "--version"])
+@pytest.mark.parametrize("command", often(["solvers", "devices", "--help", "--version"], "devices", "--version"))
 def test_a_reader_that_leaves_gets_no_traceback(command):
     reading, writing = os.pipe()
     os.close(reading)
@@ -103,12 +104,12 @@ def test_a_reader_that_leaves_gets_no_traceback(command):
 
 
 @posix
-def test_closed_streams_are_no_error():
-    for closed in (">&-", "2>&-", ">&- 2>&-"):
-        line = f"{sys.executable} -c 'from dualflow_command import main; main()' solvers {closed}"
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0
-        assert done.stderr == ""
+@pytest.mark.parametrize("closed", often([">&-", "2>&-", ">&- 2>&-"], ">&- 2>&-"))
+def test_closed_streams_are_no_error(closed):
+    line = f"{sys.executable} -c 'from dualflow_command import main; main()' solvers {closed}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert done.stderr == ""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -30,7 +30,7 @@ from dualflow import compare
 from dualflow.cli.cells import MAX_COLUMN_TEXTS
 from dualflow.cli.output import TABLE_WIDTH_CHARS
 from dualflow.cli.train import search_text
-from dualflow.cli.training import Steps, search_splits, searched_model
+from dualflow.cli.training import Steps, _edges, search_splits, searched_model
 from dualflow.cli.training_table import read_model
 from dualflow.exceptions import ProblemError
 from dualflow.persistence import container
@@ -189,6 +189,7 @@ def test_compare_answers_on_a_page_of_80_columns(folder, monkeypatch):
     assert len(text.splitlines()) <= 40
     assert max(map(len, text.splitlines())) <= 80
     assert text.count("does not apply: ") == 1
+    assert not re.search(r" $", text, re.M)
     finds = counts_text(ModelScore("a", counts=ClassCounts(("no", "yes"), np.array([[84, 6], [2, 8]]), 1)))
     assert finds == "Of the 10 held-out rows of 'yes' it finds 8 and misses 2; of the 90 others it takes 6 for 'yes'."
     chosen = models["dualflow SVC", "balanced"]["confusion"]
@@ -361,13 +362,14 @@ def test_columns_is_honoured_when_piped(folder, monkeypatch, given, width):
 # --- train, predict, check -------------------------------------------------------------------------
 
 
-def test_train_predict_and_check_show_recall_and_the_confusion_matrix(folder):
+@pytest.mark.parametrize("search", [(), pytest.param(("--search", "--search-time", "30"), marks=pytest.mark.slow)])
+def test_train_predict_and_check_show_recall_and_the_confusion_matrix(folder, search):
     churn("churn.csv", 400)
     churn("new.csv", 200, seed=1)
-    words = ("--class-weight", "balanced", "--proba", "--search", "--search-time", "30", "--cv", "3")
+    words = ("--class-weight", "balanced", "--proba", *search, "--cv", "3")
     trained = run("train", "churn.csv", *words)
     assert trained.exit_code == 0, trained.output
-    assert re.match(
+    assert not search or re.match(
         r"--search: 25 settings \(5 C × 5 gamma\), 3 folds, by balanced_accuracy; a fit takes .*all together at most "
         r"about .*; it ends after 30.0 s",
         trained.stderr,
@@ -632,3 +634,61 @@ def test_the_same_of_parquet(folder):
     result = run("train", "t.parquet", "--drop", "when", "--drop", "also")
     assert result.exit_code == 0, result.output
     assert "Column who is left out: each row has a different value" in result.stderr
+
+
+def test_a_search_that_ends_at_the_edge_of_its_grid_says_so(folder):
+    write(folder, table(60))
+    found = json.loads(run("train", "data.csv", "--search", "--kernel", "linear", "--json").stdout)["search"]
+    assert _edges({"C": [0.1, 1.0, 10.0], "gamma": [1.0, 0.3, 3.0]}, {"C": 0.1, "gamma": 1.0}) == {"C": "smallest"}
+    assert _edges({"C": [0.1, 1.0, 10.0], "gamma": [1.0, 0.3, 3.0]}, {"C": 1.0, "gamma": 3.0}) == {"gamma": "largest"}
+    assert _edges({"C": [1.0]}, {"C": 1.0}) == {}
+    assert found["edges"] == _edges({"C": [0.1, 1.0, 10.0, 100.0, 1000.0]}, found["best"])
+    told = {"score": 0.9, "candidates": 5, "finished": 5, "edges": {"C": "smallest"}}
+    assert search_text(told) == "0.9, the best of 5 settings; C is the smallest that it tries"
+
+
+def test_a_score_is_printed_once_by_a_search_without_folds_of_its_own(folder):
+    write(folder, table(60))
+    assert "accuracy, 5 folds" not in run("train", "data.csv", "--search", "--kernel", "linear").stdout
+    assert "accuracy, 5 folds" in run("train", "data.csv", "--search", "--kernel", "linear", "--cv", "5").stdout
+
+
+def test_a_model_that_finds_few_of_the_rare_class_names_the_weights():
+    truth = np.repeat([0, 1], [4452, 548])
+    found = ClassCounts.of(truth, np.where(np.arange(5000) >= 4993, 1, 0), ["no", "yes"])
+    assert found.beats_majority  # on so many rows
+    assert found.warning(False) == "It finds 7 of the 548 rows of 'yes'; try --class-weight balanced."
+    assert found.warning(True) is None
+    equal = ClassCounts.of(np.repeat([0, 1], [50, 50]), np.where(np.arange(100) >= 90, 1, 0), ["no", "yes"])
+    assert equal.warning(False) is None
+
+
+def test_weights_and_probabilities_are_said_to_differ(folder):
+    churn("churn.csv", 200)
+    words = ("train", "churn.csv", "--proba", "--kernel", "linear")
+    assert "predictions follow the class weights" in run(*words, "--class-weight", "balanced").stdout
+    assert "predictions follow the class weights" not in run(*words).stdout
+
+
+def test_rare_alarms_that_are_right_are_said():
+    weak = ModelScore("a", counts=ClassCounts(("no", "yes"), np.array([[700, 300], [25, 75]]), 1))
+    assert counts_text(weak).endswith("of the 1000 others it takes 300 for 'yes': 1 of 5 alarms is right.")
+
+
+@pytest.mark.parametrize("name", ["accuracy", "recall", "precision", "f1", "average_precision", "roc_auc"])
+def test_the_error_of_a_score_is_its_spread_over_samples(name):
+    rng = np.random.default_rng(0)
+    found, errors = [], []
+    for _ in range(400):
+        truth = np.repeat([0, 1], [200, 60])
+        values = rng.normal(size=260) + 1.2 * truth
+        score = ModelScore(
+            "a", counts=ClassCounts.of(truth, values > 0.6, "ab", 1),
+            average_precision=average_precision_score(truth, values), roc_auc=roc_auc_score(truth, values),
+        )  # fmt: skip
+        found.append(score.score(name))
+        errors.append(score.error(name))
+    # 400 draws know their standard deviation to 1 / sqrt(800) = 3.5 %: four of these. The formulas of the
+    # order assume other distributions than the normal one of these values: within a third.
+    ratio = np.mean(errors) / np.std(found)
+    assert abs(ratio - 1) < (1 / 3 if name in ("average_precision", "roc_auc") else 4 / np.sqrt(800))

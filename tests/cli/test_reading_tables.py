@@ -237,9 +237,12 @@ def test_a_column_of_nothing_is_left_out(tmp_path):
 def test_the_index_that_pandas_writes_is_left_out(tmp_path):
     table = read(tmp_path, ",a,kind\n0,5,x\n1,6,y\n")
     assert table.chosen.names == ["a"]
-    assert table.notes == [
-        "Column 1, without a name, is left out as the index of a data frame; give the column a name to keep it."
-    ]
+    one = "Column 1 (without a name) is left out as the index of a data frame; give it a name to keep it."
+    assert table.notes == [one]
+    table = read(tmp_path, ",,a,kind\n0,0,5,x\n0,1,6,y\n")
+    assert table.chosen.names == ["a"]
+    several = "Columns 1 (without a name), 2 (without a name) are left out as the index of a data frame; "
+    assert table.notes == [several + "give them names to keep them."]
 
 
 def test_names_that_are_there_twice_are_told_apart(tmp_path):

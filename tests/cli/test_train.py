@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import datetime
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -673,3 +675,98 @@ def test_models_of_before_thousands_are_read(folder):
     newer, older = (run("predict", name, "data.csv") for name in ("model.dualflow", "older"))
     assert older.exit_code == 0, older.stderr
     assert older.stdout == newer.stdout
+
+
+# --- on a terminal -------------------------------------------------------------------------------------
+
+
+def terminal(folder: Path, *words: str, columns: int = 60) -> str:
+    """Return what a command prints to a terminal of this width, both streams together."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "dumb"}
+    command = [sys.executable, "-m", "dualflow", *words]
+    process = subprocess.Popen(command, cwd=folder, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    seen = b""
+    try:
+        while part := os.read(ours, 1 << 16):
+            seen += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    process.wait(timeout=60)
+    return seen.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
+def test_a_terminal_gets_ten_predictions_and_lines_of_its_width(folder):
+    write(folder, table(60))
+    trained(folder)
+    seen = terminal(folder, "predict", "model.dualflow", "data.csv", "--decision")
+    rows = re.findall(r"^(?:up|down) +-?\d+(?:\.\d+)?$", seen, re.M)
+    assert len(rows) == 10
+    assert all(len(row.split()[1].lstrip("-").replace(".", "").lstrip("0")) <= 4 for row in rows)
+    assert "10 of 60 rows; --out predictions.csv writes all." in seen
+    assert max(map(len, seen.splitlines())) <= 60
+    assert run("predict", "model.dualflow", "data.csv").stdout.count("\n") == 61
+    error = terminal(folder, "train", "data.csv", "--label", "nothing", "--class-weight", "balancedd")
+    assert error.startswith("Error: ")
+    assert error.count("\n") > 1
+    assert max(map(len, error.splitlines())) <= 60
+
+
+def test_a_model_that_is_replaced_is_named_with_its_time(folder):
+    write(folder, table(40))
+    assert "in place of" not in run("train", "data.csv").stdout
+    os.utime("model.dualflow", (1e9, 1e9))
+    facts = trained(folder)
+    assert facts["replaced"] == f"{datetime.datetime.fromtimestamp(1e9):%Y-%m-%d %H:%M}"
+    os.utime("model.dualflow", (1e9, 1e9))
+    text = " ".join(run("train", "data.csv").stdout.split())
+    assert f"saved as model.dualflow, in place of the model of {facts['replaced']}" in text
+
+
+def test_columns_are_given_one_by_one_or_comma_separated(folder):
+    lines = [line.rpartition(",") for line in table(40).splitlines()]
+    rows = [f"{a},{k % 7},{k % 5},{label}" for k, (a, _, label) in enumerate(lines[1:])]
+    write(folder, "a,b,c,d,kind\n" + "\n".join(rows) + "\n")
+    assert trained(folder, "--drop", "c, d")["features"] == 2
+    assert trained(folder, "--drop", "c", "--drop", "4")["features"] == 2
+    assert trained(folder, "--text", "c,d")["features"] == 2 + 7 + 5
+    refused(run("train", "data.csv", "--drop", "c,e"), "has no column 'e' for --drop")
+    write(folder, 'a,b,"c,d",kind\n' + "\n".join(f"{a},{k % 7},{b}" for k, (a, _, b) in enumerate(lines[1:])) + "\n")
+    assert trained(folder, "--drop", "c,d")["features"] == 2
+
+
+MISTAKES = """
+import sys
+from dualflow.cli import app
+for words in ("train nofile.csv", "compare nofile.csv", "predict nofile.dualflow nofile.csv", "check nofile.dualflow",
+              "train data.csv --class-weight balancd", "compare data.csv --class-weight balancd"):
+    try:
+        app(words.split())
+    except SystemExit as left:
+        print(left.code, "sklearn" in sys.modules)
+"""
+
+
+def test_simple_mistakes_are_found_before_packages_are_loaded(folder):
+    write(folder, table(20))
+    found = subprocess.run([sys.executable, "-c", MISTAKES], capture_output=True, text=True, cwd=folder)
+    assert found.stdout == "2 False\n" * 6
+    files, names = found.stderr.splitlines()[:4], found.stderr.splitlines()[4:]
+    assert all(re.fullmatch(r"Error: nofile\.\w+: No such file or directory", line) for line in files)
+    assert len(names) == 2
+    assert all("did you mean 'balanced'?" in line for line in names)
+
+
+def test_gaps_that_were_filled_are_said(folder):
+    lines = table(40).splitlines()
+    lines[3] = "," + lines[3].partition(",")[2]
+    write(folder, "\n".join(lines) + "\n")
+    assert re.search(r"^gaps filled +a 1$", run("train", "data.csv").stdout, re.M)
+    assert trained(folder)["gaps_filled"] == "a 1"
+    write(folder, table(40))
+    assert "gaps filled" not in run("train", "data.csv").stdout

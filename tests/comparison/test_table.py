@@ -18,7 +18,7 @@ from dualflow.comparison import dry_run
 from dualflow.comparison import models as models_module
 from dualflow.comparison import rows as rows_module
 from dualflow.report import Comparison, Row, Section
-from dualflow.report.columns import QUANTUM, RESULTS
+from dualflow.report.columns import QUANTUM, RESULTS, gap_text
 from dualflow.report.html import HEIGHT_PX, chart, render
 from dualflow.report.scores import ClassCounts, ModelScore
 from dualflow.report.terminal import main_rows, renderable
@@ -173,6 +173,20 @@ def test_the_advice_on_the_solver_is_to_name_none_if_the_default_is_fast():
     assert advice("a") == "The default solver, a, was among the fastest; leave `solver` out."
     slow = "As its solver, use b or a: optimal in 2.0 ms to 3.0 ms; 1 other met tol = 1e-06 in more time."
     assert advice("c") == advice(None) == slow
+    # The default did not run as a row, and its fit takes less than the named solvers.
+    ours = ModelScore("dualflow SVC", None, counts, 0.001, solver="working-set")
+    found = replace(comparison(part), models=(ModelScore("majority (no)", counts=counts), ours))
+    assert solver_advice(found) == (
+        "Of the solvers that ran, b was the fastest, in 2.0 ms; the default, working-set, took 1.0 ms: leave `solver` "
+        "out."
+    )
+    assert solver_advice(replace(found, models=(found.models[0], replace(ours, fit_time_s=0.1)))) == slow
+
+
+def test_gaps_of_rounding_are_alike():
+    assert [gap_text(gap) for gap in (0.0, 3.8e-15, 9.8e-15, -1e-16, 1e-12, float("inf"))] == [
+        "0", "< 1e-12", "< 1e-12", "< 1e-12", "1.0e-12", "∞",
+    ]  # fmt: skip
 
 
 def test_models_of_one_answer_are_named():

@@ -38,7 +38,7 @@ BOTH = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("model", [ConformalSVR(), ConformalSVC()], ids=str)
+@pytest.mark.parametrize("model", [pytest.param(ConformalSVR(), marks=pytest.mark.slow), ConformalSVC()], ids=str)
 def test_scikit_learns_checks(model):
     rows = check_estimator(model, on_fail=None, on_skip=None)
     assert [row["check_name"] for row in rows if row["status"] == "failed"] == []

@@ -31,6 +31,7 @@ def test_the_solver_of_the_page_passes_every_check(shown):
     assert len(report.passed) >= 18
 
 
+@pytest.mark.slow
 def test_without_its_curvature_it_would_fail(shown, monkeypatch):
     def fixed(self, work, state):
         moved = work.project(state.alpha - 0.1 * state.gradient)

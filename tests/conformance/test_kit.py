@@ -103,8 +103,9 @@ def test_shot_floor_falls_with_the_shots_like_one_over_them():
 
 @pytest.mark.parametrize(("solver", "check"), BROKEN_SOLVERS.items(), ids=lambda value: getattr(value, "name", ""))
 def test_broken_solver_is_rejected_by_the_check_meant_for_it(solver, check):
+    two = [z for z in few() if z.name in ("overlapping clouds", "squared hinge clouds")]
     with pytest.raises(CheckFailed) as caught:
-        check_solver(solver, problems=few())
+        check_solver(solver, problems=two)
     assert check in caught.value.report.failed
     assert f"  {check}: " in str(caught.value)
 
@@ -202,7 +203,7 @@ FAR = ("squared hinge clouds", "squared hinge 32", "hard SVDD pentagon")
 
 
 @pytest.mark.parametrize(
-    ("shots", "names"), [(None, FAR), (10_000, FAR[2:]), pytest.param(10_000, FAR, marks=pytest.mark.slow)]
+    ("shots", "names"), [(None, FAR), *(pytest.param(10_000, far, marks=pytest.mark.slow) for far in (FAR[2:], FAR))]
 )
 def test_null_device_is_rejected(shots, names):
     cls = solver_class("variational-flow")
@@ -256,14 +257,19 @@ class Deaf(QuantumSolver):
         return False
 
 
-def test_a_solver_that_does_not_look_at_its_circuits_is_rejected():
-    some = [z for z in ZOO if z.name in ("squared hinge clouds", "hard SVDD cloud")]
+@pytest.mark.parametrize(
+    "names",
+    [{"squared hinge clouds"}, pytest.param({"squared hinge clouds", "hard SVDD cloud"}, marks=pytest.mark.slow)],
+    ids=len,
+)
+def test_a_solver_that_does_not_look_at_its_circuits_is_rejected(names):
+    some = [z for z in ZOO if z.name in names]
     with pytest.raises(CheckFailed, match="no evidence that the circuits matter") as caught:
         check_solver(Deaf(device="emulator"), problems=some)
     report = caught.value.report
     assert set(report.failed) == {"evidence"}
     assert set(report.margins.values()) == {1.0}
-    assert report.table().count("no evidence") == 4
+    assert report.table().count("no evidence") == 2 * len(names)
 
 
 def test_a_mitigation_that_a_control_cannot_stand_is_no_evidence():

@@ -13,6 +13,7 @@ from dualflow.core.runtime import clock, memory
 from dualflow.solvers import qpsolvers
 from dualflow.solvers.qpsolvers import BACKENDS, QPSolvers
 from dualflow.testing import check_solver
+from tests.combinations import often
 
 library = pytest.importorskip("qpsolvers", reason="qpsolvers is not installed: pip install 'dualflow[qpsolvers]'")
 INSTALLED = [name for name, known in BACKENDS.items() if importlib.util.find_spec(known.package) is not None]
@@ -37,7 +38,7 @@ def calls(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("backend", INSTALLED)
+@pytest.mark.parametrize("backend", often(INSTALLED, *INSTALLED[:2]))
 def test_every_backend_conforms(backend):
     report = check_solver(QPSolvers(backend=backend))
     assert report.failed == {}

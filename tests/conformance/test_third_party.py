@@ -83,7 +83,8 @@ def some_sizes():
     return [z for z in zoo(max_n=16) if z.problem.n in (2, 3, 16)]
 
 
-@pytest.mark.parametrize("chosen", [some_sizes, pytest.param(zoo, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", [some_sizes, zoo])
 def test_their_solver_conforms(theirs, chosen):
     report = check_solver("theirs", problems=chosen())
     assert report.failed == {}

@@ -14,6 +14,7 @@ from dualflow.core.kernel_cache import KeptGram
 from dualflow.core.solution import Status
 from dualflow.core.workspace import Workspace
 from dualflow.refinement.refine import refine
+from tests.combinations import covering
 
 X, T = make_classification(600, 100, n_informative=10, class_sep=2.0, random_state=0)
 Y = 2.0 * T - 1
@@ -54,9 +55,9 @@ def test_a_whole_solve_ends_at_the_optimum(name, gram):
     optimal(problem, solution.alpha, solution.certificate.multiplier)
 
 
-@pytest.mark.parametrize("gram", GRAMS)
-@pytest.mark.parametrize("name", ["hinge", "ball", "svr"])
-@pytest.mark.parametrize("wrong", [0.0, 1e-6, 1e-2, 1e3])
+@pytest.mark.parametrize(
+    ("wrong", "name", "gram"), covering([0.0, 1e-6, 1e-2, 1e3], ["hinge", "ball", "svr"], list(GRAMS))
+)
 def test_a_wrong_gradient_costs_time_and_nothing_else(name, gram, wrong):
     problem, rng = PROBLEMS[name](GRAMS[gram]()), np.random.default_rng(0)
     start = solve(problem, tol=1e-2).raw_alpha

@@ -473,8 +473,8 @@ CLASSICAL = [
 ]
 
 
-#: Solvers whose states are like those of another solver: of a flow, of a population, of blocks.
-ALIKE = {"gradient-flow", "level-search", "particle-swarm"}
+#: Solvers whose states are like those of another solver, of a flow, of a population, of blocks, and the two slowest.
+ALIKE = {"gradient-flow", "level-search", "particle-swarm", "evolution-strategy", "interior-point"}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

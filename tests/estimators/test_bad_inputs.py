@@ -12,14 +12,18 @@ from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFit
 
 import dualflow
 from dualflow import (
+    LSSVR,
     SVC,
     SVDD,
+    SVR,
     EcoSVC,
     EcoSVDD,
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
+    NuSVR,
     ProblemError,
+    QuantileSVR,
     SolverMismatch,
 )
 from dualflow.estimators import FitError
@@ -78,6 +82,29 @@ def test_bad_X_is_an_error_that_says_what_is_wrong(estimator, case):
     data, message = BAD_X[case]
     with pytest.raises((ValueError, TypeError), match=message):
         estimator.fit(data, Y[: len(data)])
+
+
+@BOTH
+@pytest.mark.parametrize("value", [datetime.date(2026, 11, 26), datetime.timedelta(1), datetime.time(12)], ids=str)
+def test_dates_of_polars_are_not_read_as_numbers(estimator, value):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": X[:, 0], "t": [value] * len(X)})
+    with pytest.raises(ProblemError, match=r"X holds dates, times or durations in column 't'; numbers are needed"):
+        estimator.fit(frame, Y)
+
+
+DAYS = [datetime.date(2026, 11, 1) + datetime.timedelta(k) for k in range(len(X))]
+
+
+@pytest.mark.parametrize("make", [SVR, LSSVR, NuSVR, QuantileSVR, IncrementalSVR], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "days",
+    [DAYS, np.array(DAYS, "M8[D]"), pd.Series(pd.to_datetime(DAYS)), pd.Series(DAYS)],
+    ids=lambda y: type(y).__name__,
+)
+def test_dates_are_no_numbers_to_learn(make, days):
+    with pytest.raises(ProblemError, match="y holds dates, times or durations; numbers are needed"):
+        make().fit(X, days)
 
 
 @BOTH

@@ -20,13 +20,17 @@ from dualflow import (
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
+    NuSVC,
+    NuSVR,
     OneClassSVM,
     ProblemError,
+    QuantileSVR,
     SVCSearchCV,
     generalization_report,
     pareto_front,
 )
 from dualflow.conformal import ConformalSVC, ConformalSVR
+from tests.combinations import often
 
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 
@@ -102,6 +106,9 @@ CASES = {
     "OneClassSVM": lambda k: OneClassSVM(kernel=k, nu=0.3).fit(X),
     "SVR": lambda k: SVR(kernel=k).fit(X, Z),
     "SVR, larger": lambda k: SVR(kernel=k).fit(X6, X6[:, 0]),
+    "NuSVC": lambda k: NuSVC(kernel=k, nu=0.3).fit(X, Y),
+    "NuSVR": lambda k: NuSVR(kernel=k).fit(X, Z),
+    "QuantileSVR": lambda k: QuantileSVR([0.1, 0.9], kernel=k).fit(X, Z),
     "LSSVC": lambda k: LSSVC(kernel=k).fit(X, Y),
     "LSSVR": lambda k: LSSVR(kernel=k).fit(X, Z),
     "EcoSVC": lambda k: EcoSVC(kernel=k).fit(X[:30], Y[:30]).partial_fit(X[30:], Y[30:]),
@@ -134,7 +141,11 @@ def new_points(case):
     return scipy.sparse.csr_array(NEW) if "sparse" in case else NEW
 
 
-@pytest.mark.parametrize("case", CASES)
+#: Cases that share their way to the kernel with another case.
+ALIKE = {"GridSearchCV", "SVC, six classes", "EcoSVDD", "IncrementalSVDD", "IncrementalSVR", "ConformalSVR"}
+
+
+@pytest.mark.parametrize("case", often(CASES, *(case for case in CASES if case not in ALIKE)))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_form_of_kernel_values_gives_the_same_model(case, plain):
     for name, form in FORMS.items():

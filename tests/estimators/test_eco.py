@@ -18,6 +18,7 @@ import dualflow
 from dualflow import SVC, SVDD, EcoSVC, EcoSVDD, ProblemError, Status, load
 from dualflow.estimators import FitError, _ecology, eco_svc
 from dualflow.online import stream as engine
+from tests.combinations import covering
 
 
 def moons(n=150, seed=0):
@@ -70,8 +71,7 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(("name", "C"), covering(list(SETS), [0.1, 1.0, 100.0], together=1))
 def test_remembering_all_points_gives_the_batch_optimum_in_any_order(name, C):
     X, y = SETS[name]()
     kernel = {"kernel": "linear"} if name == "grid" else {"gamma": 0.7}
@@ -117,8 +117,14 @@ def test_more_classes_weights_and_no_bias_are_those_of_the_batch():
         np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
 
 
-@pytest.mark.parametrize("nu", [None, 0.05, 0.5, 1.0])
-@pytest.mark.parametrize("kernel", [{"gamma": 0.5}, {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 1.0}])
+@pytest.mark.parametrize(
+    ("nu", "kernel"),
+    covering(
+        [None, 0.05, 0.5, 1.0],
+        [{"gamma": 0.5}, {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 1.0}],
+        together=1,
+    ),
+)
 def test_the_ball_is_the_batch_ball_while_its_bounds_fall(nu, kernel):
     X, _ = moons(120)
     exact = SVDD(nu=nu, **kernel).fit(X)

@@ -34,7 +34,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_results_do_not_depend_on_n_jobs(way):
-    rows = slice(0, 150) if way == "stochastic" else slice(None)
+    rows = slice(0, 60) if way == "stochastic" else slice(None)
     data = X[rows] @ X[rows].T if way == "precomputed" else X[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -23,6 +23,7 @@ from dualflow import (
     solve,
 )
 from dualflow.interchange import from_libsvm, to_libsvm
+from dualflow.working_set.level_search import Levels
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(90, 3))
@@ -134,6 +135,32 @@ def test_a_nu_without_a_margin_takes_the_least_that_has_one_and_says_so():
     np.testing.assert_allclose(model.coef_, higher.coef_, rtol=1e-2)
     with pytest.warns(UserWarning, match="margin of two classes"):
         assert len(NuSVC(kernel="linear").fit(points, labels).certificates_) == 6
+
+
+def test_the_margin_of_a_smooth_kernel_that_vanishes_is_found_in_few_solves(monkeypatch):
+    """Near the least ν the kernel of one smooth feature has fewer digits than the level, and each solve is long."""
+    rng, solves, solved = np.random.default_rng(0), [], Levels.solved
+    monkeypatch.setattr(Levels, "solved", lambda self, *args: solves.append(args) or solved(self, *args))
+    x = rng.normal(size=(900, 1))
+    y = x[:, 0] + 0.5 * rng.normal(size=900) > 0
+    with pytest.warns(UserWarning, match="margin of two classes is 0"):
+        model = NuSVC(nu=0.25, gamma=0.33).fit(x, y)
+    assert len(solves) < 40
+    assert model.certificate_.relative_gap <= 1e-9
+    same = SVC(C=1.0 / model.certificate_.level, gamma=0.33).fit(x, y)
+    assert same.certificate_.relative_gap <= 1e-9
+    np.testing.assert_allclose(model.decision_function(x), same.decision_function(x), atol=1e-6)
+
+
+def test_the_model_of_the_least_nu_with_a_margin_reaches_the_tolerance():
+    """The margin is a ten-thousandth of the length of the points, which the interior point alone has no digits for."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(20_000, 10))
+    labels = points[:, 0] * points[:, 1] + points[:, 2] + rng.normal(size=20_000) > 0
+    with pytest.warns(UserWarning, match="margin of two classes is 0") as told:
+        model = NuSVC(nu=0.3, kernel="linear").fit(points, labels)
+    assert len(told) == 1
+    assert model.certificate_.within(model.tol)
 
 
 def test_class_weights_are_weights_of_points():

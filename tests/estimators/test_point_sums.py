@@ -34,7 +34,9 @@ def wrong(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("wrong")
-@pytest.mark.parametrize(("C", "gamma", "enough"), covering([1e-3, 0.05, 1.0, 100.0], [0.05, 1.0, 20.0], [1e-10, 1e-2]))
+@pytest.mark.parametrize(
+    ("C", "gamma", "enough"), covering([1e-3, 0.05, 1.0, 100.0], [0.05, 1.0, 20.0], [1e-10, 1e-2], together=1)
+)
 def test_figures_are_those_of_float64(C, gamma, enough):
     gram = Gram(X, gamma=gamma)
     found = pair_from_points(gram, ORDER, M, np.full(1200, C), 1.0, enough, None, EAGER)

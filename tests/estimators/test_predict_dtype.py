@@ -19,9 +19,9 @@ KERNELS = {
     "sigmoid": {"kernel": "sigmoid", "gamma": 0.1},
     "callable": {"kernel": lambda A, B: rbf_kernel(A, B, 0.5)},
 }
-CLASSIFIERS = ["SVC", "LSSVC", "IncrementalSVC", "EcoSVC", "CascadeSVC"]
+CLASSIFIERS = ["SVC", "LSSVC", "IncrementalSVC", "EcoSVC", "CascadeSVC", "NuSVC"]
 BALLS = ["SVDD", "OneClassSVM", "IncrementalSVDD", "EcoSVDD"]
-TUBES = ["SVR", "LSSVR", "IncrementalSVR"]
+TUBES = ["SVR", "LSSVR", "IncrementalSVR", "NuSVR", "QuantileSVR"]
 
 
 def points(seed: int, n: int, offset: float = 0.0, scale: float = 1.0) -> np.ndarray:

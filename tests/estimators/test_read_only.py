@@ -22,10 +22,13 @@ from dualflow import (
     IncrementalSVC,
     IncrementalSVDD,
     IncrementalSVR,
+    NuSVC,
+    NuSVR,
     OneClassSVM,
     PartitionedLinearSVC,
     PartitionedLinearSVDD,
     PartitionedLinearSVR,
+    QuantileSVR,
 )
 
 RNG = np.random.default_rng(0)
@@ -37,7 +40,7 @@ for array in (X, Y, W, MORE, LABELS):
 
 KINDS = [SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, LDA, CascadeSVC, EcoSVC, EcoSVDD, IncrementalSVC]
 PARTITIONED = (PartitionedLinearSVC, PartitionedLinearSVDD, PartitionedLinearSVR)
-KINDS += [IncrementalSVDD, IncrementalSVR, *PARTITIONED]
+KINDS += [IncrementalSVDD, IncrementalSVR, NuSVC, NuSVR, QuantileSVR, *PARTITIONED]
 WEIGHTED = (SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, CascadeSVC, EcoSVC, *PARTITIONED)
 
 

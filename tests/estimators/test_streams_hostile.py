@@ -151,6 +151,14 @@ def test_a_gap_left_by_float64_is_reported(make):
     assert model.certificate_.relative_gap > TOL
 
 
+def test_a_warning_of_an_equilibrium_says_what_rounding_hides():
+    """A weight of 1e100 leaves no digit of the gap, which is 0 as computed."""
+    X, y = overlapping(6)
+    with pytest.warns(ConvergenceWarning, match=r"to relative gap \S+ and rounding \S+ only, not tol=1e-06"):
+        model = EcoSVC().fit(X, y, sample_weight=np.where(np.arange(len(y)) == 3, 1e100, 1.0))
+    assert model.certificate_.relative_gap < 1e-6 < model.certificate_.relative_rounding
+
+
 def test_a_damaged_engine_state_is_detected_and_mended():
     X, y = overlapping(7)
     model = IncrementalSVC(C=10).fit(X, y)

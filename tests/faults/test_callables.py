@@ -48,10 +48,10 @@ REFUSED = {"raise": BrokenError, "nan": ProblemError, "infinity": ProblemError, 
 
 
 def every_failure():
-    """All of two solvers, one of each other solver: the kernel matrix that refuses them is the same for all."""
+    """All of two solvers, one of other quick solvers: the kernel matrix that refuses them is the same for all."""
     for name in ("working-set", "smo", "gradient-flow", "frank-wolfe", "incremental", "cvxopt"):
         for what in REFUSED:
-            often = name in ("working-set", "smo") or what == "raise"
+            often = name in ("working-set", "smo") or (what == "raise" and name != "frank-wolfe")
             yield pytest.param(name, what, marks=() if often else pytest.mark.slow)
 
 

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.combinations import often
 from tests.faults.interrupts import CASES, tried
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 SOON_S = 5.0
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", often(CASES, "SVC.fit", "compare"))
 def test_ctrl_c_is_raised_soon_and_nothing_is_left(name):
     for outcome in tried(name, 2, longest=0.4):
         assert outcome.what == "raised"
@@ -29,7 +30,7 @@ def test_ctrl_c_is_raised_soon_by_other_estimators(name):
         assert outcome.seconds < SOON_S
 
 
-@pytest.mark.parametrize("name", ["IncrementalSVC", "EcoSVC"])
+@pytest.mark.parametrize("name", often(["IncrementalSVC", "EcoSVC"], "EcoSVC"))
 def test_ctrl_c_leaves_a_stream_as_it_was(name):
     for outcome in tried(name, 3, longest=0.2):
         assert outcome.what == "raised"

@@ -17,6 +17,7 @@ from dualflow.quantum.devices import make_device
 from dualflow.quantum.runs.journal import Journal, read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 from dualflow.testing.cloud import FakeCloud
+from tests.combinations import covering
 
 rng = np.random.default_rng(0)
 Y = np.where(np.arange(30) % 2 == 0, 1.0, -1.0)
@@ -71,9 +72,7 @@ ERRORS = [errno.ENOSPC, errno.EACCES, errno.EIO]
 # --- checkpoints -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("nth", range(1, 8))
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(("call", "error", "nth"), covering(list(CALLS), list(ERRORS), range(1, 8)))
 def test_a_checkpoint_that_fails_costs_no_run(tmp_path, monkeypatch, call, error, nth):
     file, whole = tmp_path / "run.npz", run(tmp_path / "whole.npz")
     (tmp_path / "whole.npz").unlink()

@@ -26,6 +26,7 @@ from dualflow import (
     ProblemError,
 )
 from dualflow.interchange import from_libsvm, to_libsvm, to_onnx
+from tests.combinations import covering
 
 skl2onnx = pytest.importorskip("skl2onnx", reason="pip install 'dualflow[onnx]'")
 onnx = pytest.importorskip("onnx", reason="pip install 'dualflow[onnx]'")
@@ -86,8 +87,7 @@ def same(model, Z, **options):
 
 
 @pytest.mark.filterwarnings("ignore:kernel. the problem's matrix is indefinite")
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(("name", "kernel"), covering(list(SETS), list(KERNELS), together=1))
 def test_on_five_data_sets(name, kernel):
     X, y = data(name)
     Z, facts = X[::3] + 0.01, {"kernel": kernel, **KERNELS[kernel]}

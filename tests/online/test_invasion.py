@@ -9,6 +9,7 @@ from dualflow import Gram, ProblemError, problems, solve
 from dualflow.core.reading import finite_middle
 from dualflow.online.invasion import Habitat, interval
 from dualflow.refinement.refine import refine
+from tests.combinations import often
 
 
 def equilibrium(problem, alpha):
@@ -35,7 +36,7 @@ def some_problems():
 
 
 @pytest.mark.parametrize("name", some_problems())
-@pytest.mark.parametrize("batch", [1, 5, 64])
+@pytest.mark.parametrize("batch", often([1, 5, 64], 5))
 def test_solver_reaches_the_optimum_by_batches_that_come_again(name, batch):
     problem = some_problems()[name]
     solution = solve(problem, "invasion", batch=batch, tol=1e-12)

@@ -15,7 +15,8 @@ LIBRARY = {
     "stddef.h": "typedef long long ptrdiff_t; typedef unsigned long long size_t;\n#define NULL ((void *)0)\n",
     "stdlib.h": '#include "stddef.h"\nvoid *malloc(size_t); void *calloc(size_t, size_t); void free(void *);\n',
     "string.h": '#include "stddef.h"\nvoid *memcpy(void *, const void *, size_t); void *memset(void *, int, size_t);\n'
-    "void *memmove(void *, const void *, size_t); int memcmp(const void *, const void *, size_t);\n",
+    "void *memmove(void *, const void *, size_t); int memcmp(const void *, const void *, size_t);\n"
+    "void *memchr(const void *, int, size_t);\n",
     "stdint.h": "typedef int int32_t; typedef unsigned uint32_t; typedef long long int64_t;\n"
     "typedef unsigned long long uint64_t;\n",
     "math.h": "double sqrt(double); double fabs(double); double exp(double); float sqrtf(float); float fabsf(float);\n"

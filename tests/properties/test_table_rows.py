@@ -84,6 +84,7 @@ def test_predict_writes_a_line_a_row(models, rows, end, bom, blank, piped):
     assert [label is None for label in found] == nothing
 
 
+@pytest.mark.slow
 @ours
 @given(rows=st.lists(numbers, min_size=1, max_size=8), end=st.sampled_from(["\n", "\r\n"]), blank=st.integers(0, 2))
 def test_predict_writes_a_line_a_row_of_a_single_column(models, rows, end, blank):
@@ -103,6 +104,7 @@ def test_predict_writes_a_line_a_row_of_parquet(models, rows):
     assert [label is None for label in found] == [a == "" and b in ("", "?") for a, b in rows]
 
 
+@pytest.mark.slow
 @ours
 @given(rows=st.lists(st.sampled_from(["0", "1 1:2", "0 2:-1", "1 1:0.5 2:3 # why"]), min_size=1, max_size=8))
 def test_predict_writes_a_line_a_row_of_svmlight(models, rows):

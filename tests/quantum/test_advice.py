@@ -17,7 +17,7 @@ def ball(kernel="rbf"):
     return problems.svdd(Gram(X, kernel, gamma=1.0) if kernel == "rbf" else Gram(X, kernel))
 
 
-@pytest.mark.parametrize(("shots", "steps"), [(10, 100), (1000, 50), (10**8, 10)])
+@pytest.mark.parametrize(("shots", "steps"), [pytest.param(10, 100, marks=pytest.mark.slow), (1000, 50), (10**8, 10)])
 def test_an_average_of_steps_is_advised_to_take_more_of_them_which_helps_more_than_shots(shots, steps):
     def run(shots, steps, seed):
         options = {"shots": shots, "steps": steps, "random_state": seed}
@@ -38,7 +38,7 @@ def test_an_average_of_steps_is_advised_to_take_more_of_them_which_helps_more_th
         ("variational-flow", 1000, 10, "steps"),
         pytest.param("variational-flow", 100, 100, "shots", marks=pytest.mark.slow),
         ("variational-lotka-volterra", 1000, 10, "steps"),
-        ("variational-lotka-volterra", 100, 100, "shots"),
+        pytest.param("variational-lotka-volterra", 100, 100, "shots", marks=pytest.mark.slow),
     ],
 )
 def test_a_flow_is_advised_to_take_what_helps_it_more(solver, shots, steps, binds):
@@ -54,6 +54,13 @@ def test_a_flow_is_advised_to_take_what_helps_it_more(solver, shots, steps, bind
         for a, b in ((shots, 4 * steps), (4 * shots, steps))
     )
     assert (longer < louder) == (binds == "steps")
+
+
+@pytest.mark.parametrize("solver", ["variational-flow", "variational-lotka-volterra"])
+def test_a_flow_of_few_shots_is_advised_to_take_more(solver):
+    posed = ball() if solver == "variational-flow" else problems.svc(Gram(X, gamma=1.0), [1, -1] * 4, C=1.0)
+    found = solve(posed, solver, device="emulator", shots=100, steps=100, random_state=0, tol=1e-12)
+    assert "Raise shots first" in found.advice
 
 
 def test_a_flow_that_noise_has_nearly_stopped_is_advised_to_try_each():

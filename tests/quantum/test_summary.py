@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from dualflow import SVC, Gram, ProblemError, Solution, problems, solve
+from dualflow import SVC, Gram, ProblemError, Solution, certify, problems, solve
 from dualflow.comparison import shot_floor
 from dualflow.core.certificate import Certifier
 from dualflow.core.shot_floor import sampled
@@ -64,6 +64,49 @@ def test_the_floor_is_that_of_the_solver_s_read_out():
         gaps[name] = np.median([certifier.certify(draw).relative_gap for draw in draws])
     assert number(found.summary(), "floor of gap") == pytest.approx(gaps["box"], rel=0.05)
     assert gaps["box"] > 1.5 * gaps["simplex"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "sign"),
+    [
+        (problems.svc(Gram(X, gamma=0.5), Y, C=10.0), -1),
+        (problems.svc(Gram(X, gamma=0.5), Y, C=10.0, fit_intercept=False), -1),
+        (problems.svr(Gram(X, gamma=0.5), X[:, 1], C=10.0), -1),
+        (problems.svdd(Gram(X, gamma=0.5)), -1),
+        (problems.svc(Gram(X, gamma=0.5), Y, C=10.0, loss="squared_hinge"), 1),
+        (problems.one_class(Gram(X, gamma=0.5), nu=0.3), 1),
+    ],
+    ids=["svc", "box", "svr", "svdd", "squared hinge", "one class"],
+)
+def test_what_a_relative_gap_bounds(problem, sign):
+    """Below 1: excess ≤ gap/(1 − gap), and ≤ gap if f* < 0. From 1 on, f and its bound differ in sign: nothing."""
+    rng, optimum = np.random.default_rng(0), solve(problem, "cvxopt", tol=1e-10, refine=True).certificate
+    assert np.sign(optimum.objective) == sign
+    found = []
+    for scale in np.repeat([1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 10.0], 30):
+        one = certify(problem, optimum.alpha + scale * rng.normal(size=problem.n))
+        share = max(abs(one.objective), abs(one.lower_bound))
+        assert (one.objective - optimum.objective) / share <= one.relative_gap * (1 + 1e-9) + 1e-12
+        excess = (one.objective - optimum.objective) / abs(optimum.objective)
+        assert (one.relative_gap >= 1) == (one.objective * one.lower_bound <= 0)
+        found.append((one.relative_gap, excess))
+    gap, excess = np.array(found).T
+    below = gap < 1
+    assert below.sum() > 20
+    bound = gap[below] / (1 - gap[below]) if sign > 0 else gap[below]
+    assert (excess[below] <= bound * (1 + 1e-9) + 1e-12).all()
+    if (~below).any():
+        assert gap.max() <= 2
+
+
+def test_a_gap_from_one_on_is_said_to_bound_no_excess():
+    problem = problems.svc(Gram(X, gamma=0.5), Y, C=100.0, loss="squared_hinge")
+    found = solve(problem, "variational-flow", device="null", shots=100, steps=3, random_state=0)
+    text = found.summary()
+    assert number(text, "raw gap") >= 1
+    assert number(text, "excess") > number(text, "raw gap")
+    assert "it bounds no excess" in text
+    assert "it bounds no excess" not in solve(problem, "variational-flow", device="emulator").summary()
 
 
 def test_a_reference_of_the_user_s_is_taken():

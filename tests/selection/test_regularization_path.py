@@ -6,6 +6,7 @@ import scipy.sparse
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blobs, make_classification, make_moons
 
 from dualflow import SVC, SVR, NuSVC, ProblemError, generalization_report, regularization_path, solve
+from dualflow.online import linear_term_path
 
 RNG = np.random.default_rng(3)
 MOONS, SIDE = make_moons(90, noise=0.3, random_state=1)
@@ -48,7 +49,19 @@ def test_it_is_the_optimum_at_any_value_of_c(name, kernel):
     assert path.values[[0, -1]].tolist() == [0.01, 1000.0]
     assert path.relative_gaps().max() <= 1e-9
     assert path.relative_gaps(0.5 * (path.values[1:] + path.values[:-1])).max() <= 1e-9
-    for C in np.exp(np.random.default_rng(0).uniform(np.log(0.01), np.log(1000.0), 5)):
+    assert_optimal(path, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("name", TABLES)
+def test_it_is_the_optimum_at_fifty_values_of_c(name, kernel):
+    assert_optimal(regularization_path(SVC(kernel=kernel), *table(name), C=(0.01, 1000.0)), 50)
+
+
+def assert_optimal(path, count):
+    """Compare a path along C with CVXOPT at random C."""
+    for C in np.exp(np.random.default_rng(0).uniform(np.log(0.01), np.log(1000.0), count)):
         certificate = path.certificate(C)
         assert certificate.reaches(1e-9)
         reference = solve(path.problem(C), "cvxopt", tol=1e-10).certificate.objective
@@ -83,6 +96,25 @@ def test_a_path_by_hand():
     np.testing.assert_allclose(path.alpha(0.1), [0.1, 0.1, 0.1, 0.1], rtol=1e-12)
     np.testing.assert_allclose(path.alpha(1.0), [0.0, 1.0, 1.0, 0.0], atol=1e-12)
     np.testing.assert_allclose(path.alpha(50.0), [0.0, 2.0, 2.0, 0.0], atol=1e-12)
+
+
+def test_the_first_breakpoint_is_that_of_the_paper():
+    # Hastie et al. (2004), section 3.1: of two classes of equal size all α are C until the outermost points of both are
+    # at their margins, and 2/C is then the difference of Σⱼ yⱼ k(xᵢ, xⱼ) between them.
+    f = np.exp(-0.5 * ((MOONS[:, None] - MOONS) ** 2).sum(-1)) @ (2.0 * SIDE - 1.0)
+    path = regularization_path(SVC(gamma=0.5), MOONS, SIDE, C=(1e-4, 1.0))
+    assert path.values[1] == pytest.approx(2.0 / (f[SIDE == 1].max() - f[SIDE == 0].min()), rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "kernel"), [("iris", "linear"), ("unequal", "rbf"), ("moons", "rbf")])
+def test_breakpoints_do_not_depend_on_where_a_path_starts(name, kernel):
+    # The end of a section, where α is solved for anew, counted as a breakpoint in the first two tables.
+    X, y = table(name)
+    whole, *parts = (
+        regularization_path(SVC(kernel=kernel), X, y, C=span).values[1:-1]
+        for span in ((0.01, 1000.0), (0.01, 0.7), (0.7, 13.0), (13.0, 1000.0))
+    )
+    np.testing.assert_allclose(whole, np.concatenate(parts), rtol=1e-7)
 
 
 def test_alpha_is_linear_between_breakpoints_and_not_across():
@@ -122,6 +154,17 @@ def test_weights_intercepts_and_sparse_rows():
     dense = regularization_path(SVC(gamma=0.5), MOONS, SIDE, C=(0.1, 10.0))
     for new in (MOONS, scipy.sparse.csr_array(MOONS)):
         np.testing.assert_allclose(path.decision_function(new, 3.0), dense.decision_function(MOONS, 3.0), atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+def test_the_log_of_a_path_grows(monkeypatch, rows):
+    expected = regularization_path(SVC(gamma=0.5), MOONS, SIDE, C=(0.01, 100.0))
+    monkeypatch.setattr(linear_term_path, "LOG_ROWS", rows)
+    monkeypatch.setattr(linear_term_path, "LOG_NUMBERS", 0)
+    path = regularization_path(SVC(gamma=0.5), MOONS, SIDE, C=(0.01, 100.0))
+    np.testing.assert_allclose(path.values, expected.values, rtol=1e-9)
+    assert path.is_exact.all()
+    assert path.relative_gaps().max() <= 1e-12
 
 
 def test_a_path_that_round_off_spoils_is_followed_anew_in_shorter_sections():

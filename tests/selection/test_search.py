@@ -15,7 +15,7 @@ from dualflow.direct import pairs
 from dualflow.selection import _duals, _evaluation, _folds, _plan
 from dualflow.selection._duals import Newton
 from dualflow.selection._models import FoldSVC
-from tests.combinations import covering
+from tests.combinations import covering, often
 
 GRID = {"C": [0.1, 1.0, 30.0], "gamma": [0.01, 0.1, 1.0]}
 
@@ -294,7 +294,7 @@ def test_frames_lists_and_read_only_arrays_give_the_same_scores():
     np.testing.assert_array_equal(X, load_iris().data)
 
 
-@pytest.mark.parametrize("folds", [3, 10])
+@pytest.mark.parametrize("folds", often([3, 10], 3))
 def test_regression(folds):
     X, y = make_regression(n_samples=150, n_features=6, noise=5.0, random_state=0)
     y = y / 50 + 7.0

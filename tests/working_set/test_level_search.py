@@ -1,9 +1,13 @@
 """`level-search`: answers against CVXOPT's, optima where the sum jumps, and how its runs behave."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from dualflow import Gram, Status, Workspace, certify, problems, solve
+from dualflow.core.runtime import clock
+from dualflow.refinement import linear_systems
 from dualflow.solvers.registry import make_solver
 from dualflow.working_set.level_search import Levels
 
@@ -106,3 +110,15 @@ def test_certificates_do_not_come_from_the_solver():
     assert again.objective == pytest.approx(found.certificate.objective)
     assert again.reaches(1e-9)
     assert isinstance(make_solver("level-search").open(problem, Workspace(problem)), Levels)
+
+
+def test_a_slope_of_many_free_variables_looks_at_the_clock():
+    """The system of all free variables takes seconds where thousands are free."""
+    n = linear_systems.MAX_ROWS_ONE_CALL + 1
+    at = SimpleNamespace(upper=np.ones(n), e=np.where(np.arange(n) % 2, 1.0, -1.0), block=lambda *_: np.eye(n))
+    alpha = np.full(n, 0.5)
+    free, _, slope = Levels.slope(None, at, alpha)
+    assert len(free) == n
+    np.testing.assert_allclose(slope, n, rtol=1e-6)  # Q = I: 1 minus its part along e
+    with clock.within(0.0), pytest.raises(clock.OutOfTime):
+        Levels.slope(None, at, alpha)

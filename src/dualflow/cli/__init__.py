@@ -25,7 +25,7 @@ app = typer.Typer(
 Examples, for a table with the label in its last column:
   dualflow compare churn.csv                     which model to use
   dualflow train churn.csv --search --proba      writes model.dualflow
-  dualflow predict model.dualflow new.csv        writes the predictions
+  dualflow predict model.dualflow new.csv --out predictions.csv
   dualflow check model.dualflow                  is the model optimal?""",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},

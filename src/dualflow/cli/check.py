@@ -52,6 +52,7 @@ def check(
     on DATA.
     """
     with clear_errors():
+        shared.check_there(model, data, removal)
         import numpy as np
 
         from ..core.options import Number

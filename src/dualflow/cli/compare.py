@@ -13,10 +13,9 @@ from ..exceptions import ProblemError
 from . import options as shared
 from .output import (
     EXIT_INTERRUPTED,
-    OVERWRITE_HELP,
     check_output,
     clear_errors,
-    console,
+    print_stripped,
     print_table,
     progress_bar,
     say,
@@ -50,8 +49,6 @@ TABLE_LIMIT_S = 4.0
 DIGITS_LIMIT_S = 2.0
 #: Seconds after which no row of a table begins.
 TABLE_TOTAL_LIMIT_S = 45.0
-#: Columns with gaps that the report names at most.
-MAX_NAMED_GAPS = 6
 #: Columns of the table of a dry run.
 DRY_RUN_COLUMNS = ("problem", "solver", "device", "circuits", "shots", "qubits", "depth", "2q gates", "QPU", "cost")
 
@@ -153,12 +150,10 @@ def compare(
             rich_help_panel=shared.MODEL,
         ),
     ] = None,
-    kernel: Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.", rich_help_panel=shared.MODEL)] = "rbf",
-    gamma: Annotated[str, typer.Option(help="scale, auto or a number.", rich_help_panel=shared.MODEL)] = "scale",
-    degree: Annotated[float, typer.Option(help="Degree of the poly kernel.", rich_help_panel=shared.MODEL)] = 3.0,
-    coef0: Annotated[
-        float, typer.Option(help="Constant of the poly and sigmoid kernels.", rich_help_panel=shared.MODEL)
-    ] = 0.0,
+    kernel: shared.Kernel = "rbf",
+    gamma: shared.Gamma = "scale",
+    degree: shared.Degree = 3.0,
+    coef0: shared.Coef0 = 0.0,
     fit_intercept: Annotated[
         str,
         typer.Option(
@@ -227,7 +222,7 @@ def compare(
     no_report: Annotated[
         bool, typer.Option("--no-report", help="Write no HTML report.", rich_help_panel=shared.OUTPUT)
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP, rich_help_panel=shared.OUTPUT)] = False,
+    overwrite: shared.Overwrite = False,
     dry: Annotated[
         bool,
         typer.Option(
@@ -259,6 +254,8 @@ def compare(
     After Ctrl-C, or when the time is up, the report shows the runs that have ended.
     """
     with clear_errors():
+        shared.check_there(path, data)
+        shared.check_class_weight(class_weight)
         from .reading import read_new
         from .table import RequestedColumns
         from .training_data import EncodingOptions
@@ -349,7 +346,7 @@ class Outputs:
         else:
             from ..report.terminal import renderable
 
-            console().print(renderable(comparison, brief=not all_rows))
+            print_stripped(renderable(comparison, brief=not all_rows))
         if self.csv is not None:
             comparison.to_csv(self.csv)
             say(f"CSV: {self.csv}", err=json)
@@ -626,20 +623,13 @@ def _two_classes(
 
 def _about(part: Table | SparseTable, encoding: Any, notes: list[str]) -> dict[str, str]:
     """Return what was made of the columns: features, filled gaps, and the notes on the table."""
-    import numpy as np
-
-    from .table import SHOWN_CHARS, Table, TextColumn
+    from .table import Table
 
     if not isinstance(part, Table):
         return {}
     found = {"features": f"{len(encoding.features)}, of {len(encoding.columns)} columns"}
-    gaps = [
-        (name[:SHOWN_CHARS], int(np.sum(column.codes < 0 if isinstance(column, TextColumn) else np.isnan(column))))
-        for name, column in zip(part.chosen.names, part.columns, strict=True)
-    ]
-    if filled := [f"{name} {count}" for name, count in gaps if count]:
-        shown = ", ".join(filled[:MAX_NAMED_GAPS]) + (", …" if len(filled) > MAX_NAMED_GAPS else "")
-        found["gaps filled"] = f"{shown} of {len(part)} training rows, by the median or the most frequent text"
+    if gaps := part.gaps():
+        found["gaps filled"] = f"{gaps} of {len(part)} training rows, by the median or the most frequent text"
     return found | ({"notes": " ".join(notes)} if notes else {})
 
 

@@ -18,6 +18,7 @@ KINDS_NOTE = (
     "Problem kinds: SVC and SVR pose a box with equality (without an intercept: a box), "
     "SVDD and OneClassSVM a capped simplex, NuSVC and NuSVR a box with two equalities."
 )
+LICENCE_NOTE = "Licence: cvxopt calls CVXOPT, which is under the GPL-3. All else works without it."
 
 
 def solvers(json: Json = False) -> None:
@@ -55,6 +56,7 @@ def solvers(json: Json = False) -> None:
                 solving.setdefault(kinds, []).append(name)
         for kinds, names in solving.items():
             print_indented(f"{kinds}: {', '.join(names)}")
+        console().print(Text(LICENCE_NOTE))
 
 
 def devices(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from errno import ENOENT
 from functools import partial
 from itertools import pairwise
+from os import strerror
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any
@@ -15,7 +17,7 @@ from typer.core import TyperCommand
 from ..exceptions import ProblemError, did_you_mean
 from .cells import THOUSANDS, CellFormat
 from .csv_data import CsvFormat
-from .output import COMMAND_OPTIONS, Json, say
+from .output import COMMAND_OPTIONS, OVERWRITE_HELP, Json, say
 from .table import MISSING_TEXTS
 
 __all__ = [
@@ -26,24 +28,31 @@ __all__ = [
     "SCORES",
     "TABLE",
     "ClassWeight",
+    "Coef0",
     "Data",
     "Decimal",
+    "Degree",
     "Delimiter",
     "Drop",
     "Format",
+    "Gamma",
     "GroupedCommand",
     "Header",
     "HelpAll",
     "Impute",
     "Json",
     "Keep",
+    "Kernel",
     "Missing",
     "OneHot",
+    "Overwrite",
     "Positive",
     "Standardise",
     "Text",
     "Thousands",
+    "check_class_weight",
     "check_kernel",
+    "check_there",
     "form_of",
     "number_or_text",
 ]
@@ -228,7 +237,7 @@ Drop = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
-        help="A column to leave out: its name, or its number from 1. Repeatable.",
+        help="Columns to leave out: names, or numbers from 1, comma separated; repeatable.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -236,7 +245,7 @@ Text = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
-        help="A column to read as categories although it holds numbers (postcodes, for example). Repeatable.",
+        help="Columns to read as categories although they hold numbers (postcodes, for example); as --drop.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -244,7 +253,7 @@ Keep = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
-        help="A column to keep as a feature although it looks like names or numbers of rows. Repeatable.",
+        help="Columns to keep as features although they look like names or numbers of rows; as --drop.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -288,6 +297,12 @@ Standardise = Annotated[
     ),
 ]
 
+Kernel = Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.", rich_help_panel=MODEL)]
+Gamma = Annotated[str, typer.Option(help="scale, auto or a number.", rich_help_panel=MODEL)]
+Degree = Annotated[float, typer.Option(help="Degree of the poly kernel.", rich_help_panel=MODEL)]
+Coef0 = Annotated[float, typer.Option(help="Constant of the poly and sigmoid kernels.", rich_help_panel=MODEL)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP, rich_help_panel=OUTPUT)]
+
 
 def form_of(
     delimiter: str | None,
@@ -321,6 +336,19 @@ def check_kernel(kernel: str) -> None:
         )
     if kernel not in KERNELS:
         raise ProblemError(f"--kernel={kernel!r} is not one of {', '.join(KERNELS)}{did_you_mean(kernel, KERNELS)}")
+
+
+def check_there(*paths: Path | None) -> None:
+    """Raise FileNotFoundError for a path without a file, before packages are loaded; - and None are fine."""
+    for path in paths:
+        if path is not None and str(path) != "-" and not path.exists():
+            raise FileNotFoundError(ENOENT, strerror(ENOENT), str(path))
+
+
+def check_class_weight(text: str | None) -> None:
+    """Raise ProblemError for a misspelt "balanced", before the table is read."""
+    if text not in (None, "balanced") and (suggestion := did_you_mean(text, ["balanced"])):
+        raise ProblemError(f'--class-weight {text!r} must be "balanced", or LABEL=WEIGHT{suggestion}')
 
 
 def number_or_text(text: str) -> float | str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from json import dumps
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +24,7 @@ from ..exceptions import DualflowError, ProblemError
 from ..persistence.files import escape_control_characters, target_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 __all__ = [
     "COMMAND_OPTIONS",
@@ -33,6 +36,7 @@ __all__ = [
     "clear_errors",
     "console",
     "print_indented",
+    "print_stripped",
     "print_table",
     "print_warnings",
     "progress_bar",
@@ -96,8 +100,13 @@ def _with_option(text: str) -> str:
 
 
 def say(text: str, err: bool = False) -> None:
-    """Print one line, without control characters."""
-    typer.echo(escape_control_characters(text), err=err)
+    """Print one line, without control characters; a terminal gets it broken between words, a pipe as it is."""
+    text = escape_control_characters(text)
+    if (sys.stderr if err else sys.stdout).isatty():
+        width, indent = shutil.get_terminal_size().columns, " " * (len(text) - len(text.lstrip()))
+        lines = wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        text = "\n".join(lines)
+    typer.echo(text, err=err)
 
 
 def say_json(value: Any) -> None:
@@ -128,8 +137,10 @@ def print_warnings() -> Iterator[None]:
         say(f"Warning: {text}", err=True)
 
 
-def check_output(path: Path, option: str, is_ours: Callable[[Path], bool], overwrite: bool, data: Path | None) -> None:
-    """Raise ProblemError, before any work, if an output file cannot or must not be written.
+def check_output(
+    path: Path, option: str, is_ours: Callable[[Path], bool], overwrite: bool, data: Path | None
+) -> str | None:
+    """Return when the file that an output replaces was written, in local time; None if there is none.
 
     Parameters
     ----------
@@ -145,7 +156,7 @@ def check_output(path: Path, option: str, is_ours: Callable[[Path], bool], overw
     Raises
     ------
     ProblemError
-        The file cannot be written, or would overwrite another one.
+        Before any work: the file cannot be written, or would overwrite another one.
     """
     if path.is_dir():
         raise ProblemError(f"{path} is a folder; give the name of a file")
@@ -158,7 +169,7 @@ def check_output(path: Path, option: str, is_ours: Callable[[Path], bool], overw
     if old is None:
         if not os.access(target.parent, os.W_OK):
             raise ProblemError(f"{path} cannot be written: permission denied")
-        return
+        return None
     if data is not None and os.path.exists(data) and os.path.samefile(data, target):
         raise ProblemError(f"{option} {path} is the data file and would be lost; give another name")
     if not overwrite and not is_ours(target):
@@ -166,6 +177,7 @@ def check_output(path: Path, option: str, is_ours: Callable[[Path], bool], overw
             f"{option} {path} exists and was not written by this command. {option} names the file to write, and "
             "DATA the table to read; give another name, or add --overwrite"
         )
+    return f"{datetime.fromtimestamp(target.stat().st_mtime):%Y-%m-%d %H:%M}"
 
 
 @contextmanager
@@ -194,6 +206,14 @@ def console() -> Console:
     return Quiet(width=None if sys.stdout.isatty() else piped_width(), highlight=False)
 
 
+def print_stripped(item: RenderableType) -> None:
+    """Print what rich lays out, without blanks at the ends of lines."""
+    target = console()
+    with target.capture() as printed:
+        target.print(item)
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
 def piped_width() -> int:
     """Return the width of output that is not a terminal: the variable COLUMNS if it is a number above 0, or 120."""
     given = os.environ.get("COLUMNS", "")
@@ -205,7 +225,7 @@ def print_indented(text: str) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    console().print(Padding(Text(escape_control_characters(text)), (0, 0, 0, 2), expand=False))
+    print_stripped(Padding(Text(escape_control_characters(text)), (0, 0, 0, 2), expand=False))
 
 
 def print_table(headers: Any, rows: Any, json: bool = False, whole: int = 1) -> None:
@@ -233,4 +253,4 @@ def print_table(headers: Any, rows: Any, json: bool = False, whole: int = 1) -> 
         table.add_column(header, overflow="fold", no_wrap=number < whole)
     for row in rows:
         table.add_row(*(Text(escape_control_characters(str(cell))) for cell in row))
-    console().print(table)
+    print_stripped(table)

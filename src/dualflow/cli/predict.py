@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as shared
-from .output import OVERWRITE_HELP, check_output, clear_errors, print_warnings, say, say_json
+from .output import check_output, clear_errors, print_table, print_warnings, say, say_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +34,8 @@ TrainedThousands = Annotated[str | None, typer.Option(help="The separator of tho
 _PREDICTION = "prediction"
 #: Rows that are written at a time.
 _CHUNK_ROWS = 10_000
+#: Rows that a terminal shows.
+_SHOWN_ROWS = 10
 #: Unknown texts of a column that a warning shows.
 _MAX_NAMED_TEXTS = 3
 
@@ -40,7 +43,10 @@ _MAX_NAMED_TEXTS = 3
 def predict(
     model: Model,
     data: shared.Data,
-    out: Annotated[Path | None, typer.Option(help="CSV file to write; by default standard output.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="CSV file to write; by default standard output, of which a terminal shows 10 rows."),
+    ] = None,
     decision: Annotated[
         bool, typer.Option("--decision", help="Also write the decision values: the further from 0, the clearer.")
     ] = False,
@@ -64,7 +70,7 @@ def predict(
     ] = None,
     thousands: TrainedThousands = None,
     format: shared.Format = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
+    overwrite: shared.Overwrite = False,
     json: shared.Json = False,
 ) -> None:
     """Predict the rows of a table with a saved model.
@@ -74,6 +80,7 @@ def predict(
     If the table has labels, the scores are printed, too: of classes with the confusion matrix, of numbers R².
     """
     with clear_errors():
+        shared.check_there(model, data)
         from dataclasses import replace
 
         from ..exceptions import ProblemError
@@ -122,7 +129,9 @@ def predict(
             return
         for line in circuits:
             say(f"{model}: {line}", err=True)
-        if out is None:
+        if out is None and sys.stdout.isatty():
+            _print_first(columns, len(table))
+        elif out is None:
             for chunk in _csv_chunks(columns):
                 typer.echo(chunk, nl=False)
         if proba and (note := _disagreement(machine, predictions, chances)) is not None:
@@ -291,6 +300,17 @@ def _output_columns(table: Any, predictions: list[Any], values: dict[str, list[A
     if name in columns:
         raise ProblemError(f"--id {name}: the output has a column of this name; rename that of {table.source}")
     return {name: ids} | columns
+
+
+def _print_first(columns: dict[str, list[Any]], n: int) -> None:
+    """Print the first rows as a table for a terminal, with 4 digits, and how to get all of them."""
+    first = [values[:_SHOWN_ROWS] for values in columns.values()]
+    cells = [
+        [f"{value:.4g}" if isinstance(value, float) else value for value in row] for row in zip(*first, strict=True)
+    ]
+    print_table(list(columns), [["" if cell is None else cell for cell in row] for row in cells])
+    if n > _SHOWN_ROWS:
+        say(f"… {_SHOWN_ROWS} of {n} rows; --out predictions.csv writes all.", err=True)
 
 
 def _csv_chunks(columns: dict[str, list[Any]]) -> Any:

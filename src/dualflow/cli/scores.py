@@ -112,8 +112,8 @@ def score_lines(counts: ClassCounts, title: str, weighted: bool) -> list[str]:
     most = names[counts.majority]
     lines = [
         f"Scores of {counts.n} {title}:",
-        f"  balanced accuracy {counts.balanced_accuracy:.3f} (a constant answer: {counts.chance:.3f}); accuracy "
-        f"{counts.accuracy:.3f} (always {most!r}: {counts.majority_share:.3f})",
+        f"  balanced accuracy {counts.balanced_accuracy:.3f} (a constant answer: {counts.chance:.3f})",
+        f"  accuracy {counts.accuracy:.3f} (always {most!r}: {counts.majority_share:.3f})",
         f"  recall of {names[counts.positive]!r} {_share(counts.recall)}, precision {_share(counts.precision)}, "
         f"F1 {_share(counts.f1)}",
     ]

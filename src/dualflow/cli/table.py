@@ -35,6 +35,8 @@ MISSING_TEXTS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "
 CLASS_TEXTS = ("NULL", "null", "None", "?")
 #: Characters of a cell or a name that a message shows.
 SHOWN_CHARS = 40
+#: Columns with gaps that a message names at most.
+MAX_NAMED_GAPS = 6
 
 # The name that pandas gives to a column without one (an index that was written to CSV and read again, for example).
 _NAMELESS = re.compile(r"(Unnamed: \d+(_level_\d+)?(\.\d+)*)?")
@@ -135,13 +137,14 @@ class RequestedColumns:
 
     def header(self, first: list[str]) -> bool | None:
         named = (*self.drop, *self.text, *self.keep, *(() if self.label is None else (self.label,)))
+        named = tuple(part.strip() for word in named for part in (word, *word.split(",")))
         # A word that may be a column's number does not show that the first line has names.
         return True if any(word in first and not _is_number_from_1(word, len(first)) for word in named) else None
 
     def chosen(self, names: list[str], named: bool, blank: set[int], index: set[int], source: str) -> ChosenColumns:
-        dropped = {column_position(word, names, source, "--drop") for word in self.drop}
-        text = {column_position(word, names, source, "--text") for word in self.text}
-        kept = {column_position(word, names, source, "--keep") for word in self.keep}
+        dropped = _positions(self.drop, names, source, "--drop")
+        text = _positions(self.text, names, source, "--text")
+        kept = _positions(self.keep, names, source, "--keep")
         label = None if self.label is None else column_position(self.label, names, source, "--label")
         index = index - dropped - text - kept - blank - {label}
         notes = index_notes(names, index)
@@ -234,6 +237,15 @@ class Table:
                 break
         return empty
 
+    def gaps(self) -> str | None:
+        """Return how many cells of each feature column are missing; None if there are no such cells."""
+        counts = [
+            (name[:SHOWN_CHARS], int(np.sum(column.codes < 0 if isinstance(column, TextColumn) else np.isnan(column))))
+            for name, column in zip(self.chosen.names, self.columns, strict=True)
+        ]
+        found = [f"{name} {count}" for name, count in counts if count]
+        return ", ".join(found[:MAX_NAMED_GAPS]) + (", …" if len(found) > MAX_NAMED_GAPS else "") if found else None
+
     def filled(self) -> Table:
         """Return the table without the rows that lack every feature and the label; a note reports them."""
         empty = self.empty
@@ -305,6 +317,12 @@ def column_position(word: str, names: list[str], source: str, option: str) -> in
     )
 
 
+def _positions(words: Collection[str], names: list[str], source: str, option: str) -> set[int]:
+    """Return the positions of columns; a word that is no name may hold several, comma separated."""
+    parts = [part.strip() for word in words for part in ([word] if word in names else word.split(","))]
+    return {column_position(part, names, source, option) for part in parts}
+
+
 def unique_names(names: list[str]) -> list[str]:
     """Return different names: an empty or repeated one gets a number."""
     given, found = set(names), dict[str, None]()
@@ -321,8 +339,11 @@ def index_notes(names: list[str], index: Collection[int]) -> tuple[str, ...]:
     """Return a sentence on the columns that are left out as an index, if there are any."""
     if not index:
         return ()
-    some = ", ".join(names[place][:SHOWN_CHARS] or f"{place + 1}, without a name," for place in sorted(index)[:3])
-    return (f"Column {some} is left out as the index of a data frame; give the column a name to keep it.",)
+    some = [names[place][:SHOWN_CHARS] or f"{place + 1} (without a name)" for place in sorted(index)[:3]]
+    if len(index) == 1:
+        return (f"Column {some[0]} is left out as the index of a data frame; give it a name to keep it.",)
+    shown = ", ".join(some) + (", …" if len(index) > len(some) else "")
+    return (f"Columns {shown} are left out as the index of a data frame; give them names to keep them.",)
 
 
 def shortened(cell: str) -> str:

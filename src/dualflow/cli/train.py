@@ -12,7 +12,6 @@ import typer
 from ..exceptions import ProblemError
 from . import options as shared
 from .output import (
-    OVERWRITE_HELP,
     check_output,
     clear_errors,
     print_table,
@@ -71,12 +70,10 @@ def train(
     ] = None,
     class_weight: shared.ClassWeight = None,
     positive: shared.Positive = None,
-    kernel: Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.", rich_help_panel=shared.MODEL)] = "rbf",
-    gamma: Annotated[str, typer.Option(help="scale, auto or a number.", rich_help_panel=shared.MODEL)] = "scale",
-    degree: Annotated[float, typer.Option(help="Degree of the poly kernel.", rich_help_panel=shared.MODEL)] = 3.0,
-    coef0: Annotated[
-        float, typer.Option(help="Constant of the poly and sigmoid kernels.", rich_help_panel=shared.MODEL)
-    ] = 0.0,
+    kernel: shared.Kernel = "rbf",
+    gamma: shared.Gamma = "scale",
+    degree: shared.Degree = 3.0,
+    coef0: shared.Coef0 = 0.0,
     search: Annotated[
         bool,
         typer.Option(
@@ -140,12 +137,14 @@ def train(
     thousands: shared.Thousands = None,
     missing: shared.Missing = None,
     format: shared.Format = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP, rich_help_panel=shared.OUTPUT)] = False,
+    overwrite: shared.Overwrite = False,
     json: shared.Json = False,
     help_all: shared.HelpAll = False,
 ) -> None:
     """Train a model on a table, and save it. Exit code 1: the model is saved, but not certified to --tol."""
     with clear_errors():
+        shared.check_there(data)
+        shared.check_class_weight(class_weight)
         from ..core.options import Number
         from ..exceptions import FitError
         from ..persistence import container
@@ -160,7 +159,7 @@ def train(
         budget_s = Number(above=0, none=True, note="(in seconds)").check("--search-time", search_time)
         budget_s = next((s for s in (budget_s, time_limit) if s is not None), SEARCH_BUDGET_S)
         steps = Steps(search, budget_s, proba, cv, seed)
-        check_output(out, "--out", container.is_model_file, overwrite, data)
+        replaced = check_output(out, "--out", container.is_model_file, overwrite, data)
         form = shared.form_of(delimiter, header, decimal, missing, thousands)
         columns = (tuple(given or ()) for given in (drop, text, keep))
         requested = RequestedColumns(label, kind in (None, *LABELLED), *columns)
@@ -187,12 +186,12 @@ def train(
             except FitError as error:  # the options are valid, but the problem has no such model: exit code 1
                 say("Failed: " + " ".join(str(error).split()), err=True)
                 raise typer.Exit(1) from None
-        facts = {"model": str(out), **_facts(read, fitted, scored, tol)}
+        facts = {"model": str(out), "replaced": replaced, **_facts(read, fitted, scored, tol)}
         facts["seconds"] = round(time.perf_counter() - begun, 3)
         if json:
             say_json(facts)
         else:
-            _print(facts)
+            _print(facts, both=cv is not None)
             _print_scores(fitted, scored)
         if not facts["optimal"]:
             raise typer.Exit(1)
@@ -221,6 +220,7 @@ def _facts(read: TrainingData, fitted: Fitted, scored: Scored, tol: float) -> di
         "kind": read.kind,
         "points": int(read.X.shape[0]),
         "features": int(read.X.shape[1]),
+        "gaps_filled": read.gaps_filled,
         "classes": list(read.written) or None,
         "support_vectors": len(model.support_),
         "parameters": _parameters(model),
@@ -245,7 +245,8 @@ def _parameters(model: Any) -> dict[str, Any]:
     return {name: getattr(model, name) for name in names if hasattr(model, name)}
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any], both: bool) -> None:
+    """Print the facts; of the scores of a search and of its folds, which are alike, only the first unless ``both``."""
     from ..report.columns import gap_text
     from ..report.scores import score_title
 
@@ -265,13 +266,17 @@ def _print(facts: dict[str, Any]) -> None:
     if facts["search"]:
         found = facts["search"]
         rows.append((f"{score_title(found['scoring'])} in the search", search_text(found)))
-    if facts["cross_validation"]:
+    if facts["cross_validation"] and (both or not facts["search"]):
         found = facts["cross_validation"]
         score = score_title(found["scoring"])
         rows.append((f"{score}, {found['folds']} folds", f"{found['mean']:.4g} ± {found['std']:.2g}"))
     if facts["probabilities"]:
         rows.append(("probabilities", "calibrated by leave-one-out; dualflow predict --proba"))
-    rows += [("seconds", f"{facts['seconds']:.1f}"), ("saved as", facts["model"])]
+        if "class_weight" in facts["parameters"]:
+            rows.append(("", "predictions follow the class weights, probabilities do not: they can differ"))
+    rows.append(("gaps filled", facts["gaps_filled"]))
+    replaced = "" if facts["replaced"] is None else f", in place of the model of {facts['replaced']}"
+    rows += [("seconds", f"{facts['seconds']:.1f}"), ("saved as", f"{facts['model']}{replaced}")]
     print_table(("", ""), [(name, value) for name, value in rows if value is not None])
 
 
@@ -280,7 +285,8 @@ def search_text(found: dict[str, Any]) -> str:
     missed = found["candidates"] - found["finished"]
     of = f"{found['finished']} of {found['candidates']}" if missed else found["candidates"]
     more = f"; {missed} {'was' if missed == 1 else 'were'} not reached in time" if missed else ""
-    return f"{found['score']:.4g}, the best of {of} settings{more}"
+    edges = "".join(f"; {name} is the {end} that it tries" for name, end in found.get("edges", {}).items())
+    return f"{found['score']:.4g}, the best of {of} settings{more}{edges}"
 
 
 def _print_scores(fitted: Fitted, scored: Scored) -> None:
@@ -289,7 +295,7 @@ def _print_scores(fitted: Fitted, scored: Scored) -> None:
 
     if scored.counts is None:
         return
-    title = "training rows (new rows score lower: --cv 5 scores rows that the model has not seen)"
+    title = "training rows (new rows score lower; --cv 5 scores unseen rows)"
     if scored.folds:
         title = f"rows, each by a fold that had not seen it ({scored.folds} folds)"
         title += "; the choice of the setting has seen them" if fitted.search else ""

@@ -181,6 +181,7 @@ def searched_model(
         "candidates": len(means),
         "finished": int(np.isfinite(means).sum()),
         "best": {name: _plain_value(value) for name, value in search.best_params_.items()},
+        "edges": _edges(grid, search.best_params_),
         "seconds": time.monotonic() - begun,
         "refit_s": float(search.refit_time_),
     }
@@ -198,6 +199,13 @@ def _grid(kind: str, model: Any, X: Any, y: NDArray) -> dict[str, list[Any]]:
     if unequal and model.class_weight is None:
         grid["class_weight"] = [None, "balanced"]
     return grid
+
+
+def _edges(grid: dict[str, list[Any]], best: dict[str, Any]) -> dict[str, str]:
+    """Return which of C and gamma are the smallest or the largest of the grid: a value beyond it may be better."""
+    ends = {"smallest": min, "largest": max}
+    numbers = [name for name in ("C", "gamma") if len(grid.get(name, ())) > 1]
+    return {name: word for name in numbers for word, end in ends.items() if best[name] == end(grid[name])}
 
 
 def _plain_value(value: Any) -> Any:

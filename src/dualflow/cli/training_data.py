@@ -217,6 +217,11 @@ class TrainingData:
     written: tuple[str, ...]
     classes: Classes
 
+    @property
+    def gaps_filled(self) -> str | None:
+        """The numbers of missing cells by column, which the median or the most frequent text stands for."""
+        return self.table.gaps() if isinstance(self.table, Table) else None
+
     def description(self) -> TrainingTable:
         """Return the description of the table that is saved with its model."""
         more: dict[str, Any] = {"positive": self.classes.positive}

@@ -36,9 +36,10 @@ def summary_of(solution: Any, best: Any, best_of: str) -> str:
     if raw.relative_gap is None:
         lines.append(_line("objective", f"{raw.objective:.6g}", f"no gap is certified: Q is {raw.psd}"))
     else:
-        lines.append(
-            _line("raw gap", f"{raw.relative_gap:.1e}", "certified: f is above the optimum by no larger share")
-        )
+        # f and its bound differ in sign from 1 on, and the share of f* has no bound then.
+        bounded = "" if raw.relative_gap < 1 else "; from 1 on it bounds no excess"
+        meaning = f"certified: (f − f*)/max(|f|, |bound|) is no larger{bounded}"
+        lines.append(_line("raw gap", f"{raw.relative_gap:.1e}", meaning))
     excess = floors = None
     if best is not None and best.objective and np.isfinite(raw.objective):
         f = min(best.objective, raw.objective)

@@ -20,13 +20,18 @@ __all__ = ["ComparisonDisplay", "place_labels"]
 LABEL_WIDTH_FACTOR = 1.08
 #: Font size of the labels, in points.
 LABEL_SIZE_PT = 7.5
+#: Places of a name: its distance in points to the right or left of its mark, and in its own heights above it.
+NEAR_PLACES = tuple((6.0, heights) for heights in (0.0, 0.5, -0.5, 0.9, -0.9))
+#: Places from which a line leads to the mark: without it the name could be read as that of another point.
+LED_PLACES = tuple((14.0, heights) for heights in (2.0, -2.0, 3.5, -3.5, 5.0, -5.0))
 
 
 def place_labels(ax: Any, points: NDArray, names: Sequence[str], level: float) -> tuple[list[Any], int]:
     """Write each name right or left of its point, where it covers no point, no name, and not the line at ``level``.
 
-    Names are placed in order; an empty one is skipped. Return the texts, and the number of names without room. The
-    limits and the layout of the axes must be final.
+    A name without room there is written further up or down, with a line to its point. Names are placed in order; an
+    empty one is skipped. Return the texts, and the number of names without room. The limits and the layout of the axes
+    must be final.
     """
     renderer = ax.figure._get_renderer() if hasattr(ax.figure, "_get_renderer") else ax.figure.canvas.get_renderer()
     at = ax.transData.transform(points)
@@ -45,15 +50,18 @@ def place_labels(ax: Any, points: NDArray, names: Sequence[str], level: float) -
         )
         extent = text.get_window_extent(renderer)
         width, height = LABEL_WIDTH_FACTOR * extent.width, extent.height
-        # A name further away could be read as that of another point.
-        for shift, side in product((0.0, 0.5, -0.5, 0.9, -0.9), (1, -1)):
+        for (away, shift), side in product(NEAR_PLACES + LED_PLACES, (1, -1)):
             middle = y + shift * height
-            start = x + 6 * unit if side > 0 else x - 6 * unit - width
+            start = x + away * unit if side > 0 else x - away * unit - width
             block = (start, middle - height / 2, start + width, middle + height / 2)
             inside = box.x0 <= block[0] and block[2] <= box.x1 and box.y0 <= block[1] and block[3] <= box.y1
             if inside and not any(_overlap(block, other) for other in taken):
-                text.set_position((side * 6, (middle - y) / unit))
+                offset = (side * away, (middle - y) / unit)
+                text.set_position(offset)
                 text.set_horizontalalignment("left" if side > 0 else "right")
+                if (away, shift) in LED_PLACES:
+                    line = {"arrowstyle": "-", "lw": 0.5, "color": "0.6", "shrinkA": 1.0}
+                    ax.annotate("", point, textcoords="offset points", xytext=offset, arrowprops=line, zorder=2)
                 taken.append(block)
                 texts.append(text)
                 break

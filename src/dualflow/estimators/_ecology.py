@@ -128,9 +128,10 @@ class Ecology(StreamMachine):
                 "used as it is, and certificates are withheld. A positive semidefinite kernel has a certified optimum."
             )
         elif not certificate.within(self.tol):
+            lost = certificate.relative_rounding or 0.0
             _warn(
-                f"A new equilibrium was reached to relative gap {certificate.relative_gap:.3g} only, not "
-                f"tol={self.tol:.3g}. Scale the features, or lower C."
+                f"A new equilibrium was reached to relative gap {certificate.relative_gap:.3g} and rounding "
+                f"{lost:.2g} only, not tol={self.tol:.3g}. Scale the features, or lower C."
             )
 
     def _kernel_of(self, X: NDArray) -> Gram:

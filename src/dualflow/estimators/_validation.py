@@ -203,6 +203,11 @@ def winners(values: NDArray, classes: int, break_ties: bool = False) -> NDArray:
 
 #: Columns that an error message names before it only counts the rest.
 MAX_NAMED_COLUMNS = 5
+#: What an error says of dates, in y as in X.
+NUMBERS_FOR_DATES = (
+    "numbers are needed: make them numbers that mean something here, e.g. days since a day, "
+    "(column - start) / pd.Timedelta('1D'), or the month, column.dt.month"
+)
 #: Smallest sample weight above 0; with it, sums and squares of C times weights do not vanish in float64.
 MIN_WEIGHT = 1e-100
 #: Largest sample weight; with it, sums and squares of C times weights do not overflow float64.
@@ -257,6 +262,8 @@ def checked_data(
         _reject_unfit(X)
     for array in y:
         _reject_mixed_labels(array)
+        if numeric and _has_dates(np.asarray(array)):
+            raise ProblemError(f"y holds dates, times or durations; {NUMBERS_FOR_DATES}")
     if not numeric:
         y = tuple(map(exact_labels, y))
     options: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_min_samples": least, "reset": first}
@@ -369,7 +376,7 @@ def _reject_unfit(X: Any) -> None:
         raise ProblemError("X is a masked array; fill or drop the masked entries first")
     try:
         array = np.asarray(X)
-    except ValueError as error:
+    except (ValueError, np.exceptions.DTypePromotionError) as error:
         raise ProblemError(f"X is not a table of numbers (are its rows equally long?): {error}") from None
     text = array.dtype.kind in "US" or _has_text(array)
     if text:
@@ -378,12 +385,18 @@ def _reject_unfit(X: Any) -> None:
             "a pipeline, scikit-learn's make_column_transformer((OneHotEncoder(), columns), remainder='passthrough')), "
             "and convert numbers that are written as text with X.astype(float)"
         )
-    if _has_dates(array):
-        raise ProblemError(
-            f"X holds dates, times or durations{_in_which_columns(X, array, _has_dates)}; numbers are needed: make them"
-            " numbers that mean something here, e.g. days since a day, (column - start) / pd.Timedelta('1D'), or the "
-            "month, column.dt.month, or drop them"
-        )
+    temporal = _temporal_columns(X)
+    if temporal or _has_dates(array):
+        where = _named(temporal) if temporal else _in_which_columns(X, array, _has_dates)
+        raise ProblemError(f"X holds dates, times or durations{where}; {NUMBERS_FOR_DATES}, or drop them")
+
+
+def _temporal_columns(X: Any) -> list[str]:
+    """Return the names of a polars frame's columns of dates, times or durations, which NumPy reads as numbers."""
+    dtypes = getattr(X, "dtypes", None)
+    if not isinstance(dtypes, list):  # pandas has a Series; its dates are dates for NumPy, too
+        return []
+    return [repr(name) for name, dtype in zip(X.columns, dtypes, strict=True) if dtype.is_temporal()]
 
 
 def _has_text(array: NDArray) -> bool:
@@ -404,15 +417,18 @@ def _in_which_columns(X: Any, array: NDArray, holds: Callable[[NDArray], bool]) 
     """Return text that names the columns for which ``holds`` is true; empty if X has no names and all columns do."""
     if array.ndim != 2 or array.dtype.kind != "O":
         return ""
-    given = getattr(X, "columns", None)
+    given = getattr(X, "column_names", getattr(X, "columns", None))  # the former in pyarrow
     names = [repr(k) for k in range(array.shape[1])] if given is None else [repr(name) for name in list(given)]
     found = [name for k, name in enumerate(names) if holds(array[:, k])]
     if len(found) == len(names) and given is None:
         return ""
-    some = ", ".join(found[:MAX_NAMED_COLUMNS]) + (
-        f" and {len(found) - MAX_NAMED_COLUMNS} more" if len(found) > MAX_NAMED_COLUMNS else ""
-    )
-    return f" in column{'s' if len(found) > 1 else ''} {some}"
+    return _named(found)
+
+
+def _named(names: list[str]) -> str:
+    """Return text that names columns."""
+    more = f" and {len(names) - MAX_NAMED_COLUMNS} more" if len(names) > MAX_NAMED_COLUMNS else ""
+    return f" in column{'s' if len(names) > 1 else ''} {', '.join(names[:MAX_NAMED_COLUMNS])}{more}"
 
 
 def _reject_mixed_labels(y: Any) -> None:

@@ -210,7 +210,8 @@ class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
 
         With C → ∞ the C-SVC goes to the limit of the ν-SVC as its margin goes to 0 (Chang and Lin 2001, section 3).
         """
-        if solution.status is not Status.OPTIMAL:
+        # A feasible α whose f is round-off is the optimum, whatever its relative gap.
+        if solution.status not in (Status.OPTIMAL, Status.FINISHED):
             raise FitError(
                 f"nu={self.nu!r}: the solve ended before it found a margin ({solution.ended.text})", solution
             )
@@ -222,7 +223,8 @@ class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
         C = LIMIT_C / max(float(problem.centred().gram.diag().mean()), float(np.finfo(float).tiny))
         limit = solve(hinge(problem.gram, problem.sigma, C * problem.upper), refine="early", time_limit=left_s())
         posed = replace(problem, total=max(float(limit.alpha.sum()) / C, problem.total or 0.0))
-        again = solve(posed, engine, tol=self.tol, time_limit=left_s(), random_state=seed)
+        start = limit.alpha / C  # the optimum, but for the digits of the limit's solve
+        again = solve(posed, engine, tol=self.tol, time_limit=left_s(), random_state=seed, warm=start)
         if _has_no_margin(again):
             raise FitError(
                 f"nu={self.nu!r}: the margin rho is 0 for every nu, so that no plane is better than another: with this "
@@ -235,7 +237,12 @@ class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
             f"is that of nu={(posed.total or 0.0) / weight:.6g}, near the least that has a margin. Raise nu"
         )
         self._check_solution(again)
+        self._warn_unless_optimal([again], 1)
         return again
+
+    def _warn_unless_optimal(self, solutions: list[Solution], count: int) -> None:
+        # A solution without a margin is not the model's, and the relative gap of an f that is round-off says nothing.
+        super()._warn_unless_optimal([one for one in solutions if not _has_no_margin(one)], count)
 
 
 def _has_no_margin(solution: Solution) -> bool:

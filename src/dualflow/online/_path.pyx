@@ -17,6 +17,7 @@ import numpy as np
 
 from libc.float cimport DBL_EPSILON
 from libc.math cimport INFINITY, fabs
+from libc.string cimport memcpy
 
 cdef extern from "path.h":
     void combine(Py_ssize_t n, Py_ssize_t stride, Py_ssize_t count, const double *rows, const long long *slots, const double *weights,
@@ -27,6 +28,14 @@ cdef extern from "path.h":
     void delayed_updates(Py_ssize_t m, Py_ssize_t ld, double *A, Py_ssize_t stride, Py_ssize_t count, const double *V,
                          const double *W) nogil
     void advance(Py_ssize_t n, double t, const double *gamma, double *g) nogil
+    void add_other_rates(Py_ssize_t n, double beta0, const double *e, double v, const double *column, const double *p,
+                         double *gamma) nogil
+    double first_zero(Py_ssize_t n, const signed char *where, const double *g, const double *gamma, double noise,
+                      double violation, double slack, double most) nogil
+    Py_ssize_t steepest_zero(Py_ssize_t n, const signed char *where, const double *g, const double *gamma, double noise,
+                             double violation, double most) nogil
+    Py_ssize_t copy_set(Py_ssize_t n, const signed char *where, signed char set, const double *alpha, long long *index,
+                        double *to) nogil
 
 ctypedef Py_ssize_t Index
 
@@ -121,7 +130,9 @@ cdef struct Buffers:
     long long *log_used  # number of rows and of numbers in the log
     double *log_t  # distance travelled at each breakpoint
     signed char *log_where  # sets of all variables, one breakpoint in each row
-    double *log_alpha  # α of the free variables, one breakpoint after the other
+    long long *log_ends  # number of numbers up to each breakpoint
+    long long *log_free  # the free variables, one breakpoint after the other
+    double *log_alpha  # their α
 
 
 cdef struct Step:
@@ -270,16 +281,13 @@ cdef inline bint reaches_zero(Buffers *R, Index i, double rate, double noise) no
 
 cdef void log_breakpoint(Buffers *R) noexcept nogil:
     """Add the sets of all variables and α of the free ones to the log; a variable that joins the margin is free."""
-    cdef Index i, row = R.log_used[0], count = R.log_used[1], entering = R.counters[ENTERING]
+    cdef Index row = R.log_used[0], count = R.log_used[1]
     cdef signed char *to = R.log_where + row * R.n
-    if row == R.log_rows:
-        return
-    R.log_t[row] = R.figures[TRAVELLED]
-    for i in range(R.n):
-        to[i] = FREE if i == entering else R.where[i]
-        if to[i] == FREE:
-            R.log_alpha[count] = R.alpha[i]
-            count += 1
+    memcpy(to, R.where, R.n)
+    if R.counters[ENTERING] >= 0:
+        to[R.counters[ENTERING]] = FREE
+    count += copy_set(R.n, to, FREE, R.alpha, R.log_free + count, R.log_alpha + count)
+    R.log_t[row], R.log_ends[row] = R.figures[TRAVELLED], count
     R.log_used[0], R.log_used[1] = row + 1, count
 
 
@@ -341,7 +349,6 @@ cdef void rates(Buffers *R, Index c, double v, const double *p_rate, bint all_ra
     """
     cdef Index i, j, m = R.counters[COUNT], n_skipped = 0 if all_rates else R.n_initial_margin
     cdef Index sample = R.counters[PIVOTS] % n_skipped if n_skipped > 0 else 0
-    cdef const double *column
     cdef const double *own
     cdef Index k, known
     cdef double rate
@@ -356,15 +363,7 @@ cdef void rates(Buffers *R, Index c, double v, const double *p_rate, bint all_ra
                 k = R.members[j]
                 rate += R.beta[j + 1] * (own[k] if k < known else R.rows[R.member_slots[j] * R.stride + i])
         R.gamma[i] = rate
-    for i in range(R.n):
-        R.gamma[i] += R.e[i] * R.beta[0]
-    if c >= 0:
-        column = R.rows + R.slot[c] * R.stride
-        for i in range(R.n):
-            R.gamma[i] += v * column[i]
-    if p_rate != NULL:
-        for i in range(R.n):
-            R.gamma[i] -= p_rate[i]
+    add_other_rates(R.n, R.beta[0], R.e, v, R.rows + R.slot[c] * R.stride if c >= 0 else NULL, p_rate, R.gamma)
     for i in range(n_skipped):
         if R.where[i] == FREE and i != sample:
             R.gamma[i] = 0.0
@@ -374,11 +373,14 @@ cdef int set_log(Buffers *R, log) except -1:
     """Point to the arrays of a log of breakpoints."""
     cdef double[::1] t = log.t, alpha = log.alpha
     cdef signed char[:, ::1] where = log.where
-    cdef long long[::1] used = log.used
-    if where.shape[0] != t.shape[0] or where.shape[1] != R.n or alpha.shape[0] < 2 * (R.n + 2) or t.shape[0] < 2:
+    cdef long long[::1] used = log.used, ends = log.ends, free = log.free
+    cdef Index rows = t.shape[0]
+    if where.shape[0] != rows or where.shape[1] != R.n or ends.shape[0] != rows or free.shape[0] != alpha.shape[0]:
         raise ValueError("the arrays of the log do not have the sizes of the engine")
-    R.log_rows, R.log_room, R.log_used = t.shape[0], alpha.shape[0], &used[0]
-    R.log_t, R.log_where, R.log_alpha = &t[0], &where[0, 0], &alpha[0]
+    if not (0 <= used[0] <= rows - 2 and 0 <= used[1] <= alpha.shape[0] - 2 * (R.n + 2)):
+        raise ValueError("the log has no room for two more breakpoints")
+    R.log_rows, R.log_room, R.log_used = rows, alpha.shape[0], &used[0]
+    R.log_t, R.log_where, R.log_ends, R.log_free, R.log_alpha = &t[0], &where[0, 0], &ends[0], &free[0], &alpha[0]
     return 0
 
 
@@ -574,14 +576,9 @@ cdef void choose_breakpoint(Buffers *R, double t_max, double min_rate, double no
                 step.leaving = j
     if step.leaving >= 0:
         return
-    rate = 0.0
-    for i in range(R.n):
-        if reaches_zero(R, i, R.gamma[i], noise):
-            space = max(0.0, R.g[i] if R.gamma[i] < 0 else -R.g[i])
-            if space <= t_max * fabs(R.gamma[i]) and fabs(R.gamma[i]) > rate:
-                rate = fabs(R.gamma[i])
-                step.t = space / rate
-                step.chosen = i
+    step.chosen = i = steepest_zero(R.n, R.where, R.g, R.gamma, noise, R.violation, t_max)
+    if i >= 0:
+        step.t = max(0.0, R.g[i] if R.gamma[i] < 0 else -R.g[i]) / fabs(R.gamma[i])
 
 
 cdef Index choose_step(Buffers *R, Index c, double v, bint to_margin, double reach, double residual,
@@ -615,11 +612,7 @@ cdef Index choose_step(Buffers *R, Index c, double v, bint to_margin, double rea
             space = R.u[i] - R.alpha[i] if rate > 0 else R.alpha[i]
             t_max = min(t_max, (max(space, 0.0) + 1e-14 * min(R.u[i], 1.0 + R.alpha[i])) / fabs(rate))
     if not dependent:
-        for i in range(R.n):
-            rate = R.gamma[i]
-            if reaches_zero(R, i, rate, noise):
-                space = R.g[i] if rate < 0 else -R.g[i]
-                t_max = min(t_max, (max(space, 0.0) + R.figures[FLOOR]) / fabs(rate))
+        t_max = first_zero(R.n, R.where, R.g, R.gamma, noise, R.violation, R.figures[FLOOR], t_max)
     if step.t > t_max:
         choose_breakpoint(R, t_max, min_rate, noise, step)
         if step.leaving < 0 and step.chosen < 0:
@@ -690,10 +683,10 @@ cdef Index _follow(Buffers *R, Index c, double v, bint to_margin, double d_rate,
         if code >= 0:
             return code
         ready = take_step(R, c, v, &step)
+        if step.leaving < 0 and step.chosen < 0:
+            return ARRIVED  # the caller adds the end to the log
         if R.log_rows > 0:
             log_breakpoint(R)
-        if step.leaving < 0 and step.chosen < 0:
-            return ARRIVED
 
 
 def remove_margin_point(engine, Index j):

@@ -214,7 +214,7 @@ class Engine(State):
             space.make_room()
             code = follow(space, k, v, to_margin, d_rate, p_rate, reach, limit)
             if self.log is not None:
-                self.log.empty()
+                self.log.update()
             if code == WANTS_COLUMN:
                 space.fetch_column()
             elif code == DRIFTED:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
-from ._path import AT_LOWER, AT_UPPER, COUNT, FLOOR, FREE, MULTIPLIER
+from ._path import AT_LOWER, AT_UPPER, COUNT, FLOOR, FREE, MULTIPLIER, combine_rows
 from .engine import Engine
 from .invasion import MAX_EQUALITY_ERROR, SUM_GROWTH, best_multiplier, largest_value
 from .state import PathError
@@ -92,8 +92,10 @@ class DenseMatrix:
         return values
 
     def product(self, alpha: NDArray) -> NDArray:
-        """Return Q α."""
-        return self.Q @ alpha
+        """Return Q α, from the rows where α is not 0."""
+        J, out = np.flatnonzero(alpha), np.empty(len(alpha))
+        combine_rows(self.Q, J, alpha[J], out)
+        return out
 
 
 class CommunityModel:

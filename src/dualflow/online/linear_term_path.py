@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.kernel_cache import RowCache
+from ..core.kernel_cache import RowCache, enlarged
 from ..core.runtime.clock import check_time
 from ._path import AT_LOWER, AT_UPPER, FREE, TRAVELLED
 from .engine import Engine
@@ -41,9 +41,9 @@ MAX_BREAKS = 200
 MAX_GAP_SECTION = 1e-9
 #: The same in units of the gap at its start, which the solver may have left.
 MAX_GAP_GROWTH = 10.0
-#: Breakpoints that the compiled path writes before they are taken, and numbers besides those of two breakpoints.
-LOG_ROWS = 256
-LOG_NUMBERS = 1 << 16
+#: Breakpoints, and α besides those of two breakpoints, for which a log has memory at first.
+LOG_ROWS = 2048
+LOG_NUMBERS = 1 << 17
 #: Part of the first width of a section, below which a spoiled one is left out instead of halved.
 MIN_SECTION_SHARE = 1.0 / 16.0
 
@@ -78,31 +78,11 @@ class LinearTermPath:
     breaks: NDArray
     upper: NDArray
 
-    @classmethod
-    def of(cls, t: NDArray, codes: NDArray, values: NDArray, breaks: NDArray, upper: NDArray) -> LinearTermPath:
-        """Return the path with all free variables' α in ``values``, one breakpoint after the other."""
-        breakpoints, free = np.divmod(np.flatnonzero(codes == FREE), codes.shape[1])  # faster than np.nonzero
-        starts = np.searchsorted(breakpoints, np.arange(len(t) + 1))
-        bound = upper[free]
-        values = np.where(
-            values <= ROUND_OFF * bound, 0.0, np.where(bound - values <= ROUND_OFF * bound, bound, values)
-        )
-        return cls(t, codes, starts, free, values, breaks, upper)
-
     def at(self, k: int) -> NDArray:
         """Return α at the k-th breakpoint."""
         alpha = np.where(self.codes[k] == AT_UPPER, self.upper, 0.0)
         own = slice(self.starts[k], self.starts[k + 1])
         alpha[self.free[own]] = self.values[own]
-        return alpha
-
-    def entries(self, k: NDArray, i: NDArray) -> NDArray:
-        """Return α of variable i[r] at breakpoint k[r], for each r."""
-        n, code = len(self.upper), self.codes[k, i]
-        alpha = np.where(code == AT_UPPER, self.upper[i], 0.0)
-        keys = np.repeat(np.arange(len(self.t)), np.diff(self.starts)) * n + self.free
-        is_free = code == FREE
-        alpha[is_free] = self.values[np.searchsorted(keys, (k * n + i)[is_free])]
         return alpha
 
     def between(self, t: float) -> NDArray:
@@ -142,71 +122,98 @@ class LinearTermPath:
 
     def bent(self) -> LinearTermPath:
         """Return the path without the breakpoints where α is straight: only the multiplier bends, or a section ends."""
-        keep = np.ones(len(self.t), dtype=bool)
-        changed = self.codes[1:-1] != self.codes[:-2]
-        here = np.arange(1, len(self.t) - 1)
+        n, here = len(self.upper), np.arange(1, len(self.t) - 1)
         # The variable that joins or leaves the margin shows most bends without a look at the others.
-        i = changed.argmax(axis=1)
-        before, middle, after = (self.entries(k, i) for k in (here - 1, here, here + 1))
-        share = np.divide(
-            self.t[here] - self.t[here - 1],
-            self.t[here + 1] - self.t[here - 1],
-            out=np.zeros(len(here)),
-            where=self.t[here + 1] != self.t[here - 1],
-        )
+        i = (self.codes[1:-1] != self.codes[:-2]).argmax(axis=1)
+        keys = np.repeat(n * np.arange(len(self.t)), np.diff(self.starts)) + self.free
+
+        def alpha_at(k: NDArray) -> NDArray:
+            code = self.codes[k, i]
+            alpha, is_free = np.where(code == AT_UPPER, self.upper[i], 0.0), code == FREE
+            alpha[is_free] = self.values[np.searchsorted(keys, (k * n + i)[is_free])]
+            return alpha
+
+        before, middle, after = (alpha_at(here + step) for step in (-1, 0, 1))
+        width = self.t[here + 1] - self.t[here - 1]
+        share = np.divide(self.t[here] - self.t[here - 1], width, out=np.zeros(len(here)), where=width != 0)
         deviation = np.abs((1.0 - share) * before + share * after - middle)
-        last = 0
-        for k in range(1, len(self.t) - 1):
-            if not deviation[k - 1] > MAX_DEVIATION * self.upper[i[k - 1]]:
-                keep[k] = not self._is_straight(last, k, k + 1)
-            last = k if keep[k] else last
+        same_sets = self.codes[here, i] == self.codes[here - 1, i]  # the end of a section, where α is solved for anew
+        keep = np.ones(len(self.t), dtype=bool)
+        for k in here[~(deviation > MAX_DEVIATION * self.upper[i]) | same_sets]:
+            last = int(np.flatnonzero(keep[:k])[-1])
+            if not (self.breaks[k] or self.breaks[k + 1]) and self.t[last] != self.t[k] != self.t[k + 1]:
+                keep[k] = not (same_sets[k - 1] or self._is_straight(last, k, k + 1))
         return self.kept(keep)
 
     def _is_straight(self, before: int, here: int, after: int) -> bool:
         """Whether α is linear around a breakpoint."""
-        t = self.t
-        if self.breaks[here] or self.breaks[after] or not t[before] != t[here] != t[after]:
-            return False
         low, middle, high = (self.at(k) for k in (before, here, after))
-        share = (t[here] - t[before]) / (t[after] - t[before])
+        share = (self.t[here] - self.t[before]) / (self.t[after] - self.t[before])
         deviation = np.abs((1.0 - share) * low + share * high - middle)
         return bool((deviation <= MAX_DEVIATION * self.upper).all())
 
 
 class LinearTermLog:
-    """The breakpoints of an engine on its way.
+    """The breakpoints of an engine on its way, most of them written by the compiled path.
 
     Attributes
     ----------
-    t : array of shape (rows,)
-    where : int8 array of shape (rows, n)
-    alpha : array of shape (numbers,)
+    t : array of shape (room,)
+    where : int8 array of shape (room, n)
+    ends : int64 array of shape (room,)
+        Number of entries of ``free`` and ``alpha`` up to each breakpoint.
+    free, alpha : int64 and float arrays of shape (room of numbers,)
+        The free variables, ascending, and their α, one breakpoint after the other.
     used : int64 array of shape (2,)
-        Numbers of rows and of entries of ``alpha`` that the compiled path has written since `empty` was called.
+        Numbers of breakpoints and of entries of ``alpha`` that are written.
     """
 
     def __init__(self, engine: Engine) -> None:
         n = engine.n
         self.engine, self.begin, self.sign = engine, 0.0, 1.0
-        self.t, self.where = np.empty(LOG_ROWS), np.empty((LOG_ROWS, n), dtype=np.int8)
-        self.alpha, self.used = np.empty(2 * (n + 2) + LOG_NUMBERS), np.zeros(2, dtype=np.int64)
-        #: Parts of the path: t, sets, α of the free variables, and whether the path broke off before each breakpoint.
-        self.parts: list[tuple[NDArray, NDArray, NDArray, NDArray]] = []
+        self.t, self.ends = np.empty(LOG_ROWS), np.empty(LOG_ROWS, dtype=np.int64)
+        self.where = np.empty((LOG_ROWS, n), dtype=np.int8)
+        self.free, self.alpha = np.empty(2 * (n + 2) + LOG_NUMBERS, dtype=np.int64), np.empty(2 * (n + 2) + LOG_NUMBERS)
+        self.used = np.zeros(2, dtype=np.int64)
+        #: Number of breakpoints whose ``t`` is no longer the distance that the compiled path has written.
+        self.taken = 0
+        #: Breakpoints before which the path broke off.
+        self.breaks: list[int] = []
         #: Relative gap up to which the engine's α counts as the optimum.
         self.max_gap = MAX_GAP_SECTION
 
-    def empty(self) -> None:
-        """Take what the compiled path has written."""
-        rows, numbers = self.used
-        if rows:
-            t = self.begin + self.sign * self.t[:rows]
-            self.parts.append((t, self.where[:rows].copy(), self.alpha[:numbers].copy(), np.zeros(rows, dtype=bool)))
-            self.used[:] = 0
+    def update(self) -> None:
+        """Turn the distances that the compiled path has written into t, and make room for more breakpoints."""
+        rows, numbers = (int(count) for count in self.used)
+        new = slice(self.taken, rows)
+        self.t[new] = self.begin + self.sign * self.t[new]
+        self.taken = rows
+        if rows + 2 > len(self.t):
+            room = 2 * len(self.t)
+            self.t, self.ends = enlarged(self.t, (room,)), enlarged(self.ends, (room,))
+            self.where = enlarged(self.where, (room, self.engine.n))
+        if numbers + 2 * (self.engine.n + 2) > len(self.alpha):
+            room = 2 * len(self.alpha)
+            self.free, self.alpha = enlarged(self.free, (room,)), enlarged(self.alpha, (room,))
 
     def note(self, broken: bool = False) -> None:
         """Add the engine's state; ``broken``: the path broke off before it."""
-        where = self.engine.where.copy()
-        self.parts.append((np.array([self.begin]), where[None], self.engine.alpha[where == FREE], np.array([broken])))
+        self.update()
+        where, row, begin = self.engine.where, int(self.used[0]), int(self.used[1])
+        free = np.flatnonzero(where == FREE)
+        end = begin + len(free)
+        self.t[row], self.where[row], self.ends[row] = self.begin, where, end
+        self.free[begin:end], self.alpha[begin:end] = free, self.engine.alpha[free]
+        self.used[:] = row + 1, end
+        self.taken = row + 1
+        if broken:
+            self.breaks.append(row)
+        self.update()
+
+    def cut(self, rows: int) -> None:
+        """Forget all breakpoints but the first ``rows``."""
+        self.used[:] = rows, self.ends[rows - 1]
+        self.taken = rows
 
     def is_optimum(self, p: NDArray) -> bool:
         """Whether the engine's α is the optimum of the linear term p, or as near as the round-off of its gradients."""
@@ -217,8 +224,16 @@ class LinearTermLog:
 
     def path(self) -> LinearTermPath:
         """Return the breakpoints of α."""
-        t, where, alpha, breaks = (np.concatenate(parts) for parts in zip(*self.parts, strict=True))
-        return LinearTermPath.of(t, where, alpha, breaks, self.engine.u.copy()).merged().bent()
+        rows, numbers = self.used
+        free, alpha, upper = self.free[:numbers], self.alpha[:numbers], self.engine.u.copy()
+        bound = upper[free]
+        alpha[alpha <= ROUND_OFF * bound] = 0.0
+        at_bound = bound - alpha <= ROUND_OFF * bound
+        alpha[at_bound] = bound[at_bound]
+        breaks = np.zeros(rows, dtype=bool)
+        breaks[self.breaks] = True
+        starts = np.append(0, self.ends[:rows])
+        return LinearTermPath(self.t[:rows], self.where[:rows], starts, free, alpha, breaks, upper).merged().bent()
 
 
 class _AllRows(RowCache):
@@ -259,7 +274,7 @@ def follow_linear_term(
         The path breaks off again and again: Q is not positive semidefinite.
     """
     n, (first, last) = len(Q), span
-    engine = Engine(DenseMatrix(Q), e is not None, room=n)
+    engine = Engine(DenseMatrix(Q), e is not None)
     engine.append(p + first * rate, upper, np.zeros(n) if e is None else e, Q.diagonal().copy())
     engine.pool = _AllRows(np.ascontiguousarray(Q))
     engine.where[:] = AT_LOWER
@@ -272,7 +287,7 @@ def follow_linear_term(
         ends, least = [last_end], MIN_SECTION_SHARE * abs(last_end - record.begin)
         while ends:
             check_time()
-            begin, kept, end = record.begin, len(record.parts), ends[-1]
+            begin, kept, end = record.begin, int(record.used[0]), ends[-1]
             try:
                 _follow(engine, record, end, p, rate)
                 ends.pop()
@@ -281,7 +296,7 @@ def follow_linear_term(
                 here = record.begin + record.sign * float(engine.figures[TRAVELLED])
             t = here + LEFT_OUT_RATIO * (end - here)
             if not record.is_optimum(p + here * rate):
-                del record.parts[kept:]  # round-off has spoiled all breakpoints since ``begin``
+                record.cut(kept)  # round-off has spoiled all breakpoints since ``begin``
                 if abs(end - begin) > least:
                     ends.append(begin + 0.5 * (end - begin))
                     _start(engine, record, begin, p + begin * rate, solve)
@@ -295,6 +310,7 @@ def follow_linear_term(
             record.note(broken=True)
             if t == end:
                 ends.pop()
+    engine.log = None  # without this reference to each other, their matrices are free at once
     return record.path()
 
 

@@ -2,6 +2,8 @@
 #ifndef DUALFLOW_PATH_H
 #define DUALFLOW_PATH_H
 
+#include <string.h>
+
 #include "clones.h"
 
 /* out[k] = sum over r of weights[r] row_r[k], where slots[r] is the place of row r in a pool. Columns are taken 1024 at a
@@ -146,6 +148,83 @@ CLONES static void delayed_updates(Index m, Index ld, double *A, Index stride, I
 CLONES static void advance(Index n, double t, const double *restrict gamma, double *restrict g)
 {
     for (Index k = 0; k < n; k++) g[k] += t * gamma[k];
+}
+
+/* gamma += beta0 e + v column - p: the parts of the rates of g that are not from the margin points. column and p may be NULL. */
+CLONES static void add_other_rates(Index n, double beta0, const double *e, double v, const double *column, const double *p,
+                                   double *restrict gamma)
+{
+    for (Index k = 0; k < n; k++) gamma[k] += beta0 * e[k];
+    if (column)
+        for (Index k = 0; k < n; k++) gamma[k] += v * column[k];
+    if (p)
+        for (Index k = 0; k < n; k++) gamma[k] -= p[k];
+}
+
+/* Variables whose steps are computed together before the least or largest is taken, and numbers compared side by side. */
+enum { CHUNK = 256, LANES = 8 };
+
+/* 1 for a variable at 0, -1 at its bound, else 0. */
+static ALWAYS_INLINE double side_of(signed char where) { return (double)((where == 0) - (where == 1)); }
+
+/* A variable at 0 reaches g = 0 if its g falls at a rate above `noise`, and one at its bound if it rises; not if its g has the
+ * wrong sign by more than `violation`. The least (|g| + slack) / |gamma| of these variables, or `most`. */
+CLONES static double first_zero(Index n, const signed char *restrict where, const double *restrict g,
+                                const double *restrict gamma, double noise, double violation, double slack, double most)
+{
+    double t[CHUNK + LANES], least[LANES];
+    for (Index l = 0; l < LANES; l++) least[l] = most;
+    for (Index start = 0; start < n; start += CHUNK) {
+        const Index width = n - start < CHUNK ? n - start : CHUNK;
+        for (Index k = 0; k < width; k++) {
+            const double side = side_of(where[start + k]), space = side * g[start + k], rate = side * gamma[start + k];
+            const double step = ((space > 0.0 ? space : 0.0) + slack) / -rate;
+            t[k] = ((rate < -noise) & (space >= -violation)) ? step : most;
+        }
+        for (Index k = width; k < width + LANES; k++) t[k] = most;
+        for (Index k = 0; k < width; k += LANES)
+            for (Index l = 0; l < LANES; l++) least[l] = t[k + l] < least[l] ? t[k + l] : least[l];
+    }
+    for (Index l = 1; l < LANES; l++) least[0] = least[l] < least[0] ? least[l] : least[0];
+    return least[0];
+}
+
+/* Of the variables that reach g = 0 (as in `first_zero`) by a step of at most `most`, the first with the largest |gamma|, or -1. */
+CLONES static Index steepest_zero(Index n, const signed char *restrict where, const double *restrict g,
+                                  const double *restrict gamma, double noise, double violation, double most)
+{
+    double size[CHUNK + LANES], largest[LANES], best = 0.0;
+    Index chosen = -1;
+    for (Index start = 0; start < n; start += CHUNK) {
+        const Index width = n - start < CHUNK ? n - start : CHUNK;
+        for (Index k = 0; k < width; k++) {
+            const double side = side_of(where[start + k]), space = side * g[start + k], rate = side * gamma[start + k];
+            const int is_near = (space > 0.0 ? space : 0.0) <= most * -rate;
+            size[k] = (rate < -noise) & (space >= -violation) & is_near ? -rate : 0.0;
+        }
+        for (Index k = width; k < width + LANES; k++) size[k] = 0.0;
+        for (Index l = 0; l < LANES; l++) largest[l] = 0.0;
+        for (Index k = 0; k < width; k += LANES)
+            for (Index l = 0; l < LANES; l++) largest[l] = size[k + l] > largest[l] ? size[k + l] : largest[l];
+        for (Index l = 1; l < LANES; l++) largest[0] = largest[l] > largest[0] ? largest[l] : largest[0];
+        if (largest[0] > best)
+            for (Index k = width - 1; k >= 0; k--)
+                if (size[k] == largest[0]) best = largest[0], chosen = start + k;
+    }
+    return chosen;
+}
+
+/* The variables of one set, ascending, and their alpha; returns their number. */
+static Index copy_set(Index n, const signed char *where, signed char set, const double *alpha, long long *index, double *to)
+{
+    Index count = 0;
+    const signed char *found = where, *end = where + n;
+    while ((found = memchr(found, set, (size_t)(end - found)))) {
+        index[count] = found - where;
+        to[count++] = alpha[found - where];
+        found++;
+    }
+    return count;
 }
 
 #endif

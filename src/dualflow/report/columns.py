@@ -16,6 +16,8 @@ __all__ = ["QUANTUM", "RESULTS", "Column", "gap_text", "limits", "seconds_text",
 MISSING = "–"
 #: Text in place of a circuit's cost if its distribution was computed and no gate was applied.
 EMULATED = "emulated"
+#: Smaller gaps are rounding, which differs between two fits of one model.
+LEAST_GAP = 1e-12
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,10 @@ class Column:
 
 
 def gap_text(gap: float) -> str:
-    """Return a gap with two significant digits, in scientific notation."""
-    return "∞" if math.isinf(gap) else "0" if gap == 0 else f"{gap:.1e}"
+    """Return a gap with two significant digits, in scientific notation; all below `LEAST_GAP` are alike."""
+    if math.isinf(gap):
+        return "∞"
+    return "0" if gap == 0 else f"< {LEAST_GAP:.0e}" if abs(gap) < LEAST_GAP else f"{gap:.1e}"
 
 
 def _share(share: float) -> str:

@@ -240,11 +240,11 @@ class Span:
 
 
 def span(score: ModelScore, scoring: str) -> Span | None:
-    """Return where a model's score lies; None without a score. Only `balanced_accuracy` has a standard error."""
+    """Return where a model's score lies; None without a score."""
     value = score.score(scoring)
     if score.counts is None or value < 0:
         return None
-    error = score.counts.error if scoring == "balanced_accuracy" and score.fit_time_s is not None else 0.0
+    error = score.error(scoring) if score.fit_time_s is not None else 0.0
     low, high = max(value - error, 0.0), min(value + error, 1.0)
     text = f"{value:.3f} ± {error:.3f}" if error else f"{value:.3f}"
     return Span(round(100 * value, 1), round(100 * low, 1), round(100 * (high - low), 1), text)

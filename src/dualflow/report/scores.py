@@ -175,6 +175,12 @@ class ClassCounts:
                 f"Its accuracy is no better than that of {always} ({self.majority_share:.3f}); its recall of "
                 f"{self.classes[self.positive]!r} is {self.recall or 0.0:.3f}, which --class-weight balanced raises."
             )
+        size = int(self.table[self.positive].sum())
+        found = int(self.table[self.positive, self.positive])
+        if self.majority_share >= UNEQUAL_SHARE and 3 * found < size and not weighted:
+            return (
+                f"It finds {found} of the {size} rows of {self.classes[self.positive]!r}; try --class-weight balanced."
+            )
         return None
 
     def plain(self) -> dict[str, object]:
@@ -241,6 +247,36 @@ class ModelScore:
         value = None if source is None else getattr(source, name)
         return -1.0 if value is None else float(value)
 
+    def error(self, name: str) -> float:
+        """Return the standard error of a score of `SCORES`, of two classes of these sizes; 0 if there is no score.
+
+        Scores of counts are linearised in the two rates at which the classes are taken for the positive one. ROC AUC:
+        Hanley and McNeil, Radiology 143, 29 (1982). Average precision: Boyd, Eng and Page, ECML PKDD (2013).
+        """
+        counts, value = self.counts, self.score(name)
+        if counts is None or value < 0:
+            return 0.0
+        if name == "balanced_accuracy":
+            return counts.error
+        size, taken = (int(counts.table.sum(axis=k)[counts.positive]) for k in (1, 0))
+        others, right = counts.n - size, int(counts.table[counts.positive, counts.positive])
+        wrong = taken - right
+        if name == "roc_auc":
+            spread = value * (1 - value) + (size - 1) * (value / (2 - value) - value**2)
+            spread += (others - 1) * (2 * value**2 / (1 + value) - value**2)
+            return math.sqrt(max(spread, 0.0) / (size * others))
+        if name == "average_precision":
+            return math.sqrt(value * (1 - value) / size)
+        slopes = {  # by the number of rows that are found rightly, and of those wrongly
+            "accuracy": (1 / counts.n, 1 / counts.n),
+            "recall": (1 / max(size, 1), 0.0),
+            "precision": (wrong / max(taken, 1) ** 2, right / max(taken, 1) ** 2),
+            "f1": (2 * (wrong + size) / (taken + size) ** 2, 2 * right / (taken + size) ** 2),
+        }[name]
+        # A row is added for and against.
+        rates = [((k + 1) / (n + 2), n) for k, n in ((right, size), (wrong, others))]
+        return math.sqrt(sum(slope**2 * n * p * (1 - p) for slope, (p, n) in zip(slopes, rates, strict=True)))
+
     def plain(self) -> dict[str, object]:
         """Return it as plain values."""
         about: dict[str, object] = {
@@ -262,9 +298,5 @@ def best_model(scores: Sequence[ModelScore], scoring: str) -> ModelScore | None:
         return None
     best = max(fitted, key=lambda score: score.score(scoring))
     alike = [one for one in fitted if one.class_weight == best.class_weight and best.counts is not None]
-    near = [one for one in alike if best.score(scoring) - one.score(scoring) <= _error(best)]
+    near = [one for one in alike if best.score(scoring) - one.score(scoring) <= best.error(scoring)]
     return min(near, key=lambda score: score.fit_time_s or 0.0)
-
-
-def _error(score: ModelScore) -> float:
-    return 0.0 if score.counts is None else score.counts.error

@@ -168,12 +168,12 @@ def renderable(comparison: Results, brief: bool = False) -> RenderableType:
 NARROW_HEADERS = (
     "model",
     "bal.\nacc.",
+    "fit",
     "recall",
     "preci-\nsion",
     "accu-\nracy",
     "avg.\nprec.",
     "ROC\nAUC",
-    "fit",
     "gap",
 )
 

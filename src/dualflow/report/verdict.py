@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from .columns import gap_text, seconds_text, status_text
@@ -58,11 +59,21 @@ def overall(comparison: Results) -> str:
 def solver_advice(comparison: Results) -> str:
     """Return `solvers_verdict` as the sentence after that on models."""
     text = solvers_verdict(comparison)
-    chosen = next((score.solver for score in comparison.models if score.solver is not None), None)
-    fastest = _fastest(_total_times(comparison)[0])
-    if chosen is not None and chosen in fastest:
-        which = "the fastest" if chosen == fastest[0] else "among the fastest"
-        return f"The default solver, {chosen}, was {which}; leave `solver` out."
+    best = best_model(comparison.models, comparison.scoring)
+    weights = None if best is None else best.class_weight
+    ours = [score for score in comparison.models if score.solver is not None]
+    chosen = next((score for score in ours if score.class_weight == weights), next(iter(ours), None))
+    times = _total_times(comparison)[0]
+    fastest = _fastest(times)
+    if chosen is not None and chosen.solver in fastest:
+        which = "the fastest" if chosen.solver == fastest[0] else "among the fastest"
+        return f"The default solver, {chosen.solver}, was {which}; leave `solver` out."
+    # The default is not among solvers that the user named.
+    if chosen is not None and fastest and (chosen.fit_time_s or math.inf) <= times[fastest[0]]:
+        return (
+            f"Of the solvers that ran, {fastest[0]} was the fastest, in {seconds_text(times[fastest[0]])}; the "
+            f"default, {chosen.solver}, took {seconds_text(chosen.fit_time_s or 0.0)}: leave `solver` out."
+        )
     return f"As its solver, use{text.removeprefix('Use')}" if text.startswith("Use ") else text
 
 
@@ -126,12 +137,12 @@ def _name(row: Row) -> str:
 MODEL_HEADERS = (
     "model",
     "balanced accuracy",
+    "fit",
     "recall",
     "precision",
     "accuracy",
     "average precision",
     "ROC AUC",
-    "fit",
     "gap",
 )
 
@@ -140,14 +151,12 @@ def model_cells(score: ModelScore) -> tuple[str, ...]:
     """Return the cells of a model's row, as `MODEL_HEADERS` names them."""
     if (counts := score.counts) is None:
         return (score.title, *["–"] * (len(MODEL_HEADERS) - 1))
-    shares = (
-        *(counts.balanced_accuracy, counts.recall, counts.precision, counts.accuracy),
-        *(score.average_precision, score.roc_auc),
-    )
+    shares = (counts.recall, counts.precision, counts.accuracy, score.average_precision, score.roc_auc)
     return (
         score.title,
-        *("–" if share is None else f"{share:.3f}" for share in shares),
+        f"{counts.balanced_accuracy:.3f}",
         "–" if score.fit_time_s is None else seconds_text(score.fit_time_s),
+        *("–" if share is None else f"{share:.3f}" for share in shares),
         "–" if score.relative_gap is None else gap_text(score.relative_gap),
     )
 
@@ -159,9 +168,11 @@ def counts_text(score: ModelScore) -> str:
         return ""
     found, other = counts.positive, 1 - counts.positive
     name, (right, missed), taken = counts.classes[found], counts.table[found, [found, other]], counts.table[other]
+    alarms = right + taken[found]
+    rare = f": 1 of {alarms / right:.0f} alarms is right" if right > 0 and 2 * right < alarms else ""
     return (
         f"Of the {right + missed} held-out rows of {name!r} it finds {right} and misses {missed}; "
-        f"of the {taken.sum()} others it takes {taken[found]} for {name!r}."
+        f"of the {taken.sum()} others it takes {taken[found]} for {name!r}{rare}."
     )
 
 
@@ -198,7 +209,7 @@ def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
         return (
             f"These {counts.n} held-out rows ({int(counts.table[counts.positive].sum())} of "
             f"{counts.classes[counts.positive]!r}) cannot show that a model is better than {always}: {name} "
-            f"{best.score(scoring):.3f} ± {counts.error:.3f} against {max(level, 0.0):.3f}."
+            f"{best.score(scoring):.3f} ± {best.error(scoring):.3f} against {max(level, 0.0):.3f}."
         )
     if not beats:
         return (
@@ -210,7 +221,7 @@ def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
     others = "".join(f"; {one.model}: {one.score(scoring):.3f}, {seconds_text(one.fit_time_s or 0.0)}" for one in same)
     tied = ""
     if any(one.score(scoring) > best.score(scoring) for one in same):
-        tied = f". The difference is within the standard error ({counts.error:.3f}), so the faster fit is named"
+        tied = f". The difference is within the standard error ({best.error(scoring):.3f}), so the faster fit is named"
     weights = "" if best.class_weight is None else f" with {best.class_weight} class weights"
     return (
         f"Use {best.model}{weights}: {name}{of} {best.score(scoring):.3f} on {counts.n} held-out rows{beside}, fitted "

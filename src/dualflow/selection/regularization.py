@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -255,7 +255,8 @@ def regularization_path(
         weight = np.asarray(sample_weight)
         if weight.dtype.kind in "US" or not (weight > 0).all():
             raise ProblemError("sample_weight must be numbers greater than 0: leave the other points out")
-    fitted = clone(model).set_params(**{parameter: low}).fit(X, y, sample_weight)
+    kept = clone(model)
+    fitted = copy(kept).set_params(**{parameter: low}).fit(X, y, sample_weight)
     posed = _problems(fitted, parameter, low)
     problem = posed(low)
     if problem.n > MAX_VARIABLES:
@@ -282,7 +283,7 @@ def regularization_path(
         values = path.t
     classes = np.unique(np.asarray(y)) if isinstance(model, SVC) else None
     data = deepcopy((X, y, sample_weight))  # the caller may change its arrays
-    return RegularizationPath(parameter, values, ~path.breaks[1:], clone(model), classes, path, posed, Q, data, fitted)
+    return RegularizationPath(parameter, values, ~path.breaks[1:], kept, classes, path, posed, Q, data, fitted)
 
 
 def _problems(fitted: Any, parameter: str, low: float) -> Callable[[float], DualProblem]:

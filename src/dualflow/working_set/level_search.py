@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve
 
-from ..core.bounds import level_of
+from ..core.bounds import level_of, vanishing
 from ..core.certificate import Certifier
 from ..core.workspace import Workspace
 from ..flows.gradient import interior_point
+from ..refinement.linear_systems import factorise
 from ..refinement.refine import refine
+from .dense import solve_nearly_free
 from .descent import Descent
 from .seeding import nested_order, restrict
 
@@ -44,6 +47,9 @@ MIN_POINTS_COARSE = 800
 MAX_SOLVES_COARSE = 12
 #: Difference of the sum and the total at which that search ends, as a part of the total.
 SUM_TOL_COARSE = 1e-2
+#: Level at which that search ends, in the part's unit: below it α is that of a C-SVC of so large a C that a solve from
+#: nothing takes long, and one from the α of a larger level does not.
+LEAST_LEVEL_COARSE = 1e-6
 #: Relative gap of an inner solve, before it is refined.
 INNER_GAP_TOL = 1e-4
 _EPS = float(np.finfo(float).eps)
@@ -123,7 +129,8 @@ class Levels:
         state = search.start(None)
         while not (state.done or state.solves >= MAX_SOLVES_COARSE):
             state = search.step(state)
-            if abs(float(search.last.sum()) - self.total) <= SUM_TOL_COARSE * self.total:
+            near = abs(float(search.last.sum()) - self.total) <= SUM_TOL_COARSE * self.total
+            if near or abs(state.level) <= LEAST_LEVEL_COARSE * search.unit:
                 break
         return state.level
 
@@ -148,7 +155,16 @@ class Levels:
         state = replace(state, alpha=self.between(state, alpha), next_level=self.proposed(state, short, slope))
         width, size = state.high_level - state.low_level, abs(state.high_level) + abs(state.low_level)
         closed = width < np.inf and (width <= BRACKET_TOL * size or size <= 4.0 * LEVEL_TOL * self.unit)
+        closed = closed or (state.low_level >= 0.0 and self.is_without_margin(state))
         return replace(state, done=closed or state.solves >= MAX_SOLVES, exact=closed and convex)
+
+    def is_without_margin(self, state: LevelState) -> bool:
+        """Whether f is round-off at α: the sum at level 0 is no smaller than the total, and every level is 0 there."""
+        problem, alpha = self.problem, state.alpha
+        if problem.p.any() or not abs(state.level) <= LEAST_LEVEL_COARSE * self.unit:
+            return False
+        quadratic = float(alpha @ problem.product(alpha))
+        return 0.5 * quadratic <= vanishing(problem, alpha, quadratic)
 
     def proposed(self, state: LevelState, short: float, slope: float) -> float:
         """Return the level of Newton's step if it is in the bracket and not too far; else bisect the bracket."""
@@ -179,7 +195,13 @@ class Levels:
             state = descent.step(state)
         alpha = at.project(state.alpha)
         if problem.psd.is_psd:
-            alpha = refine(at, alpha, certifier=Certifier.of(at), gradient=descent.gradient(state)).alpha
+            alpha = refine(
+                at,
+                alpha,
+                certifier=Certifier.of(at),
+                gradient=descent.gradient(state),
+                solve_nearly_free=solve_nearly_free,
+            ).alpha
         return at, np.array(alpha)
 
     def slope(self, at: Workspace, alpha: NDArray) -> tuple[NDArray, NDArray, float]:
@@ -189,10 +211,10 @@ class Levels:
             return free, np.zeros(len(free)), 0.0
         Q, e = at.block(free, free), at.e[free]
         Q.flat[:: len(free) + 1] += 16 * _EPS * (float(np.trace(Q)) or 1.0)
-        try:
-            by_one, by_e = np.linalg.solve(Q, np.stack([np.ones(len(free)), e], axis=1)).T
-        except np.linalg.LinAlgError:  # no slope: the bracket is bisected
+        L = np.asfortranarray(Q)
+        if not factorise(L):  # no slope: the bracket is bisected
             return free, np.zeros(len(free)), 0.0
+        by_one, by_e = cho_solve((L, True), np.stack([np.ones(len(free)), e], axis=1), check_finite=False).T
         direction = by_one - float(e @ by_one) / float(e @ by_e) * by_e
         return free, direction, float(direction.sum())
 

@@ -181,12 +181,18 @@ def test_committed(name, check):
 # --- the folder ------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, bytes]:
+    """What an export writes, by the paths of its files."""
+    return export.exported_files()
+
+
 def held(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_the_folder_holds_what_the_export_writes_and_nothing_else():
-    assert set(held(FOLDER)) == set(export.exported_files()), "run: dualflow circuits export"
+def test_the_folder_holds_what_the_export_writes_and_nothing_else(made):
+    assert set(held(FOLDER)) == set(made), "run: dualflow circuits export"
     assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == {kind.family for kind in export.families()}
 
 
@@ -208,7 +214,7 @@ def test_only_last_bits_may_differ():
     assert not same_text(text, b'rz(1.2780763420184615) q[1]; "sha256": "ab12"')
 
 
-def test_a_new_export_is_the_same():
+def test_a_new_export_is_the_same(made):
     """Files are equal to the byte on the machine that wrote them; elsewhere the last bits of some angles may differ."""
     if MANIFEST["written_with"]["qiskit"] != qiskit.__version__:
         pytest.skip(
@@ -216,21 +222,21 @@ def test_a_new_export_is_the_same():
             "may write other bytes; what they hold is compared by the other tests"
         )
     committed = held(FOLDER)
-    made = export.exported_files()
     differ = [name for name, data in made.items() if committed.get(name) != data]
     # `check_qpy` compares QPY files gate by gate, because their bytes contain numbers.
     wrong = [name for name in differ if not name.endswith(".qpy") and not same_text(committed[name], made[name])]
     assert wrong == [], "run: dualflow circuits export"
 
 
-def test_another_process_writes_the_same_bytes(tmp_path):
+@pytest.mark.slow  # the committed files are of another process too
+def test_another_process_writes_the_same_bytes(made, tmp_path):
     # Bytes could depend on the hash seed, the terminal's encoding and the number of circuits built before.
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     code = "import sys; from dualflow.cli import main; main()"
     command = [sys.executable, "-c", code, "circuits", "export", "--out", str(tmp_path / "deep" / "out")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"{len(export.exported_files())} files")
-    assert held(tmp_path / "deep" / "out") == export.exported_files()
+    assert done.stdout.startswith(f"{len(made)} files")
+    assert held(tmp_path / "deep" / "out") == made
 
 
 def test_every_family_is_there_at_several_sizes():
@@ -347,27 +353,37 @@ class Cat(ParametricCircuit):
         return np.eye(2**self.n_qubits)[[0, -1]].sum(axis=0) / 2
 
 
-def join(monkeypatch, *families):
+def join(monkeypatch, *families, beside=("ParametricCircuit", "TreeCircuit")):
+    """Make families public, beside few others, so that an export takes no second."""
     for family in families:
         monkeypatch.setattr(circuits, family.__name__, family, raising=False)
-    monkeypatch.setattr(circuits, "__all__", [*circuits.__all__, *(family.__name__ for family in families)])
+    monkeypatch.setattr(circuits, "__all__", [*beside, *(family.__name__ for family in families)])
+
+
+@pytest.fixture(scope="module")
+def of_new_families(tmp_path_factory):
+    """A folder of all families and two new ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        join(patch, Blocks, Cat, beside=circuits.__all__)
+        folder = tmp_path_factory.mktemp("circuits")
+        export.export_circuits(folder)
+        return folder
 
 
 # The check of OpenQASM 3 may be skipped; the others run in a separate case.
 @pytest.mark.parametrize("checks", [CHECKS[:-1], CHECKS[-1:]], ids=["all but qasm", "qasm"])
-def test_a_new_family_is_exported_if_it_is_public(monkeypatch, tmp_path, checks):
-    before = export.exported_files()
+def test_a_new_family_is_exported_if_it_is_public(monkeypatch, made, of_new_families, checks):
     join(monkeypatch, Blocks, Cat)
-    export.export_circuits(tmp_path)
-    for name in before.keys() - {"manifest.json", "README.md"}:
-        assert held(tmp_path)[name] == before[name]
-    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    written = held(of_new_families)
+    for name in made.keys() - {"manifest.json", "README.md"}:
+        assert written[name] == made[name]
+    text = (of_new_families / "README.md").read_text(encoding="utf-8")
     assert (
         "## blocks\n\nA family of gates that Qiskit composes of others, one with an expression as its angle.\n" in text
     )
     for name in ("blocks_q2", "blocks_q3", "cat_q1", "cat_q3"):
         for check in checks:
-            check(Entry(tmp_path, name))
+            check(Entry(of_new_families, name))
 
 
 @pytest.mark.filterwarnings("ignore::scipy.sparse.SparseEfficiencyWarning")  # Qiskit's, of its own matrices
@@ -434,7 +450,8 @@ def test_list():
     assert all(name in result.stdout for name in NAMES)
 
 
-def test_export_replaces_its_own_files_and_leaves_others_alone(tmp_path):
+def test_export_replaces_its_own_files_and_leaves_others_alone(monkeypatch, tmp_path):
+    join(monkeypatch)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "tree_q2.qpy").write_bytes(b"old")
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
@@ -445,6 +462,7 @@ def test_export_replaces_its_own_files_and_leaves_others_alone(tmp_path):
 
 
 def test_errors_of_the_command_line(monkeypatch, tmp_path):
+    join(monkeypatch)
     file = tmp_path / "file"
     file.write_text("", encoding="utf-8")
     result = run("export", "--out", file)

@@ -13,6 +13,7 @@ import dualflow
 from dualflow import DeviceError, FitError, Gram, Status, SVCSearchCV, compare, problems, solve, testing
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.kernels.concentration import concentration
+from tests.combinations import covering, often
 
 X = np.random.default_rng(0).uniform(size=(8, 2))
 Y = np.array([-1, 1] * 4)
@@ -165,7 +166,7 @@ def timed(caller, device):
         return error, time.monotonic() - begun
 
 
-@pytest.mark.parametrize("caller", KEEPING)
+@pytest.mark.parametrize("caller", often(KEEPING, "variational-flow", "hamiltonian-descent", "variational-dqc", "SVC"))
 def test_a_limit_is_kept_and_the_last_state_too(caller):
     found, took = timed(KEEPING[caller], Troubled("hangs"))
     assert took < LIMIT_S + SLACK_S
@@ -185,8 +186,7 @@ def test_an_error_is_a_status_and_the_last_state_is_kept(caller, kind):
     assert TROUBLES[kind] in found.provenance["device_error"]
 
 
-@pytest.mark.parametrize("kind", ["hangs", *TROUBLES])
-@pytest.mark.parametrize("caller", LINEAR)
+@pytest.mark.parametrize(("caller", "kind"), covering(list(LINEAR), ["hangs", *TROUBLES], together=1))
 def test_a_linear_system_is_one_step(caller, kind):
     found, took = timed(LINEAR[caller], Troubled(kind, good=1))
     assert took < LIMIT_S + SLACK_S
@@ -195,7 +195,7 @@ def test_a_linear_system_is_one_step(caller, kind):
     assert TROUBLES.get(kind, "had not answered") in found.provenance["device_error"]
 
 
-@pytest.mark.parametrize("caller", KERNELS)
+@pytest.mark.parametrize("caller", often(KERNELS, "SVC", "compare"))
 def test_a_kernel_is_waited_for_no_longer_than_the_limit(caller):
     """The kernel is needed before there is a state: the fit ends with the time and names the device it waited for."""
     found, took = timed(KERNELS[caller], Troubled("hangs", good=0))
@@ -212,8 +212,7 @@ def test_a_fault_of_a_kernel_s_device_is_an_error_that_names_it(caller, kind):
     assert TROUBLES[kind] in str(found)
 
 
-@pytest.mark.parametrize("kind", ["hangs", *TROUBLES])
-@pytest.mark.parametrize("caller", WHOLE)
+@pytest.mark.parametrize(("caller", "kind"), covering(list(WHOLE), ["hangs", *TROUBLES], together=1))
 def test_a_call_without_partial_results_raises_an_error_that_names_the_device(caller, kind):
     found, took = timed(WHOLE[caller], Troubled(kind, good=0))
     assert took < LIMIT_S + SLACK_S
@@ -252,7 +251,7 @@ def test_a_kernel_is_trained_on_states_and_not_on_its_device(kind):
     assert found.alignment[-1] >= found.alignment[0]
 
 
-@pytest.mark.parametrize("name", ["resources", "price", "check", "limits", "capabilities"])
+@pytest.mark.parametrize("name", often(["resources", "price", "check", "limits", "capabilities"], "price", "limits"))
 def test_an_estimate_waits_for_its_device_no_longer_than_the_limit(name):
     class Hanging(EmulatorDevice):
         name = "hanging"
@@ -292,8 +291,7 @@ def test_a_factory_that_hangs_is_waited_for_no_longer_than_the_limit(caller, mon
     assert "had not answered when the time was over" in said
 
 
-@pytest.mark.parametrize("good", [0, GOOD])
-@pytest.mark.parametrize("kind", ["hangs", *TROUBLES])
+@pytest.mark.parametrize(("good", "kind"), covering([0, GOOD], ["hangs", *TROUBLES], together=1))
 def test_a_comparison_goes_on_to_the_next_row(kind, good):
     device = Troubled(kind, good)
     limit = 1.5  # a busy machine may take half a second until a row asks its device
@@ -328,7 +326,7 @@ def test_a_search_goes_on_to_the_next_candidate(kind):
     assert "fits failed" in str(found)
 
 
-@pytest.mark.parametrize("shots", [1e4, np.float64(1e4), np.int32(10_000), 1e4 + 0.5, "1e4", True])
+@pytest.mark.parametrize("shots", [np.float64(1e4), 1e4 + 0.5, "1e4", *often([1e4, np.int32(10_000), True])])
 @pytest.mark.parametrize(
     "caller",
     [

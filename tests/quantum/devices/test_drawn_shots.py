@@ -15,6 +15,7 @@ from dualflow.quantum.circuits import HardwareEfficientCircuit, ParametricCircui
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.devices import pennylane as pennylane_module
 from dualflow.quantum.devices.assembled import assembled
+from tests.combinations import often
 
 SHOTS, SEEDS = 100_000, range(7)
 CIRCUIT = TreeCircuit(4)
@@ -72,7 +73,7 @@ def own_counts(device, seed):
     return counts
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", often(DRAWN, *(name for name in DRAWN if name != "aer:mps")))
 def test_draws_have_the_distribution_of_the_simulator_s_own_shots(name):
     device, expected = make_device(name), SHOTS * CIRCUIT.distribution(THETA)
     if device.capabilities.noisy:  # Aer's own counts below are the independent reference

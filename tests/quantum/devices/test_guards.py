@@ -18,7 +18,7 @@ from dualflow.quantum.devices import Capabilities, Job, Readout, make_device
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.devices.guard import Guard, load
 from dualflow.quantum.runs.laboratory import Account, Laboratory
-from tests.combinations import covering
+from tests.combinations import covering, often
 
 CIRCUIT, THETA = TreeCircuit(3), np.random.default_rng(4).uniform(0.2, 2.0, (2, 7))
 #: Seconds of a hang. A limit is kept to within a second; four are allowed on a busy machine.
@@ -170,7 +170,7 @@ MAKERS = {
 # --- hanging -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("maker", often(MAKERS, "a backend's job", "a device of one's own"))
 def test_a_limit_is_kept_on_a_device_that_hangs(maker):
     whole = dualflow.solve(
         posed(), "variational-flow", device=MAKERS[maker](Trouble()), trajectory=True, max_steps=2, **RUN
@@ -186,6 +186,7 @@ def test_a_limit_is_kept_on_a_device_that_hangs(maker):
     assert "had not answered when the time was over; its later result is dropped" in found.provenance["device_error"]
 
 
+@pytest.mark.slow
 def test_an_estimator_keeps_its_limit_too():
     X = np.random.default_rng(0).normal(size=(8, 2))
     y = np.where(np.arange(8) % 2 == 0, 1, -1)
@@ -199,7 +200,7 @@ def test_an_estimator_keeps_its_limit_too():
     assert time.monotonic() - begun < LIMIT_S + SLACK_S
 
 
-@pytest.mark.parametrize("name", ["resources", "price", "check", "wants_check"])
+@pytest.mark.parametrize("name", often(["resources", "price", "check", "wants_check"], "resources", "check"))
 def test_a_limit_is_kept_where_a_device_hangs_before_or_after_its_jobs(name):
     class Hanging(EmulatorDevice):
         name = "hanging"

@@ -10,6 +10,7 @@ import pytest
 import dualflow
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.devices.emulator import EmulatorDevice
+from tests.combinations import often
 
 THREADS = 8
 
@@ -88,7 +89,7 @@ print("alive")
 """
 
 
-@pytest.mark.parametrize("in_threads", [False, True])
+@pytest.mark.parametrize("in_threads", often([False, True], True))
 def test_qiskit_is_loaded_where_no_thread_ends(in_threads, tmp_path):
     """Its first import in a thread that ends crashes the process later."""
     found = subprocess.run(

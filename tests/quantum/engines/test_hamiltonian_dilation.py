@@ -16,6 +16,7 @@ from dualflow.quantum.solvers.dilation import BoxDilation, SimplexDilation, impl
 from dualflow.testing import zoo
 from dualflow.testing.bench import sampled_floor
 from dualflow.testing.specimen import ZooProblem
+from tests.combinations import often
 
 SHOTS = 10_000
 
@@ -289,7 +290,7 @@ def test_the_accelerated_bound_holds(kind):
     assert 0 < rejected < 75
 
 
-@pytest.mark.parametrize("kind", ["l2", "box with equality"])
+@pytest.mark.parametrize("kind", often(["l2", "box with equality"], "box with equality"))
 def test_acceleration_saves_three_steps_of_four(kind):
     problem, circuits = build(kind, 16), {}
     for method in ("accelerated", "plain"):
@@ -372,7 +373,7 @@ def floor(measure, problem, best, draws=25):
 
 
 @pytest.mark.parametrize("name", ["moons", pytest.param("digits", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", [*SIMPLEX, *BOX])
+@pytest.mark.parametrize("kind", often([*SIMPLEX, *BOX], "l2", "soft svdd", "box with equality"))
 def test_sampled_answers_are_within_the_shot_floor(kind, name):
     problem = build(kind, 32, name)
     best = optimum(problem)
@@ -390,6 +391,7 @@ def test_what_is_sent_is_known_beforehand_of_counts_and_a_last_step_only():
     assert dataclasses.replace(context, last_step=np.inf).schedule() is None
 
 
+@pytest.mark.slow
 def test_no_seed_of_a_ball_ends_far_off():
     """With the nearest point on the equality two runs of five ended at 13 to 277 floors of all their shots."""
     specimen = next(z for z in zoo() if z.name == "soft SVDD cloud")

@@ -121,7 +121,10 @@ def test_circuit_refuses(arguments, words):
 
 @pytest.mark.parametrize(
     ("data", "device"),
-    [("moons", "aer"), pytest.param("moons", "emulator", marks=pytest.mark.slow), ("digits", "emulator")],
+    [
+        *(pytest.param("moons", device, marks=pytest.mark.slow) for device in ("aer", "emulator")),
+        ("digits", "emulator"),
+    ],
 )
 def test_direction_at_fifteen_points(data, device):
     problem = build(data)

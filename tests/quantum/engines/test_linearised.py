@@ -20,7 +20,7 @@ from dualflow.quantum.circuits.pauli_steps import PauliSteps
 from dualflow.quantum.circuits.rotation import append_rotation, rotation_angles, rotation_matrix
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.solvers import linear_model
-from tests.combinations import covering
+from tests.combinations import covering, often
 
 SCHRODINGERISATION = "hamiltonian-schrodingerisation"
 LCHS = "hamiltonian-lchs"
@@ -213,7 +213,7 @@ def test_kept_outcomes_show_the_dissipative_flow(circuit, error):
         assert kept.sum() == pytest.approx(said, abs=4 * error)
 
 
-@pytest.mark.parametrize(("cutoff", "said"), [(12.5, 1.5e-2), (25.0, 2.1e-3), (50.0, 9e-5)])
+@pytest.mark.parametrize(("cutoff", "said"), often([(12.5, 1.5e-2), (25.0, 2.1e-3), (50.0, 9e-5)], (25.0, 2.1e-3)))
 def test_what_lies_beyond_the_cutoff(cutoff, said):
     circuit, lt = LCHSCircuit(14, 13, cutoff=cutoff), np.linspace(0.0, 5.0, 1001)
     error = np.abs(np.exp(-1j * np.outer(lt, circuit.k)) @ circuit.weights - np.exp(-lt))
@@ -362,8 +362,14 @@ def test_pennylane_takes_the_same_windows(solver):
     np.testing.assert_allclose(ours.raw_alpha, dualflow.solve(problem, solver, **options).raw_alpha, atol=1e-9)
 
 
-@pytest.mark.parametrize("solver", [SCHRODINGERISATION, LCHS])
-@pytest.mark.parametrize("options", [{"form": "lotka-volterra"}, {"longest": 20.0}, {"evolution": "trotter"}])
+@pytest.mark.parametrize(
+    ("solver", "options"),
+    covering(
+        [SCHRODINGERISATION, LCHS],
+        [{"form": "lotka-volterra"}, {"longest": 20.0}, {"evolution": "trotter"}],
+        together=1,
+    ),
+)
 def test_other_ways_to_the_same_optimum(solver, options):
     problem = problem_of("digits", "svdd", 4)
     solution = dualflow.solve(problem, solver, device="emulator", tol=1e-6, max_steps=300, **options)
@@ -400,7 +406,7 @@ def test_f_never_rises_with_exact_distributions():
     assert path.objective[-1] < 0.5 * path.objective[0]
 
 
-@pytest.mark.parametrize("solver", [SCHRODINGERISATION, LCHS])
+@pytest.mark.parametrize("solver", often([SCHRODINGERISATION, LCHS], LCHS))
 def test_shots_are_within_three_times_the_floor(solver):
     """(f − f*)/|f*| in the median of 5 seeds; floor: the exact optimum sampled with all shots of a run, 50 draws."""
     problem, shots = problem_of("digits", "squared hinge", 16), 10_000
@@ -419,7 +425,7 @@ def test_shots_are_within_three_times_the_floor(solver):
     assert all(run.cost.shots == shots * run.cost.circuits == shots * 61 for run in runs)
 
 
-@pytest.mark.parametrize("solver", [LCHS, SCHRODINGERISATION])
+@pytest.mark.parametrize("solver", often([LCHS, SCHRODINGERISATION], SCHRODINGERISATION))
 def test_with_few_shots_no_run_strays(solver):
     """Windows that keep hardly any shots are rejected: without that, one shot of 1000 was once taken for the state."""
     problem = problem_of("moons", "svdd", 8)

@@ -22,6 +22,7 @@ from dualflow.quantum.solvers.dqc_model import (
 )
 from dualflow.quantum.solvers.variational_dqc import Rules
 from dualflow.testing import check_solver, zoo
+from tests.combinations import often
 
 pytest.importorskip("pennylane")
 FAST = "classical-sampler"  # the same distributions in a tenth of the time
@@ -188,7 +189,7 @@ def independent(problem, alpha0, lam0, times, damping):
     return solution.y[:-1].T
 
 
-@pytest.mark.parametrize(("options", "allowed"), [({}, 3e-3), ({"residual_tol": 1e-3}, 3e-4)])
+@pytest.mark.parametrize(("options", "allowed"), often([({}, 3e-3), ({"residual_tol": 1e-3}, 3e-4)], ({}, 3e-3)))
 def test_three_points_follow_scipy_to_t_10(options, allowed):
     """The prototype had an error of 1.4e-3 here; α lies in [0, 1]."""
     problem = three_points()
@@ -278,6 +279,7 @@ def trained_rms(collocation, seed):
     return window.check(run, flow, flow.y0, 5.0, fit)[1] / fit.rms
 
 
+@pytest.mark.slow
 def test_uniform_points_hide_more_than_lobatto_points_do():
     """At 12 points for degree 10: the dense residual over the trained one, median of seeds."""
     lobatto, uniform = (np.median([trained_rms(c, seed) for seed in range(3)]) for c in COLLOCATIONS)

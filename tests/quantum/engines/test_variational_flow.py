@@ -467,7 +467,9 @@ def test_adaptive_shots_reach_the_floor_with_half_of_them():
 def test_sampling_variance_is_the_mean_excess_of_a_sample():
     problem, rng = custom(8), np.random.default_rng(4)
     ansatz, mu, shots, draws = make_ansatz("tree", 8), rng.dirichlet(np.ones(8)), 50, 40_000
-    f = np.array([problem.objective(problem.d * c / shots) for c in rng.multinomial(shots, mu, size=draws)])
+    samples = problem.d * rng.multinomial(shots, mu, size=draws) / shots
+    f = 0.5 * np.einsum("si,ij,sj->s", samples, problem.dense(), samples) - samples @ problem.p
+    assert f[0] == pytest.approx(problem.objective(samples[0]))
     expected = sampling_variance(problem, ansatz, mu) / shots
     assert abs(f.mean() - problem.objective(problem.d * mu) - expected) < 4 * f.std() / np.sqrt(draws)
     assert expected > 10 * f.std() / np.sqrt(draws)
@@ -598,6 +600,10 @@ def test_more_variables_than_the_dense_system_holds():
     found = dualflow.solve(problem, "variational-flow", device="emulator", tol=1e-3, refine=False)
     assert found.certificate.relative_gap <= 1e-3
     assert found.cost.qubits == 13
+
+
+def test_more_variables_than_the_dense_system_holds_are_refused_where_it_is_needed():
+    problem = svdd_of(4200, "rbf", gamma=0.2)
     for options in ({"shots": 100}, {"ansatz": "hardware-efficient", "layers": 1}, {"integrator": "lsoda"}):
         with pytest.raises(SolverMismatch, match="at most 4096 variables"):
             dualflow.solve(problem, "variational-flow", device="emulator", **options)
