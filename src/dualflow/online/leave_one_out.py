@@ -186,8 +186,8 @@ ROUND_OFF_RATIO = 1e-12
 MAX_PRODUCTS = 1 << 30
 #: Exchanges in a row that may fail to reduce the number of violators.
 MAX_STALLED_EXCHANGES = 3
-#: Exchanges of a model, at most: about ten are usual, 600 were needed.
-MAX_EXCHANGES = 2000
+#: Exchanges of a model, at most: about ten are usual, and unlearning takes less time than 100 of them.
+MAX_EXCHANGES = 24
 #: Condition of the free variables' block from which round-off is larger, and the largest factor that is allowed for.
 FREE_OF_GROWTH, MAX_GROWTH = 64.0, 1e4
 #: Number of variables that may differ in their set from the optimum of all.
