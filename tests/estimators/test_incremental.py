@@ -734,6 +734,26 @@ def test_ctrl_c_while_points_are_dropped_leaves_the_new_model(call, monkeypatch)
     assert_array_equal(model.decision_function(X), expected.decision_function(X))
 
 
+def test_ctrl_c_while_a_purge_drops_points_leaves_the_old_model(monkeypatch):
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    model = IncrementalSVC(C=1.0, gamma=1.0, reserve=0.02).partial_fit(X, y, classes=[0, 1])
+    old, ids = model.decision_function(X), model.ids_
+    own = Stream.keep
+
+    def interrupted(self, points):
+        signal.raise_signal(signal.SIGINT)
+        own(self, points)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stream, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.forget(ids[:3], purge=True)
+    assert model.next_id_ == 80
+    assert_array_equal(model.ids_, ids)
+    assert_array_equal(model.decision_function(X), old)
+    assert model.forget(ids[:3], purge=True).next_id_ == 80
+
+
 @contextmanager
 def ctrl_c_at_line(number):
     """Send SIGINT before line ``number`` of those that the block runs in dualflow; yields a list that counts them.

@@ -62,8 +62,8 @@ def enlarged(array: NDArray, shape: tuple[int, ...]) -> NDArray:
 class RowCache:
     """Cached rows of a symmetric (n, n) matrix in one precision; a full cache evicts the least recently used rows.
 
-    The matrix may grow and shrink (`lengthen`, `keep`). A row that lacks the newest entries is completed
-    when it is fetched.
+    The matrix may grow and shrink (`lengthen`, `keep`). A row that lacks the newest entries is completed when it is
+    fetched.
 
     Parameters
     ----------

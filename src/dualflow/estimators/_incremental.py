@@ -108,8 +108,9 @@ class IncrementalMachine(StreamMachine):
         for stream, (rows, values) in zip(self._streams, dealt, strict=True):
             stream.learn(X[rows], values, new[rows], weights[rows])
             self._bring_to_optimum(stream)
-        # Dropped points and names cannot come back: this follows after all streams have learned.
-        is_final = params.reserve is not None or names is not None
+        # Dropped points and names cannot come back: this follows after all streams have learned. What the first batch
+        # has made is undone with its streams.
+        is_final = not first and (params.reserve is not None or names is not None)
         with self._open.committing() if is_final else contextlib.nullcontext():
             if params.reserve is not None:
                 for stream in self._streams:
