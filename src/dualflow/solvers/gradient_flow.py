@@ -17,9 +17,9 @@ __all__ = ["GradientFlow"]
 
 @dataclass(frozen=True)
 class GradientFlow(FlowSolver):
-    """Gradient flow of the dual on its feasible set (Bauckhage eq. 3), by implicit steps of growing length.
+    """Gradient flow of the dual on its feasible set, by implicit steps of growing length.
 
-    α̇ = w(g + νe) with ν the exact multiplier, so that eᵀα = d along the path. The default integrator steps the
+    α̇ = w(g + νe) with ν the exact multiplier, so that eᵀα = d along the path (Bauckhage eq. 3). The default integrator steps the
     replicator-mutator form of the flow with a decreasing mutation (see `dualflow.integrate.implicit`): one Cholesky
     factorisation of Q + diagonal per step, at most 20 steps to relative gap 1e-6 on the benchmarks.
 

@@ -380,9 +380,9 @@ class EcologyContext(QuantumContext):
 
 @dataclass(frozen=True)
 class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
-    """Howell's ecology around a quantum solver: survivors and invaders are solved block by block on the qubits.
+    """An ecology around a quantum solver: survivors and invaders are solved block by block on the qubits.
 
-    It extends any quantum solver to more points than a circuit has outcomes. A block has at most ``block`` variables,
+    It extends any quantum solver to more points than a circuit has outcomes (Howell eqs. 9, 17, 28). A block has at most ``block`` variables,
     all others are fixed: its p is p minus their Qα, its d is d minus their eᵀα. The block holds all survivors and the
     variables with the largest gain of a move alone; if there are too many survivors, they take turns. The inner solver
     starts at the present α, with a small weight for the invaders, and runs until it is finished; from exact
