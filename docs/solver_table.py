@@ -39,7 +39,7 @@ def row(name: str, cls: type[Solver[Any, Any]]) -> str:
     """One line of the table."""
     problems = PROBLEMS.get(cls.kinds) or ", ".join(sorted(kind.value for kind in cls.kinds))
     if cls.max_n is not None:
-        problems += f"; n\u00a0≤\u00a0{cls.max_n}"
+        problems += f"; n ≤ {cls.max_n}"
     reaches = cls.reaches or f"{CLASS_GAP[cls.accuracy]:.0e}".replace("e-0", "e-")
     if not cls.reaches and "shots" in {f.name for f in fields(cls)}:
         reaches += "; with shots within 3 × the shot floor"
