@@ -698,3 +698,18 @@ def test_the_error_of_a_score_is_its_spread_over_samples(name):
     # order assume other distributions than the normal one of these values: within a third.
     ratio = np.mean(errors) / np.std(found)
     assert abs(ratio - 1) < (1 / 3 if name in ("average_precision", "roc_auc") else 4 / np.sqrt(800))
+
+
+def test_the_limit_of_a_search_is_none_of_its_final_fit(folder, monkeypatch):
+    churn("churn.csv", 100)
+    limits = []
+    fit = dualflow.SVC.fit
+
+    def noted(self, X, y, *rest):
+        limits.append((len(y), self.time_limit))
+        return fit(self, X, y, *rest)
+
+    monkeypatch.setattr(dualflow.SVC, "fit", noted)
+    result = run("train", "churn.csv", "--search", "--search-time", "40", "--kernel", "linear", "--cv", "2")
+    assert result.exit_code == 0, result.output
+    assert [limit for n, limit in limits if n == 100][-1] is None

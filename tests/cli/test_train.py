@@ -366,6 +366,7 @@ def test_a_model_that_is_not_optimal_is_saved_and_says_so(folder):
     assert result.exit_code == 1, result.output
     assert "NOT optimal" in result.stdout
     assert result.stderr.startswith("Warning: ")
+    assert "Raise --time-limit, scale the features" in result.stderr
     result = run("check", "model.dualflow")
     assert result.exit_code == 1
     assert result.stderr == "model.dualflow: 1 of 1 problems are not certified to a gap of 1e-06\n"

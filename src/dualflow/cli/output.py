@@ -134,7 +134,8 @@ def print_warnings() -> Iterator[None]:
         yield
     texts = (" ".join(str(one.message).split()) for one in caught if issubclass(one.category, UserWarning))
     for text in dict.fromkeys(texts):
-        say(f"Warning: {text}", err=True)
+        # The library's advice names parameters; of these the commands have one.
+        say(f"Warning: {text.replace('max_steps or time_limit', '--time-limit')}", err=True)
 
 
 def check_output(

@@ -30,6 +30,8 @@ __all__ = ["AUTO_WEIGHTS", "MODEL_KERNELS", "score_models", "tried_weights"]
 MODEL_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: Value of ``class_weight`` that tries none and "balanced" where the classes are unequal.
 AUTO_WEIGHTS = "auto"
+#: Time limits that a fit of scikit-learn may take: it is what the user compares with, and there are two at most.
+PEER_LIMITS = 2
 #: Rows of the trial fit that predicts the time of scikit-learn's fit, which cannot be stopped.
 TRIAL_ROWS = 1000
 #: The time of scikit-learn's fit is taken to grow with this power of the rows: between the 2 of kernel values and the
@@ -67,7 +69,8 @@ def score_models(
     positive : label or None
         The class whose recall and precision are given; the rarer one by default.
     time_limit : float or None
-        Seconds for each fit. scikit-learn's is left out if it would take longer, by a trial fit to fewer rows.
+        Seconds for each fit. scikit-learn's is left out if it would take more than `PEER_LIMITS` times as long, by a
+        trial fit to fewer rows.
     progress : callable
         Called with the name of the next model.
 
@@ -154,11 +157,11 @@ def _peer(
         return model, None
     trial = replace(data, X=data.X[rows], y=data.y[rows])
     expected_s = _timed_fit(model, trial) * (n / TRIAL_ROWS) ** GROWTH_POWER
-    if expected_s <= time_limit:
+    if expected_s <= PEER_LIMITS * time_limit:
         return model, None
     return None, (
         f"not fitted: by a fit to {TRIAL_ROWS} rows, {n} rows take about {seconds_text(expected_s)}, and the limit is "
-        f"{seconds_text(time_limit)}"
+        f"{seconds_text(PEER_LIMITS * time_limit)}"
     )
 
 
