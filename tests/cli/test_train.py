@@ -781,3 +781,24 @@ def test_gaps_that_were_filled_are_said(folder):
     assert trained(folder)["gaps_filled"] == "a 1"
     write(folder, table(40))
     assert "gaps filled" not in run("train", "data.csv").stdout
+
+
+def test_files_that_are_misspelt_or_swapped_are_named(folder):
+    write(folder, table(60))
+    trained(folder)
+    refused(run("train", "dta.csv"), "dta.csv: No such file or directory; did you mean 'data.csv'?")
+    for words in (("predict", "data.csv", "model.dualflow"), ("check", "data.csv", "model.dualflow")):
+        refused(run(*words), "the model comes first, then the table: model.dualflow data.csv")
+
+
+def test_numbers_of_a_model_are_checked_before_the_table_is_read(folder):
+    write(folder, "a,kind\n2019-01-01,up\n2019-01-02,\n2019-01-03,\n")
+    for words, said in (
+        (("train", "data.csv", "--C", "-1"), "--C=-1.0 must be"),
+        (("train", "data.csv", "--gamma", "big"), "--gamma='big' must be"),
+        (("train", "data.csv", "--solver", "sm0"), "did you mean 'smo'"),
+        (("compare", "data.csv", "--gamma", "-1"), "--gamma=-1.0 must be"),
+    ):
+        refused(run(*words), said)
+    write(folder, "a,kind\n1,up\n2,\n3,\n")
+    refused(run("train", "data.csv"), "line 3: the label kind is empty or missing, as in 2 of 3 rows")

@@ -58,6 +58,7 @@ def check(
     """
     with clear_errors():
         shared.check_there(model, data, removal)
+        shared.check_order(model, data)
         import numpy as np
 
         from ..core.options import Number

@@ -264,6 +264,7 @@ def compare(
             raise ProblemError(f"the data are given twice, as {path} and as --data {data}; give them once")
         data = path if data is None else data
         shared.check_kernel(kernel)
+        shared.check_numbers(C, gamma)
         outputs = Outputs(csv, None if no_report else report)
         if not dry:
             outputs.check(overwrite, data)

@@ -129,6 +129,7 @@ def _cells(table: Table | SparseTable) -> tuple[list[str], str]:
     if table.labels is None:
         raise ProblemError(f"{table.source} has no label column; name it with --label")
     if "" in table.labels:
-        place = table.place(table.labels.index(""))
-        raise ProblemError(f"{place}: the label {name} is empty or missing; fill or drop such rows")
+        place, count = table.place(table.labels.index("")), table.labels.count("")
+        more = f", as in {count} of {len(table.labels)} rows" if count > 1 else ""
+        raise ProblemError(f"{place}: the label {name} is empty or missing{more}; fill or drop such rows")
     return table.labels, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from errno import ENOENT
 from functools import partial
 from itertools import pairwise
@@ -52,6 +53,8 @@ __all__ = [
     "Thousands",
     "check_class_weight",
     "check_kernel",
+    "check_numbers",
+    "check_order",
     "check_there",
     "form_of",
     "number_or_text",
@@ -341,10 +344,36 @@ def check_kernel(kernel: str) -> None:
 
 
 def check_there(*paths: Path | None) -> None:
-    """Raise FileNotFoundError for a path without a file, before packages are loaded; - and None are fine."""
+    """Raise ProblemError for a path without a file, before packages are loaded; - and None are fine."""
     for path in paths:
         if path is not None and str(path) != "-" and not path.exists():
-            raise FileNotFoundError(ENOENT, strerror(ENOENT), str(path))
+            beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+            raise ProblemError(f"{path}: {strerror(ENOENT)}{did_you_mean(path.name, beside)}")
+
+
+def check_order(model: Path, data: Path | None) -> None:
+    """Raise ProblemError if the model and the table are given in each other's place."""
+    from ..persistence.container import is_model_file
+
+    both = data is not None and data.is_file() and model.is_file()
+    if both and data.stat().st_size and is_model_file(data) and not is_model_file(model):  # type: ignore[union-attr]
+        raise ProblemError(f"the model comes first, then the table: {data} {model}")
+
+
+def check_numbers(C: float | None, gamma: str, solvers: Iterable[str] = ()) -> None:
+    """Raise ProblemError for a C, a gamma or a solver that no model takes, before a table is read."""
+    import numpy as np
+
+    from ..core.kernel_functions import check_gamma
+    from ..problems.classification import C_RULE
+    from ..solvers.registry import AUTO, solver_class
+
+    if C is not None:
+        C_RULE.check("C", C)
+    check_gamma(number_or_text(gamma), np.zeros((1, 1)))
+    for name in solvers:
+        if name != AUTO:
+            solver_class(name)
 
 
 def check_class_weight(text: str | None) -> None:

@@ -82,6 +82,7 @@ def predict(
     """
     with clear_errors():
         shared.check_there(model, data)
+        shared.check_order(model, data)
         from dataclasses import replace
 
         from ..exceptions import ProblemError

@@ -155,6 +155,7 @@ def train(
 
         begun = time.perf_counter()
         _check_options(kind, kernel, search, search_time, scoring, cv)
+        shared.check_numbers(C, gamma, [solver])
         seed = Number(at_least=0, whole=True).check("--seed", seed)
         budget_s = Number(above=0, none=True, note="(in seconds)").check("--search-time", search_time)
         budget_s = next((s for s in (budget_s, time_limit) if s is not None), SEARCH_BUDGET_S)
