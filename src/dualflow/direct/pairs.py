@@ -48,8 +48,7 @@ __all__ = [
     "CertificateRow",
     "CertifiedResult",
     "DirectPair",
-    "DirectSimplex",
-    "DirectWhole",
+    "DirectSingle",
     "PairBatch",
     "PairResult",
     "is_pair",
@@ -325,17 +324,17 @@ class DirectPair(CertifiedResult):
         return support_set(problem, self.alpha)
 
 
-class DirectSimplex(CertifiedResult):
-    """Result of a problem on the simplex.
+class DirectSingle(CertifiedResult):
+    """Result of a problem on the simplex, or of a problem of few variables over its whole kernel matrix.
 
     Parameters
     ----------
-    found : SimplexResult
+    found : SimplexResult or WholeResult
     seconds : float
         Seconds spent in total.
     """
 
-    def __init__(self, found: SimplexResult, seconds: float) -> None:
+    def __init__(self, found: SimplexResult | WholeResult, seconds: float) -> None:
         self.__dict__.update(
             alpha=immutable(found.alpha),
             certificate=found.certificate,
@@ -345,36 +344,10 @@ class DirectSimplex(CertifiedResult):
             found=found,
         )
 
-    found: SimplexResult
+    found: SimplexResult | WholeResult
 
     def support(self, problem: DualProblem) -> NDArray:
         return self.found.support
-
-
-class DirectWhole(CertifiedResult):
-    """Result of a problem of few variables, over its whole kernel matrix.
-
-    Parameters
-    ----------
-    found : WholeResult
-    seconds : float
-        Seconds spent in total.
-    """
-
-    def __init__(self, found: WholeResult, seconds: float) -> None:
-        self.__dict__.update(
-            alpha=immutable(found.alpha),
-            certificate=found.certificate,
-            kernel_columns=found.entries / len(found.alpha),
-            seconds=seconds - found.certify_s,
-            certify_s=found.certify_s,
-            found=found,
-        )
-
-    found: WholeResult
-
-    def support(self, problem: DualProblem) -> NDArray:
-        return self.found.support()
 
 
 #: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
@@ -805,8 +778,8 @@ def solve_directly(
     begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
     if suits_simplex_points(problem, thresholds):
         found = simplex_from_points(problem, gap_tol, thresholds)
-        return None if found is None else DirectSimplex(found, time.monotonic() - begun)
+        return None if found is None else DirectSingle(found, time.monotonic() - begun)
     if suits is None:
         suits = suits_whole(problem, thresholds)
     whole = solve_whole(problem, gap_tol, tol, thresholds) if suits else None
-    return None if whole is None else DirectWhole(whole, time.monotonic() - begun)
+    return None if whole is None else DirectSingle(whole, time.monotonic() - begun)
