@@ -80,8 +80,9 @@ class WholeResult(NamedTuple):
     entries: float
     certify_s: float
 
+    @property
     def support(self) -> NDArray:
-        """Return the support set."""
+        """The support set."""
         return supporting(self.problem, self.certificate.alpha, self.rho)
 
 
