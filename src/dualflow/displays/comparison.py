@@ -11,7 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._axes import BLUE, DARK, GREEN, GREY, ORANGE, VERMILION, axes_for, drawn_gaps, legend_below, mark_level, matplotlib_part
+from ._axes import (
+    BLUE,
+    DARK,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILION,
+    axes_for,
+    drawn_gaps,
+    legend_below,
+    mark_level,
+    matplotlib_part,
+)
 
 __all__ = ["ComparisonDisplay", "place_labels"]
 
@@ -116,6 +128,8 @@ class ComparisonDisplay:
         For each problem the PathCollection of each role.
     bars_ : list of list of ErrorbarContainer
         For each problem the error bars, one for each role with rows of several seeds.
+    floors_ : list of PathCollection
+        For each problem with sampled rows their shot floors, if the excess is drawn.
     texts_ : list of list of Text
         For each problem the names that had room; those of controls, in grey, are not among them.
     unlabelled_ : list of int
@@ -213,6 +227,7 @@ class ComparisonDisplay:
         self.ax_ = self.axes_[0]
         self.scatters_: list[dict[str, Any]] = []
         self.bars_: list[list[Any]] = []
+        self.floors_: list[Any] = []
         self.texts_: list[list[Any]] = []
         self.unlabelled_: list[int] = []
         drawn = [
@@ -225,6 +240,10 @@ class ComparisonDisplay:
             line([], [], color=colour, marker=mark, linestyle="", fillstyle="full" if filled else "none", label=name)
             for colour, mark, filled, name in (ROLES[role] for role in present)
         ]
+        if self.floors_:
+            handles.append(
+                line([], [], color=DARK, marker="_", linestyle="", label="shot floor, at the time of its row")
+            )
         self.legend_ = legend_below(self.axes_[-1], handles) if legend and handles else None
         if labels:
             whole = self.figure_ if hasattr(self.figure_, "draw_without_rendering") else self.figure_.figure
@@ -262,9 +281,7 @@ class ComparisonDisplay:
                 found[role] = ax.scatter(mine[:, 0], drawn_gaps(mine[:, 1]), **own | style)
             # The refined gap has no band: its runs end at round-off.
             banded = [
-                row
-                for row, _, _ in shown
-                if row.role == role and getattr(row, lowest) is not None and not self.refined
+                row for row, _, _ in shown if row.role == role and getattr(row, lowest) is not None and not self.refined
             ]
             if banded:
                 times, gaps, low, high = np.array(
@@ -289,7 +306,12 @@ class ComparisonDisplay:
             ax.set(xticks=[], yticks=[])
             return np.empty((0, 2)), [], []
         ax.set(xscale="log", yscale="log")
-        mark_level(ax, section.tol, "tol")
+        if self.y == "gap":
+            mark_level(ax, section.tol, "tol")
+        floors = [(row.wall_time_s, row.excess_floor, ROLES[row.role][0]) for row, _, _ in shown if row.excess_floor]
+        if floors and self.y == "excess":
+            x, y, colours = zip(*floors, strict=True)
+            self.floors_.append(ax.scatter(x, y, marker="_", s=60, c=colours, linewidths=1.5, zorder=2))
         ax.margins(0.12, 0.1)
         # Names are placed by rank, as there may not be room for all; those of controls after all others.
         shown.sort(key=lambda one: (one[0].rank is None, one[0].rank or 0))

@@ -91,7 +91,10 @@ class Record:
         if set(rows) != set(_STORED) or any(array.dtype != np.float64 for array in rows.values()):
             raise ValueError(f"its rows are not {', '.join(_STORED)}")
         record, (t, alpha, multiplier, shots) = cls(), (rows[name] for name in _STORED)
-        if not t.shape == multiplier.shape == shots.shape == alpha.shape[:1] == (steps + 1,) or not np.isfinite(t).all():
+        if (
+            not t.shape == multiplier.shape == shots.shape == alpha.shape[:1] == (steps + 1,)
+            or not np.isfinite(t).all()
+        ):
             raise ValueError(f"its rows are not those of {steps} steps")
         for k in range(len(t)):
             record.add(float(t[k]), alpha[k], float(multiplier[k]), certify(alpha[k]), float(shots[k]))

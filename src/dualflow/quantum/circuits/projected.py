@@ -46,8 +46,17 @@ class ProjectedCircuit(ParametricCircuit):
     steps: tuple[Step, ...] = ()
     label: str = ""
     family: ClassVar[str] = "projected"
-    purpose: ClassVar[str] = "the state of each qubit of φ(x)"
+    purpose: ClassVar[str] = "the state of each qubit after U(x)"
     sent_by: ClassVar[str] = "`ProjectedKernel` on a device"
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("U(x)", ("q",)),
+        ("RY, RX on each, for X, Y or Z", ("q",)),
+    )
+    two_qubit_formula: ClassVar[str] = "r·q·(q − 1)"
+    depth_formula: ClassVar[str] = "6·q − 5 + (r − 1)·(3·q + 2)"
+    formula_note: ClassVar[str] = (
+        "q ≥ 3; the zz map of r repetitions; the angle map has no gates on two qubits, and depth 3"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,6 +72,10 @@ class ProjectedCircuit(ParametricCircuit):
     @property
     def n_parameters(self) -> int:
         return count_angles(self.steps) + 2
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"q": self.n_qubits, "r": int(self.label.removeprefix("zz_r"))} if self.label[:4] == "zz_r" else {}
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
