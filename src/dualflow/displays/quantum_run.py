@@ -19,11 +19,11 @@ MAX_MARKED_STATES = 60
 
 
 class QuantumRunDisplay:
-    """Excess over the best known objective after each step, the shot floor as a line, and controls in grey.
+    """Excess over the best known objective after each step, the running shot floor, and controls in grey.
 
     The states are raw, never refined. The floor is the excess that the optimum itself has if it is measured with the
-    shots that the run has spent so far: a run that ends near it is limited by its shots. A run that ends where its controls end shows
-    nothing about its circuits. Use `from_solution`, which also draws it.
+    shots that the run has spent so far: a run that ends near it is limited by its shots. A run that ends where its
+    controls end shows nothing about its circuits. Use `from_solution`, which also draws it.
 
     Attributes
     ----------
