@@ -121,7 +121,7 @@ class Trajectory:
     gap : array of shape (k,)
         Certified relative gap; NaN if there is none.
     shots : array of shape (k,)
-        Shots of all circuits up to this state; 0 without circuits.
+        Shots of all circuits up to this state; 0 without circuits. Empty if they are not known.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class Trajectory:
     survivors: NDArray
     objective: NDArray
     gap: NDArray
-    shots: NDArray
+    shots: NDArray = field(default_factory=lambda: np.zeros(0))
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw it with matplotlib, and return a `TrajectoryDisplay`; its ``plot`` lists parameters and errors."""
@@ -559,7 +559,7 @@ class Solution:
         found = [floors_of(self, best, int(count)) for count in counts]
         floors = np.array([np.nan if one is None else one[0] for one in found])
         if not len(floors) or np.isnan(floors).any():
-            return np.full(len(shots), np.nan)
+            return np.full(len(path.t), np.nan)
         with np.errstate(divide="ignore"):
             between = np.exp(np.interp(np.log(shots), np.log(counts), np.log(np.maximum(floors, LEAST_FLOOR))))
         return np.where(shots > 0, between, np.nan)

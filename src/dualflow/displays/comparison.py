@@ -308,7 +308,11 @@ class ComparisonDisplay:
         ax.set(xscale="log", yscale="log")
         if self.y == "gap":
             mark_level(ax, section.tol, "tol")
-        floors = [(row.wall_time_s, row.excess_floor, ROLES[row.role][0]) for row, _, _ in shown if row.excess_floor]
+        floors = [
+            (row.wall_time_s, row.excess_floor, ROLES[row.role][0])
+            for row, _, _ in shown
+            if row.excess_floor and row.role != "control"
+        ]
         if floors and self.y == "excess":
             x, y, colours = zip(*floors, strict=True)
             self.floors_.append(ax.scatter(x, y, marker="_", s=60, c=colours, linewidths=1.5, zorder=2))
