@@ -18,7 +18,7 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -313,9 +313,9 @@ def _is_ours(kind: type) -> bool:
 
 
 @cache
-def _parameter_names(cls: type) -> frozenset[str]:
-    """Return the names that a class takes as keywords; nothing if it takes all."""
-    found = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
+def _parameter_names(init: Callable[..., None]) -> frozenset[str]:
+    """Return the names that a constructor takes as keywords; nothing if it takes all."""
+    found = inspect.signature(init).parameters.values()
     return frozenset() if any(p.kind is p.VAR_KEYWORD for p in found) else frozenset(p.name for p in found)
 
 
@@ -325,7 +325,7 @@ class Persistent(BaseEstimator):
     n_features_in_: int
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        known = _parameter_names(cls)
+        known = _parameter_names(cls.__init__)  # type: ignore[misc]
         if known and (unknown := kwargs.keys() - known):
             name = min(unknown)
             way = did_you_mean(name, sorted(known))
