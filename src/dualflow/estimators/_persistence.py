@@ -325,7 +325,7 @@ class Persistent(BaseEstimator):
     n_features_in_: int
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        known = _parameter_names(cls.__init__)  # type: ignore[misc]
+        known = _parameter_names(cls.__init__)
         if known and (unknown := kwargs.keys() - known):
             name = min(unknown)
             way = did_you_mean(name, sorted(known))
