@@ -66,7 +66,8 @@ class StepCircuit(ParametricCircuit):
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {"q": self.n_qubits, "r": int(self.label.removeprefix("zz_r"))} if self.label[:4] == "zz_r" else {}
+        repetitions = self.label.removeprefix("zz_r")
+        return {"q": self.n_qubits, "r": int(repetitions)} if repetitions.isdigit() else {}
 
     @property
     def all_steps(self) -> tuple[Step, ...]:
