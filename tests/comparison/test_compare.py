@@ -239,7 +239,7 @@ def test_evidence_is_what_controls_do_not_reach(comparison, unhurried):
     found = {(row.device, row.shots_per_circuit): row for row in rows}
     assert found["aer", None].margin > 100
     assert found["aer", SHOTS].margin > 10
-    evidence = next(column for column in QUANTUM if column.header == "evidence")
+    evidence = next(column for column in QUANTUM if column.header == "over chance")
     assert evidence.cell(replace(found["aer", None], margin=4.99)) == "no evidence"
     assert evidence.cell(replace(found["aer", None], margin=12.3)) == "12×"
 
@@ -260,7 +260,7 @@ def test_a_solver_that_asks_its_circuits_nothing_is_no_evidence(register):
     assert len(quantum) == 3
     assert [row.margin for row in quantum] == [1.0] * 3
     assert found.table().count("evidence") == 3  # each below its "no"
-    evidence = next(column for column in QUANTUM if column.header == "evidence")
+    evidence = next(column for column in QUANTUM if column.header == "over chance")
     assert [evidence.cell(row) for row in quantum] == ["no evidence"] * 3
 
 

@@ -200,12 +200,12 @@ QUANTUM = (
         "gap/\nfloor",
     ),
     Column(
-        "evidence",
-        "how many times fewer circuits than the better of 'null' and 'control:random', or how many times smaller "
-        "excess; below 5 there is no evidence that the circuits matter",
+        "over chance",
+        "how many times fewer circuits than the better of 'null' and 'control:random', whose outcomes are chance, or "
+        "how many times smaller excess; below 5 there is no evidence that the circuits matter",
         _of("margin"),
         margin_text,
-        "evi-\ndence",
+        "over\nchance",
     ),
     Column(
         "fidelity",
