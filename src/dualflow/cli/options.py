@@ -355,8 +355,9 @@ def check_order(model: Path, data: Path | None) -> None:
     """Raise ProblemError if the model and the table are given in each other's place."""
     from ..persistence.container import is_model_file
 
-    both = data is not None and data.is_file() and model.is_file()
-    if both and data.stat().st_size and is_model_file(data) and not is_model_file(model):  # type: ignore[union-attr]
+    if data is None or not (data.is_file() and model.is_file()) or not data.stat().st_size:
+        return
+    if is_model_file(data) and not is_model_file(model):
         raise ProblemError(f"the model comes first, then the table: {data} {model}")
 
 
