@@ -802,3 +802,29 @@ def test_numbers_of_a_model_are_checked_before_the_table_is_read(folder):
         refused(run(*words), said)
     write(folder, "a,kind\n1,up\n2,\n3,\n")
     refused(run("train", "data.csv"), "line 3: the label kind is empty or missing, as in 2 of 3 rows")
+
+
+def test_models_without_classes_say_what_they_make_of_their_rows(folder):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    y = 2 * x + rng.normal(size=60)
+    write(folder, "x,target\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b in zip(x, y, strict=True)))
+    done = run("train", "data.csv", "--kind", "svr")
+    assert done.exit_code == 0, done.output
+    machine = read_model(folder / "model.dualflow")[0]
+    values = np.genfromtxt("data.csv", delimiter=",", skip_header=1)
+    errors = values[:, 1] - machine.predict(((values[:, 0] - x.mean()) / x.std())[:, None])
+    r2 = 1 - (errors**2).sum() / ((values[:, 1] - values[:, 1].mean()) ** 2).sum()
+    constant = np.abs(values[:, 1] - np.median(values[:, 1])).mean()
+    assert (
+        f"R² {r2:.3f}, mean absolute error {np.abs(errors).mean():.4g} (always the median: {constant:.4g})"
+        in done.stdout
+    )
+    refused(run("compare", "data.csv"), "has 60 different numbers", "dualflow train data.csv --kind svr --cv 5")
+    write(folder, "x,z\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b in zip(x, y, strict=True)), "points.csv")
+    done = run("train", "points.csv", "--kind", "one-class", "--nu", "0.5", "--out", "one.dualflow")
+    predicted = run("predict", "one.dualflow", "points.csv")
+    count = predicted.stdout.splitlines().count("-1")
+    assert 0 < count <= 30  # nu bounds the share
+    assert f"{count} of 60 training rows are outliers" in done.stdout
+    assert f"{count} of 60 rows are outliers" in predicted.stderr

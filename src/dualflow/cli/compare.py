@@ -638,8 +638,15 @@ def _rows_of_two(y: NDArray, wanted: list[str] | None, source: str) -> tuple[NDA
     """Return which rows have one of the two wanted labels, and the first of these labels as it is in y."""
     import numpy as np
 
+    from .training_data import MAX_CLASS_NUMBERS
+
     classes = np.unique(y).tolist()
     if wanted is None:
+        if len(classes) > MAX_CLASS_NUMBERS and isinstance(classes[0], (int, float)):
+            raise ProblemError(
+                f"the label of {source} has {len(classes)} different numbers, and compare is for two classes; "
+                f"dualflow train {source} --kind svr --cv 5 fits and scores numbers"
+            )
         if len(classes) > 2:
             shown = ", ".join(map(str, classes[:6])) + (", …" if len(classes) > 6 else "")
             raise ProblemError(

@@ -138,6 +138,10 @@ def predict(
                 typer.echo(chunk, nl=False)
         if proba and (note := _disagreement(machine, predictions, chances)) is not None:
             say(note, err=out is None)
+        if not known.written and not _is_regressor(machine):
+            from .training import outlier_line
+
+            say(outlier_line([value for value in predictions if value is not None], "rows"), err=out is None)
         title = f"rows with a label{training_note(machine, X)}" if score else ""
         if score and counts is None:
             name, value = next(iter(score.items()))

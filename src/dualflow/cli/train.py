@@ -294,6 +294,8 @@ def _print_scores(fitted: Fitted, scored: Scored) -> None:
     """Print the scores of the classes, and of which rows they are."""
     from .scores import score_lines
 
+    if scored.line is not None:
+        say(scored.line)
     if scored.counts is None:
         return
     title = "training rows (new rows score lower; --cv 5 scores unseen rows)"

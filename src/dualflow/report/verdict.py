@@ -217,7 +217,7 @@ def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
     beside = "" if plain is None else f" ({always}: {max(plain.score(scoring), 0.0):.3f})"
     same = [s for s in scores if s.class_weight == best.class_weight and s is not best and s.fit_time_s is not None]
     weights = "" if best.class_weight is None else f" with {best.class_weight} class weights"
-    found = f"{name}{of} {best.score(scoring):.3f} on {counts.n} held-out rows{beside}"
+    found = f"{name}{of} {best.score(scoring):.3f} ± {best.error(scoring):.3f} on {counts.n} held-out rows{beside}"
     fits = sorted((best, *same), key=lambda one: one.fit_time_s or 0.0)
     if len(fits) > 1 and len({f"{one.score(scoring):.3f}" for one in fits}) == 1:
         took = ", ".join(f"{one.model} {seconds_text(one.fit_time_s or 0.0)}" for one in fits)
