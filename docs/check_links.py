@@ -57,7 +57,7 @@ def broken(site: Path) -> list[str]:
 #: Patterns that no page may contain, and the fault that each shows.
 FAULTS = {
     r"<aside(?![^>]*aria-label)": "an aside without a name",
-    r'role="heading"(?![^>]*aria-level)': "a heading without its level",
+    r'<(?![^>]*aria-level)[^>]*role="heading"': "a heading without its level",
     r'<div class="highlight"><pre>': "code that keys cannot reach",
     r'<div class="pst-scrollable-table-container">': "a table that keys cannot reach",
     r"<th[^>]*>\s*(?:<p>\s*</p>)?\s*</th>": "a column without a name",

@@ -136,6 +136,12 @@ def _links_from(text: str, folder: str, page: str) -> str:
             return link[0]
         return f"]({posixpath.relpath(shown, posixpath.dirname(page) or '.')}{link[2] or ''})"
 
+    def as_a_download(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, link[2]))
+        return f"{{download}}`{link[1]} <{posixpath.relpath(target, posixpath.dirname(f'docs/{page}'))}>`"
+
+    # Circuits and notebooks are files beside the pages.
+    text = re.sub(r"\[`?([^\]`]+)`?\]\((?![a-z]+:)([^)#\s]+\.(?:qasm|ipynb))\)", as_a_download, text)
     return re.sub(r"\]\((?![a-z]+:)([^)#\s]+\.md)(#[^)]*)?\)", as_seen_from_the_page, text)
 
 

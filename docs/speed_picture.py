@@ -73,9 +73,7 @@ def draw() -> Figure:
         labels.append(f"{words}: {shown}")
     axes.axvline(1, color="k", lw=0.8, ls="--", zorder=1)
     axes.set(xscale="log", yticks=range(len(ROWS)), yticklabels=labels)
-    axes.set_xlabel(
-        "time of scikit-learn over that of dualflow; left of the dashed line dualflow is slower; bars: means"
-    )
+    axes.set_xlabel("time of scikit-learn over that of dualflow; bars: means")
     axes.xaxis.set_major_formatter("{x:g} ×")
     axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()

@@ -51,7 +51,7 @@ def test_notebook_says_its_question_and_its_limits(path):
 
 def test_the_index_has_the_notebooks_in_their_order():
     index = (NOTEBOOKS[0].parents[1] / "docs" / "tutorials" / "index.md").read_text(encoding="utf-8")
-    order = re.findall(r"^\| `(\w+)` \|", index, flags=re.MULTILINE)
+    order = re.findall(r"^\| \[`(\w+)`\]\(\.\./\.\./notebooks/\1\.ipynb\) \|", index, flags=re.MULTILINE)
     assert sorted(order) == [path.stem for path in NOTEBOOKS]
     for name, after in pairwise(order):
         last = nbformat.read(NOTEBOOKS[0].with_name(f"{name}.ipynb"), as_version=4).cells[-1].source

@@ -134,17 +134,17 @@ def test_the_verdict_on_models_is_by_score_then_by_time():
     text = models_verdict(scores, "balanced_accuracy", 400)
     assert text == (
         "Use SVC with balanced class weights: balanced accuracy 0.950 ± 0.059 on 100 held-out rows (always answering "
-        "'no': 0.500). Both packages fit this model to 400 rows and differ in time alone: scikit-learn SVC 200 ms, dualflow "
-        "SVC 300 ms."
+        "'no': 0.500). Both packages fit this model to 400 rows and differ in time alone: scikit-learn SVC 200 ms, "
+        "dualflow SVC 300 ms."
     )
     alone = models_verdict(scores[:3], "balanced_accuracy", 400)
     assert alone.startswith("Use dualflow SVC with balanced class weights: balanced accuracy 0.950")
     assert alone.endswith("(always answering 'no': 0.500), fitted to 400 rows in 300 ms.")
     faster = [scores[0], replace(scores[2], fit_time_s=0.1, counts=counted(8)), scores[3]]
     assert (
-        "dualflow SVC with balanced class weights: balanced accuracy 0.900 ± 0.069 on 100 held-out rows (always answering "
-        "'no': 0.500), fitted to 400 rows in 100 ms; scikit-learn SVC: 0.950, 200 ms. The difference is within the "
-        "standard error (0.069), so the faster fit is named."
+        "dualflow SVC with balanced class weights: balanced accuracy 0.900 ± 0.069 on 100 held-out rows (always "
+        "answering 'no': 0.500), fitted to 400 rows in 100 ms; scikit-learn SVC: 0.950, 200 ms. The difference is "
+        "within the standard error (0.069), so the faster fit is named."
     ) in models_verdict(faster, "balanced_accuracy", 400)
     assert "recall of 'yes' 0.900" in models_verdict(scores, "recall", 400)
     assert models_verdict(scores[:1], "accuracy", 4) == "No verdict on models: none was fitted."
