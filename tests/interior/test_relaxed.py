@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 from dualflow import Gram, problems, solve
 from dualflow.core.features import Features
 from dualflow.interior import reduced
+from dualflow.interior._passes import Relaxation
 from dualflow.interior.low_rank import LowRank
 
 RNG = np.random.default_rng(11)
@@ -42,9 +43,8 @@ def test_the_minimiser_for_one_delta_meets_its_optimality_conditions(name, delta
     u, F = problem.upper, np.tile(X - center, (form.copies, 1))
     prox, alpha = 0.3 * u, np.empty(problem.n)
     w, values = np.zeros(6), np.zeros(len(X))
-    nu, gap, free, steps = form.rows.relax(
-        prox, delta, 1e-12, 100, np.zeros(6), problem.d, 0.0, 0.0, w, 0.0, values, alpha
-    )
+    relaxation = Relaxation(form.rows, np.zeros(6), problem.d, 0.0, 0.0, 100)
+    nu, gap, free, steps = relaxation.minimise(prox, delta, 1e-12, w, 0.0, values, alpha)
     slopes = problem.sigma * (F @ w) - problem.p - nu * problem.e
     np.testing.assert_allclose(alpha, np.clip(prox - u / delta * slopes, 0.0, u), atol=1e-9 * u.max())
     np.testing.assert_allclose(w, (problem.sigma * alpha) @ F, atol=1e-7)
@@ -101,9 +101,12 @@ def test_after_a_failure_steps_along_the_central_path_follow(monkeypatch):
     assert found.certificate.within(1e-10)
 
 
-def test_relax_says_what_does_not_fit():
+def test_relaxation_says_what_does_not_fit():
     problem = POSED["hinge"]()
     rows = LowRank(problem, Features(X, None, True)).rows
     alpha, w, values = np.empty(3000), np.zeros(6), np.zeros(3000)
+    with pytest.raises(ValueError, match="fixed rows as columns"):
+        Relaxation(rows, np.zeros(5), 0.0, 0.0, 0.0, 5)
+    relaxation = Relaxation(rows, np.zeros(6), 0.0, 0.0, 0.0, 5)
     with pytest.raises(ValueError, match="as many numbers"):
-        rows.relax(alpha[1:], 1.0, 0.1, 5, np.zeros(6), 0.0, 0.0, 0.0, w, 0.0, values, alpha)
+        relaxation.minimise(alpha[1:], 1.0, 0.1, w, 0.0, values, alpha)

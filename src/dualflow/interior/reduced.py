@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ..core.features import Features
 from ..core.problem import DualProblem
+from ._passes import Relaxation
 from .low_rank import EXACT_GAP, NEAR_GAP, LowRank, copies_of
 from .state import InteriorState
 
@@ -204,20 +205,9 @@ class Reduced:
         w, values, sampled = np.array(state.w), np.array(state.values), len(state.share) > 0
         size = float(np.abs(self.problem.p).mean())
         accuracy = LAST_ACCURACY if state.centers else ACCURACY
-        nu, gap, free, steps = form.rows.relax(
-            state.center,
-            state.delta,
-            accuracy,
-            MAX_NEWTON_STEPS,
-            form.fixed_rows,
-            form.problem.d,
-            form.fixed_p,
-            SAMPLE_GAP if sampled else 0.0,
-            w,
-            state.nu,
-            values,
-            alpha,
-        )
+        stop_gap = SAMPLE_GAP if sampled else 0.0
+        relaxation = Relaxation(form.rows, form.fixed_rows, form.problem.d, form.fixed_p, stop_gap, MAX_NEWTON_STEPS)
+        nu, gap, free, steps = relaxation.minimise(state.center, state.delta, accuracy, w, state.nu, values, alpha)
         few = form.rows.width + form.borders
         after = replace(state, at=alpha[None], w=w, values=values, nu=nu, gap=gap)
         if sampled and gap <= SAMPLE_GAP:
