@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dualflow.interior._passes import Relaxation
 from sklearn.svm import SVC
 
 from dualflow import Gram, problems, solve
 from dualflow.core.features import Features
 from dualflow.interior import reduced
-from dualflow.interior._passes import Relaxation
 from dualflow.interior.low_rank import LowRank
 
 RNG = np.random.default_rng(11)

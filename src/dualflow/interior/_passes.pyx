@@ -490,15 +490,17 @@ cdef class Relaxation:
         """Move w and the values by a step of the length that is searched for; return the change of ν."""
         cdef Index n = self.rows.n, r = self.rows.width, j, c
         cdef double length
+        cdef double *values = &self.values[0]
+        cdef double *change = self.change
         cdef Variables v = self._variables()
-        self.rows.dot_all(self.x, self.change, self.work)
+        self.rows.dot_all(self.x, change, self.work)
         for c in range(self.rows.copies):
-            turn(n, c * n, &v, self.change, self.x[r], self.rows.scale, self.turned)
+            turn(n, c * n, &v, change, self.x[r], self.rows.scale, self.turned)
         length = self._length(decrement)
         for j in range(r):
             self.w[j] += length * self.x[j]
         for j in range(n):
-            self.values[j] += length * self.change[j]
+            values[j] += length * change[j]
         return length * self.x[r]
 
     cdef double _slope(self, double begin, double square, double length) noexcept nogil:
