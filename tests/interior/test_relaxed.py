@@ -83,6 +83,19 @@ def test_the_answer_is_at_least_as_good_as_that_of_libsvm(monkeypatch):
     assert ours == pytest.approx(found.alpha.sum() - 0.5 * w @ w, rel=1e-11)
 
 
+def test_few_distinct_points_are_relaxed_too(monkeypatch):
+    """1500 points of 7 bits make at most 256 variables."""
+    bits = (RNG.random((1500, 7)) < 0.5).astype(float)
+    labels = np.where(bits.sum(axis=1) + RNG.normal(size=1500) > 3.5, 1, -1)
+    without_central_path(monkeypatch)
+    found = solve(problems.svc(Gram(bits, "linear"), labels, 10.0), "interior-point", refine=False)
+    assert found.provenance["distinct_variables"] <= 256
+    assert found.certificate.within(1e-10)
+    peer = SVC(kernel="linear", C=10.0, tol=1e-6).fit(bits, labels)
+    w = (found.alpha * labels) @ bits
+    np.testing.assert_allclose(w, peer.coef_[0], atol=1e-4)
+
+
 def test_ties_at_the_margin_are_met_exactly(monkeypatch):
     """All points of the large class lie on their margin, so that w = 0."""
     without_central_path(monkeypatch)
