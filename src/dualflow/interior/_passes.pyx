@@ -13,6 +13,8 @@ from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.math cimport INFINITY, fabs, sqrt
 from libc.string cimport memset
 
+from ..core.runtime.clock import check_time
+
 cdef extern from "passes.h":
     ctypedef Py_ssize_t Index
     ctypedef struct Variables:
@@ -411,7 +413,8 @@ cdef class Relaxation:
                  double[::1] values, double[::1] alpha):
         """Minimise for one δ; ``w``, ``values`` = F w and ``alpha`` are changed in place.
 
-        It ends after the step whose decrement is at most ``accuracy`` times δ Σu of the free variables.
+        It ends after the step whose decrement is at most ``accuracy`` times δ Σu of the free variables. The time limit
+        and Ctrl-C are checked before each step.
 
         Returns
         -------
@@ -430,17 +433,20 @@ cdef class Relaxation:
             raise ValueError("there must be as many numbers as variables, rows and columns")
         self.center, self.w, self.values, self.alpha = center, w, values, alpha
         self.delta, self.stiff = delta, 1.0 / delta
-        with nogil:
-            while True:
+        while True:
+            with nogil:
                 self._evaluate(nu)
-                if last or self.gap <= self.stop_gap or step >= self.most or not self.gap < INFINITY:
-                    break
+            if last or self.gap <= self.stop_gap or step >= self.most or not self.gap < INFINITY:
+                break
+            check_time()
+            with nogil:
                 decrement = self._direct()
-                if not decrement > 0:
-                    break
-                last = decrement <= accuracy * delta * self.sums[RELAXED_U]
-                nu += self._move(decrement)
-                step += 1
+                if decrement > 0:
+                    last = decrement <= accuracy * delta * self.sums[RELAXED_U]
+                    nu += self._move(decrement)
+            if not decrement > 0:
+                break
+            step += 1
         return nu, self.gap, <Index>self.sums[RELAXED_FREE], step
 
     cdef Variables _variables(self) noexcept nogil:
