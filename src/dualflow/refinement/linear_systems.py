@@ -70,9 +70,13 @@ def factorise(A: NDArray) -> bool:
 
 
 def _has_pivots(A: NDArray, least: float) -> bool:
-    """Factorise as `factorise`; whether no pivot is below ``least``, as a part of the largest diagonal entry."""
-    largest = float(A.diagonal().max())
-    return factorise(A) and float(A.diagonal().min()) ** 2 >= least * largest
+    """Factorise as `factorise`; whether no pivot is below ``least``, as a part of its diagonal entry.
+
+    Rounding errors of a factor do not depend on the scale of a row and its column (Demmel 1989), so that points of
+    different lengths need no common scale.
+    """
+    own = A.diagonal().copy()
+    return factorise(A) and bool((A.diagonal() ** 2 >= least * own).all())
 
 
 def _suits_float32(n: int, part: Callable[[NDArray], NDArray]) -> bool:
@@ -130,10 +134,10 @@ MIN_RIDGE_FLOAT32 = 1e-6
 SAMPLE_FLOAT32 = 512
 #: Variables, as multiples of the sample, from which the factor may be made in float32 without a ridge.
 MIN_SAMPLES_FLOAT32 = 2
-#: Least pivot of the sample for a factor in float32, as a part of the largest diagonal entry.
+#: Least pivot of the sample for a factor in float32, as a part of its diagonal entry.
 MIN_PIVOT_SAMPLE = 0.02
-#: Least pivot of a factor in float32 without a ridge, as a part of the largest diagonal entry: with less, float64 is
-#: faster, since each solve for the residual leaves more.
+#: Least pivot of a factor in float32 without a ridge, as a part of its diagonal entry: with less, float64 is faster,
+#: since each solve for the residual leaves more.
 MIN_PIVOT_FLOAT32 = 1e-3
 #: Right-hand sides up to which each is solved alone: that takes a fifth of LAPACK's time for two together.
 MAX_RIGHT_SIDES_ALONE = 4

@@ -65,6 +65,11 @@ class StepCircuit(ParametricCircuit):
         return count_angles(self.all_steps)
 
     @property
+    def sizes(self) -> dict[str, int]:
+        repetitions = self.label.removeprefix("zz_r")
+        return {"q": self.n_qubits, "r": int(repetitions)} if repetitions.isdigit() else {}
+
+    @property
     def all_steps(self) -> tuple[Step, ...]:
         """Steps of the whole circuit."""
         return self.steps
@@ -87,7 +92,7 @@ class StepCircuit(ParametricCircuit):
 
 @dataclass(frozen=True, repr=False)
 class FidelityCircuit(StepCircuit):
-    """U(x) of a feature map, then U(z)†: all qubits read 0 with probability |⟨φ(z)|φ(x)⟩|².
+    """U(x) of a feature map, then U(z)†: all qubits read 0 with probability |⟨0|U(z)†U(x)|0⟩|².
 
     This estimates one entry of a kernel (Havlíček et al., Nature 567, 209 (2019)). θ holds the angles of x, then those
     of z. The second half of the circuit has the inverse gates in reverse order, and so the angles of opposite sign.
@@ -110,8 +115,14 @@ class FidelityCircuit(StepCircuit):
     """
 
     family: ClassVar[str] = "fidelity"
-    purpose: ClassVar[str] = "|⟨φ(x)|φ(z)⟩|² as the share of outcome 0"
+    purpose: ClassVar[str] = "|⟨0|U(z)†U(x)|0⟩|² as the share of outcome 0"
     sent_by: ClassVar[str] = "`FidelityKernel` on a device"
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (("U(x)", ("q",)), ("U(z)†", ("q",)))
+    two_qubit_formula: ClassVar[str] = "2·r·q·(q − 1)"
+    depth_formula: ClassVar[str] = "12·q − 14 + (r − 1)·(6·q + 4)"
+    formula_note: ClassVar[str] = (
+        "q ≥ 3; the zz map of r repetitions; the angle map has no gates on two qubits, and depth 2"
+    )
 
     @property
     def n_angles(self) -> int:

@@ -39,8 +39,17 @@ class ProjectedCircuit(StepCircuit):
     """
 
     family: ClassVar[str] = "projected"
-    purpose: ClassVar[str] = "the state of each qubit of φ(x)"
+    purpose: ClassVar[str] = "the state of each qubit after U(x)"
     sent_by: ClassVar[str] = "`ProjectedKernel` on a device"
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("U(x)", ("q",)),
+        ("RY, RX on each, for X, Y or Z", ("q",)),
+    )
+    two_qubit_formula: ClassVar[str] = "r·q·(q − 1)"
+    depth_formula: ClassVar[str] = "6·q − 5 + (r − 1)·(3·q + 2)"
+    formula_note: ClassVar[str] = (
+        "q ≥ 3; the zz map of r repetitions; the angle map has no gates on two qubits, and depth 3"
+    )
 
     @property
     def n_parameters(self) -> int:

@@ -15,8 +15,8 @@ __all__ = ["GivenCircuit"]
 class GivenCircuit(StepCircuit):
     """Any circuit in the gates h, x, cx, cz, rx, ry, rz, whose parameters are the angles of single rotations.
 
-    Each parameter is the angle of one Pauli rotation, so that the two-term shift rule is exact
-    (`ParametricCircuit.shifts`).
+    Other gates of a circuit that is given as ``ansatz``, such as RZZ and CRX, are decomposed into these first. Each
+    parameter is the angle of one Pauli rotation, so that the two-term shift rule is exact (`ParametricCircuit.shifts`).
 
     Parameters
     ----------
@@ -38,6 +38,7 @@ class GivenCircuit(StepCircuit):
     family: ClassVar[str] = "given"
     purpose: ClassVar[str] = "any distribution"
     sent_by: ClassVar[str] = "`ansatz=` with your own circuit"
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (("your circuit", ("q",)),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
