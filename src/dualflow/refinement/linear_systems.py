@@ -143,7 +143,22 @@ MIN_PIVOT_FLOAT32 = 1e-3
 MAX_RIGHT_SIDES_ALONE = 4
 
 
-class FreeSystem:
+class _Members:
+    """Some variables, the members, of which some may move: ``position`` of each variable, and a mask ``live``."""
+
+    def __init__(self, problem: DualProblem, free: NDArray) -> None:
+        self.problem, self.members = problem, free
+        self.live = np.ones(len(free), dtype=bool)
+        self.position = np.full(problem.n, -1, dtype=np.intp)  # of each variable among the members
+        self.position[free] = np.arange(len(free))
+
+    def not_live(self, free: NDArray) -> NDArray:
+        """Return those of the variables that are not live members."""
+        places = self.position[free]
+        return free[~((places >= 0) & self.live[places])]
+
+
+class FreeSystem(_Members):
     """Q restricted to some variables, the members, of which some are held.
 
     Members are the variables of the factor, followed by those added since. ``live`` is a mask of the members that may
@@ -157,10 +172,8 @@ class FreeSystem:
     """
 
     def __init__(self, problem: DualProblem, free: NDArray, diag_max: float, in_double: bool = False) -> None:
-        self.problem, self.base, self.members, self.in_double = problem, len(free), free, in_double
-        self.live = np.ones(len(free), dtype=bool)
-        self.position = np.full(problem.n, -1, dtype=np.intp)  # of each variable among the members
-        self.position[free] = np.arange(len(free))
+        super().__init__(problem, free)
+        self.base, self.in_double = len(free), in_double
         self.sigma, self.ridge = problem.sigma[free], problem.ridge[free]
         # Its entries below the diagonal may be arbitrary.
         self.kernel = problem.gram.upper_block(free if problem.idx is None else problem.idx[free])
@@ -291,11 +304,6 @@ class FreeSystem:
         self.live = np.concatenate([self.live, np.ones(len(J), dtype=bool)])
         self.half_border = np.column_stack([self.half_border, self._half(border + self._shift(base, J))])
 
-    def not_live(self, free: NDArray) -> NDArray:
-        """Return those of the variables that are not live members."""
-        places = self.position[free]
-        return free[~((places >= 0) & self.live[places])]
-
     def product(self, v: NDArray) -> NDArray:
         """Return Q v within the members."""
         problem, signed = self.problem, self.sigma * v
@@ -365,7 +373,7 @@ def suits_conjugate_gradients(problem: DualProblem, free: NDArray) -> bool:
     return len(free) >= MIN_N_CONJUGATE and is_thin(problem.gram)
 
 
-class ConjugateSystem:
+class ConjugateSystem(_Members):
     """Q restricted to some variables, of which some are held, as `FreeSystem`, but without a factor.
 
     Steps are those of projected conjugate gradients (Gould, Hribar, Nocedal 2001, algorithm 2.1) with the diagonal as
@@ -377,10 +385,7 @@ class ConjugateSystem:
     factors, changes, in_single = 1, 0, False
 
     def __init__(self, problem: DualProblem, free: NDArray, diag_max: float) -> None:
-        self.problem, self.members = problem, free
-        self.live = np.ones(len(free), dtype=bool)
-        self.position = np.full(problem.n, -1, dtype=np.intp)
-        self.position[free] = np.arange(len(free))
+        super().__init__(problem, free)
         self.delta = 4 * len(free) * _EPS * diag_max
         self.diag = problem.diag()[free] + self.delta
         self.diag[self.diag == 0] = 1.0
@@ -400,11 +405,6 @@ class ConjugateSystem:
 
     def add(self, J: NDArray) -> None:
         """Never called: `can_update` allows no additions."""
-
-    def not_live(self, free: NDArray) -> NDArray:
-        """Return those of the variables that are not live members."""
-        places = self.position[free]
-        return free[~((places >= 0) & self.live[places])]
 
     def product(self, v: NDArray) -> NDArray:
         """Return Q v within the members."""
