@@ -25,7 +25,7 @@ SLOW = {
     "beginners_5_quantum_simulator",
     "beginners_6_hardware_without_fear",
     "beginners_7_write_a_solver",
-    "carleman_divergence",
+    "carleman_convergence",
     "grover_worst_violator",
     "gradient_variance",
     "mean_field_copies",

@@ -239,7 +239,7 @@ def test_evidence_is_what_controls_do_not_reach(comparison, unhurried):
     found = {(row.device, row.shots_per_circuit): row for row in rows}
     assert found["aer", None].margin > 100
     assert found["aer", SHOTS].margin > 10
-    evidence = next(column for column in QUANTUM if column.header == "evidence")
+    evidence = next(column for column in QUANTUM if column.header == "over chance")
     assert evidence.cell(replace(found["aer", None], margin=4.99)) == "no evidence"
     assert evidence.cell(replace(found["aer", None], margin=12.3)) == "12×"
 
@@ -260,7 +260,7 @@ def test_a_solver_that_asks_its_circuits_nothing_is_no_evidence(register):
     assert len(quantum) == 3
     assert [row.margin for row in quantum] == [1.0] * 3
     assert found.table().count("evidence") == 3  # each below its "no"
-    evidence = next(column for column in QUANTUM if column.header == "evidence")
+    evidence = next(column for column in QUANTUM if column.header == "over chance")
     assert [evidence.cell(row) for row in quantum] == ["no evidence"] * 3
 
 
@@ -390,6 +390,11 @@ def test_sections_with_sampled_rows_rank_by_excess(comparison):
     four = Row("p", "four", "classical", raw_gap=1e-8, excess=1e-8, wall_time_s=0.1)
     ranked = [row.solver for row in rows_module.ranked([one, two, three, four], 1e-6)]
     assert ranked == ["four", "three", "two", "one"]  # within the tolerance the time decides
+    times = {"a": 0.1, "b": 0.19, "c": 0.3, "d": 0.7, "e": 1.0, "f": 1.3, "g": 1.5}
+    rows = [replace(three, solver=name, wall_time_s=time) for name, time in times.items()]
+    rows.append(replace(one, solver="h", wall_time_s=1.5))  # above the tolerance: by its gap
+    places = [row.place for row in rows_module.ranked(rows, 1e-6)]
+    assert places == ["1=", "1=", "3", "4=", "4=", "4=", "7", "8"]
     exact = replace(two, shots_per_circuit=None)
     assert [row.solver for row in rows_module.ranked([one, exact, three, four], 1e-6)] == [
         "four",

@@ -47,6 +47,25 @@ def test_raw_and_refined_are_never_in_one_picture(comparison):
     assert refined.ax_.get_xlabel() == "wall time with refinement / s"
 
 
+def test_the_excess_is_drawn_beside_its_shot_floors(comparison):
+    display = ComparisonDisplay.from_comparison(comparison, y="excess", ax=axes(2))
+    rows = [r for r in comparison.sections[1].rows if r.role == "emulated" and r.excess is not None]
+    drawn = np.asarray(display.scatters_[1]["emulated"].get_offsets())
+    np.testing.assert_allclose(drawn, [(r.wall_time_s, r.excess) for r in rows])
+    floors = np.asarray(display.floors_[-1].get_offsets())
+    rows = [r for r in comparison.sections[1].rows if r.excess_floor and r.role != "control"]
+    known = {(r.wall_time_s, r.excess_floor) for r in rows}
+    assert set(map(tuple, floors)) == known
+    assert display.ax_.get_ylabel() == "excess $(f - f^*)/|f^*|$, raw"
+    assert "1 row without a gap (variational-flow)" in display.axes_[0].get_title()
+    greys = [t.get_text() for t in display.axes_[1].texts if t.get_color() == "#8A8A8A"]
+    assert {"null", "random"} <= set(greys)
+    with pytest.raises(ProblemError, match="y='accuracy' must be gap or excess"):
+        ComparisonDisplay.from_comparison(comparison, y="accuracy")
+    with pytest.raises(ProblemError, match="with refined=True"):
+        ComparisonDisplay.from_comparison(comparison, y="excess", refined=True)
+
+
 def test_names_cover_no_mark_and_no_other_name(comparison):
     display = ComparisonDisplay.from_comparison(comparison, ax=axes(2))
     display.figure_.draw_without_rendering()

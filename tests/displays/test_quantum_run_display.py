@@ -42,12 +42,22 @@ def test_line_floor_and_controls(problem, found, ax):
     draws = [np.random.default_rng(seed).multinomial(found.cost.shots, best.alpha) for seed in range(11)]
     floor = np.median([problem.objective(count / found.cost.shots) for count in draws]) - best.objective
     # Both optima are exact to 1e-10 only, so that a draw may differ in one count of thousands.
-    assert display.floor_.get_ydata()[0] == pytest.approx(floor / abs(best.objective), rel=0.02)
+    assert display.floor_.get_ydata()[-1] == pytest.approx(floor / abs(best.objective), rel=0.02)
+    assert list(found.trajectory.shots[:3]) == [SHOTS, 2 * SHOTS, 3 * SHOTS]  # the floor follows the shots spent
+    assert found.trajectory.shots[-1] == found.cost.shots
+    draws = [np.random.default_rng(seed).multinomial(SHOTS, best.alpha) for seed in range(11)]
+    first = np.median([problem.objective(count / SHOTS) for count in draws]) - best.objective
+    assert display.floor_.get_data()[0][0] == 0
+    assert display.floor_.get_ydata()[0] == pytest.approx(first / abs(best.objective), rel=0.02)
     assert list(display.controls_) == ["null"]
     assert display.controls_["null"].get_color() == "#8A8A8A"
     its_end = (null.raw_certificate.objective - best.objective) / abs(best.objective)
     assert display.controls_["null"].get_ydata()[-1] == pytest.approx(its_end, rel=1e-4)
-    assert [text.get_text() for text in display.legend_.get_texts()] == ["variational-flow, emulator", "null"]
+    assert [text.get_text() for text in display.legend_.get_texts()] == [
+        "variational-flow, emulator",
+        "shot floor, of the shots so far",
+        "null",
+    ]
     assert f"{found.cost.shots:,} shots: step limit" in ax.get_title()
 
 

@@ -349,3 +349,18 @@ def test_many_classes_of_few_points():
     new = np.repeat(centres, 2, axis=0) + rng.normal(size=(80, 5))
     model.decision_function_shape = peer.decision_function_shape = "ovo"
     np.testing.assert_allclose(model.decision_function(new), peer.decision_function(new), rtol=0, atol=1e-5)
+
+
+def test_an_unknown_parameter_names_the_way_out():
+    way = r"SVC has no parameter 'device'; .* solver_options=\{'device': 'aer'\}"
+    with pytest.raises(TypeError, match=way):
+        SVC(solver="variational-flow", device="aer")
+    with pytest.raises(TypeError, match="no parameter 'gama'; did you mean 'gamma'"):
+        SVC(gama=1.0)
+
+    class Own(SVC):
+        def __init__(self, mine=1, **rest):
+            super().__init__(**rest)
+            self.mine = mine
+
+    assert (Own(mine=3, C=2).C, Own(mine=3).mine) == (2, 3)

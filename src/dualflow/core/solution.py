@@ -35,6 +35,10 @@ __all__ = [
 
 #: Certified relative gap up to which no refinement is run.
 MAX_GAP_UNREFINED = 1e-10
+#: Numbers of shots at which a running shot floor is computed.
+FLOOR_COUNTS = 24
+#: Smaller shot floors are 0 up to rounding.
+LEAST_FLOOR = 1e-16
 #: Excess of the circuits' result up to which they contributed to a refined one.
 MAX_EXCESS = 0.05
 #: The same as a multiple of the excess of the optimum, sampled with the same shots.
@@ -116,6 +120,8 @@ class Trajectory:
         f of the projection of the state, absolute.
     gap : array of shape (k,)
         Certified relative gap; NaN if there is none.
+    shots : array of shape (k,)
+        Shots of all circuits up to this state; 0 without circuits. Empty if they are not known.
 
     Examples
     --------
@@ -134,6 +140,7 @@ class Trajectory:
     survivors: NDArray
     objective: NDArray
     gap: NDArray
+    shots: NDArray = field(default_factory=lambda: np.zeros(0))
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw it with matplotlib, and return a `TrajectoryDisplay`; its ``plot`` lists parameters and errors."""
@@ -433,6 +440,9 @@ class Solution:
     def provenance_as_arguments(self) -> dict[str, Any]:
         """Return the keywords of `solve` that repeat this solution of its problem, to the bit on the same machine.
 
+        Small pairs of more than two classes (``provenance["strategy"]`` is "batch") share kernel values, which are
+        computed about the mean of all classes: `solve` repeats such a pair to the tolerance, a second fit to the bit.
+
         Raises
         ------
         ProblemError
@@ -524,14 +534,49 @@ class Solution:
         >>> bool(excess[0] > excess[-1]), floor
         (True, nan)
         """
+        path, best = self._recorded(reference)
+        floors = floors_of(self, best)
+        excess = np.maximum(path.objective - best.objective, 0.0) / abs(best.objective)
+        return excess, math.nan if floors is None else floors[0]
+
+    def running_floor(self, reference: Solution | None = None) -> NDArray:
+        """Return the shot floor of `convergence` by the shots spent up to each recorded state, shape (k,).
+
+        Where a run has many states it is computed at 24 numbers of shots, and interpolated as a power of them between.
+        It is NaN before the first shot and for a run without shots. Parameters and errors are those of `convergence`.
+
+        Examples
+        --------
+        >>> from dualflow import Gram, problems, solve
+        >>> problem = problems.svdd(Gram([[0.0], [1.0], [2.0], [3.0]], "linear"))
+        >>> options = {"device": "emulator", "shots": 1000, "random_state": 0}
+        >>> run = solve(problem, "variational-flow", trajectory=True, **options)
+        >>> floor = run.running_floor()
+        >>> bool(floor[0] > 10 * floor[-1]), bool(floor[-1] == run.convergence()[1])
+        (True, True)
+        """
+        path, best = self._recorded(reference)
+        shots = path.shots
+        counts = np.unique(shots[shots > 0]).astype(int)
+        if len(counts) > FLOOR_COUNTS:
+            wanted = np.geomspace(counts[0], counts[-1], FLOOR_COUNTS)
+            counts = counts[np.unique(np.searchsorted(counts, wanted.round()).clip(max=len(counts) - 1))]
+        found = [floors_of(self, best, int(count)) for count in counts]
+        floors = np.array([np.nan if one is None else one[0] for one in found])
+        if not len(floors) or np.isnan(floors).any():
+            return np.full(len(path.t), np.nan)
+        with np.errstate(divide="ignore"):
+            between = np.exp(np.interp(np.log(shots), np.log(counts), np.log(np.maximum(floors, LEAST_FLOOR))))
+        return np.where(shots > 0, between, np.nan)
+
+    def _recorded(self, reference: Solution | None) -> tuple[Trajectory, Certificate]:
+        """Return the trajectory and the certificate of the best known answer; raise `ProblemError` without either."""
         if self.trajectory is None:
             raise ProblemError("the solution has no trajectory; solve with trajectory=True")
         best, _ = self._best_known(reference)
         if best is None or not best.objective:
             raise ProblemError("no reference is known to measure the excess from: give reference=")
-        floors = floors_of(self, best)
-        excess = np.maximum(self.trajectory.objective - best.objective, 0.0) / abs(best.objective)
-        return excess, math.nan if floors is None else floors[0]
+        return self.trajectory, best
 
     def _best_known(self, reference: Solution | None) -> tuple[Certificate | None, str]:
         """Return the certificate of the best known answer and its source: a reference, the refinement, or a new solve.

@@ -180,6 +180,10 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
         """
         return False
 
+    def shots_spent(self, state: StateT) -> int:
+        """Return the shots of all circuits up to a state."""
+        return 0
+
     def cost(self, context: ContextT, state: StateT) -> dict[str, Any]:
         """Return the fields of `Cost` that only the solver knows: circuits, shots, device_time_s, …"""
         return {}

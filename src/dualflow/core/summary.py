@@ -74,9 +74,12 @@ def _line(name: str, value: str, meaning: str) -> str:
     return f"  {name:<16} {value:<9} {meaning}"
 
 
-def floors_of(solution: Any, best: Any) -> tuple[float, float | None] | None:
-    """Return the median excess and gap of the optimum, sampled with all shots; None for a run without shots."""
-    problem, shots = solution.problem, solution.cost.shots
+def floors_of(solution: Any, best: Any, shots: int | None = None) -> tuple[float, float | None] | None:
+    """Return the median excess and gap of the optimum, sampled with all shots; None for a run without shots.
+
+    ``shots`` replaces the number of all shots of the run.
+    """
+    problem, shots = solution.problem, solution.cost.shots if shots is None else shots
     if not shots or not np.isfinite(problem.effective_upper).all():
         return None
     certifier, encoding = Certifier(problem), solution.provenance.get("encoding")

@@ -11,7 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._axes import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_for, drawn_gaps, legend_below, mark_level, matplotlib_part
+from ._axes import (
+    BLUE,
+    DARK,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILION,
+    axes_for,
+    drawn_gaps,
+    legend_below,
+    mark_level,
+    matplotlib_part,
+)
 
 __all__ = ["ComparisonDisplay", "place_labels"]
 
@@ -26,18 +38,21 @@ NEAR_PLACES = tuple((6.0, heights) for heights in (0.0, 0.5, -0.5, 0.9, -0.9))
 LED_PLACES = tuple((14.0, heights) for heights in (2.0, -2.0, 3.5, -3.5, 5.0, -5.0))
 
 
-def place_labels(ax: Any, points: NDArray, names: Sequence[str], level: float) -> tuple[list[Any], int]:
+def place_labels(
+    ax: Any, points: NDArray, names: Sequence[str], level: float, beside: Sequence[Any] = (), colour: str = DARK
+) -> tuple[list[Any], int]:
     """Write each name right or left of its point, where it covers no point, no name, and not the line at ``level``.
 
     A name without room there is written further up or down, with a line to its point. Names are placed in order; an
-    empty one is skipped. Return the texts, and the number of names without room. The limits and the layout of the axes
-    must be final.
+    empty one is skipped. ``beside`` are texts that are there already. Return the texts, and the number of names without
+    room. The limits and the layout of the axes must be final.
     """
     renderer = ax.figure._get_renderer() if hasattr(ax.figure, "_get_renderer") else ax.figure.canvas.get_renderer()
     at = ax.transData.transform(points)
     unit = ax.figure.dpi / 72.0
     box = ax.get_window_extent(renderer)
     taken = [(x - 4 * unit, y - 4 * unit, x + 4 * unit, y + 4 * unit) for x, y in at]
+    taken += [text.get_window_extent(renderer).extents for text in beside]
     across = float(ax.transData.transform((points[0, 0], level))[1])
     taken.append((box.x0, across - unit, box.x1, across + unit))
     texts: list[Any] = []
@@ -46,8 +61,9 @@ def place_labels(ax: Any, points: NDArray, names: Sequence[str], level: float) -
         if not name:
             continue
         text = ax.annotate(
-            name, point, textcoords="offset points", xytext=(0, 0), fontsize=LABEL_SIZE_PT, va="center", zorder=4
+            name, point, textcoords="offset points", xytext=(0, 0), fontsize=LABEL_SIZE_PT, va="center", color=colour
         )
+        text.set_zorder(4)
         extent = text.get_window_extent(renderer)
         width, height = LABEL_WIDTH_FACTOR * extent.width, extent.height
         for (away, shift), side in product(NEAR_PLACES + LED_PLACES, (1, -1)):
@@ -75,6 +91,14 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
     return bool(np.min([a[2], b[2]]) > np.max([a[0], b[0]]) and np.min([a[3], b[3]]) > np.max([a[1], b[1]]))
 
 
+#: Quantities that can be drawn: the fields of a row, for its quartiles too, and the label.
+QUANTITIES = {
+    "gap": ("raw_gap", "gap_low", "gap_high", "certified relative gap"),
+    "excess": ("excess", "excess_low", "excess_high", "excess $(f - f^*)/|f^*|$"),
+}
+#: Most rows without a value that the title names.
+MAX_NAMED_ROWS = 3
+
 #: For each role: colour, marker, whether the marker is filled, and the name in the legend.
 ROLES = {
     "reference": (GREEN, "*", True, "reference"),
@@ -86,12 +110,12 @@ ROLES = {
 
 
 class ComparisonDisplay:
-    """Certified gap against wall time, one mark for each row of `compare`.
+    """Certified gap, or excess over the reference, against wall time, one mark for each row of `compare`.
 
     Rows of several seeds are medians with the quartiles of their raw gaps as error bars. It shows raw answers, or the
     same answers after the classical refinement, never both, because refinement finds the optimum from any start.
     Repairs are left out, because their problem is another one. The title gives the number of rows without a gap. Lower
-    left is better.
+    left is better. For sampled rows read the excess, which shots change to second order only.
 
     Use `from_comparison`, which also draws it.
 
@@ -104,8 +128,10 @@ class ComparisonDisplay:
         For each problem the PathCollection of each role.
     bars_ : list of list of ErrorbarContainer
         For each problem the error bars, one for each role with rows of several seeds.
+    floors_ : list of PathCollection
+        For each problem with sampled rows their shot floors, if the excess is drawn.
     texts_ : list of list of Text
-        For each problem the names that had room.
+        For each problem the names that had room; those of controls, in grey, are not among them.
     unlabelled_ : list of int
         For each problem the number of names that had no room.
     legend_ : Legend or None
@@ -123,8 +149,11 @@ class ComparisonDisplay:
     2
     """
 
-    def __init__(self, sections: Sequence[Any], *, refined: bool = False) -> None:
-        self.sections, self.refined = tuple(sections), bool(refined)
+    def __init__(self, sections: Sequence[Any], *, refined: bool = False, y: str = "gap") -> None:
+        if y not in QUANTITIES or (refined and y != "gap"):
+            known = "gap, with refined=True" if refined else " or ".join(QUANTITIES)
+            raise ProblemError(f"y={y!r} must be {known}")
+        self.sections, self.refined, self.y = tuple(sections), bool(refined), y
 
     @classmethod
     def from_comparison(
@@ -133,6 +162,7 @@ class ComparisonDisplay:
         *,
         problems: str | Sequence[str] | None = None,
         refined: bool = False,
+        y: str = "gap",
         ax: Any = None,
         **options: Any,
     ) -> ComparisonDisplay:
@@ -145,13 +175,15 @@ class ComparisonDisplay:
             The problems to draw; all by default.
         refined : bool
             Draw the gaps after refinement, and include its time.
+        y : {"gap", "excess"}
+            What is drawn: the certified gap, or the raw answer's excess over the best objective of all rows.
         ax, **options
             As for `plot`.
 
         Raises
         ------
         ProblemError
-            ``comparison`` is of another type, or lacks a problem.
+            ``comparison`` is of another type, or lacks a problem; or ``y`` is not known, or not after refinement.
         """
         sections = getattr(comparison, "sections", None)
         if sections is None:
@@ -164,7 +196,7 @@ class ComparisonDisplay:
             sections = [known[name] for name in requested]
         if not sections:
             raise ProblemError("the comparison has no section to draw")
-        return cls(sections, refined=refined).plot(ax, **options)
+        return cls(sections, refined=refined, y=y).plot(ax, **options)
 
     def plot(
         self, ax: Any = None, *, labels: bool = True, legend: bool = True, **scatter_kwargs: Any
@@ -176,7 +208,8 @@ class ComparisonDisplay:
         ax : Axes or sequence of Axes, optional
             One for each problem, or a single one, which is divided. A new figure by default.
         labels : bool
-            Write names beside the marks, except those of controls. The title gives the number without room.
+            Write names beside the marks, those of controls in grey where there is room. The title gives the number of
+            other names without room.
         legend : bool
             Show the roles below the last axes.
         **scatter_kwargs
@@ -194,6 +227,7 @@ class ComparisonDisplay:
         self.ax_ = self.axes_[0]
         self.scatters_: list[dict[str, Any]] = []
         self.bars_: list[list[Any]] = []
+        self.floors_: list[Any] = []
         self.texts_: list[list[Any]] = []
         self.unlabelled_: list[int] = []
         drawn = [
@@ -206,19 +240,28 @@ class ComparisonDisplay:
             line([], [], color=colour, marker=mark, linestyle="", fillstyle="full" if filled else "none", label=name)
             for colour, mark, filled, name in (ROLES[role] for role in present)
         ]
+        if self.floors_:
+            handles.append(
+                line([], [], color=DARK, marker="_", linestyle="", label="shot floor, at the time of its row")
+            )
         self.legend_ = legend_below(self.axes_[-1], handles) if legend and handles else None
         if labels:
             whole = self.figure_ if hasattr(self.figure_, "draw_without_rendering") else self.figure_.figure
             whole.draw_without_rendering()  # fixes the layout, on which the room for names depends
-            for place, section, (points, names) in zip(self.axes_, self.sections, drawn, strict=True):
-                texts, without = place_labels(place, points, names, section.tol) if len(points) else ([], 0)
+            for place, section, (points, names, controls) in zip(self.axes_, self.sections, drawn, strict=True):
+                level = section.tol
+                texts, without = place_labels(place, points, names, level) if len(points) else ([], 0)
+                if len(points):
+                    place_labels(place, points, controls, level, texts, GREY)
                 self.texts_.append(texts)
                 self.unlabelled_.append(without)
                 if without:
                     place.set_title(f"{place.get_title()}; no room for {without} names", fontsize="small")
         return self
 
-    def _section(self, ax: Any, section: Any, style: dict[str, Any]) -> tuple[NDArray, list[str]]:
+    def _section(self, ax: Any, section: Any, style: dict[str, Any]) -> tuple[NDArray, list[str], list[str]]:
+        """Draw one problem; return its points, the names of rows, and those of controls, empty for other rows."""
+        value, lowest, highest, label = QUANTITIES[self.y]
         rows = [row for row in section.rows if row.role in ROLES]
         shown = [(row, *self._measured(row)) for row in rows]
         shown = [(row, time, gap) for row, time, gap in shown if time > 0 and math.isfinite(gap)]
@@ -237,10 +280,12 @@ class ComparisonDisplay:
                 }
                 found[role] = ax.scatter(mine[:, 0], drawn_gaps(mine[:, 1]), **own | style)
             # The refined gap has no band: its runs end at round-off.
-            banded = [row for row, _, _ in shown if row.role == role and row.gap_low is not None and not self.refined]
+            banded = [
+                row for row, _, _ in shown if row.role == role and getattr(row, lowest) is not None and not self.refined
+            ]
             if banded:
                 times, gaps, low, high = np.array(
-                    [(row.wall_time_s, row.raw_gap, row.gap_low, row.gap_high) for row in banded]
+                    [[row.wall_time_s, *(getattr(row, name) for name in (value, lowest, highest))] for row in banded]
                 ).T
                 gaps, low, high = drawn_gaps(gaps), drawn_gaps(low), drawn_gaps(high)
                 bars.append(
@@ -250,31 +295,52 @@ class ComparisonDisplay:
         self.bars_.append(bars)
         what = "after refinement" if self.refined else "raw"
         time = "wall time with refinement / s" if self.refined else "wall time / s"
-        without = len(rows) - len(shown)
-        missing = f"; {without} row{'' if without == 1 else 's'} without a gap" if without else ""
-        ax.set(xlabel=time, ylabel=f"certified relative gap, {what}")
+        left = [_name(row) for row in rows if all(row is not one for one, _, _ in shown)]
+        missing = f"; {len(left)} row{'' if len(left) == 1 else 's'} without a gap{_listed(left)}" if left else ""
+        ax.set(xlabel=time, ylabel=f"{label}, {what}")
         seeds = max((row.seeds for row, _, _ in shown), default=1)
         median = f"; median and quartiles of {seeds} seeds" if bars else ""
         ax.set_title(f"{section.title}\nn = {section.n}{missing}{median}", fontsize="small")
         if not shown:
             ax.text(0.5, 0.5, "no row has a certified gap", transform=ax.transAxes, ha="center", va="center")
             ax.set(xticks=[], yticks=[])
-            return np.empty((0, 2)), []
+            return np.empty((0, 2)), [], []
         ax.set(xscale="log", yscale="log")
-        mark_level(ax, section.tol, "tol")
+        if self.y == "gap":
+            mark_level(ax, section.tol, "tol")
+        floors = [
+            (row.wall_time_s, row.excess_floor, ROLES[row.role][0])
+            for row, _, _ in shown
+            if row.excess_floor and row.role != "control"
+        ]
+        if floors and self.y == "excess":
+            x, y, colours = zip(*floors, strict=True)
+            self.floors_.append(ax.scatter(x, y, marker="_", s=60, c=colours, linewidths=1.5, zorder=2))
         ax.margins(0.12, 0.1)
-        # Names are placed by rank, as there may not be room for all. Controls are recognised by their mark.
+        # Names are placed by rank, as there may not be room for all; those of controls after all others.
         shown.sort(key=lambda one: (one[0].rank is None, one[0].rank or 0))
         points = np.array([(time, gap) for _, time, gap in shown])
         points[:, 1] = drawn_gaps(points[:, 1])
-        return points, ["" if row.role == "control" else _name(row) for row, _, _ in shown]
+        is_control = [row.role == "control" for row, _, _ in shown]
+        names = ["" if control else _name(row) for (row, *_), control in zip(shown, is_control, strict=True)]
+        controls = [_control(row) if control else "" for (row, *_), control in zip(shown, is_control, strict=True)]
+        return points, names, controls
 
     def _measured(self, row: Any) -> tuple[float, float]:
-        gap = row.refined_gap if self.refined else row.raw_gap
+        gap = row.refined_gap if self.refined else getattr(row, QUANTITIES[self.y][0])
         time = row.wall_time_s
         if gap is None or time is None:
             return 0.0, math.nan
         return time + (row.refine_time_s or 0.0 if self.refined else 0.0), gap
+
+
+def _control(row: Any) -> str:
+    return str(row.variant.removeprefix("control: ").removeprefix("control:"))
+
+
+def _listed(names: list[str]) -> str:
+    """Return names in parentheses, or nothing if there are too many."""
+    return f" ({', '.join(names)})" if len(names) <= MAX_NAMED_ROWS else ""
 
 
 def _name(row: Any) -> str:

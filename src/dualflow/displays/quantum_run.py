@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import ProblemError
-from ._axes import BLUE, GREY, axes_for, drawn_gaps, legend_below, mark_level, matplotlib_part
+from ._axes import BLUE, DARK, GREY, axes_for, drawn_gaps, legend_below, matplotlib_part
 
 __all__ = ["QuantumRunDisplay"]
 
@@ -19,11 +19,11 @@ MAX_MARKED_STATES = 60
 
 
 class QuantumRunDisplay:
-    """Excess over the best known objective after each step, the shot floor as a line, and controls in grey.
+    """Excess over the best known objective after each step, the running shot floor, and controls in grey.
 
-    The states are raw, never refined. The floor is the excess that the optimum itself has if it is measured with all
-    shots of the run: a run that ends near it is limited by its shots. A run that ends where its controls end shows
-    nothing about its circuits. Use `from_solution`, which also draws it.
+    The states are raw, never refined. The floor is the excess that the optimum itself has if it is measured with the
+    shots that the run has spent so far: a run that ends near it is limited by its shots. A run that ends where its
+    controls end shows nothing about its circuits. Use `from_solution`, which also draws it.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class QuantumRunDisplay:
         if reference is None and not self.solution.refined and self.solution.solve_classically is not None:
             reference = self.solution.solve_classically(self.solution.problem)
         reference = self.solution if reference is None else reference  # refined, or convergence says what is missing
-        excess, floor = self.solution.convergence(reference)
+        excess, _ = self.solution.convergence(reference)
         beside = [(one.provenance["device"], one.convergence(reference)[0]) for one in self.controls]
         self.figure_, places = axes_for(ax, 1, 1, (6.4, 3.8))
         self.ax_ = places[0]
@@ -103,14 +103,18 @@ class QuantumRunDisplay:
         own = {"color": BLUE, "label": f"{provenance['solver']}, {provenance['device']}", "zorder": 3}
         own |= {"marker": ".", "markersize": 5} if len(excess) <= MAX_MARKED_STATES else {}
         self.line_ = self.ax_.plot(np.arange(len(excess)), drawn_gaps(excess), **own | line_kwargs)[0]
-        self.floor_ = mark_level(self.ax_, floor, "shot floor") if np.isfinite(floor) and floor > 0 else None
+        floor = self.solution.running_floor(reference)
+        drawn = np.isfinite(floor) & (floor > 0)
+        style = {"color": DARK, "linestyle": "--", "linewidth": 1.0, "label": "shot floor, of the shots so far"}
+        self.floor_ = self.ax_.plot(np.flatnonzero(drawn), floor[drawn], **style)[0] if drawn.any() else None
         self.ax_.set(xlabel="step", ylabel="excess $(f - f^*)/|f^*|$, raw", yscale="log")
         self.ax_.xaxis.set_major_locator(matplotlib_part("ticker").MaxNLocator("auto", integer=True))
         shots = f"{cost.shots:,} shots" if cost.shots else "exact distributions"
         ended = self.solution.raw_status.name.replace("_", " ").lower()
-        title = f"n = {self.solution.problem.n}, {cost.circuits:,} circuits, {shots}: {ended}"
+        title = f"n = {self.solution.problem.n}, {cost.qubits} qubits, {cost.circuits:,} circuits, {shots}: {ended}"
         self.ax_.set_title(title, fontsize="small")
-        self.legend_ = legend_below(self.ax_, [self.line_, *self.controls_.values()])
+        floors = [] if self.floor_ is None else [self.floor_]
+        self.legend_ = legend_below(self.ax_, [self.line_, *floors, *self.controls_.values()])
         return self
 
 

@@ -25,8 +25,15 @@ LABELS = {
     "depth": "depth of the largest circuit",
     "two_qubit_gates": "two-qubit gates of the largest circuit",
 }
-#: Line styles of controls, in order.
+#: Columns that say which circuit ran: a control, which runs none, is drawn at the circuit whose place it takes.
+OF_CIRCUIT = ("qubits", "depth", "two_qubit_gates")
+#: Line styles and hollow markers of controls, in order.
 STYLES = ("-", ":", "-.", (0, (5, 1)), (0, (1, 4)))
+CONTROL_MARKERS = ("s", "D", "o", "v", "^")
+#: Ratio of the last to the first value from which the x axis is logarithmic.
+MIN_LOG_RATIO = 8.0
+#: Least distance of two labelled ticks, as a share of the width of the axes.
+MIN_TICK_DISTANCE = 0.055
 #: Width of the part from 0 to the first value above it, decades.
 ZERO_DECADES = 0.4
 #: Empty space beside the first and the last value of such an axis, as a share of the width.
@@ -122,6 +129,7 @@ class ScalingDisplay:
         display.lines_, display.bands_, display.floors_ = [], [], []
         for axes, name in zip(display.axes_, chosen, strict=True):
             display._panel(axes, name)
+        display.ax_.set_title(display._title(own), fontsize="small")
         handles = list(display.lines_[-1].values())
         if floors := display.floors_[-1]:
             common = any(floor.get_color() == DARK for floor in floors)
@@ -149,28 +157,42 @@ class ScalingDisplay:
         places = [_number(point.value(self.x)) for point in points if point.role == "quantum"]
         ends: list[tuple[float, str]] = []
         for k, (label, group) in enumerate(controls.items()):
+            marker = CONTROL_MARKERS[k % len(CONTROL_MARKERS)]
             style = {"color": GREY, "linestyle": STYLES[k % len(STYLES)], "linewidth": 1.2, "zorder": 2}
+            style |= {"marker": marker, "markersize": 6.5, "markerfacecolor": "none"}
             parts = _by_label(group, self._label)
-            for whole, part in parts.items():  # one grey line for each line of the solver
+            heights = []
+            for part in parts.values():  # one grey line for each line of the solver
                 x, middle, low, high, _ = self._columns(part, name)
-                text = label
+                text, more = label, {}
                 if len(x) == 1 and len(set(places)) > 1:  # a control has no gates, and is measured without noise only
                     text = f"{label} (measured at {self.x} = {x[0]:g})"
+                    axes.vlines(x, low, high, color=GREY, linewidth=1.2)
                     x, middle = np.array([min(places), max(places)]), np.repeat(middle, 2)
-                    low, high = np.repeat(low, 2), np.repeat(high, 2)
-                if len(parts) > 1:
-                    ends.append((middle[-1], whole.removeprefix(f"{self.study.solver}, ")))
-                line = axes.plot(x, middle, label="_" if label in lines else text, **style)[0]
+                    low, high, more = middle, middle, {"markevery": [0], "linewidth": 0.6}
+                heights.append(middle[-1])
+                line = axes.plot(x, middle, label="_" if label in lines else text, **style | more)[0]
                 band = axes.fill_between(x, low, high, color=GREY, alpha=0.12, linewidth=0)
                 lines.setdefault(label, line)
                 bands.setdefault(label, band)
+            if len(parts) > 1:
+                ends += _ends(label, heights, [whole.removeprefix(f"{self.study.solver}, ") for whole in parts])
         axes.set(xlabel=LABELS.get(self.x, self.x), ylabel=QUANTITIES[name], yscale="log")
         self._scale(axes, places)
         _name_ends(axes, ends)
-        axes.set_title(f"{self.study.solver}, median and quartiles of {points[0].seeds} runs", fontsize="small")
         self.lines_.append(lines)
         self.bands_.append(bands)
         self.floors_.append(floors)
+
+    def _title(self, own: list[Any]) -> str:
+        """Return solver, size and circuits of the quantum points, and the number of runs."""
+        parts = [self.study.solver]
+        for name, unit in (("n", "n = {}"), ("qubits", "{} qubits"), ("circuits", "{} circuits a run")):
+            low, high = (pick(float(point.value(name)) for point in own) for pick in (min, max))
+            text = f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+            parts.append(unit.format(text))
+        runs = max(point.seeds for point in own)
+        return ", ".join(parts) + "\n" + (f"median and quartiles of {runs} runs" if runs > 1 else "one run a point")
 
     def _floors(self, axes: Any, own: dict[str, list[Any]], name: str) -> list[Any]:
         """Draw each shot floor once: in its line's colour, or dark if several lines, or the only one, have it."""
@@ -187,29 +209,43 @@ class ScalingDisplay:
         return drawn
 
     def _scale(self, axes: Any, places: list[float]) -> None:
-        """Set the scale of the x axis: logarithmic, with a linear part if there is a 0; one tick for each value."""
-        positive = sorted({place for place in places if place > 0})
-        if positive and len(positive) < len(set(places)):
+        """Set the scale of the x axis, logarithmic with a linear part if there is a 0, and ticks at the values."""
+        values = sorted(set(places))
+        positive = [value for value in values if value > 0]
+        if positive and len(positive) < len(values):
             axes.set_xscale("symlog", linthresh=positive[0], linscale=ZERO_DECADES)
-            axes.margins(x=MARGIN)
-        elif positive and positive[-1] >= 10 * positive[0]:
+        elif positive and positive[-1] >= MIN_LOG_RATIO * positive[0]:
             axes.set_xscale("log")
-        else:
-            axes.set_xticks(sorted(set(places)))
+        axes.margins(x=MARGIN)
+        at = axes.get_xaxis().get_transform().transform(np.array(values))
+        gap, last, labels = MIN_TICK_DISTANCE * (at[-1] - at[0]), -np.inf, []
+        for place, value in zip(at, values, strict=True):
+            labels.append(_text(value) if place - last >= gap else "")
+            last = place if labels[-1] else last
+        axes.minorticks_off()
+        axes.set_xticks(values, labels)
 
     def _label(self, point: Any) -> str:
         """Return the legend's text of a line: the solver, and the values of the axes that are not drawn."""
         names = [name for name in self.study.axes if name != self.x and not (name == "shots" and "shots" in self.x)]
-        if self.x in ("qubits", "depth", "two_qubit_gates"):  # these follow from n and from the varied options
+        if self.x in OF_CIRCUIT:  # these follow from n and from the varied options
             names = [name for name in names if name in ("noise", "shots")]
         values = [f"{name} = {_text(point.value(name))}" for name in names]
         return ", ".join([self.study.solver, *values])
 
     def _columns(self, group: list[Any], name: str) -> tuple[Any, ...]:
         """Return x, median, lower and upper quartile and floor of some points, in the order of x."""
-        rows = sorted((_number(p.value(self.x)), *self._values(p, name)) for p in group)
+        rows = sorted((_number(self._place(p)), *self._values(p, name)) for p in group)
         x, middle, low, high, floor = np.array(rows, dtype=float).T
         return x, drawn_gaps(middle), drawn_gaps(low), drawn_gaps(high), floor
+
+    def _place(self, point: Any) -> Any:
+        """Return the value of a point on the x axis; a control has that of the circuit whose place it takes."""
+        if point.role == "control" and self.x in OF_CIRCUIT:
+            setting = point.n, point.shots, point.varied
+            replaced = (p for p in self.study.points if p.role == "quantum" and (p.n, p.shots, p.varied) == setting)
+            return next(replaced, point).value(self.x)
+        return point.value(self.x)
 
     @staticmethod
     def _values(point: Any, name: str) -> tuple[float, ...]:
@@ -222,6 +258,13 @@ def _by_label(points: list[Any], label: Any) -> dict[str, list[Any]]:
     for point in points:
         found.setdefault(label(point), []).append(point)
     return found
+
+
+def _ends(control: str, heights: list[float], texts: list[str]) -> list[tuple[float, str]]:
+    """Return the heights and texts of a control's lines: one text, its name, if all of them nearly coincide."""
+    if max(heights) < SAME_HEIGHT * min(heights):
+        return [(max(heights), control)]
+    return list(zip(heights, texts, strict=True))
 
 
 def _name_ends(axes: Any, ends: list[tuple[float, str]]) -> None:
@@ -247,4 +290,7 @@ def _number(value: Any) -> float:
 
 
 def _text(value: Any) -> str:
-    return "exact" if value is None else f"{value:,}" if isinstance(value, int) else f"{value}"
+    """Return a value as a label: with separators of thousands, and without a trailing zero."""
+    if value is None or isinstance(value, str):
+        return "exact" if value is None else value
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e9 else f"{value:g}"

@@ -33,7 +33,7 @@ __all__ = ["Record", "Run", "number"]
 
 
 #: Fields of a record that a checkpoint has: those that certificates do not give.
-_STORED = ("t", "alpha", "multiplier")
+_STORED = ("t", "alpha", "multiplier", "shots")
 
 
 class Row(NamedTuple):
@@ -45,6 +45,8 @@ class Row(NamedTuple):
     multiplier: float
     #: Multiplier, objective and relative gap of the certificate.
     certified: tuple[float, float, float]
+    #: Shots of the run so far.
+    shots: float
 
 
 class Record:
@@ -68,10 +70,16 @@ class Record:
     def multiplier(self) -> list[float]:
         return [row.multiplier for row in self.rows]
 
-    def add(self, t: float, alpha: ArrayLike, multiplier: float | None, certificate: Certificate) -> None:
+    @property
+    def shots(self) -> list[float]:
+        return [row.shots for row in self.rows]
+
+    def add(
+        self, t: float, alpha: ArrayLike, multiplier: float | None, certificate: Certificate, shots: float = 0.0
+    ) -> None:
         """Append a state and its certificate, in one call that Ctrl-C cannot leave half done."""
         certified = (number(certificate.multiplier), certificate.objective, number(certificate.relative_gap))
-        self.rows.append(Row(t, np.array(alpha), number(multiplier), certified))
+        self.rows.append(Row(t, np.array(alpha), number(multiplier), certified, float(shots)))
 
     def saved(self) -> dict[str, NDArray]:
         """Return the arrays that a checkpoint stores."""
@@ -82,11 +90,14 @@ class Record:
         """Return the record of ``steps`` steps from its arrays, certified anew; ValueError if they do not fit."""
         if set(rows) != set(_STORED) or any(array.dtype != np.float64 for array in rows.values()):
             raise ValueError(f"its rows are not {', '.join(_STORED)}")
-        record, (t, alpha, multiplier) = cls(), (rows[name] for name in _STORED)
-        if not t.shape == multiplier.shape == alpha.shape[:1] == (steps + 1,) or not np.isfinite(t).all():
+        record, (t, alpha, multiplier, shots) = cls(), (rows[name] for name in _STORED)
+        if (
+            not t.shape == multiplier.shape == shots.shape == alpha.shape[:1] == (steps + 1,)
+            or not np.isfinite(t).all()
+        ):
             raise ValueError(f"its rows are not those of {steps} steps")
         for k in range(len(t)):
-            record.add(float(t[k]), alpha[k], float(multiplier[k]), certify(alpha[k]))
+            record.add(float(t[k]), alpha[k], float(multiplier[k]), certify(alpha[k]), float(shots[k]))
         return record
 
     def trajectory(self) -> Trajectory:
@@ -101,6 +112,7 @@ class Record:
             survivors=(np.abs(alpha) > 1e-8 * size).sum(axis=1),
             objective=np.ascontiguousarray(objective),
             gap=np.ascontiguousarray(gap),
+            shots=np.array(self.shots),
         )
 
 
@@ -407,7 +419,7 @@ class Run:
         started, certificate = self.state is not None, self.certifier.certify(self.alpha())
         t, nu = (self.flow_time(), self.engine.multiplier(self.state)) if started else (0.0, None)
         nu = None if nu is None else nu + self.certifier.shift(certificate.alpha)
-        self.rows.add(t, self.alpha(), nu, certificate)
+        self.rows.add(t, self.alpha(), nu, certificate, self.engine.shots_spent(self.state) if started else 0.0)
 
     def save(self) -> None:
         """Save a checkpoint of the current state."""

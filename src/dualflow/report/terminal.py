@@ -42,7 +42,7 @@ COLUMN_PRIORITY = (
         "classical",
     ),
     (
-        "evidence",
+        "over chance",
         "fidelity",
         "circuits",
         "shots",

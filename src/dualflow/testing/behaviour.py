@@ -90,7 +90,7 @@ def trajectory(bench: Bench, z: ZooProblem) -> None:
     path, k = solution.trajectory, solution.cost.steps + 1
     if path is None:
         raise AssertionError("no trajectory")
-    for name in ("t", "multiplier", "survivors", "objective", "gap"):
+    for name in ("t", "multiplier", "survivors", "objective", "gap", "shots"):
         require(getattr(path, name).shape == (k,), f"{name} has shape {getattr(path, name).shape}, not ({k},)")
     require(path.alpha.shape == (k, z.n), f"alpha has shape {path.alpha.shape}, not ({k}, {z.n})")
     require(np.isfinite(path.t).all() and (np.diff(path.t) >= 0).all(), "t is not finite and non-decreasing")

@@ -42,6 +42,13 @@ class AncillaCircuit(ParametricCircuit):
     family: ClassVar[str] = "ancilla"
     purpose: ClassVar[str] = "box weights αᵢ/uᵢ as P(1 | i) of an ancilla"
     sent_by: ClassVar[str] = "`hamiltonian-dilation`, `variational-lotka-volterra`"
+    registers: ClassVar[tuple[tuple[str, str], ...]] = (("index", "q − 1"), ("anc", "1"))
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("H on each", ("index",)),
+        ("RY(θᵢ) if index = i", ("index", "anc")),
+    )
+    two_qubit_formula: ClassVar[str] = "2^(q − 1)"
+    depth_formula: ClassVar[str] = "2^q"
 
     def __post_init__(self) -> None:
         super().__post_init__()

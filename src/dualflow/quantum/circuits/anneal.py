@@ -21,6 +21,8 @@ class AnnealCircuit(SplitStepCircuit):
 
     It is an anneal (Farhi et al., quant-ph/0001106) whose transverse field is not switched off. V = Σ hₖ Zₖ +
     Σ Jₖₗ ZₖZₗ, with θ = (h, J) in units of the field. The gates of the field are RX, those of V RZ and RZZ.
+    `hamiltonian-adiabatic` runs it with r = 30 steps, T = 6 and at most 8 qubits, one for each variable of a block; the
+    files have fewer steps and T = 2.
 
     Parameters
     ----------
@@ -42,6 +44,13 @@ class AnnealCircuit(SplitStepCircuit):
     family: ClassVar[str] = "anneal"
     purpose: ClassVar[str] = "a corner of the box, by slow evolution"
     sent_by: ClassVar[str] = "`hamiltonian-adiabatic`"
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("H on each", ("q",)),
+        ("r times: exp(−iτ(t/T)V/2), RX on each, exp(−iτ(t/T)V/2)", ("q",)),
+    )
+    two_qubit_formula: ClassVar[str] = "(r + 1)·q·(q − 1)/2"
+    depth_formula: ClassVar[str] = "3·q + 1 + (r − 1)·(q + 2)"
+    formula_note: ClassVar[str] = "r steps; an RZZ counts as one gate; the depth for q ≥ 3"
 
     @property
     def name(self) -> str:

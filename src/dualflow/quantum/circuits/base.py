@@ -62,6 +62,15 @@ class ParametricCircuit:
     #: What the circuit prepares, and what sends it, for the table of families; short texts.
     purpose: ClassVar[str] = ""
     sent_by: ClassVar[str] = "another package"
+    #: Registers in the order of their qubits, with the symbol of their width: (("sys", "s"), ("clock", "t")).
+    registers: ClassVar[tuple[tuple[str, str], ...]] = (("q", "q"),)
+    #: Blocks of the circuit in order, each with the names of the registers on which it acts.
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
+    #: Formulas of the gates on two qubits and of the depth in `sizes`; empty without one.
+    two_qubit_formula: ClassVar[str] = ""
+    depth_formula: ClassVar[str] = ""
+    #: What the formulas' symbols mean beside q, the number of qubits, and where the formulas hold.
+    formula_note: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         COUNT_RULE.check("n_qubits", self.n_qubits)
@@ -76,6 +85,11 @@ class ParametricCircuit:
     def n_parameters(self) -> int:
         """Length P of a parameter vector."""
         raise NotImplementedError
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Values of the symbols in `two_qubit_formula` and `depth_formula`; empty where these do not hold."""
+        return {"q": self.n_qubits}
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:

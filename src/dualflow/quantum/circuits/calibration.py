@@ -40,6 +40,9 @@ class CalibrationCircuit(ParametricCircuit):
     family: ClassVar[str] = "calibration"
     purpose: ClassVar[str] = "all 0, all 1 and basis states"
     sent_by: ClassVar[str] = "checks of devices, `mitigation=`"
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (("RY(θₖ) on each qubit k", ("q",)),)
+    two_qubit_formula: ClassVar[str] = "0"
+    depth_formula: ClassVar[str] = "1"
 
     @property
     def n_parameters(self) -> int:

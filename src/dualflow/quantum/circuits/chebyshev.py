@@ -22,10 +22,10 @@ class ChebyshevCircuit(ParametricCircuit):
     """RY(feature angle) on every qubit, then layers of RY on every qubit and a line of CX (0→1, 1→2, …).
 
     The parameter vector holds the q feature angles, then the q·layers variational angles, layer by layer. `angles` sets
-    qubit k's feature angle to (k + 1)φ with φ = arccos x, the tower map of Kyriienko, Paine, Elfving (PRA 103, 052416
-    (2021), section II B) without their factor 2: with this factor only even powers of cos φ and sin φ occur, and a
-    linear function of x is not in the span. Expectation values are trigonometric polynomials in φ of degree q(q + 1)/2,
-    with the Chebyshev polynomials T_k(x) = cos kφ among their terms.
+    qubit k's feature angle to (k + 1)χ with χ = arccos x, the tower map of Kyriienko, Paine, Elfving (PRA 103, 052416
+    (2021), section II B) without their factor 2: with this factor only even powers of cos χ and sin χ occur, and a
+    linear function of x is not in the span. Expectation values are trigonometric polynomials in χ of degree q(q + 1)/2,
+    with the Chebyshev polynomials T_k(x) = cos kχ among their terms.
 
     Parameters
     ----------
@@ -44,6 +44,13 @@ class ChebyshevCircuit(ParametricCircuit):
     family: ClassVar[str] = "chebyshev"
     purpose: ClassVar[str] = "a curve over time, as an expectation value"
     sent_by: ClassVar[str] = "`variational-dqc`"
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("RY((k + 1)χ) on each k", ("q",)),
+        ("l times: RY on each; CX 0→1, 1→2, …", ("q",)),
+    )
+    two_qubit_formula: ClassVar[str] = "l·(q − 1)"
+    depth_formula: ClassVar[str] = "q + 1 + (l − 1)·min(q, 3)"
+    formula_note: ClassVar[str] = "l layers"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +65,10 @@ class ChebyshevCircuit(ParametricCircuit):
     def n_parameters(self) -> int:
         return self.n_qubits * (1 + self.layers)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"q": self.n_qubits, "l": self.layers}
+
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
         return cls(2, 1), cls(3, 2), cls(4, 3)
@@ -69,19 +80,19 @@ class ChebyshevCircuit(ParametricCircuit):
 
     @property
     def frequencies(self) -> NDArray:
-        """Feature angles divided by φ, qubit by qubit: 1, 2, …, q."""
+        """Feature angles divided by χ, qubit by qubit: 1, 2, …, q."""
         return np.arange(1, self.n_qubits + 1)
 
     @property
     def degree(self) -> int:
-        """Degree in φ of every expectation value: q(q + 1)/2."""
+        """Degree in χ of every expectation value: q(q + 1)/2."""
         return int(self.frequencies.sum())
 
-    def angles(self, phi: ArrayLike, theta: ArrayLike) -> NDArray:
-        """Return parameter vectors, shape (b·k, q + P), for ``theta`` (b, P) and ``phi`` (k,): for each θ all φ."""
-        phi, theta = np.asarray(phi, dtype=float), np.atleast_2d(np.asarray(theta, dtype=float))
-        features = np.tile(phi[:, None] * self.frequencies, (len(theta), 1))
-        return np.hstack([features, np.repeat(theta, len(phi), axis=0)])
+    def angles(self, chi: ArrayLike, theta: ArrayLike) -> NDArray:
+        """Return parameter vectors, shape (b·k, q + P), for ``theta`` (b, P) and ``chi`` (k,): for each θ all χ."""
+        chi, theta = np.asarray(chi, dtype=float), np.atleast_2d(np.asarray(theta, dtype=float))
+        features = np.tile(chi[:, None] * self.frequencies, (len(theta), 1))
+        return np.hstack([features, np.repeat(theta, len(chi), axis=0)])
 
     def _build(self) -> QuantumCircuit:
         from qiskit import QuantumCircuit

@@ -44,6 +44,13 @@ class HardwareEfficientCircuit(ParametricCircuit):
     family: ClassVar[str] = "hardware-efficient"
     purpose: ClassVar[str] = "a distribution with few angles"
     sent_by: ClassVar[str] = '`ansatz="hardware-efficient"`'
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("RY on each", ("q",)),
+        ("l times: CX 0→1, 1→2, …; RY on each", ("q",)),
+    )
+    two_qubit_formula: ClassVar[str] = "l·(q − 1)"
+    depth_formula: ClassVar[str] = "q + 1 + (l − 1)·min(q, 3)"
+    formula_note: ClassVar[str] = "l ≥ 1 layers"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,6 +64,10 @@ class HardwareEfficientCircuit(ParametricCircuit):
     @property
     def n_parameters(self) -> int:
         return (self.layers + 1) * self.n_qubits
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"q": self.n_qubits, "l": self.layers}
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:

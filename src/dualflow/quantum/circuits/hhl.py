@@ -59,6 +59,17 @@ class HHLCircuit(ParametricCircuit):
     family: ClassVar[str] = "hhl"
     purpose: ClassVar[str] = "A⁻¹b by phase estimation"
     sent_by: ClassVar[str] = "`hhl`, `quantum-interior-point`"
+    registers: ClassVar[tuple[tuple[str, str], ...]] = (("sys", "s"), ("clock", "t"), ("anc", "1"))
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("b", ("sys",)),
+        ("sine window", ("clock",)),
+        ("exp(2πiA·2^k) by clock bit k", ("sys", "clock")),
+        ("QFT†", ("clock",)),
+        ("RY: least·T/k", ("clock", "anc")),
+        ("QFT, exp†, window†", ("sys", "clock")),
+    )
+    two_qubit_formula: ClassVar[str] = "2·(2^t − 2 + t·u + t·(t − 1) + 3·⌊t/2⌋) + 2^s − 2 + 2^t"
+    formula_note: ClassVar[str] = "u CX of a controlled exponential, 2 for s = 1 and about 4^s more generally; t ≥ 2"
     n_parameters: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
@@ -79,6 +90,11 @@ class HHLCircuit(ParametricCircuit):
             raise ProblemError(f"eigenvalues must be in (0, 1), found {values[0]:.6g}…{values[-1]:.6g}")
         if not 0 < self.least < 1:
             raise ProblemError(f"least={self.least!r} must be in (0, 1)")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        s, t = self.n_system, self.n_clock
+        return {"s": s, "t": t, "u": 2} if s == 1 and t > 1 else {}
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:

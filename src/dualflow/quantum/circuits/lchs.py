@@ -54,6 +54,19 @@ class LCHSCircuit(SelectCircuit):
     family: ClassVar[str] = "lchs"
     purpose: ClassVar[str] = "a window of the flow, as a sum of evolutions"
     sent_by: ClassVar[str] = "`hamiltonian-lchs`"
+    registers: ClassVar[tuple[tuple[str, str], ...]] = (("sys", "s"), ("anc", "a"))
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("tree: x", ("sys",)),
+        ("tree: √|cₖ|, phases of cₖ", ("anc",)),
+        ("V", ("sys",)),
+        ("r times: exp(−i dt k⊗Λ), rotation", ("sys", "anc")),
+        ("tree†", ("anc",)),
+    )
+    two_qubit_formula: ClassVar[str] = "2^s − 2 + 3·(2^a − 2) + (r + 1)·(2^s − 1)·2^(s − 1) + r·a·2^s"
+    formula_note: ClassVar[str] = (
+        'evolution="exact", s ≥ 2 qubits of the system, a ancillas, r steps; one rotation has (2^s − 1)·2^(s − 1) CX, '
+        "and none for s = 1"
+    )
     BETA: ClassVar[float] = 0.7
 
     @classmethod

@@ -62,11 +62,21 @@ class QHDCircuit(SplitStepCircuit):
     family: ClassVar[str] = "qhd"
     purpose: ClassVar[str] = "a minimum in a box, by quantum descent"
     sent_by: ClassVar[str] = "`hamiltonian-descent`"
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("H on each", ("q",)),
+        ("r times: exp(−iτvV/2); QFT† exp(−iτK) QFT on each b qubits; exp(−iτvV/2)", ("q",)),
+    )
+    two_qubit_formula: ClassVar[str] = "(r + 1)·q·(q − 1)/2 + r·(q/b)·(3·b·(b − 1)/2 + 6·⌊b/2⌋)"
+    formula_note: ClassVar[str] = "r steps, b bits a variable; an RZZ counts as one gate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_qubits % self.bits:
             raise ProblemError(f"n_qubits={self.n_qubits} must be a multiple of bits={self.bits}")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return super().sizes | {"b": self.bits}
 
     @property
     def name(self) -> str:

@@ -59,6 +59,21 @@ class SchrodingerisedCircuit(SelectCircuit):
     family: ClassVar[str] = "schrodingerised"
     purpose: ClassVar[str] = "a window of the flow, with one more dimension"
     sent_by: ClassVar[str] = "`hamiltonian-schrodingerisation`"
+    registers: ClassVar[tuple[tuple[str, str], ...]] = (("sys", "s"), ("anc", "a"))
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("tree: x", ("sys",)),
+        ("tree: v(0, p), QFT†", ("anc",)),
+        ("V", ("sys",)),
+        ("r times: exp(−i dt k⊗Λ), rotation", ("sys", "anc")),
+        ("QFT", ("anc",)),
+    )
+    two_qubit_formula: ClassVar[str] = (
+        "2^s − 2 + 2^a − 2 + 2·(a·(a − 1) + 3·⌊a/2⌋) + (r + 1)·(2^s − 1)·2^(s − 1) + r·a·2^s"
+    )
+    formula_note: ClassVar[str] = (
+        'evolution="exact", s ≥ 2 qubits of the system, a ancillas, r steps; one rotation has (2^s − 1)·2^(s − 1) CX, '
+        "and none for s = 1"
+    )
     pairing: ClassVar[int] = -1
     #: Rate of v(0, p) = e^(LEFT_RATE·p) for p < 0.
     LEFT_RATE: ClassVar[float] = 3.0

@@ -44,8 +44,8 @@ class SelectCircuit(ParametricCircuit):
     D = 2^q; D(D−1)/2 angles of the rotation before the first step; with several steps, as many of the rotation between
     steps; as many of the rotation after the last step; and D angles for each ancilla.
 
-    evolution="trotter": products of exp(−iφ/2 Z_b ⊗ P) and exp(−iφ/2 P) for all Pauli strings P of the system, of
-    order 1 (Lie and Trotter) or 2 (Strang and Suzuki). θ is the D − 1 angles of the tree, then the angles φ of a step:
+    evolution="trotter": products of exp(−iθⱼ/2 Z_b ⊗ P) and exp(−iθⱼ/2 P) for all Pauli strings P of the system, of
+    order 1 (Lie and Trotter) or 2 (Strang and Suzuki). θ is the D − 1 angles of the tree, then the angles of a step:
     for each ancilla one for each of the D(D+1)/2 strings with an even number of Y, and one for each of the D(D−1)/2
     strings with an odd number.
 
@@ -87,6 +87,12 @@ class SelectCircuit(ParametricCircuit):
     def system(self) -> int:
         """Qubits of the system."""
         return self.n_qubits - self.ancillas
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        if self.evolution != "exact" or self.system < 2:
+            return {}
+        return {"s": self.system, "a": self.ancillas, "r": self.trotter_steps}
 
     @property
     def n_rotations(self) -> int:
@@ -153,10 +159,10 @@ class SelectCircuit(ParametricCircuit):
     def _build(self) -> QuantumCircuit:
         from qiskit import QuantumCircuit
 
-        theta, system = self.parameters("theta"), range(self.system)
+        phi, system = self.parameters("phi"), range(self.system)
         register = range(self.system, self.n_qubits)
         circuit = QuantumCircuit(self.n_qubits, name=self.name)
-        tree, parts = theta[: 2**self.system - 1], self._parts(np.array(theta, dtype=object))
+        tree, parts = phi[: 2**self.system - 1], self._parts(np.array(phi, dtype=object))
         prepare = TreeCircuit(self.system).build().assign_parameters(tree)
         circuit.compose(prepare, system, inplace=True)
         self._prepare(circuit, register)
@@ -174,7 +180,7 @@ class SelectCircuit(ParametricCircuit):
         return circuit
 
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
-        """Return the gates' angles, shape (…, P): `multiplex_angles` of θ, part by part."""
+        """Return φ, shape (…, P): `multiplex_angles` of θ, part by part."""
         theta = self.check_parameters(theta)
         size = 2**self.system
         tree = TreeCircuit(self.system).gate_parameters(theta[..., : size - 1])

@@ -53,6 +53,10 @@ class SplitStepCircuit(ParametricCircuit):
         return self.n_qubits * (self.n_qubits + 1) // 2
 
     @property
+    def sizes(self) -> dict[str, int]:
+        return {"q": self.n_qubits, "r": self.trotter_steps}
+
+    @property
     def cx_gates(self) -> int:
         """Number of CX if every RZZ is decomposed into CX, RZ, CX."""
         pairs = self.n_qubits * (self.n_qubits - 1) // 2

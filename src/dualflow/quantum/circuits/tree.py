@@ -41,6 +41,12 @@ class TreeCircuit(ParametricCircuit):
     family: ClassVar[str] = "tree"
     purpose: ClassVar[str] = "any distribution over 2^q indices"
     sent_by: ClassVar[str] = "`variational-flow`, `quantum-invasion`"
+    blocks: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("RY on the top qubit", ("q",)),
+        ("RY on the next one, by the bits above; … down to qubit 0", ("q",)),
+    )
+    two_qubit_formula: ClassVar[str] = "2^q − 2"
+    depth_formula: ClassVar[str] = "2^(q + 1) − q − 2"
 
     @property
     def n_parameters(self) -> int:

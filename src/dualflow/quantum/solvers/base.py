@@ -206,6 +206,9 @@ class CircuitSolver(Solver[ContextT, StateT]):
         except clock.OutOfTime:
             return {}
 
+    def shots_spent(self, state: StateT) -> int:
+        return int(state.account.shots)
+
     def cost(self, context: ContextT, state: StateT) -> dict[str, Any]:
         """Return the cost of the run's circuits."""
         return context.lab.cost(state.account, self.circuit(context, state))
