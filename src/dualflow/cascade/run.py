@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,16 +108,14 @@ class Cascade:
     on_round: Callable[[Round], Any]
     save: Callable[[PairState], None]
     keeps: bool = False
-    #: The points that are solved together, part by part.
-    _pool: list[Survivors] = field(default_factory=list)
 
     def run(self, state: PairState | None = None) -> CascadePairResult:
         """Run rounds from a state, or from the parts' own solves, until the cascade ends; return the best result."""
         best: CascadePairResult | None = None
         try:
-            state = self._begin() if state is None else self._resume(state)
+            state, pool = self._initial_pool() if state is None else (state, self._stored_pool(state))
             while best is None or not state.closed:
-                ended, state = self._round(state)
+                ended, state, pool = self._round(state, pool)
                 if best is None or ended.certificate.gap <= best.certificate.gap:  # type: ignore[operator]
                     best = ended
                 best = replace(best, status=ended.status, steps=ended.steps)
@@ -128,8 +126,8 @@ class Cascade:
             return replace(best, status=Status.TIME_LIMIT if late else Status.INTERRUPTED)
         return best
 
-    def _begin(self) -> PairState:
-        """Set the first pool, the survivors of the parts' own problems, feasible together; return its state."""
+    def _initial_pool(self) -> tuple[PairState, list[Survivors]]:
+        """Return the first state and pool: the survivors of the parts' own problems, which are feasible together."""
         tol = max(PARTS_TOL, POOL_TOL_FRACTION * self.tol)
         left = None if self.deadline is None else max(MIN_LIMIT_S, self.deadline - time.monotonic())
         limit = None if left is None else PARTS_TIME_FRACTION * left / self.parts
@@ -137,25 +135,24 @@ class Cascade:
         total = sum(float(own.alpha.sum()) for own in pool)
         if self.model.on_simplex and total > 0:
             pool = [replace(own, alpha=own.alpha / total) for own in pool]
-        self._pool = pool
-        return self._state(0, INITIAL_HALF_WIDTH, max(FIRST_TOL, POOL_TOL_FRACTION * self.tol), False)
+        return self._state(pool, 0, INITIAL_HALF_WIDTH, max(FIRST_TOL, POOL_TOL_FRACTION * self.tol), False), pool
 
-    def _resume(self, state: PairState) -> PairState:
-        """Set the pool of a stored state, read from the parts; return the state."""
+    def _stored_pool(self, state: PairState) -> list[Survivors]:
+        """Return the pool of a stored state, read from the parts."""
         ends = np.searchsorted(state.part, np.arange(self.parts + 1))  # they are sorted
         rows = [(state.row[a:b], state.alpha[a:b]) for a, b in itertools.pairwise(ends)]
-        self._pool = self.engine.run(fetch, rows, (self.model, self.packing))
-        return state
+        pool: list[Survivors] = self.engine.run(fetch, rows, (self.model, self.packing))
+        return pool
 
-    def _state(self, steps: int, width: float, own_tol: float, closed: bool) -> PairState:
-        """Return the state for the pool."""
-        names = ("part", "row", "alpha")
-        part, row, alpha = (np.concatenate([getattr(own, name) for own in self._pool]) for name in names)
+    @staticmethod
+    def _state(pool: list[Survivors], steps: int, width: float, own_tol: float, closed: bool) -> PairState:
+        """Return the state for a pool."""
+        part, row, alpha = (np.concatenate([getattr(own, name) for own in pool]) for name in ("part", "row", "alpha"))
         return PairState(part, row, alpha, steps, width, own_tol, closed)
 
-    def _round(self, state: PairState) -> tuple[CascadePairResult, PairState]:
+    def _round(self, state: PairState, pool: list[Survivors]) -> tuple[CascadePairResult, PairState, list[Survivors]]:
         """Solve the pool, unless the state is closed, and compare all parts with its solution."""
-        before, pool = (self.engine.sent, self.engine.received), self._pool
+        before = self.engine.sent, self.engine.received
         sent = [own.packed for own in pool]
         target, weight = (np.concatenate([getattr(own, name) for own in pool]) for name in ("target", "weight"))
         solved = self._solve_pool(sent, target, weight, state)
@@ -178,7 +175,6 @@ class Cascade:
         found: list[Found] = self.engine.run(sweep, [own.row for own in pool], message, sent)
         ends = list(itertools.accumulate((len(own) for own in pool), initial=0))
         pool = [replace(own, alpha=alpha[a:b]) for own, (a, b) in zip(pool, itertools.pairwise(ends), strict=True)]
-        self._pool, sent = pool, []  # the rows of each part are freed below as soon as it has others
         # A reading takes bias and weights from a problem without its points.
         problem = replace(self.model, center=None).pose(np.zeros((len(target), 1)), target, weight)  # type: ignore[type-var]
         certificate, multiplier_error = self._certify_all(problem, solved, found, window)
@@ -191,8 +187,7 @@ class Cascade:
         row = self._record(steps, (len(alpha), survivors, invaders), found, certificate, before)
         stop_requested = bool(self.on_round(row))
         weights = problem.reading.coefficients(problem, alone.alpha, alone.quadratic, certificate.multiplier)
-        kept = [own.take(np.flatnonzero(own.alpha)) for own in pool]
-        answer = CascadePairResult(kept, weights[alpha != 0], certificate, ended or Status.STOPPED, steps)
+        answer = CascadePairResult(list(pool), weights, certificate, ended or Status.STOPPED, steps)
         # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:
@@ -202,9 +197,9 @@ class Cascade:
         width = max(
             MIN_HALF_WIDTH, HALF_WIDTH_PER_ERROR * (2.0 * state.width if multiplier_error is None else multiplier_error)
         )
-        state = self._state(steps, width, own_tol, closed)
+        state = self._state(pool, steps, width, own_tol, closed)
         self.save(state)
-        return answer, replace(state, closed=ended is not None or stop_requested)
+        return answer, replace(state, closed=ended is not None or stop_requested), pool
 
     def _status_after(self, certificate: Certificate, steps: int, is_exhausted: bool) -> Status | None:
         """Return the status that ends the cascade after a round, or None.
