@@ -285,9 +285,7 @@ def beyond_the_files():
             yield kind(system + ancillas, ancillas, steps)
 
 
-@pytest.mark.parametrize(
-    "circuit", [*export.examples(), *beyond_the_files()], ids=lambda circuit: f"{circuit.name}-{id(circuit) % 97}"
-)
+@pytest.mark.parametrize("circuit", [*export.examples(), *beyond_the_files()], ids=lambda circuit: circuit.name)
 def test_formulas_of_gates_and_depth_are_counted(circuit):
     """Each formula of the README against the gates of circuits, also of sizes that no file has."""
     if not circuit.sizes:
