@@ -217,8 +217,10 @@ def test_two_factors_have_each_floor_once_and_name_the_grey_lines():
     assert "null (measured at noise = 0)" in texts
     sampler = {p.shots: p.gap for p in found.points if p.device == "classical-sampler"}
     heights = {note.get_text(): note.xy[1] for note in display.axes_[0].texts}
-    assert heights["shots = 100"] == sampler[100]
-    assert heights["shots = 10,000"] == sampler[10_000]
+    assert heights["classical-sampler, shots = 100"] == sampler[100]
+    assert heights["classical-sampler, shots = 10,000"] == sampler[10_000]
+    ends = {name: display.lines_[0][name].get_ydata()[-1] for name in ("null", "control:random")}
+    assert "\n".join(sorted(ends, key=ends.get, reverse=True)) in heights  # the higher line's name stands above
 
     axes = display.axes_[0]
     low, high = axes.get_xlim()
