@@ -130,7 +130,7 @@ class ScalingDisplay:
         handles = list(display.lines_[-1].values())
         if floors := display.floors_[-1]:
             common = any(floor.get_color() == DARK for floor in floors)
-            text = "shot floor" if common else "shot floor, in the colour of its line"
+            text = "floor of all shots of a run" + ("" if common else ", in the colour of its line")
             handles.append(matplotlib_part("lines").Line2D([], [], color=DARK, linestyle="--", label=text))
         display.legend_ = legend_below(display.axes_[-1], handles)
         return display
