@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.ext import autosummary
 
 import dualflow
@@ -32,13 +34,14 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "myst_nb",
     "sphinx_copybutton",
 ]
 exclude_patterns = ["_build", "**/.ipynb_checkpoints", "generated/losing_cells.md"]
 templates_path = ["_templates"]
+# Formulas become MathML when the site is built: browsers draw it without a script, with no network, and print it.
+html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = f"dualflow {version}"
 html_static_path = ["_static"]
@@ -66,7 +69,7 @@ html_last_updated_fmt = None
 # A name in single backticks in a docstring is a link, if there is a page of that name.
 default_role = "py:obj"
 autosummary_generate = True
-# Else the first sentence of a docstring would end at "(Howell eq.".
+# Else the first sentence of a docstring would end at "(paper eq.".
 autosummary.WELL_KNOWN_ABBREVIATIONS += ("eq.", "eqs.")
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -147,6 +150,10 @@ def links_of_an_include(app: Any, path: Path, parent: str, source: list[str]) ->
     source[0] = _links_from(source[0], folder, app.env.docname)
 
 
+#: Authors whose papers docstrings cite by name and number of an equation: each name leads to the page of papers.
+AUTHORS = "Bauckhage|Cauwenberghs & Poggio|Howell|Mierswa"
+
+
 def escape_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Escape |ψ⟩, |x| and support_ in docstrings, which reStructuredText would read as markup."""
     for at, line in enumerate(lines):
@@ -156,6 +163,7 @@ def escape_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines:
         parts = re.split(r"(``.*?``|`[^`]*`)", line)
         for k in range(0, len(parts), 2):
             parts[k] = re.sub(r"(?<![\w*\\])([A-Za-z]\w*_)(?![\w*])", r"``\1``", parts[k].replace("|", r"\|"))
+            parts[k] = re.sub(rf"\b({AUTHORS})('s)?\b", r":doc:`\1\2 </reference/papers>`", parts[k])
         lines[at] = "".join(parts)
 
 
@@ -236,6 +244,23 @@ def add_description(app: Any, pagename: str, templatename: str, context: dict[st
     context["metatags"] += f'<meta name="description" content="{escape(short, quote=True)}">'
 
 
+def write_formula(translator: Any, node: Any) -> None:
+    """Write a formula as MathML, by docutils; one that docutils cannot translate is a warning."""
+    block = isinstance(node, nodes.math_block)
+    # docutils reads \frac12 as 12 over what follows.
+    text = re.sub(r"(\\[dt]?frac)\s*(\w)\s*(\w)", r"\1{\2}{\3}", node.astext())
+    try:
+        formula = tex2mathml(text, as_block=block)
+    except MathError as error:
+        from sphinx.util import logging
+
+        logging.getLogger("dualflow").warning("formula %r: %s", node.astext(), error, location=node)
+        formula = f"<code>{escape(node.astext())}</code>"
+    # Wide formulas scroll by themselves, by keys, too.
+    translator.body.append(f'<div class="formula" tabindex="0">{formula}</div>' if block else formula)
+    raise nodes.SkipNode
+
+
 SUBPAGES = '<summary aria-label="Pages of this section">'
 
 
@@ -248,6 +273,8 @@ def mend_accessibility(app: Any, exception: Exception | None) -> None:
         mended = text.replace(
             '<div class="pst-scrollable-table-container">', '<div class="pst-scrollable-table-container" tabindex="0">'
         )
+        # Pictures that scroll where the window is narrow, see site.css.
+        mended = re.sub(r'<p>(?=<img [^>]*src="[^"]*\.svg")', '<p class="wide" tabindex="0">', mended)
         mended = mended.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
         # Another name than the one that is shown.
         mended = mended.replace(' aria-label="Toggle hidden content"', "")
@@ -263,6 +290,7 @@ def setup(app: Any) -> None:
     from sphinx.util import logging
 
     app.warn_missing = logging.getLogger("dualflow").warning
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
     app.connect("builder-inited", write_losing_cells, priority=400)
     app.connect("source-read", links_of_a_page)
     app.connect("include-read", links_of_an_include)

@@ -52,10 +52,13 @@ def draw(X: Any, y: Any, solution: Solution) -> Figure:
     flow, gap, plane = figure.subplots(1, 3)
     for k in np.argsort(alive):
         flow.plot(path.t, path.alpha[:, k], color=BLUE if alive[k] else GREY, lw=1.1 if alive[k] else 0.6)
-    flow.set(xscale="log", xlabel="time of the flow", ylabel="weight α of each point")
+    flow.set(xscale="log", xlabel="time t of the flow dα/dt", ylabel="weight α of each point")
+    for colour, words in ((BLUE, "survives"), (GREY, "dies out")):
+        flow.plot([], [], color=colour, label=words)
+    flow.legend(frameon=False, loc="upper left", fontsize=8)
     flow.set_title(f"{alive.sum()} points survive, {(~alive).sum()} die out", loc="left")
     gap.plot(path.t, path.gap, color=BLUE)
-    gap.set(xscale="log", yscale="log", xlabel="time of the flow", ylabel="relative duality gap")
+    gap.set(xscale="log", yscale="log", xlabel="time t of the flow dα/dt", ylabel="relative duality gap")
     gap.set_title(f"certified on the way, to {path.gap[-1]:.0e}", loc="left")
     u, v = np.meshgrid(np.linspace(-1.7, 2.7, 90), np.linspace(-1.3, 1.8, 70))
     grid = np.column_stack([u.ravel(), v.ravel()])
@@ -64,7 +67,12 @@ def draw(X: Any, y: Any, solution: Solution) -> Figure:
     for sign, colour in ((-1, BLUE), (1, ORANGE)):
         plane.scatter(*X[(y == sign) & ~alive].T, s=9, color=colour, alpha=0.5, linewidths=0)
         plane.scatter(*X[(y == sign) & alive].T, s=42, color=colour)
-    plane.set(xticks=[], yticks=[])
+    for words, colour, size in (("one class", BLUE, 42), ("the other", ORANGE, 42), ("dies out", GREY, 9)):
+        plane.scatter([], [], s=size, color=colour, label=words, linewidths=0)
+    plane.plot([], [], color="k", lw=1.2, label="boundary")
+    plane.plot([], [], color="k", lw=0.6, label="margin")
+    plane.set(xticks=[], yticks=[], ylim=(-2.35, 1.8))
+    plane.legend(frameon=False, loc="lower center", ncols=3, fontsize=7, columnspacing=1, handletextpad=0.4)
     plane.set_title("survivors are the support vectors", loc="left")
     return figure
 

@@ -37,7 +37,6 @@ PROBLEMS = {
 
 def row(name: str, cls: type[Solver[Any, Any]]) -> str:
     """One line of the table."""
-    study = " (study)" if cls.maturity == "study" else ""
     problems = PROBLEMS.get(cls.kinds) or ", ".join(sorted(kind.value for kind in cls.kinds))
     if cls.max_n is not None:
         problems += f"; n ≤ {cls.max_n}"
@@ -45,7 +44,7 @@ def row(name: str, cls: type[Solver[Any, Any]]) -> str:
     if not cls.reaches and "shots" in {f.name for f in fields(cls)}:
         reaches += "; with shots within 3 × the shot floor"
     page = f"../../explanation/quantum.md#{name}" if cls.quantum else f"{name}.md"
-    return f"| [`{name}`]({page}){study} | {cls.summary().rstrip('.')} | {problems} | {reaches} |"
+    return f"| [`{name}`]({page}) | {cls.summary().rstrip('.')} | {problems} | {reaches} |"
 
 
 def table() -> str:

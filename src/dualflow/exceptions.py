@@ -221,5 +221,6 @@ def raise_interrupt(error: BaseException) -> None:
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Return "; did you mean …?" with the known word most similar to ``word``, or "" if none is similar."""
-    matches = difflib.get_close_matches(str(word), list(known), n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    by_lower = {name.lower(): name for name in known}
+    matches = difflib.get_close_matches(str(word).lower(), list(by_lower), n=1)
+    return f"; did you mean {by_lower[matches[0]]!r}?" if matches else ""

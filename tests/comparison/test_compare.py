@@ -390,6 +390,11 @@ def test_sections_with_sampled_rows_rank_by_excess(comparison):
     four = Row("p", "four", "classical", raw_gap=1e-8, excess=1e-8, wall_time_s=0.1)
     ranked = [row.solver for row in rows_module.ranked([one, two, three, four], 1e-6)]
     assert ranked == ["four", "three", "two", "one"]  # within the tolerance the time decides
+    times = {"a": 0.1, "b": 0.19, "c": 0.3, "d": 0.7, "e": 1.0, "f": 1.3, "g": 1.5}
+    rows = [replace(three, solver=name, wall_time_s=time) for name, time in times.items()]
+    rows.append(replace(one, solver="h", wall_time_s=1.5))  # above the tolerance: by its gap
+    places = [row.place for row in rows_module.ranked(rows, 1e-6)]
+    assert places == ["1=", "1=", "3", "4=", "4=", "4=", "7", "8"]
     exact = replace(two, shots_per_circuit=None)
     assert [row.solver for row in rows_module.ranked([one, exact, three, four], 1e-6)] == [
         "four",

@@ -72,6 +72,20 @@ def test_the_optimum_by_a_float32_factor_is_that_of_a_dense_system():
     np.testing.assert_allclose(found.alpha, expected, rtol=1e-11)
 
 
+def test_points_of_different_lengths_have_a_factor_in_float32():
+    """A cubic kernel takes lengths to the sixth power; rounding errors of a factor do not depend on them."""
+    lengths = np.exp(np.random.default_rng(2).uniform(-0.5, 0.5, size=(N, 1)))
+    problem = problems.svc(Gram(lengths * X, "poly", gamma=1 / D, degree=3), Y, 1e12)
+    system = FreeSystem(problem, np.arange(N), float(problem.diag().max()))
+    assert problem.diag().min() < 1e-4 * problem.diag().max()
+    assert system.in_single
+    right = np.random.default_rng(3).normal(size=N)
+    right -= problem.e * float(problem.e @ right) / N
+    left = right - system.product(system.solve(right[:, None])[:, 0])
+    left -= problem.e * float(problem.e @ left) / N  # a multiple of e belongs to the equality
+    assert np.abs(left).max() <= 1e-3 * np.abs(right).max()
+
+
 def test_where_residuals_do_not_fall_the_factor_is_made_in_float64(monkeypatch):
     """A twin makes the factor in float32 worthless; its pivots are not looked at here, nor how many are free."""
     monkeypatch.setattr(linear_systems, "MIN_PIVOT_FLOAT32", 0.0)

@@ -115,6 +115,10 @@ def test_slightly_asymmetric_precomputed_is_symmetrised_with_a_warning():
     assert np.array_equal(gram.full(), gram.full().T)
 
 
+def test_a_power_of_points_at_0_is_0():
+    np.testing.assert_array_equal(Gram(np.zeros((2, 3)), kernel="poly", degree=2.5).full(), np.zeros((2, 2)))
+
+
 def test_spectrum_evidence():
     doubled = np.vstack([X, X])
     K = pairwise_kernels(doubled, metric="rbf", gamma=0.3)

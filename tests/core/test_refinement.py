@@ -5,6 +5,7 @@ import pytest
 
 from dualflow import SVC, Gram, certify, problems, solve
 from dualflow.core.certificate import Certifier
+from dualflow.refinement import active_set
 from dualflow.refinement.active_set import advance, newton_step
 from dualflow.refinement.linear_systems import FreeSystem
 from dualflow.refinement.refine import refine
@@ -130,3 +131,22 @@ def test_a_smooth_kernel_does_not_free_violators_one_by_one(gamma):
     assert refined.converged
     assert refined.solves <= 200  # more than 500 where the start's rough gradient keeps the pair updates off
     assert certify(problem, refined.alpha).relative_gap <= 1e-12
+
+
+def test_a_factor_is_kept_where_pair_updates_do_not_move(monkeypatch):
+    """They leave many free variables alone: the factor of these was made anew all the same."""
+    factors, calls = [], []
+
+    class Spy(FreeSystem):
+        def __init__(self, problem, free, *given):
+            super().__init__(problem, free, *given)
+            factors.append(tuple(free))
+
+    monkeypatch.setattr(active_set, "FreeSystem", Spy)
+    rng = np.random.default_rng(0)
+    problem = problems.svc(Gram(rng.normal(size=(600, 8))), np.where(rng.random(600) < 0.5, 1.0, -1.0), 1e3)
+    unmoved = refine(problem, np.zeros(600), solve_nearly_free=lambda problem, alpha, excess: calls.append(1) or alpha)
+    assert unmoved.converged
+    assert calls
+    assert len(set(factors)) == len(factors)
+    assert certify(problem, unmoved.alpha).relative_gap <= 1e-10

@@ -66,6 +66,8 @@ def test_two_classes(moons):
     values = model.decision_function(np.column_stack([u.ravel(), v.ravel()]))
     np.testing.assert_allclose(display.response_.ravel(), values, atol=1e-9)
     assert display.line_.levels.tolist() == [-1, 0, 1]
+    assert x0 < X[:, 0].min() < X[:, 0].max() < x1
+    assert y0 < X[:, 1].min() < X[:, 1].max() < y1
     np.testing.assert_array_equal(np.asarray(display.support_.get_offsets()), model.support_vectors_)
     np.testing.assert_array_equal(np.sort(drawn(display), axis=0), np.sort(X, axis=0))
     colours = {tuple(points.get_facecolor()[0]) for points in display.points_}
@@ -140,6 +142,8 @@ def test_one_feature_is_a_curve(moons):
     model = SVC(kernel="linear").fit(X[:, :1], t)
     display = SupportDisplay.from_estimator(model, X[:, :1], t, ax=axes())
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("feature", "decision value f")
+    levels = {line.get_ydata()[0]: line.get_linestyle() for line in display.ax_.lines if line is not display.line_}
+    assert levels == {-1.0: "--", 0.0: "-", 1.0: "--"}
     np.testing.assert_allclose(drawn(display)[:, 1], model.decision_function(drawn(display)[:, :1]), atol=1e-9)
 
 

@@ -1,12 +1,15 @@
 """Problems of few variables, solved over the whole kernel matrix of their points without a run."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.datasets import make_classification
 
 from dualflow import Gram, certify, problems, solve
+from dualflow.direct import whole
 from dualflow.direct.pairs import solve_directly
 from dualflow.direct.strategy import USUAL
 from dualflow.direct.whole import solve_whole, suits_whole
@@ -61,7 +64,7 @@ def test_the_optimum_is_that_of_an_interior_point_method(name, kernel):
     assert found.certificate.bias == pytest.approx(anew.bias, rel=1e-6, abs=1e-6)
     if problem.e is not None:
         assert found.certificate.multiplier == pytest.approx(anew.multiplier, rel=1e-6, abs=1e-6)
-    np.testing.assert_array_equal(found.support(), solve(problem, "working-set", refine=True).support)
+    np.testing.assert_array_equal(found.support, solve(problem, "working-set", refine=True).support)
 
 
 @pytest.mark.parametrize("name", ["tube", "one class"])
@@ -152,3 +155,52 @@ def test_pair_updates_end_where_no_sharer_of_many_can_gain():
     found = solve_whole(problem, 1e-11, 1e-6, replace(USUAL, max_free_polished=0))
     assert found is not None
     assert 0.0 <= certify(problem, found.certificate.alpha).relative_gap <= 1e-11
+
+
+@pytest.mark.parametrize("has_equality", [True, False])
+def test_the_newton_step_of_many_free_variables_ends_at_the_minimum_or_at_the_first_bound(has_equality):
+    rng = np.random.default_rng(3)
+    n, free = 60, np.arange(5, 50)
+    A = rng.normal(size=(n, n + 10))
+    M, ep, beta = A @ A.T / n, rng.normal(size=n), rng.normal(size=n)
+    slots = np.arange(n)
+
+    def moved(bound):
+        scaled = SimpleNamespace(beta=beta.copy(), low=np.full(n, -bound), high=np.full(n, bound))
+        whole._move_free(M, slots, M @ beta - ep, scaled, has_equality, free)
+        return scaled.beta
+
+    far = moved(1e6)
+    gradient = (M @ far - ep)[free]
+    assert np.allclose(gradient, gradient.mean() if has_equality else 0.0, rtol=0, atol=1e-9)
+    assert not has_equality or abs(far.sum() - beta.sum()) < 1e-9
+    assert np.array_equal(np.delete(far, free), np.delete(beta, free))
+
+    assert np.abs(far[free]).max() > np.abs(beta).max()
+    bound = 0.5 * (np.abs(far[free]).max() + np.abs(beta).max())
+    near = moved(bound)
+    assert np.abs(near).max() == bound
+    step, whole_step = near - beta, far - beta
+    share = step[free] @ whole_step[free] / (whole_step @ whole_step)
+    assert 0 < share < 1
+    assert np.allclose(step, share * whole_step, rtol=0, atol=1e-9)
+
+
+def test_many_free_variables_of_a_wide_pair_need_few_updates_after_a_newton_step(monkeypatch):
+    X, y = make_classification(1500, 70, n_informative=70, n_redundant=0, class_sep=0.3, random_state=0)
+    problem = problems.svc(Gram(X, "rbf"), np.where(y > 0, 1.0, -1.0), C=1.0)
+    updates = []
+
+    def counted(*arguments):
+        found = solve_pairs(*arguments)
+        if len(arguments[3]) == 1500:
+            updates.append(found[0])
+        return found
+
+    solve_pairs = whole.solve_pairs
+    monkeypatch.setattr(whole, "solve_pairs", counted)
+    found = whole.solve_whole(problem, 1e-10, 1e-6)
+    assert ((found.alpha > 0) & (found.alpha < 1)).sum() > whole.MAX_FREE_NEWTON
+    assert found.certificate.relative_gap < 1e-12
+    assert len(updates) >= 2
+    assert sum(updates[1:]) < 0.1 * updates[0]

@@ -229,6 +229,8 @@ def test_contradicting_duplicates_work():
     + [
         ({"time_limit": 0}, "time_limit="),
         ({"kernel": "rfb"}, "did you mean 'rbf'"),
+        ({"kernel": "gaussian"}, "did you mean 'rbf'"),
+        ({"kernel": "Polynomial"}, "did you mean 'poly'"),
         ({"solver": "cvxop"}, "did you mean 'cvxopt'"),
         ({"loss": "log"}, "loss="),
         ({"decision_function_shape": "ovx"}, "decision_function_shape="),

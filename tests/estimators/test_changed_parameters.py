@@ -219,6 +219,8 @@ SLOW = {"display", "generalization_report", "leave_one_out", "path", "save", "li
 SLOW |= {"deepcopy", "p_values", "forget", "purge", "certify"}
 #: How an `EcoSVC` looks for an equilibrium, which counts from its next call on, as its `forget` says.
 HOW = {"tol", "reequilibrate", "reserve", "n_init"}
+#: What a method raises that this model does not have.
+NONE = (AttributeError, ProblemError, KeyError, IndexError)
 #: Methods that change the model.
 CHANGING = {"forget", "purge"}
 
@@ -235,7 +237,7 @@ def answer(model, method, path):
 def has_no(model, method, path):
     try:
         answer(copy.deepcopy(model), method, path)
-    except (AttributeError, ProblemError, KeyError, IndexError):
+    except NONE:
         return True
     return False
 
@@ -255,10 +257,11 @@ def test_every_parameter_changed_before_every_method_changes_nothing(name, tmp_p
     pytest.importorskip("onnx")
     model, tried = fitted(name), 0
     for method in METHODS:
-        if has_no(model, method, tmp_path):
-            continue
         copied = copy.deepcopy if method in CHANGING else copy.copy
-        before = answer(copied(model), method, tmp_path)
+        try:
+            before = answer(copied(model), method, tmp_path)
+        except NONE:
+            continue
         for change in changes(model, method in SLOW):
             if method == "forget" and isinstance(model, EcoSVC):
                 change = {key: value for key, value in change.items() if key not in HOW}

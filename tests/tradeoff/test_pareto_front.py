@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import cvxopt
 import numpy as np
@@ -572,3 +573,13 @@ print(json.dumps(loaded))
     assert "pymoo" not in hinge
     assert "pymoo" in both
     assert {"matplotlib", "qiskit", "pennylane", "autograd"} & set(both) == set()
+
+
+def test_a_point_is_as_good_as_another_up_to_round_off_of_its_norm():
+    def point(error, norm):
+        return SimpleNamespace(error=error, squared_norm=norm)
+
+    other = point(3, 1.0)
+    assert search.is_as_good(point(3, 1.0 + 1e-10), other)
+    assert not search.is_as_good(point(3, 1.0 + 1e-8), other)
+    assert not search.is_as_good(point(4, 0.5), other)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ..core.bounds import EPS
 from ..interior import _passes
 from ..interior._passes import Rows
-from ..interior.low_rank import MAX_STALLED, MAX_STALLED_NEAR, MIN_ROW_SHARE, NEAR_GAP, STEP_TO_BOUND, System
+from ..interior.low_rank import MIN_ROW_SHARE, STEP_TO_BOUND, System
+from ..interior.state import MAX_STALLED, MAX_STALLED_NEAR, NEAR_GAP
 from .engines import Engine
 from .linear_sums import bound_of, sums_by_sign
 from .model import LinearModel, Variables

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
+#: Exit code of a model that is not certified to the tolerance, on whatever data.
+EXIT_NOT_OPTIMAL = 1
+#: Exit code of an optimal model that was trained on other points or labels than DATA.
+EXIT_OTHER_DATA = 3
+
 
 def check(
     model: Model,
@@ -48,8 +53,8 @@ def check(
     """Compute a saved model's certificate again, from its file.
 
     The file holds the training points and α; the certificate that it states is not used. With a labelled DATA, the
-    scores and the confusion matrix of its rows are printed. Exit code 1: the model is not optimal, or was not trained
-    on DATA.
+    scores and the confusion matrix of its rows are printed. Exit code 1: the model is not optimal; 3: it is, but was
+    not trained on DATA.
     """
     with clear_errors():
         shared.check_there(model, data, removal)
@@ -134,8 +139,10 @@ def check(
                 f"{model}: {len(met) - sum(met)} of {len(met)} problems are not certified to a gap of {limit:g}",
                 err=True,
             )
-        if not optimal or same is not None:
-            raise typer.Exit(1)
+        if not optimal:
+            raise typer.Exit(EXIT_NOT_OPTIMAL)
+        if same is not None:
+            raise typer.Exit(EXIT_OTHER_DATA)
 
 
 def _rows(machine: Any) -> NDArray:

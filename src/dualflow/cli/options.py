@@ -335,7 +335,9 @@ def check_kernel(kernel: str) -> None:
             "--kernel precomputed needs a kernel matrix, and a table holds points; use linear, poly, rbf or sigmoid"
         )
     if kernel not in KERNELS:
-        raise ProblemError(f"--kernel={kernel!r} is not one of {', '.join(KERNELS)}{did_you_mean(kernel, KERNELS)}")
+        from ..core.kernel_functions import meant_kernel
+
+        raise ProblemError(f"--kernel={kernel!r} is not one of {', '.join(KERNELS)}{meant_kernel(kernel)}")
 
 
 def check_there(*paths: Path | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -144,7 +145,7 @@ def predict(
             for line in score_lines(counts, title, getattr(machine, "class_weight", None) is not None):
                 say(line, err=out is None)
         if out is not None:
-            say(f"{len(table)} predictions: {out}")
+            say(f"{len(table)} predictions: {out}{_id_hint(table)}")
 
 
 def encoded(
@@ -300,6 +301,17 @@ def _output_columns(table: Any, predictions: list[Any], values: dict[str, list[A
     if name in columns:
         raise ProblemError(f"--id {name}: the output has a column of this name; rename that of {table.source}")
     return {name: ids} | columns
+
+
+def _id_hint(table: Any) -> str:
+    """Return how to copy the column that names the rows to the output, if there is one that was not copied."""
+    from .table import LEFT_OUT
+
+    chosen = getattr(table, "chosen", None)
+    if chosen is None or chosen.id is not None:
+        return ""
+    name = next((name for name, reason in chosen.unused if reason == LEFT_OUT), None)
+    return "" if name is None else f", in the order of {table.source}; --id {shlex.quote(name)} copies that column"
 
 
 def _print_first(columns: dict[str, list[Any]], n: int) -> None:

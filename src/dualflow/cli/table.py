@@ -14,6 +14,7 @@ from ..exceptions import ProblemError, did_you_mean
 
 __all__ = [
     "CLASS_TEXTS",
+    "LEFT_OUT",
     "MISSING_TEXTS",
     "SHOWN_CHARS",
     "ChosenColumns",
@@ -35,6 +36,8 @@ MISSING_TEXTS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "
 CLASS_TEXTS = ("NULL", "null", "None", "?")
 #: Characters of a cell or a name that a message shows.
 SHOWN_CHARS = 40
+#: Reason in `ChosenColumns.unused` of a column that names the rows.
+LEFT_OUT = "left out in training"
 #: Columns with gaps that a message names at most.
 MAX_NAMED_GAPS = 6
 
@@ -218,7 +221,7 @@ class Table:
         """Return the table without the feature columns of these names, which `ChosenColumns.unused` then lists."""
         left = [k for k, name in enumerate(self.chosen.names) if name not in dropped]
         places, names = [self.chosen.places[k] for k in left], [self.chosen.names[k] for k in left]
-        unused = (*self.chosen.unused, *((name, "left out in training") for name in dropped))
+        unused = (*self.chosen.unused, *((name, LEFT_OUT) for name in dropped))
         kinds = [self.chosen.kinds[k] for k in left]
         chosen = replace(self.chosen, places=places, names=names, kinds=kinds, unused=unused)
         return replace(self, chosen=chosen, columns=[self.columns[k] for k in left])

@@ -164,7 +164,8 @@ class TrainingTable:
             some += ", …" if len(left) > MAX_NAMED else ""
             notes = (f"Columns that the model does not use: {some}.", *notes)
         label_name = None if label is None else apart[label]
-        return ChosenColumns(places, wanted, kinds, label, label_name, notes, id=id_place, id_name=id_name)
+        unused = tuple((name, self.unused.get(name, "")) for name in left)
+        return ChosenColumns(places, wanted, kinds, label, label_name, notes, (), id_place, id_name, unused)
 
     def _shift(self, width: int, label: int | None = None) -> Callable[[int], int] | None:
         """Return a function from positions in the training file to those in a file of this width; None if none fits.

@@ -31,7 +31,7 @@ from ..exceptions import DualflowError, SolverMismatch, SolverUnavailable, raise
 from ..quantum.devices import load_packages
 from ..quantum.solvers.base import CircuitSolver
 from ..refinement.refine import support_set
-from ..report import Row, Section, ranks_by_excess
+from ..report import TIE_FACTOR, Row, Section, ranks_by_excess
 from ..solvers import Solver
 from ..solvers.registry import make_solver, solver_class
 from .plan import REFERENCE, Entry
@@ -145,7 +145,21 @@ def ranked(rows: list[Row], tol: float) -> tuple[Row, ...]:
             places[apart] += 1
             row = replace(row, rank=places[apart])
         out.append(row)
-    return tuple(out)
+    return tuple(_with_ties(out, tol))
+
+
+def _with_ties(rows: list[Row], tol: float) -> list[Row]:
+    """Return the rows with `Row.tie`: the fastest of the rest ties with all within `TIE_FACTOR` times its time."""
+    by_time = [k for k, row in enumerate(rows) if row.rank is not None and row.role != "emulated" and row.met(tol)]
+    out, first = list(rows), 0
+    for k in range(1, len(by_time) + 1):
+        limit = TIE_FACTOR * (rows[by_time[first]].wall_time_s or 0.0)
+        if k == len(by_time) or (rows[by_time[k]].wall_time_s or 0.0) > limit:
+            if k - first > 1:
+                for at in by_time[first:k]:
+                    out[at] = replace(rows[at], tie=rows[by_time[first]].rank)
+            first = k
+    return out
 
 
 #: Number of draws of the exact optimum whose median gap is the shot floor.

@@ -128,6 +128,11 @@ class KernelMatrix:
         """
         return self.X if self.kernel == "precomputed" else None
 
+    @property
+    def has_dense(self) -> bool:
+        """Whether the dense K is cached in float64."""
+        return self._known() is not None
+
     def count(self, entries: int) -> None:
         """Record that kernel values are about to be computed, and check the time limit."""
         check_time()
@@ -261,7 +266,7 @@ class KernelMatrix:
     def upper_block(self, J: ArrayLike) -> NDArray:
         """Return the block K[J, J] in float64 at half the cost; entries below the diagonal may be arbitrary."""
         J = np.asarray(J, dtype=np.intp)
-        if not self.is_radial or self._known() is not None:
+        if not self.is_radial or self.has_dense:
             return self.block(J, J)
         check_block(len(J), len(J), float)
         self.count(len(J) * len(J) // 2)
@@ -274,9 +279,9 @@ class KernelMatrix:
         """
         v = np.asarray(v, dtype=float)
         J, height = v.nonzero()[0], self.n if rows is None else len(rows)
-        if self.is_linear and height * len(J) > MIN_VALUES_SUMMED and self._known() is None:
+        if self.is_linear and height * len(J) > MIN_VALUES_SUMMED and not self.has_dense:
             return self.linear_values(self.weighted_sum(v, J), rows)
-        if (rank := product_by_monomials(self, height, len(J))) and self._known() is None:
+        if (rank := product_by_monomials(self, height, len(J))) and not self.has_dense:
             return monomial_product(self, v, slice(None) if rows is None else rows, J, rank)
         known = self._known(height * len(J) if dtype is float else 0)
         if known is not None and len(J) > self.n // 4 and 8 * height > self.n:

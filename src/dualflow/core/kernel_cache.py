@@ -361,11 +361,6 @@ class KeptGram(KernelMatrix):
         """Whether `in_single` saves time if most entries are needed: entries are expensive, and float32 suffices."""
         return (self._expensive or self._full is not None) and self.is_safe_in_single
 
-    @property
-    def has_dense(self) -> bool:
-        """Whether the dense K is cached."""
-        return self._full is not None or super()._known() is not None
-
     def in_single(self) -> NDArray:
         """Return a float32 copy of the dense K, which the caller may write to; K is computed and cached in float64."""
         K = self.full()

@@ -38,6 +38,7 @@ __all__ = [
     "kernel_values",
     "largest_entry",
     "mean_of",
+    "meant_kernel",
     "squared_lengths",
     "trial_rows",
 ]
@@ -48,6 +49,9 @@ MAX_OFFSET_VARIANCES = 1e8
 #: Numbers of a matrix up to which its variance is computed in one piece, with a copy.
 MAX_NUMBERS_COPIED = 1 << 20
 
+#: Names of the kernels in other packages and books.
+OTHER_NAMES = {"gauss": "rbf", "gaussian": "rbf", "radial": "rbf", "polynomial": "poly", "tanh": "sigmoid"}
+
 KernelFunction = Callable[[NDArray, NDArray], ArrayLike]
 
 
@@ -55,9 +59,13 @@ def check_kernel(kernel: str | KernelFunction) -> str | KernelFunction:
     """Return the kernel if it is a known name or a callable, else raise a `ProblemError`."""
     if callable(kernel) or (isinstance(kernel, str) and kernel in KERNELS):
         return kernel
-    raise ProblemError(
-        f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{did_you_mean(kernel, tuple(KERNELS))}"
-    )
+    raise ProblemError(f"kernel={kernel!r} is not one of {', '.join(KERNELS)} or a callable{meant_kernel(kernel)}")
+
+
+def meant_kernel(kernel: object) -> str:
+    """Return "; did you mean …?" for another name of a kernel or a misspelt one, else ""."""
+    name = str(kernel).lower()
+    return did_you_mean(OTHER_NAMES.get(name, name), KERNELS)
 
 
 def as_matrix(X: ArrayLike, name: str) -> NDArray:

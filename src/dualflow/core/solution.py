@@ -438,6 +438,9 @@ class Solution:
     def provenance_as_arguments(self) -> dict[str, Any]:
         """Return the keywords of `solve` that repeat this solution of its problem, to the bit on the same machine.
 
+        Small pairs of more than two classes (``provenance["strategy"]`` is "batch") share kernel values, which are
+        computed about the mean of all classes: `solve` repeats such a pair to the tolerance, a second fit to the bit.
+
         Raises
         ------
         ProblemError

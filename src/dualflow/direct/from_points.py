@@ -51,9 +51,9 @@ __all__ = [
     "PointPairs",
     "PointSearch",
     "PointSums",
-    "limits_of",
     "pair_from_points",
     "pays_in_float32",
+    "search_limits",
     "suits_one_table",
     "suits_points",
 ]
@@ -69,8 +69,12 @@ def pays_in_float32(gram: Gram, n: int, rows: float, thresholds: Thresholds = US
     return products >= thresholds.min_rows_float32 and bool(gram.is_safe_in_single)
 
 
-def limits_of(n: int, m: int, thresholds: Thresholds = USUAL) -> tuple[bool, int, int, int]:
-    """Return fills, max_updates, max_rows and max_rows_bounded of `solve_points` for n points of m coordinates."""
+def search_limits(n: int, m: int, thresholds: Thresholds = USUAL) -> tuple[bool, int, int, int]:
+    """Return the limits of `solve_points` for n points of m coordinates.
+
+    They are whether all rows may be made at once, and the largest numbers of pair updates, of rows, and of rows where
+    most support vectors are at their bounds.
+    """
     max_rows = int(n * thresholds.max_row_share)
     if n > thresholds.max_points_by_share or m > thresholds.max_features_by_share:
         max_rows = min(max_rows, thresholds.max_rows)
@@ -152,7 +156,7 @@ class PointSearch:
             Whether the search was completed; it is given up where it needs many rows or updates.
         """
         points, n = self.points if self.single is None else self.single, len(self.points)
-        fills, max_updates, max_rows, max_rows_bounded = limits_of(n, points.points.shape[1], self.thresholds)
+        fills, max_updates, max_rows, max_rows_bounded = search_limits(n, points.points.shape[1], self.thresholds)
         if n_support is not None:
             rows = int(self.thresholds.max_rows_per_expected * n_support) + self.thresholds.max_rows // 2
             max_rows = max_rows_bounded = min(n, rows)
@@ -460,7 +464,7 @@ class PointPairs:
         for i, j in pairs:
             m, n = self.sizes[i], self.sizes[j]
             in_float32 = pays_in_float32(self.gram, m + n, (m + n) / 2, self.thresholds)
-            limits = limits_of(m + n, self.gram.X.shape[1], self.thresholds)
+            limits = search_limits(m + n, self.gram.X.shape[1], self.thresholds)
             rows.append([m, n, self.starts[i], self.starts[j], in_float32, *limits, 0, at_alpha])
             at_alpha += m + n
         return np.array(rows, dtype=np.int64)

@@ -1,11 +1,16 @@
 """Problems that are solved and certified without a run of the driver, and their results.
 
-`solve_directly` solves one problem, `PairBatch` the small pairs of classes of a one-vs-one fit.
+`solve_directly` solves one problem, `PairBatch` the pairs of classes of a one-vs-one fit, and `solve_cost_path` these
+pairs for several values of C.
 
 A run for each pair (workspace, isolated copy, context, record) takes longer than solving it, and so do Python objects.
 So a list of pairs is solved and certified by one or two compiled calls, over shared blocks of kernel values or from the
 points; an object for a pair is made when it is read. A pair is solved in float64 to the accuracy that `working-set`
 reaches. A pair whose certificate misses the tolerances is not returned: it is left to a run.
+
+The way of a pair's certificate: compiled code of `core._pair_bound` writes its numbers to a row of an array of figures.
+`CertificateRow` names them and compares them with the tolerances, a `Batch` holds the rows of all pairs of a call, and
+`PairResult.certificate` makes the `Certificate` when it is read.
 """
 
 from __future__ import annotations
@@ -48,8 +53,7 @@ __all__ = [
     "CertificateRow",
     "CertifiedResult",
     "DirectPair",
-    "DirectSimplex",
-    "DirectWhole",
+    "DirectSingle",
     "PairBatch",
     "PairResult",
     "is_pair",
@@ -65,6 +69,246 @@ __all__ = [
 MAX_PART_OF_ROUNDING = 0.1
 #: The reason that an error for a negative gap gives.
 NEGATIVE_GAP_REASON = "X changed while the pair was solved"
+#: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
+MAX_CALL_S = 0.05
+#: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
+MAX_PATH_CALL_S = 0.2
+#: Free variables of a pair above which its larger C are left to single fits: pair updates take at most their time up to
+#: this number, and 1.5 to 6 times as long from 600 on.
+MAX_FREE_PATH = 400
+
+
+def solve_directly(
+    problem: DualProblem, tol: float, refine: bool, thresholds: Thresholds = USUAL
+) -> CertifiedResult | None:
+    """Solve and certify a problem without a run; None if it does not suit, or its tolerance is not reached.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        The hinge's dual with an intercept, a problem on the simplex, or any convex problem of few variables, with a
+        kernel that is positive semidefinite for any points. Others return None.
+    tol : float
+        Certified relative gap to reach.
+    refine : bool
+        Whether the computed gap has to reach 1e-10 too.
+    thresholds : Thresholds
+    """
+    gram = problem.gram
+    if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
+        return None
+    pairs, suits = is_pair(problem), None
+    if pairs and _is_whole_first(problem, gram, thresholds):
+        suits = suits_whole(problem, thresholds)
+    if pairs and not suits:
+        negative = problem.sigma < 0
+        groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
+        order = np.concatenate(groups)
+        pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
+        if pair is not None:
+            return DirectPair(pair, order)
+    begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
+    if suits_simplex_points(problem, thresholds):
+        found = simplex_from_points(problem, gap_tol, thresholds)
+        return None if found is None else DirectSingle(found, time.monotonic() - begun)
+    if suits is None:
+        suits = suits_whole(problem, thresholds)
+    whole = solve_whole(problem, gap_tol, tol, thresholds) if suits else None
+    return None if whole is None else DirectSingle(whole, time.monotonic() - begun)
+
+
+def is_pair(problem: DualProblem) -> bool:
+    """Whether a problem is the dual of the hinge with an intercept, over points of both classes."""
+    if problem.kind is not Kind.BOX_EQUALITY or problem.idx is not None or problem.d != 0 or problem.offset:
+        return False
+    signs = problem.sigma
+    same = problem.e is signs or (problem.e is not None and np.array_equal(problem.e, signs))
+    usual = same and problem.scale == 1 and _is_constant(problem.ridge, 0.0) and _is_constant(problem.p, 1.0)
+    return usual and abs(float(signs.sum())) < len(signs)
+
+
+def _is_constant(vector: NDArray, value: float) -> bool:
+    """Whether all entries of a vector are ``value``; vectors that `constant` caches are recognised without a pass."""
+    n = len(vector)
+    return (n <= MAX_ENTRIES_CACHED and vector is cached_constant(n, value)) or bool((vector == value).all())
+
+
+def _is_whole_first(problem: DualProblem, gram: Gram, thresholds: Thresholds) -> bool:
+    """Whether a pair is solved over its whole matrix without a trial of `solve_pair`.
+
+    Its rows are expensive, and `solve_pair` would make them one by one, or not take them at all.
+    """
+    n = len(problem.p)
+    if n <= thresholds.max_pair_dense or not is_wide(problem, thresholds):
+        return False
+    features = gram.X.shape[1]
+    if gram.is_radial and n <= thresholds.max_whole_variables and features < thresholds.min_features_whole_wide:
+        return False
+    in_blocks = gram.is_radial and n * features >= thresholds.max_pair_numbers_wide
+    return not (in_blocks and float(problem.upper.max()) <= thresholds.max_bound_expensive)
+
+
+def solve_pair(
+    gram: Gram,
+    groups: Sequence[NDArray],
+    upper: NDArray,
+    tol: float,
+    refine: bool = True,
+    start: NDArray | None = None,
+    thresholds: Thresholds = USUAL,
+) -> PairResult | None:
+    """Solve the pair of two classes, with y = +1 for the second; None if a run is needed.
+
+    Parameters
+    ----------
+    gram, groups, upper, tol, refine, thresholds
+        As of `PairBatch`.
+    start : array, optional
+        Feasible multipliers to start from, laid out as ``upper``; used if the pair is solved from its points.
+    """
+    tols = GapTols.of(tol, refine)
+    if _are_positive_finite(upper) and suits_points(gram, len(upper), False, thresholds):
+        pairs = PointPairs(gram, groups, upper, start, thresholds)
+        if pairs.serves(0, [1]):
+            return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
+        return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
+    return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
+
+
+def solve_cost_path(
+    gram: Gram,
+    groups: Sequence[NDArray],
+    weight: NDArray,
+    costs: Sequence[float],
+    tol: float,
+    thresholds: Thresholds = USUAL,
+) -> Iterator[PairResult | None] | None:
+    """Solve the pairs of classes for several values of C, which share the kernel rows of each pair.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of the radial kernel.
+    groups : sequence of int arrays
+        The points of each class.
+    weight : array
+        Factors of C of their points, one class after another.
+    costs : sequence of float
+        The values of C, ascending.
+    tol : float
+        Certified relative gap to reach.
+    thresholds : Thresholds
+
+    Returns
+    -------
+    iterator of PairResult or None
+        For each pair of classes in the order of `PairBatch` the result of each C, or None where a single fit is needed.
+        None in place of the iterator if no pair suits.
+    """
+    classes, sizes = len(groups), sorted(map(len, groups))
+    upper = np.concatenate([C * weight for C in costs])
+    features = gram.X.shape[1]
+    if (
+        isinstance(gram.X, SparsePoints)
+        or not gram.is_radial
+        or features > FEW_FEATURES
+        or sizes[-1] + sizes[-2] > thresholds.max_points_unsampled
+        or not _are_positive_finite(upper)
+    ):
+        return None
+    pairs = PointPairs(gram, list(groups) * len(costs), upper, None, thresholds)
+    if pairs.points is None or pairs.points.table is not None:
+        return None
+    every = list(combinations(range(classes), 2))
+    table = pairs.table([(c * classes + i, c * classes + j) for i, j in every for c in range(len(costs))])
+    total = table[:, _point_pairs.N_FIRST] + table[:, _point_pairs.N_SECOND]
+    table[:, _point_pairs.MAX_ROWS] = table[:, _point_pairs.MAX_ROWS_BOUNDED] = total
+    table[:, _point_pairs.CONTINUES] = np.tile(np.arange(len(costs)) > 0, len(every))
+    return _pairs_by_points(pairs, table, -1.0 if classes == 2 else 1.0, GapTols.of(tol, True), MAX_PATH_CALL_S)
+
+
+def _are_positive_finite(upper: NDArray) -> bool:
+    """Whether all bounds are finite and above 0."""
+    return float(upper.min()) > 0.0 and float(upper.max()) < np.inf
+
+
+def _pair_by_search(
+    gram: Gram,
+    order: NDArray,
+    m: int,
+    upper: NDArray,
+    sign: float,
+    tols: GapTols,
+    start: NDArray | None,
+    thresholds: Thresholds,
+) -> PairResult | None:
+    """Solve one pair by `pair_from_points`; None if a run is needed."""
+    begun = time.monotonic()
+    found = pair_from_points(gram, order, m, upper, sign, tols.computed, start, thresholds)
+    if found is None:
+        return None
+    pair = np.array([[m, len(order) - m, 0]])
+    return next(_pair_results(pair, found, 0, 1, tols, time.monotonic() - begun))
+
+
+def _pairs_by_points(
+    pairs: PointPairs, table: NDArray, sign: float, tols: GapTols, max_call_s: float = MAX_CALL_S
+) -> Iterator[PairResult | None]:
+    """Solve the pairs of a table from their points; only arrays made here are written to."""
+    last = table[-1]
+    size = int(last[_point_pairs.AT_ALPHA] + last[_point_pairs.N_FIRST] + last[_point_pairs.N_SECOND])
+    count, begin = len(table), 0
+    figures, sums = np.empty((count, _point_pairs.N_FIGURES)), np.empty(len(pairs.start))
+    figures.fill(np.nan)
+    found = PairArrays(np.zeros(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
+    while begin < count:
+        begun = time.monotonic()
+        end = pairs.solve(table, sign, tols.computed, found, begin, max_call_s, MAX_FREE_PATH)
+        yield from _pair_results(table, found, begin, end, tols, (time.monotonic() - begun) / (end - begin))
+        begin = end
+        while begin < count and table[begin, _point_pairs.CONTINUES] and _has_many_free(pairs, table[end - 1], found):
+            yield None
+            begin += 1
+
+
+def _has_many_free(pairs: PointPairs, row: NDArray, found: PairArrays) -> bool:
+    """Whether the solution of a row of the table has more than `MAX_FREE_PATH` free variables."""
+    m, n, first, second, *_, start = row.tolist()
+    alpha = found.alpha[start : start + m + n]
+    upper = np.concatenate([pairs.upper[first : first + m], pairs.upper[second : second + n]])
+    return bool(((alpha > 0) & (alpha < upper)).sum() > MAX_FREE_PATH)
+
+
+def _pair_results(
+    table: NDArray, found: PairArrays, begin: int, end: int, tols: GapTols, seconds: float
+) -> Iterator[PairResult | None]:
+    """Yield the results of pairs ``begin`` to ``end`` of a table, None for those that miss the tolerances."""
+    alpha, point, weights, figures, entries, sums = found
+    batch = Batch.of(
+        table[begin:end], alpha, point, weights, figures[begin:end], None, seconds, entries[begin:end], sums
+    )
+    for k, meets in enumerate(batch.meet_tols(*tols)):
+        yield PairResult(batch, k) if meets else None
+
+
+class GapTols(NamedTuple):
+    """Relative gaps that a pair has to reach.
+
+    Attributes
+    ----------
+    computed : float
+        Of objective and bound as computed.
+    certified : float
+        Of the same with a bound on float64's rounding errors.
+    """
+
+    computed: float
+    certified: float
+
+    @classmethod
+    def of(cls, tol: float, refine: bool) -> GapTols:
+        """Return the gaps for a requested certified gap, and `MAX_GAP_UNREFINED` for the computed one if refined."""
+        return cls(min(MAX_GAP_UNREFINED, tol) if refine else tol, tol)
 
 
 class CertificateRow(NamedTuple):
@@ -325,17 +569,17 @@ class DirectPair(CertifiedResult):
         return support_set(problem, self.alpha)
 
 
-class DirectSimplex(CertifiedResult):
-    """Result of a problem on the simplex.
+class DirectSingle(CertifiedResult):
+    """Result of a problem on the simplex, or of a problem of few variables over its whole kernel matrix.
 
     Parameters
     ----------
-    found : SimplexResult
+    found : SimplexResult or WholeResult
     seconds : float
         Seconds spent in total.
     """
 
-    def __init__(self, found: SimplexResult, seconds: float) -> None:
+    def __init__(self, found: SimplexResult | WholeResult, seconds: float) -> None:
         self.__dict__.update(
             alpha=immutable(found.alpha),
             certificate=found.certificate,
@@ -345,151 +589,10 @@ class DirectSimplex(CertifiedResult):
             found=found,
         )
 
-    found: SimplexResult
+    found: SimplexResult | WholeResult
 
     def support(self, problem: DualProblem) -> NDArray:
         return self.found.support
-
-
-class DirectWhole(CertifiedResult):
-    """Result of a problem of few variables, over its whole kernel matrix.
-
-    Parameters
-    ----------
-    found : WholeResult
-    seconds : float
-        Seconds spent in total.
-    """
-
-    def __init__(self, found: WholeResult, seconds: float) -> None:
-        self.__dict__.update(
-            alpha=immutable(found.alpha),
-            certificate=found.certificate,
-            kernel_columns=found.entries / len(found.alpha),
-            seconds=seconds - found.certify_s,
-            certify_s=found.certify_s,
-            found=found,
-        )
-
-    found: WholeResult
-
-    def support(self, problem: DualProblem) -> NDArray:
-        return self.found.support()
-
-
-#: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
-MAX_CALL_S = 0.05
-
-
-#: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
-MAX_PATH_CALL_S = 0.2
-#: Free variables of a pair above which its larger C are left to single fits: pair updates take at most their time up to
-#: this number, and 1.5 to 6 times as long from 600 on.
-MAX_FREE_PATH = 400
-
-
-class GapTols(NamedTuple):
-    """Relative gaps that a pair has to reach.
-
-    Attributes
-    ----------
-    computed : float
-        Of objective and bound as computed.
-    certified : float
-        Of the same with a bound on float64's rounding errors.
-    """
-
-    computed: float
-    certified: float
-
-    @classmethod
-    def of(cls, tol: float, refine: bool) -> GapTols:
-        """Return the gaps for a requested certified gap, and `MAX_GAP_UNREFINED` for the computed one if refined."""
-        return cls(min(MAX_GAP_UNREFINED, tol) if refine else tol, tol)
-
-
-def solve_pair(
-    gram: Gram,
-    groups: Sequence[NDArray],
-    upper: NDArray,
-    tol: float,
-    refine: bool = True,
-    start: NDArray | None = None,
-    thresholds: Thresholds = USUAL,
-) -> PairResult | None:
-    """Solve the pair of two classes, with y = +1 for the second; None if a run is needed.
-
-    Parameters
-    ----------
-    gram, groups, upper, tol, refine, thresholds
-        As of `PairBatch`.
-    start : array, optional
-        Feasible multipliers to start from, laid out as ``upper``; used if the pair is solved from its points.
-    """
-    tols = GapTols.of(tol, refine)
-    if _are_positive_finite(upper) and suits_points(gram, len(upper), False, thresholds):
-        pairs = PointPairs(gram, groups, upper, start, thresholds)
-        if pairs.serves(0, [1]):
-            return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
-        return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
-    return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
-
-
-def solve_cost_path(
-    gram: Gram,
-    groups: Sequence[NDArray],
-    weight: NDArray,
-    costs: Sequence[float],
-    tol: float,
-    thresholds: Thresholds = USUAL,
-) -> Iterator[PairResult | None] | None:
-    """Solve the pairs of classes for several values of C, which share the kernel rows of each pair.
-
-    Parameters
-    ----------
-    gram : Gram
-        Of the radial kernel.
-    groups : sequence of int arrays
-        The points of each class.
-    weight : array
-        Factors of C of their points, one class after another.
-    costs : sequence of float
-        The values of C, ascending.
-    tol : float
-        Certified relative gap to reach.
-    thresholds : Thresholds
-
-    Returns
-    -------
-    iterator of PairResult or None
-        For each pair of classes in the order of `PairBatch` the result of each C, or None where a single fit is needed.
-        None in place of the iterator if no pair suits.
-    """
-    classes, sizes = len(groups), sorted(map(len, groups))
-    upper = np.concatenate([C * weight for C in costs])
-    features = gram.X.shape[1]
-    if (
-        isinstance(gram.X, SparsePoints)
-        or not gram.is_radial
-        or features > FEW_FEATURES
-        or sizes[-1] + sizes[-2] > thresholds.max_points_unsampled
-        or not _are_positive_finite(upper)
-    ):
-        return None
-    pairs = PointPairs(gram, list(groups) * len(costs), upper, None, thresholds)
-    if pairs.points is None or pairs.points.table is not None:
-        return None
-    every = list(combinations(range(classes), 2))
-    table = pairs.table([(c * classes + i, c * classes + j) for i, j in every for c in range(len(costs))])
-    total = table[:, _point_pairs.N_FIRST] + table[:, _point_pairs.N_SECOND]
-    table[:, _point_pairs.MAX_ROWS] = table[:, _point_pairs.MAX_ROWS_BOUNDED] = total
-    table[:, _point_pairs.CONTINUES] = np.tile(np.arange(len(costs)) > 0, len(every))
-    return _pairs_by_points(pairs, table, -1.0 if classes == 2 else 1.0, GapTols.of(tol, True), MAX_PATH_CALL_S)
-
-
-def _are_positive_finite(upper: NDArray) -> bool:
-    """Whether all bounds are finite and above 0."""
-    return float(upper.min()) > 0.0 and float(upper.max()) < np.inf
 
 
 class PairBatch(Sequence[PairResult | None]):
@@ -628,65 +731,6 @@ class PairBatch(Sequence[PairResult | None]):
         return found[place]
 
 
-def _pair_by_search(
-    gram: Gram,
-    order: NDArray,
-    m: int,
-    upper: NDArray,
-    sign: float,
-    tols: GapTols,
-    start: NDArray | None,
-    thresholds: Thresholds,
-) -> PairResult | None:
-    """Solve one pair by `pair_from_points`; None if a run is needed."""
-    begun = time.monotonic()
-    found = pair_from_points(gram, order, m, upper, sign, tols.computed, start, thresholds)
-    if found is None:
-        return None
-    pair = np.array([[m, len(order) - m, 0]])
-    return next(_results(pair, found, 0, 1, tols, time.monotonic() - begun))
-
-
-def _pairs_by_points(
-    pairs: PointPairs, table: NDArray, sign: float, tols: GapTols, max_call_s: float = MAX_CALL_S
-) -> Iterator[PairResult | None]:
-    """Solve the pairs of a table from their points; only arrays made here are written to."""
-    last = table[-1]
-    size = int(last[_point_pairs.AT_ALPHA] + last[_point_pairs.N_FIRST] + last[_point_pairs.N_SECOND])
-    count, begin = len(table), 0
-    figures, sums = np.empty((count, _point_pairs.N_FIGURES)), np.empty(len(pairs.start))
-    figures.fill(np.nan)
-    found = PairArrays(np.zeros(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
-    while begin < count:
-        begun = time.monotonic()
-        end = pairs.solve(table, sign, tols.computed, found, begin, max_call_s, MAX_FREE_PATH)
-        yield from _results(table, found, begin, end, tols, (time.monotonic() - begun) / (end - begin))
-        begin = end
-        while begin < count and table[begin, _point_pairs.CONTINUES] and _has_many_free(pairs, table[end - 1], found):
-            yield None
-            begin += 1
-
-
-def _has_many_free(pairs: PointPairs, row: NDArray, found: PairArrays) -> bool:
-    """Whether the solution of a row of the table has more than `MAX_FREE_PATH` free variables."""
-    m, n, first, second, *_, start = row.tolist()
-    alpha = found.alpha[start : start + m + n]
-    upper = np.concatenate([pairs.upper[first : first + m], pairs.upper[second : second + n]])
-    return bool(((alpha > 0) & (alpha < upper)).sum() > MAX_FREE_PATH)
-
-
-def _results(
-    table: NDArray, found: PairArrays, begin: int, end: int, tols: GapTols, seconds: float
-) -> Iterator[PairResult | None]:
-    """Yield the results of pairs ``begin`` to ``end`` of a table, None for those that miss the tolerances."""
-    alpha, point, weights, figures, entries, sums = found
-    batch = Batch.of(
-        table[begin:end], alpha, point, weights, figures[begin:end], None, seconds, entries[begin:end], sums
-    )
-    for k, meets in enumerate(batch.meet_tols(*tols)):
-        yield PairResult(batch, k) if meets else None
-
-
 def _pairs_by_blocks(
     part: BlockList, upper: NDArray, sign: float, max_updates: int, tols: GapTols, growth: float
 ) -> Iterator[PairResult | None]:
@@ -740,73 +784,3 @@ def _stretch(pair: NDArray, upper: NDArray, alpha: NDArray, figures: NDArray, to
         return False
     own *= 1.0 + more
     return True
-
-
-def is_pair(problem: DualProblem) -> bool:
-    """Whether a problem is the dual of the hinge with an intercept, over points of both classes."""
-    if problem.kind is not Kind.BOX_EQUALITY or problem.idx is not None or problem.d != 0 or problem.offset:
-        return False
-    signs = problem.sigma
-    same = problem.e is signs or (problem.e is not None and np.array_equal(problem.e, signs))
-    usual = same and problem.scale == 1 and _is_constant(problem.ridge, 0.0) and _is_constant(problem.p, 1.0)
-    return usual and abs(float(signs.sum())) < len(signs)
-
-
-def _is_constant(vector: NDArray, value: float) -> bool:
-    """Whether all entries of a vector are ``value``; vectors that `constant` caches are recognised without a pass."""
-    n = len(vector)
-    return (n <= MAX_ENTRIES_CACHED and vector is cached_constant(n, value)) or bool((vector == value).all())
-
-
-def _is_whole_first(problem: DualProblem, gram: Gram, thresholds: Thresholds) -> bool:
-    """Whether a pair is solved over its whole matrix without a trial of `solve_pair`.
-
-    Its rows are expensive, and `solve_pair` would make them one by one, or not take them at all.
-    """
-    n = len(problem.p)
-    if n <= thresholds.max_pair_dense or not is_wide(problem, thresholds):
-        return False
-    features = gram.X.shape[1]
-    if gram.is_radial and n <= thresholds.max_whole_variables and features < thresholds.min_features_whole_wide:
-        return False
-    in_blocks = gram.is_radial and n * features >= thresholds.max_pair_numbers_wide
-    return not (in_blocks and float(problem.upper.max()) <= thresholds.max_bound_expensive)
-
-
-def solve_directly(
-    problem: DualProblem, tol: float, refine: bool, thresholds: Thresholds = USUAL
-) -> CertifiedResult | None:
-    """Solve and certify a problem without a run; None if it does not suit, or its tolerance is not reached.
-
-    Parameters
-    ----------
-    problem : DualProblem
-        The hinge's dual with an intercept, a problem on the simplex, or any convex problem of few variables, with a
-        kernel that is positive semidefinite for any points. Others return None.
-    tol : float
-        Certified relative gap to reach.
-    refine : bool
-        Whether the computed gap has to reach 1e-10 too.
-    thresholds : Thresholds
-    """
-    gram = problem.gram
-    if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
-        return None
-    pairs, suits = is_pair(problem), None
-    if pairs and _is_whole_first(problem, gram, thresholds):
-        suits = suits_whole(problem, thresholds)
-    if pairs and not suits:
-        negative = problem.sigma < 0
-        groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
-        order = np.concatenate(groups)
-        pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
-        if pair is not None:
-            return DirectPair(pair, order)
-    begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
-    if suits_simplex_points(problem, thresholds):
-        found = simplex_from_points(problem, gap_tol, thresholds)
-        return None if found is None else DirectSimplex(found, time.monotonic() - begun)
-    if suits is None:
-        suits = suits_whole(problem, thresholds)
-    whole = solve_whole(problem, gap_tol, tol, thresholds) if suits else None
-    return None if whole is None else DirectWhole(whole, time.monotonic() - begun)

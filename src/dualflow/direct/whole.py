@@ -23,7 +23,7 @@ from ..core.runtime.arrays import immutable
 from ..core.runtime.memory import arena_array, submatrix
 from ..refinement.linear_systems import solve_definite
 from ..refinement.refine import supporting
-from ..working_set._pairs import solve_pairs
+from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
 from ..working_set.seeding import seed
 from ..working_set.units import ScaledVariables
@@ -38,6 +38,9 @@ _KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
 MAX_POLISH = 3
 #: KKT violation up to which Newton steps finish what the pair loop leaves: the free variables are known then.
 MAX_VIOLATION_POLISHED = 1e-4
+#: KKT violation of many variables at which one Newton step of the free ones takes the place of further pair updates:
+#: the free variables are nearly always known then, and two thirds of all updates would follow.
+ROUGH_VIOLATION = 1e-4
 #: Points up to which the matrix is one product, which BLAS makes in half the time; of more it is made by strips.
 MAX_POINTS_ONE_PRODUCT = 1024
 #: Strips of rows, of each of which the part above the diagonal is made.
@@ -77,8 +80,9 @@ class WholeResult(NamedTuple):
     entries: float
     certify_s: float
 
+    @property
     def support(self) -> NDArray:
-        """Return the support set."""
+        """The support set."""
         return supporting(self.problem, self.certificate.alpha, self.rho)
 
 
@@ -287,17 +291,43 @@ def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArr
         M = M.copy() if M is K else M
         M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
     diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.reach
+    is_rough, starts_newton = is_large, False
     for _ in range(MAX_RESTARTS):
         G = (M @ scaled.beta)[slots] - scaled.ep
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
+        until = ROUGH_VIOLATION * scaled.reach if is_rough else tolerance
         moved, violation, _ = solve_pairs(
-            M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, tolerance, limit
+            M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, until, limit, None, starts_newton
         )
         if moved == limit:
             return scaled.alpha if violation <= MAX_VIOLATION_POLISHED else None
-        if moved == 0 or (violation <= tolerance and moved < MAX_UPDATES_EXACT):
+        if is_rough:
+            limit, is_rough = limit - moved, False
+            (free,) = ((scaled.beta > low) & (scaled.beta < high)).nonzero()
+            starts_newton = len(free) <= MAX_FREE_NEWTON
+            if not starts_newton and len(free) <= thresholds.max_free_polished:
+                _move_free(M, slots, G, scaled, has_equality, free)
+        elif moved == 0 or (violation <= tolerance and moved < MAX_UPDATES_EXACT):
             break
     return scaled.alpha
+
+
+def _move_free(
+    M: NDArray, slots: NDArray, G: NDArray, scaled: ScaledVariables, has_equality: bool, free: NDArray
+) -> None:
+    """Move the free variables by a Newton step, in place, up to the first bound; not at all if the matrix is singular.
+
+    ``G`` is the gradient. The pair loop makes such steps itself, but only for few free variables.
+    """
+    try:
+        step = _by_factor(submatrix(M, slots[free], free), -G[free], np.ones(len(free)) if has_equality else None)
+    except np.linalg.LinAlgError:
+        return
+    own, low, high = scaled.beta[free], scaled.low[free], scaled.high[free]
+    room = np.where(step > 0, high - own, own - low)
+    length = min(1.0, float((room / np.maximum(np.abs(step), np.finfo(float).tiny)).min()))
+    if math.isfinite(length):
+        scaled.beta[free] = np.clip(own + length * step, low, high)
 
 
 def _newton_step(

@@ -102,6 +102,14 @@ class BatchMachine(KernelMachine):
             given = [found[k] if w is None else w for k, w in enumerate(given)]
         self._linear = frozen(np.array(given, dtype=float))
 
+    def _feature_weights(self) -> NDArray:
+        """Return `coef_`: the feature weights of each expansion, CSR if X was sparse; linear kernel only."""
+        if self._as_fitted.kernel != "linear":
+            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
+        if (linear := self._linear) is not None:
+            return as_csr(linear) if self._sparse else linear
+        return self._of_features(self._weights.T, self._support_gram)
+
     def _expansion(self, X: Any, beside: NDArray | None = None) -> NDArray:
         if self._linear is None:
             vectors = self._vectors

@@ -11,10 +11,11 @@ from sklearn.base import RegressorMixin
 
 from ..core.decision import feature_weights
 from ..core.gram import Gram
-from ._base import as_csr, immutable, set_by_fit, unavailable
+from ._base import immutable, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._chunks import by_chunks, explained_variance, is_dask
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
+from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off, stored
 
 __all__ = ["ValueMachine", "stored_values"]
@@ -45,6 +46,20 @@ class ValueMachine(RegressorMixin, BatchMachine):
     #: The constants that the centre of the support vectors' kernel subtracts from the expansions, which predictions
     #: add, shape (n_outputs,).
     _constant: Any = 0.0
+
+    def _taken(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Gram, NDArray, Any, NDArray, NDArray | None]:
+        """Return the checked data of a fit.
+
+        They are the Gram of all points, the rows with a weight above 0, and of these the Gram, y, and the weights or
+        None.
+        """
+        points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
+        weight = nonnegative_weight(sample_weight, points)
+        gram, rows = self._gram(points), np.flatnonzero(weight > 0)
+        given = None if sample_weight is None else weight[rows]
+        return gram, rows, self._part(gram, rows), values.astype(float)[rows], given
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
         """Set the fitted attributes from the solutions, whose points are these rows of the Gram."""
@@ -82,11 +97,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
     @immutable
     def coef_(self) -> NDArray:
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
-        if self._as_fitted.kernel != "linear":
-            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
-        if (linear := self._linear) is not None:
-            return as_csr(linear) if self._sparse else linear
-        return self._of_features(self._weights.T, self._support_gram)
+        return self._feature_weights()
 
     # --- files ---------------------------------------------------------------------------------
 

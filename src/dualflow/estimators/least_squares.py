@@ -25,7 +25,6 @@ from ._classifier import PairClassifier
 from ._one_vs_one import OneVsOneMachine, Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
-from ._validation import checked_data, nonnegative_weight
 
 __all__ = ["DEFAULT_SOLVER", "LSSVC", "LSSVR", "intercept_of", "posed_again"]
 
@@ -299,16 +298,9 @@ class LSSVR(ValueMachine):
         """
         with self._transaction():
             self._take_parameters()
-            points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
-            weight = nonnegative_weight(sample_weight, points)
-            gram, rows = self._gram(points), np.flatnonzero(weight > 0)
+            gram, rows, part, values, given = self._taken(X, y, sample_weight)
             problem = problems.least_squares(
-                self._part(gram, rows),
-                values.astype(float)[rows],
-                self.C,
-                fit_intercept=self.fit_intercept,
-                sample_weight=None if sample_weight is None else weight[rows],
-                regression=True,
+                part, values, self.C, fit_intercept=self.fit_intercept, sample_weight=given, regression=True
             )
             self.solutions_, self._rows = [self._solve(problem)], [rows]
             self._read(gram, rows)

@@ -29,7 +29,6 @@ from ._classifier import PairClassifier
 from ._one_vs_one import CertifiedPair, Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
-from ._validation import checked_data, nonnegative_weight
 
 __all__ = ["NuSVC", "NuSVR"]
 
@@ -355,11 +354,7 @@ class NuSVR(ValueMachine):
         """
         with self._transaction():
             self._take_parameters()
-            points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
-            weight = nonnegative_weight(sample_weight, points)
-            gram, rows = self._gram(points), np.flatnonzero(weight > 0)
-            part, values = self._part(gram, rows), values.astype(float)[rows]
-            given = None if sample_weight is None else weight[rows]
+            gram, rows, part, values, given = self._taken(X, y, sample_weight)
             problem = problems.nu_svr(part, values, self.C, nu=self.nu, sample_weight=given)
             self.solutions_, self._rows = [self._solve(problem)], [rows]
             self._read(gram, rows)

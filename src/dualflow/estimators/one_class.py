@@ -15,7 +15,7 @@ from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..driver.solve import AUTO, Progress
 from ..solvers import Solver
-from ._base import as_csr, immutable, set_by_fit, unavailable
+from ._base import immutable, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._chunks import by_chunks
 from ._one_class import NU_RULE, ShareOfNew
@@ -219,11 +219,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
     @immutable
     def coef_(self) -> NDArray:
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
-        if self._as_fitted.kernel != "linear":
-            raise AttributeError(f"coef_ exists with kernel='linear' only; kernel is {self._as_fitted.kernel!r}")
-        if (linear := self._linear) is not None:
-            return as_csr(linear) if self._sparse else linear
-        return self._of_features(self._weights.T, self._support_gram)
+        return self._feature_weights()
 
     def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:
         return values

@@ -24,7 +24,6 @@ from ._chunks import by_chunks
 from ._packing import unpacked
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
-from ._validation import checked_data, nonnegative_weight
 
 __all__ = ["QuantileSVR"]
 
@@ -183,11 +182,7 @@ class QuantileSVR(ValueMachine):
         with self._transaction():
             self._take_parameters()
             quantiles = self._requested()
-            points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
-            weight = nonnegative_weight(sample_weight, points)
-            gram, rows = self._gram(points), np.flatnonzero(weight > 0)
-            part, values = self._part(gram, rows), values.astype(float)[rows]
-            given = None if sample_weight is None else weight[rows]
+            gram, rows, part, values, given = self._taken(X, y, sample_weight)
 
             def posed(k: int) -> DualProblem:
                 return problems.quantile_svr(part, values, self.C, quantile=float(quantiles[k]), sample_weight=given)

@@ -39,7 +39,7 @@ class SVC(CalibratedMachine, PairClassifier, BatchMachine):
     Parameters
     ----------
     C : float > 0, default=1.0
-        Weight of the loss, as in scikit-learn for each loss (Bauckhage's C is twice as large). ``np.inf`` is the hard
+        Weight of the loss, as in scikit-learn for each loss (C of Bauckhage is twice as large). ``np.inf`` is the hard
         margin (Howell eq. 6-7).
     loss : {"hinge", "squared_hinge"}, default="hinge"
         "hinge" is the C-SVM (Howell eq. 13, Cauwenberghs & Poggio eq. 1). "squared_hinge" is the L2-SVM on the simplex

@@ -22,7 +22,6 @@ from ..problems.regression import EPSILON_RULE
 from ..solvers import Solver
 from ._base import MIN_TIME_LEFT_S
 from ._regressor import ValueMachine, stored_values
-from ._validation import checked_data, nonnegative_weight
 
 __all__ = ["SVR"]
 
@@ -162,11 +161,7 @@ class SVR(ValueMachine):
         """
         with self._transaction():
             self._take_parameters()
-            points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
-            weight = nonnegative_weight(sample_weight, points)
-            gram, rows = self._gram(points), np.flatnonzero(weight > 0)
-            part, values = self._part(gram, rows), values.astype(float)[rows]
-            given = None if sample_weight is None else weight[rows]
+            gram, rows, part, values, given = self._taken(X, y, sample_weight)
 
             def posed(C: float) -> DualProblem:
                 return problems.svr(part, values, C, epsilon=self.epsilon, sample_weight=given)

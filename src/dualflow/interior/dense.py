@@ -18,19 +18,11 @@ from ..flows.gradient import equality_multipliers, weights
 from ..integrate.free import MAX_RELATIVE_ROUND_OFF, FreeFlow
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from .crossover import at_bounds
-from .state import InteriorState, inside
+from .state import CONVERGED_GAP, InteriorState, has_ended, inside
 
 __all__ = ["Affine", "Dense"]
 
 _EPS = float(np.finfo(float).eps)
-#: Relative gap, by the iteration's own sums, at which it ends.
-CONVERGED_GAP = 1e-11
-#: Steps without progress after which it ends.
-MAX_STALLED = 40
-#: Relative gap below which round-off may prevent progress.
-NEAR_GAP = 1e-8
-#: Steps without progress after which the iteration ends below that gap.
-MAX_STALLED_NEAR = 4
 _NONE = np.empty(0)
 
 
@@ -72,11 +64,7 @@ class Dense:
         gap = self.relative_gap(state)
         stalled = 0 if gap < 0.9 * state.best else state.stalled + 1
         state = replace(state, gap=gap, best=min(gap, state.best), stalled=stalled)
-        if (
-            gap <= CONVERGED_GAP
-            or stalled > (MAX_STALLED if gap > NEAR_GAP else MAX_STALLED_NEAR)
-            or not np.isfinite(gap)
-        ):
+        if has_ended(gap, stalled):
             return self.finish(state)
         alpha, _, low, high = state.at
         at = ImplicitState(0.0, np.inf, alpha, state.nu, low, high, state.moved, state.level)

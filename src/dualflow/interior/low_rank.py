@@ -33,14 +33,11 @@ from ..core.runtime.threads import ONE_THREAD, share, stretches
 from . import _passes
 from ._passes import Rows
 from .crossover import at_bounds
-from .state import InteriorState, inside
+from .state import InteriorState, has_ended, inside
 
 __all__ = [
     "EXACT_GAP",
-    "MAX_STALLED",
-    "MAX_STALLED_NEAR",
     "MIN_ROW_SHARE",
-    "NEAR_GAP",
     "STEP_TO_BOUND",
     "LowRank",
     "System",
@@ -56,16 +53,8 @@ MAX_STRETCHES = 64
 MAX_CENTERED = 1 << 20
 #: Part of the way to the nearest bound that a step goes.
 STEP_TO_BOUND = 0.995
-#: Relative gap, by the iteration's own sums, at which it ends.
-CONVERGED_GAP = 1e-11
-#: Steps without progress after which it ends.
-MAX_STALLED = 40
 #: Relative gap up to which the answer with exact bounds is preferred to the last iterate.
 EXACT_GAP = 1e-10
-#: Relative gap below which round-off may prevent progress.
-NEAR_GAP = 1e-8
-#: Steps without progress after which the iteration ends below that gap.
-MAX_STALLED_NEAR = 4
 #: μ/u at a start by least squares, as a part of the mean slope.
 LEAST_SQUARES_MU = 1.0
 #: Part of its upper bound below which some α at the start makes that start a bad one: classes of very different sizes.
@@ -299,11 +288,7 @@ class LowRank:
             "stalled": stalled,
             "largest": float(q.max()),
         }
-        if (
-            gap <= CONVERGED_GAP
-            or stalled > (MAX_STALLED if gap > NEAR_GAP else MAX_STALLED_NEAR)
-            or not np.isfinite(gap)
-        ):
+        if has_ended(gap, stalled):
             return self.finish(replace(state, **known), q)
         mu = products / self.count
         if self._shows_bounds(state, gap, mu):

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from ..core.features import Features
 from ..core.problem import DualProblem
-from .low_rank import EXACT_GAP, NEAR_GAP, LowRank, copies_of
-from .state import InteriorState
+from .low_rank import EXACT_GAP, LowRank, copies_of
+from .state import NEAR_GAP, InteriorState
 
 __all__ = ["LATER_ERROR", "SAMPLE_GAP", "START_ERROR", "Reduced", "can_reduce", "can_sample", "sample_size"]
 

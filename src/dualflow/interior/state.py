@@ -10,13 +10,27 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem
 from ..flows.gradient import interior_point
 
-__all__ = ["InteriorState", "inside"]
+__all__ = ["CONVERGED_GAP", "MAX_STALLED", "MAX_STALLED_NEAR", "NEAR_GAP", "InteriorState", "has_ended", "inside"]
 
 #: Weight of a given start in its mixture with the interior point.
 WARM_SHARE = 0.9
 #: Every start is at most this part of its upper bounds. If the equality needs all variables at their bounds the start
 #: violates it, and the steps correct that.
 MAX_BOUND_SHARE = 0.99
+#: Relative gap, by the iteration's own sums, at which it ends.
+CONVERGED_GAP = 1e-11
+#: Steps without progress after which it ends.
+MAX_STALLED = 40
+#: Relative gap below which round-off may prevent progress.
+NEAR_GAP = 1e-8
+#: Steps without progress after which the iteration ends below that gap.
+MAX_STALLED_NEAR = 4
+
+
+def has_ended(gap: float, stalled: int) -> bool:
+    """Whether an iteration ends at this relative gap, after ``stalled`` steps without progress."""
+    is_stuck = stalled > (MAX_STALLED if gap > NEAR_GAP else MAX_STALLED_NEAR)
+    return gap <= CONVERGED_GAP or is_stuck or not np.isfinite(gap)
 
 
 @dataclass(frozen=True)

@@ -386,23 +386,27 @@ class ActiveSet:
                 break
             wait = _ROUNDS_PER_CALL if not self.error else _ROUNDS_PER_CALL_ROUGH
             if rounds % wait == 0 and self.solve_nearly_free is not None:
-                self.move_nearly_free(self.solve_nearly_free)
-                continue
+                if self.move_nearly_free(self.solve_nearly_free):
+                    continue
             candidates = violators[: max(_MIN_VIOLATORS_BATCH, len(self.free)) if stalled == 0 else 2]
             if self.error or self.certifier.products.is_screened:
                 self.h[candidates] = self.problem.product(self.alpha, candidates) - self.problem.p[candidates]
             self.free = np.union1d(self.free, candidates)
         return None
 
-    def move_nearly_free(self, solve_nearly_free: SolveNearlyFree) -> None:
-        """Replace α by the one that ``solve_nearly_free`` returns."""
+    def move_nearly_free(self, solve_nearly_free: SolveNearlyFree) -> bool:
+        """Replace α by the one that ``solve_nearly_free`` returns; return whether it is another one."""
         problem = self.problem
         rho = self.multipliers()
         excess = np.where(self.alpha <= problem.lower, -rho, np.where(self.alpha >= problem.upper, rho, np.abs(rho)))
-        self.alpha = solve_nearly_free(problem, self.alpha, excess).copy()
+        moved = solve_nearly_free(problem, self.alpha, excess)
+        if np.array_equal(moved, self.alpha):
+            return False  # the factor stays
+        self.alpha = moved.copy()
         self.free = np.flatnonzero((self.alpha > problem.lower) & (self.alpha < problem.upper))
         self.system = None
         self.update_gradient(from_scratch=True)
+        return True
 
     def minimise_free_and_near(self) -> None:
         """Minimise over the free variables and over near ones, which have multipliers close to zero.

@@ -70,9 +70,13 @@ def factorise(A: NDArray) -> bool:
 
 
 def _has_pivots(A: NDArray, least: float) -> bool:
-    """Factorise as `factorise`; whether no pivot is below ``least``, as a part of the largest diagonal entry."""
-    largest = float(A.diagonal().max())
-    return factorise(A) and float(A.diagonal().min()) ** 2 >= least * largest
+    """Factorise as `factorise`; whether no pivot is below ``least``, as a part of its diagonal entry.
+
+    Rounding errors of a factor do not depend on the scale of a row and its column (Demmel 1989), so that points of
+    different lengths need no common scale.
+    """
+    own = A.diagonal().copy()
+    return factorise(A) and bool((A.diagonal() ** 2 >= least * own).all())
 
 
 def _suits_float32(n: int, part: Callable[[NDArray], NDArray]) -> bool:
@@ -130,16 +134,31 @@ MIN_RIDGE_FLOAT32 = 1e-6
 SAMPLE_FLOAT32 = 512
 #: Variables, as multiples of the sample, from which the factor may be made in float32 without a ridge.
 MIN_SAMPLES_FLOAT32 = 2
-#: Least pivot of the sample for a factor in float32, as a part of the largest diagonal entry.
+#: Least pivot of the sample for a factor in float32, as a part of its diagonal entry.
 MIN_PIVOT_SAMPLE = 0.02
-#: Least pivot of a factor in float32 without a ridge, as a part of the largest diagonal entry: with less, float64 is
-#: faster, since each solve for the residual leaves more.
+#: Least pivot of a factor in float32 without a ridge, as a part of its diagonal entry: with less, float64 is faster,
+#: since each solve for the residual leaves more.
 MIN_PIVOT_FLOAT32 = 1e-3
 #: Right-hand sides up to which each is solved alone: that takes a fifth of LAPACK's time for two together.
 MAX_RIGHT_SIDES_ALONE = 4
 
 
-class FreeSystem:
+class _Members:
+    """Some variables, the members, of which some may move: ``position`` of each variable, and a mask ``live``."""
+
+    def __init__(self, problem: DualProblem, free: NDArray) -> None:
+        self.problem, self.members = problem, free
+        self.live = np.ones(len(free), dtype=bool)
+        self.position = np.full(problem.n, -1, dtype=np.intp)  # of each variable among the members
+        self.position[free] = np.arange(len(free))
+
+    def not_live(self, free: NDArray) -> NDArray:
+        """Return those of the variables that are not live members."""
+        places = self.position[free]
+        return free[~((places >= 0) & self.live[places])]
+
+
+class FreeSystem(_Members):
     """Q restricted to some variables, the members, of which some are held.
 
     Members are the variables of the factor, followed by those added since. ``live`` is a mask of the members that may
@@ -153,10 +172,8 @@ class FreeSystem:
     """
 
     def __init__(self, problem: DualProblem, free: NDArray, diag_max: float, in_double: bool = False) -> None:
-        self.problem, self.base, self.members, self.in_double = problem, len(free), free, in_double
-        self.live = np.ones(len(free), dtype=bool)
-        self.position = np.full(problem.n, -1, dtype=np.intp)  # of each variable among the members
-        self.position[free] = np.arange(len(free))
+        super().__init__(problem, free)
+        self.base, self.in_double = len(free), in_double
         self.sigma, self.ridge = problem.sigma[free], problem.ridge[free]
         # Its entries below the diagonal may be arbitrary.
         self.kernel = problem.gram.upper_block(free if problem.idx is None else problem.idx[free])
@@ -287,11 +304,6 @@ class FreeSystem:
         self.live = np.concatenate([self.live, np.ones(len(J), dtype=bool)])
         self.half_border = np.column_stack([self.half_border, self._half(border + self._shift(base, J))])
 
-    def not_live(self, free: NDArray) -> NDArray:
-        """Return those of the variables that are not live members."""
-        places = self.position[free]
-        return free[~((places >= 0) & self.live[places])]
-
     def product(self, v: NDArray) -> NDArray:
         """Return Q v within the members."""
         problem, signed = self.problem, self.sigma * v
@@ -361,7 +373,7 @@ def suits_conjugate_gradients(problem: DualProblem, free: NDArray) -> bool:
     return len(free) >= MIN_N_CONJUGATE and is_thin(problem.gram)
 
 
-class ConjugateSystem:
+class ConjugateSystem(_Members):
     """Q restricted to some variables, of which some are held, as `FreeSystem`, but without a factor.
 
     Steps are those of projected conjugate gradients (Gould, Hribar, Nocedal 2001, algorithm 2.1) with the diagonal as
@@ -373,10 +385,7 @@ class ConjugateSystem:
     factors, changes, in_single = 1, 0, False
 
     def __init__(self, problem: DualProblem, free: NDArray, diag_max: float) -> None:
-        self.problem, self.members = problem, free
-        self.live = np.ones(len(free), dtype=bool)
-        self.position = np.full(problem.n, -1, dtype=np.intp)
-        self.position[free] = np.arange(len(free))
+        super().__init__(problem, free)
         self.delta = 4 * len(free) * _EPS * diag_max
         self.diag = problem.diag()[free] + self.delta
         self.diag[self.diag == 0] = 1.0
@@ -396,11 +405,6 @@ class ConjugateSystem:
 
     def add(self, J: NDArray) -> None:
         """Never called: `can_update` allows no additions."""
-
-    def not_live(self, free: NDArray) -> NDArray:
-        """Return those of the variables that are not live members."""
-        places = self.position[free]
-        return free[~((places >= 0) & self.live[places])]
 
     def product(self, v: NDArray) -> NDArray:
         """Return Q v within the members."""

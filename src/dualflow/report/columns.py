@@ -250,7 +250,7 @@ def _limits(tol: float, seeds: int) -> tuple[str, ...]:
     return (
         draws,
         "Times are those of this machine, for problems of this size, with all else that ran on it. Times that differ "
-        "by less than a factor of two are a tie.",
+        "by a factor of two or less are a tie, which the ranks show as 3=.",
         f"Every run stops once its certified gap is below {tol:g}. A smaller gap does not make a solver better.",
         "The raw gap is that of the solver's own answer, projected onto the feasible set and certified by this "
         "package, never by the solver. The refined gap is shown because a user of an estimator gets the refined "

@@ -244,7 +244,8 @@ def span(score: ModelScore, scoring: str) -> Span | None:
     value = score.score(scoring)
     if score.counts is None or value < 0:
         return None
-    error = score.error(scoring) if score.fit_time_s is not None else 0.0
+    constant = bool((score.counts.table.sum(axis=0) == score.counts.n).any())
+    error = 0.0 if constant else score.error(scoring)
     low, high = max(value - error, 0.0), min(value + error, 1.0)
     text = f"{value:.3f} ± {error:.3f}" if error else f"{value:.3f}"
     return Span(round(100 * value, 1), round(100 * low, 1), round(100 * (high - low), 1), text)

@@ -9,11 +9,14 @@ from typing import Any
 from ..core.solution import Solution
 from .scores import ModelScore
 
-__all__ = ["ROLES", "Results", "Row", "Section", "ranks_by_excess"]
+__all__ = ["ROLES", "TIE_FACTOR", "Results", "Row", "Section", "ranks_by_excess"]
 
 #: Roles of rows. Controls are never ranked, nor are repairs, whose problem is another one. Emulated rows, in which no
 #: gate was applied, are ranked among themselves.
 ROLES = ("reference", "classical", "quantum", "emulated", "control", "repair")
+
+#: Times of solvers within this factor of the least are a tie: such differences are chance.
+TIE_FACTOR = 2.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,9 @@ class Row:
         of the run whose excess is the median (of two, the lower one).
     gap_low, gap_high, excess_low, excess_high : float or None
         Quartiles of `raw_gap` and `excess` over the seeds; None for a single run.
+    tie : int or None
+        Rank of the fastest of the rows with which the row ties: all met the tolerance, within `TIE_FACTOR` times the
+        time of the fastest. None without a tie.
     solution : Solution or None
         The whole answer.
     """
@@ -129,6 +135,7 @@ class Row:
     gap_high: float | None = None
     excess_low: float | None = None
     excess_high: float | None = None
+    tie: int | None = None
     solution: Solution | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -142,7 +149,9 @@ class Row:
 
     @property
     def place(self) -> str:
-        """The rank as text, in brackets for an emulated row."""
+        """The rank as text, in brackets for an emulated row; "4=" if rows tie from rank 4 on."""
+        if self.tie is not None:
+            return f"{self.tie}="
         return "–" if self.rank is None else f"({self.rank})" if self.role == "emulated" else str(self.rank)
 
     @property

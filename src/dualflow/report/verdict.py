@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .columns import gap_text, seconds_text, status_text
-from .model import Results, Row, Section
+from .model import TIE_FACTOR, Results, Row, Section
 from .scores import ModelScore, best_model, score_title
 
 __all__ = [
@@ -20,8 +20,6 @@ __all__ = [
     "verdict",
 ]
 
-#: Solvers whose times are within this factor of the least are named together: such differences are chance.
-TIE_FACTOR = 2.0
 #: Maximum number of solvers that are named.
 MAX_NAMED = 3
 #: Scores of the positive class.
@@ -218,12 +216,15 @@ def models_verdict(scores: Sequence[ModelScore], scoring: str, n: int) -> str:
         )
     beside = "" if plain is None else f" ({always}: {max(plain.score(scoring), 0.0):.3f})"
     same = [s for s in scores if s.class_weight == best.class_weight and s is not best and s.fit_time_s is not None]
+    weights = "" if best.class_weight is None else f" with {best.class_weight} class weights"
+    found = f"{name}{of} {best.score(scoring):.3f} on {counts.n} held-out rows{beside}"
+    fits = sorted((best, *same), key=lambda one: one.fit_time_s or 0.0)
+    if len(fits) > 1 and len({f"{one.score(scoring):.3f}" for one in fits}) == 1:
+        took = ", ".join(f"{one.model} {seconds_text(one.fit_time_s or 0.0)}" for one in fits)
+        return f"Use SVC{weights}: {found}. Both packages fit this model to {n} rows and differ in time alone: {took}."
     others = "".join(f"; {one.model}: {one.score(scoring):.3f}, {seconds_text(one.fit_time_s or 0.0)}" for one in same)
     tied = ""
     if any(one.score(scoring) > best.score(scoring) for one in same):
         tied = f". The difference is within the standard error ({best.error(scoring):.3f}), so the faster fit is named"
-    weights = "" if best.class_weight is None else f" with {best.class_weight} class weights"
-    return (
-        f"Use {best.model}{weights}: {name}{of} {best.score(scoring):.3f} on {counts.n} held-out rows{beside}, fitted "
-        f"to {n} rows in {seconds_text(best.fit_time_s)}{others}{tied}."
-    )
+    took = f"fitted to {n} rows in {seconds_text(best.fit_time_s)}"
+    return f"Use {best.model}{weights}: {found}, {took}{others}{tied}."

@@ -20,10 +20,10 @@ __all__ = ["EvolutionStrategy"]
 
 @dataclass(frozen=True)
 class EvolutionStrategy(EvolutionarySolver[Evolution]):
-    """Evolution of a population of α on the box dual, Q indefinite or not (Mierswa, GECCO 2006).
+    """Evolution of a population of α on the box dual, Q indefinite or not.
 
     The problem is the dual without bias, or with the bias inside the kernel
-    (``problems.svc(..., fit_intercept=False)`` or ``"penalised"``): f = ½ αᵀQα − pᵀα over 0 ≤ α ≤ u, the paper's (12)
+    (``problems.svc(..., fit_intercept=False)`` or ``"penalised"``): f = ½ αᵀQα − pᵀα over 0 ≤ α ≤ u, Mierswa's (12)
     with the + Σα it lacks and the sign turned. Each generation makes as many children as there are parents: uniform
     crossover of random pairs, then mutation. One product of the children with Q, or of their changes, evaluates them
     all. The fittest of parents and children survives, and the winners of tournaments.

@@ -17,11 +17,11 @@ __all__ = ["GradientFlow"]
 
 @dataclass(frozen=True)
 class GradientFlow(FlowSolver):
-    """Gradient flow of the dual on its feasible set (Bauckhage eq. 3), by implicit steps of growing length.
+    """Gradient flow of the dual on its feasible set, by implicit steps of growing length.
 
-    α̇ = w(g + νe) with ν the exact multiplier, so that eᵀα = d along the path. The default integrator steps the
-    replicator-mutator form of the flow with a decreasing mutation (see `dualflow.integrate.implicit`): one Cholesky
-    factorisation of Q + diagonal per step, at most 20 steps to relative gap 1e-6 on the benchmarks.
+    α̇ = w(g + νe) with ν the exact multiplier, so that eᵀα = d along the path (Bauckhage eq. 3). The default integrator
+    steps the replicator-mutator form of the flow with a decreasing mutation (see `dualflow.integrate.implicit`): one
+    Cholesky factorisation of Q + diagonal per step, at most 20 steps to relative gap 1e-6 on the benchmarks.
 
     If the kernel is known to have low rank, K = ZZᵀ with r ≤ n/4 columns (linear, polynomial, given features), no n × n
     matrix is formed: a step takes O(nr²), memory is O(nr), and n may exceed 8000. Provenance says so: "structure" is

@@ -47,12 +47,12 @@ class InvasionState:
 
 @dataclass(frozen=True)
 class Invasion(Solver[Workspace, InvasionState]):
-    """Howell's EcoSVM as a solver: variables arrive in batches, again and again, until none of them invades.
+    """The ecological SVM as a solver: variables arrive in batches, again and again, until none of them invades.
 
-    A new variable invades if its fitness exceeds the multiplier of the survivors, g₀ + νe₀ > 0 (9, 17, 28). The optimum
-    over survivors and invaders is then computed by the active-set method, and variables at 0 go extinct. Kernel rows
-    are needed of survivors and invaders only, over the arriving batch. `EcoSVC` makes one pass over a stream; here
-    extinct variables return with their batch, so that the optimum is reached from any order.
+    A new variable invades if its fitness exceeds the multiplier of the survivors, g₀ + νe₀ > 0 (Howell eqs. 9, 17, 28).
+    The optimum over survivors and invaders is then computed by the active-set method, and variables at 0 go extinct.
+    Kernel rows are needed of survivors and invaders only, over the arriving batch. `EcoSVC` makes one pass over a
+    stream; here extinct variables return with their batch, so that the optimum is reached from any order.
 
     Parameters
     ----------

@@ -19,9 +19,10 @@ __all__ = ["LotkaVolterra"]
 
 @dataclass(frozen=True)
 class LotkaVolterra(FlowSolver):
-    """Lotka-Volterra flow (Howell eq. 7, 16, 27): α̇ = w(g + λe), λ̇ = −(eᵀα − d)/τ.
+    """Lotka-Volterra flow: α̇ = w(g + λe), λ̇ = −(eᵀα − d)/τ.
 
-    The multiplier λ is a state of its own, so eᵀα = d holds at rest and not on the way. Implicit steps treat λ
+    These are Howell's eqs. 7, 16 and 27. The multiplier λ is a state of its own, so eᵀα = d holds at rest and not on
+    the way. Implicit steps treat λ
     implicitly too: with steps much longer than τ it becomes the exact multiplier. Kernels of low rank need no n × n
     matrix, as for `GradientFlow`: points are then consumers of r resources, which is MacArthur's model.
 

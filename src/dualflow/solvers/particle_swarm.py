@@ -20,11 +20,11 @@ __all__ = ["ParticleSwarm"]
 
 @dataclass(frozen=True)
 class ParticleSwarm(EvolutionarySolver[Swarm]):
-    """Particle swarm on the box dual, Q indefinite or not (Kennedy & Eberhart 1995; Mierswa, GECCO 2006).
+    """Particle swarm on the box dual, Q indefinite or not.
 
     The problem and memetic learning are those of `EvolutionStrategy`. Each particle moves towards its own best place
-    and the swarm's best one, by uniform random parts of the way for each variable. With Mierswa's weights the swarm
-    soon stops moving, far from the optimum, and learning does the rest.
+    and the swarm's best one, by uniform random parts of the way for each variable (Kennedy and Eberhart, ICNN 1995).
+    With Mierswa's weights the swarm soon stops moving, far from the optimum, and learning does the rest.
 
     Parameters
     ----------

@@ -358,3 +358,8 @@ def test_a_token_is_written_nowhere(tmp_path, monkeypatch, capsys):
     assert {"jobs.db", "run0.npz"} <= {path.name for path in files}
     assert not [path.name for path in files if TOKEN.encode() in path.read_bytes()]
     assert (tmp_path / "jobs.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_simulated_service_takes_a_second_a_job_and_a_millisecond_a_shot(tmp_path):
+    price = FakeCloud(tmp_path / "service", cost_per_shot=0.5).price(TreeCircuit(2), 3, 100)
+    assert (price.qpu_seconds, price.cost) == pytest.approx((1.3, 150.0))

@@ -21,6 +21,7 @@ __all__ = [
     "SELF_INVERSE",
     "FidelityCircuit",
     "Step",
+    "StepCircuit",
     "angle_steps",
     "apply_gate",
     "check_steps",
@@ -41,7 +42,56 @@ SELF_INVERSE = ("h", "x", "cx", "cz")
 
 
 @dataclass(frozen=True, repr=False)
-class FidelityCircuit(ParametricCircuit):
+class StepCircuit(ParametricCircuit):
+    """Base of the circuits that are given as a list of gates, with the label as a part of the name."""
+
+    steps: tuple[Step, ...] = ()
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Steps read from a file are lists, which cannot be hashed.
+        object.__setattr__(self, "steps", check_steps(self.steps, self.n_qubits))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}_{self.label}_q{self.n_qubits}"
+
+    @property
+    def n_parameters(self) -> int:
+        return count_angles(self.all_steps)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        repetitions = self.label.removeprefix("zz_r")
+        return {"q": self.n_qubits, "r": int(repetitions)} if repetitions.isdigit() else {}
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """Steps of the whole circuit."""
+        return self.steps
+
+    def _build(self) -> QuantumCircuit:
+        from qiskit import QuantumCircuit
+
+        theta = self.parameters("theta")
+        circuit = QuantumCircuit(self.n_qubits, name=self.name)
+        for gate, qubits, angle in self.all_steps:
+            value = [] if angle is None else [theta[angle] if isinstance(angle, int) else angle]
+            getattr(circuit, gate)(*value, *qubits)
+        return circuit
+
+    def distribution(self, theta: ArrayLike) -> NDArray:
+        theta = self.check_parameters(theta)
+        states = evolve(self.n_qubits, self.all_steps, np.atleast_2d(theta))
+        return (states.real**2 + states.imag**2).reshape(*theta.shape[:-1], -1)
+
+
+@dataclass(frozen=True, repr=False)
+class FidelityCircuit(StepCircuit):
     """U(x) of a feature map, then U(z)†: all qubits read 0 with probability |⟨0|U(z)†U(x)|0⟩|².
 
     This estimates one entry of a kernel (Havlíček et al., Nature 567, 209 (2019)). θ holds the angles of x, then those
@@ -64,8 +114,6 @@ class FidelityCircuit(ParametricCircuit):
     array([1., 0.])
     """
 
-    steps: tuple[Step, ...] = ()
-    label: str = ""
     family: ClassVar[str] = "fidelity"
     purpose: ClassVar[str] = "|⟨0|U(z)†U(x)|0⟩|² as the share of outcome 0"
     sent_by: ClassVar[str] = "`FidelityKernel` on a device"
@@ -75,18 +123,6 @@ class FidelityCircuit(ParametricCircuit):
     formula_note: ClassVar[str] = (
         "q ≥ 3; the zz map of r repetitions; the angle map has no gates on two qubits, and depth 2"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        # Steps read from a file are lists, which cannot be hashed.
-        object.__setattr__(self, "steps", check_steps(self.steps, self.n_qubits))
-
-    def __repr__(self) -> str:
-        return f"FidelityCircuit({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        return f"{self.family}_{self.label}_q{self.n_qubits}"
 
     @property
     def n_angles(self) -> int:
@@ -98,25 +134,15 @@ class FidelityCircuit(ParametricCircuit):
         return 2 * self.n_angles
 
     @property
-    def sizes(self) -> dict[str, int]:
-        return {"q": self.n_qubits, "r": int(self.label.removeprefix("zz_r"))} if self.label[:4] == "zz_r" else {}
+    def all_steps(self) -> tuple[Step, ...]:
+        """Steps of U, then the inverse ones; the angles of z are negative where they are bound."""
+        n, steps = self.n_angles, reversed(self.steps)
+        undo = [(g, q, n + a if isinstance(a, int) else None if a is None else -a) for g, q, a in steps]
+        return (*self.steps, *undo)
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
         return cls(2, angle_steps(2), "angle"), cls(2, zz_steps(2, 2), "zz_r2"), cls(3, zz_steps(3, 1), "zz_r1")
-
-    def _build(self) -> QuantumCircuit:
-        from qiskit import QuantumCircuit
-
-        theta = self.parameters("theta")
-        circuit = QuantumCircuit(self.n_qubits, name=self.name)
-        for gate, qubits, angle in self.steps:
-            value = [] if angle is None else [theta[angle] if isinstance(angle, int) else angle]
-            getattr(circuit, gate)(*value, *qubits)
-        for gate, qubits, angle in reversed(self.steps):
-            value = [] if angle is None else [theta[self.n_angles + angle] if isinstance(angle, int) else -angle]
-            getattr(circuit, gate)(*value, *qubits)
-        return circuit
 
     def gate_parameters(self, theta: ArrayLike) -> NDArray:
         """Return θ of U(x), then −θ of U(z)†, shape (…, P)."""

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from .base import ParametricCircuit
-from .fidelity import Step, angle_steps, check_steps, count_angles, evolve, zz_steps
-
-if TYPE_CHECKING:
-    from qiskit import QuantumCircuit
+from .fidelity import Step, StepCircuit, angle_steps, count_angles, zz_steps
 
 __all__ = ["SETTINGS", "ProjectedCircuit"]
 
@@ -21,7 +16,7 @@ SETTINGS = np.array([[-0.5 * np.pi, 0.0], [0.0, 0.5 * np.pi], [0.0, 0.0]])
 
 
 @dataclass(frozen=True, repr=False)
-class ProjectedCircuit(ParametricCircuit):
+class ProjectedCircuit(StepCircuit):
     """U(x) of a feature map, then RY and RX by two angles that all qubits share.
 
     With the angles of `SETTINGS` all qubits are measured in X, Y or Z. Three circuits for each point give all one-qubit
@@ -43,8 +38,6 @@ class ProjectedCircuit(ParametricCircuit):
     3
     """
 
-    steps: tuple[Step, ...] = ()
-    label: str = ""
     family: ClassVar[str] = "projected"
     purpose: ClassVar[str] = "the state of each qubit after U(x)"
     sent_by: ClassVar[str] = "`ProjectedKernel` on a device"
@@ -58,24 +51,9 @@ class ProjectedCircuit(ParametricCircuit):
         "q ≥ 3; the zz map of r repetitions; the angle map has no gates on two qubits, and depth 3"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "steps", check_steps(self.steps, self.n_qubits))
-
-    def __repr__(self) -> str:
-        return f"ProjectedCircuit({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        return f"{self.family}_{self.label}_q{self.n_qubits}"
-
     @property
     def n_parameters(self) -> int:
         return count_angles(self.steps) + 2
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {"q": self.n_qubits, "r": int(self.label.removeprefix("zz_r"))} if self.label[:4] == "zz_r" else {}
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
@@ -87,18 +65,3 @@ class ProjectedCircuit(ParametricCircuit):
         last = self.n_parameters - 2
         rotations = [(gate, (k,), last + i) for k in range(self.n_qubits) for i, gate in enumerate(("ry", "rx"))]
         return (*self.steps, *rotations)
-
-    def _build(self) -> QuantumCircuit:
-        from qiskit import QuantumCircuit
-
-        theta = self.parameters("theta")
-        circuit = QuantumCircuit(self.n_qubits, name=self.name)
-        for gate, qubits, angle in self.all_steps:
-            value = [] if angle is None else [theta[angle] if isinstance(angle, int) else angle]
-            getattr(circuit, gate)(*value, *qubits)
-        return circuit
-
-    def distribution(self, theta: ArrayLike) -> NDArray:
-        theta = self.check_parameters(theta)
-        states = evolve(self.n_qubits, self.all_steps, np.atleast_2d(theta))
-        return (states.real**2 + states.imag**2).reshape(*theta.shape[:-1], -1)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import ClassVar, Self
 
 from ...exceptions import ProblemError
-from .base import ParametricCircuit
-from .fidelity import Step, check_steps, count_angles, evolve
-
-if TYPE_CHECKING:
-    from qiskit import QuantumCircuit
+from .fidelity import Step, StepCircuit
 
 __all__ = ["GivenCircuit"]
 
 
 @dataclass(frozen=True, repr=False)
-class GivenCircuit(ParametricCircuit):
+class GivenCircuit(StepCircuit):
     """Any circuit in the gates h, x, cx, cz, rx, ry, rz, whose parameters are the angles of single rotations.
 
     Other gates of a circuit that is given as ``ansatz``, such as RZZ and CRX, are decomposed into these first. Each
@@ -42,8 +35,6 @@ class GivenCircuit(ParametricCircuit):
     array([0.5, 0. , 0. , 0.5])
     """
 
-    steps: tuple[Step, ...] = ()
-    label: str = ""
     family: ClassVar[str] = "given"
     purpose: ClassVar[str] = "any distribution"
     sent_by: ClassVar[str] = "`ansatz=` with your own circuit"
@@ -51,21 +42,9 @@ class GivenCircuit(ParametricCircuit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "steps", check_steps(self.steps, self.n_qubits))
         indices = [angle for _, _, angle in self.steps if isinstance(angle, int)]
         if sorted(indices) != list(range(len(indices))):
             raise ProblemError(f"steps: the angles {indices} must be 0, 1, …, each in one gate, for the shift rule")
-
-    def __repr__(self) -> str:
-        return f"GivenCircuit({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        return f"{self.family}_{self.label}_q{self.n_qubits}"
-
-    @property
-    def n_parameters(self) -> int:
-        return count_angles(self.steps)
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
@@ -73,18 +52,3 @@ class GivenCircuit(ParametricCircuit):
         pair: tuple[Step, ...] = (*turned, ("cx", (0, 1), None), ("rx", (1,), 1), ("ry", (0,), 0.5))
         more: tuple[Step, ...] = (("rz", (0,), 3), ("h", (0,), None), ("cz", (1, 2), None), ("ry", (2,), 2))
         return cls(2, pair, "pair"), cls(3, (*pair, *more, ("x", (1,), None)), "three")
-
-    def _build(self) -> QuantumCircuit:
-        from qiskit import QuantumCircuit
-
-        theta = self.parameters("theta")
-        circuit = QuantumCircuit(self.n_qubits, name=self.name)
-        for gate, qubits, angle in self.steps:
-            value = [] if angle is None else [theta[angle] if isinstance(angle, int) else angle]
-            getattr(circuit, gate)(*value, *qubits)
-        return circuit
-
-    def distribution(self, theta: ArrayLike) -> NDArray:
-        theta = self.check_parameters(theta)
-        states = evolve(self.n_qubits, self.steps, np.atleast_2d(theta))
-        return (states.real**2 + states.imag**2).reshape(*theta.shape[:-1], -1)
