@@ -348,4 +348,5 @@ def _listed(names: list[str]) -> str:
 
 
 def _name(row: Any) -> str:
-    return row.solver if row.device is None else f"{row.solver}, {row.variant.removeprefix('control: ')}"
+    name = row.solver if row.device is None else f"{row.solver}, {row.variant.removeprefix('control: ')}"
+    return name + {"TIME_LIMIT": " (time limit)", "NOT RUN": " (not run)"}.get(row.status, "")

@@ -331,7 +331,7 @@ def test_readme_draws_and_runs(monkeypatch):
             assert f"| {circuit.name} | `{circuit!r}` |" in text
             assert eval(repr(circuit), vars(circuits)) == circuit  # the call in the table runs
         else:
-            assert f"| {circuit.name} | steps: in the manifest |" in text
+            assert f"| {circuit.name} | `steps` of the manifest |" in text
         assert (f"\n{circuit.name}\n\n```text\n" in text) == (circuit.n_qubits <= 3 or circuit.name in largest)
         assert (type(circuit).__doc__ or "").partition("\n")[0] in text
     assert max(map(len, text.splitlines())) <= 150
