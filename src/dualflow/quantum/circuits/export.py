@@ -374,7 +374,8 @@ def _rounded(circuit: QuantumCircuit) -> QuantumCircuit:
     """Return the circuit with the factors of its parameters rounded for a drawing; it is not the circuit of a file."""
     from qiskit.circuit import Parameter
 
-    drawn, made = circuit.copy_empty_like(), {}
+    drawn = circuit.copy_empty_like()
+    made: dict[str, Parameter] = {}
     for instruction in circuit.data:
         operation, values = instruction.operation, list(instruction.operation.params)
         for k, value in enumerate(values):
