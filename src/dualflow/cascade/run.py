@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..core.runtime.clock import OutOfTime
 from ..core.solution import Status
 from .engines import Engine
 from .exchange import Packing, Survivors
-from .model import Model, Window, reduced
+from .model import CascadeModel, Window, reduced
 from .records import CascadePairResult, PairState, Round
 from .tasks import CHANGED_PART, Broadcast, Found, PoolResult, PoolTask, begin, fetch, kind_of, solve_pool, sweep
 
@@ -67,7 +67,7 @@ class Cascade:
     Parameters
     ----------
     engine : Engine
-    model : Model
+    model : CascadeModel
     pair : int
         Number of the pair.
     parts : int
@@ -95,7 +95,7 @@ class Cascade:
     """
 
     engine: Engine
-    model: Model
+    model: CascadeModel
     pair: int
     parts: int
     packing: Packing
@@ -108,14 +108,16 @@ class Cascade:
     on_round: Callable[[Round], Any]
     save: Callable[[PairState], None]
     keeps: bool = False
+    #: The points that are solved together, part by part.
+    _pool: list[Survivors] = field(default_factory=list)
 
     def run(self, state: PairState | None = None) -> CascadePairResult:
         """Run rounds from a state, or from the parts' own solves, until the cascade ends; return the best result."""
         best: CascadePairResult | None = None
         try:
-            state, pool = self._initial_pool() if state is None else (state, self._stored_pool(state))
+            state = self._begin() if state is None else self._resume(state)
             while best is None or not state.closed:
-                ended, state, pool = self._round(state, pool)
+                ended, state = self._round(state)
                 if best is None or ended.certificate.gap <= best.certificate.gap:  # type: ignore[operator]
                     best = ended
                 best = replace(best, status=ended.status, steps=ended.steps)
@@ -126,8 +128,8 @@ class Cascade:
             return replace(best, status=Status.TIME_LIMIT if late else Status.INTERRUPTED)
         return best
 
-    def _initial_pool(self) -> tuple[PairState, list[Survivors]]:
-        """Return the first state and pool: the survivors of the parts' own problems, which are feasible together."""
+    def _begin(self) -> PairState:
+        """Set the first pool, the survivors of the parts' own problems, feasible together; return its state."""
         tol = max(PARTS_TOL, POOL_TOL_FRACTION * self.tol)
         left = None if self.deadline is None else max(MIN_LIMIT_S, self.deadline - time.monotonic())
         limit = None if left is None else PARTS_TIME_FRACTION * left / self.parts
@@ -135,38 +137,39 @@ class Cascade:
         total = sum(float(own.alpha.sum()) for own in pool)
         if self.model.on_simplex and total > 0:
             pool = [replace(own, alpha=own.alpha / total) for own in pool]
-        return self._state(pool, 0, INITIAL_HALF_WIDTH, max(FIRST_TOL, POOL_TOL_FRACTION * self.tol), False), pool
+        self._pool = pool
+        return self._state(0, INITIAL_HALF_WIDTH, max(FIRST_TOL, POOL_TOL_FRACTION * self.tol), False)
 
-    def _stored_pool(self, state: PairState) -> list[Survivors]:
-        """Return the pool of a stored state, read from the parts."""
+    def _resume(self, state: PairState) -> PairState:
+        """Set the pool of a stored state, read from the parts; return the state."""
         ends = np.searchsorted(state.part, np.arange(self.parts + 1))  # they are sorted
         rows = [(state.row[a:b], state.alpha[a:b]) for a, b in itertools.pairwise(ends)]
-        pool: list[Survivors] = self.engine.run(fetch, rows, (self.model, self.packing))
-        return pool
+        self._pool = self.engine.run(fetch, rows, (self.model, self.packing))
+        return state
 
-    @staticmethod
-    def _state(pool: list[Survivors], steps: int, width: float, own_tol: float, closed: bool) -> PairState:
-        """Return the state for a pool."""
-        part, row, alpha = (np.concatenate([getattr(own, name) for own in pool]) for name in ("part", "row", "alpha"))
+    def _state(self, steps: int, width: float, own_tol: float, closed: bool) -> PairState:
+        """Return the state for the pool."""
+        names = ("part", "row", "alpha")
+        part, row, alpha = (np.concatenate([getattr(own, name) for own in self._pool]) for name in names)
         return PairState(part, row, alpha, steps, width, own_tol, closed)
 
-    def _round(self, state: PairState, pool: list[Survivors]) -> tuple[CascadePairResult, PairState, list[Survivors]]:
+    def _round(self, state: PairState) -> tuple[CascadePairResult, PairState]:
         """Solve the pool, unless the state is closed, and compare all parts with its solution."""
-        before = self.engine.sent, self.engine.received
+        before, pool = (self.engine.sent, self.engine.received), self._pool
         sent = [own.packed for own in pool]
-        sign, weight = (np.concatenate([getattr(own, name) for own in pool]) for name in ("sign", "weight"))
-        solved = self._solve_pool(sent, sign, weight, state)
+        target, weight = (np.concatenate([getattr(own, name) for own in pool]) for name in ("target", "weight"))
+        solved = self._solve_pool(sent, target, weight, state)
         alone = solved.certificate
-        alpha = np.array(alone.alpha)
+        alpha = np.array(self.model.of_points(alone.alpha))
         low, high = alone.multiplier_interval or (0.0, 0.0)
         window = (low - state.width, high + state.width)
-        survivors = int(np.count_nonzero(alpha > 0))
+        survivors = int(np.count_nonzero(alpha))
         most = max(MIN_INVADERS_PER_PART, int(MAX_INVADERS_FRACTION * survivors / self.parts))
         message = Broadcast(
             model=self.model,
             packing=self.packing,
-            weighted=np.packbits(alpha > 0),
-            coefficient=(sign * alpha)[alpha > 0],
+            weighted=np.packbits(alpha != 0),
+            coefficient=self.model.weights(target, alpha)[alpha != 0],
             nu=alone.multiplier or 0.0,
             window=window,
             threshold=UNSENT_TOL_FRACTION * self.tol * abs(alone.objective) / self.mass,
@@ -175,8 +178,9 @@ class Cascade:
         found: list[Found] = self.engine.run(sweep, [own.row for own in pool], message, sent)
         ends = list(itertools.accumulate((len(own) for own in pool), initial=0))
         pool = [replace(own, alpha=alpha[a:b]) for own, (a, b) in zip(pool, itertools.pairwise(ends), strict=True)]
+        self._pool, sent = pool, []  # the rows of each part are freed below as soon as it has others
         # A reading takes bias and weights from a problem without its points.
-        problem = replace(self.model, center=None).pose(np.zeros((len(sign), 1)), sign, weight)
+        problem = replace(self.model, center=None).pose(np.zeros((len(target), 1)), target, weight)  # type: ignore[type-var]
         certificate, multiplier_error = self._certify_all(problem, solved, found, window)
         invaders = sum(len(one.invaders) for one in found)
         steps = state.steps + (not state.closed)
@@ -186,8 +190,9 @@ class Cascade:
         ended = self._status_after(certificate, steps, is_exhausted)
         row = self._record(steps, (len(alpha), survivors, invaders), found, certificate, before)
         stop_requested = bool(self.on_round(row))
-        weights = problem.reading.coefficients(problem, alpha, alone.quadratic, certificate.multiplier)
-        answer = CascadePairResult(list(pool), weights, certificate, ended or Status.STOPPED, steps)
+        weights = problem.reading.coefficients(problem, alone.alpha, alone.quadratic, certificate.multiplier)
+        kept = [own.take(np.flatnonzero(own.alpha)) for own in pool]
+        answer = CascadePairResult(kept, weights[alpha != 0], certificate, ended or Status.STOPPED, steps)
         # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:
@@ -197,9 +202,9 @@ class Cascade:
         width = max(
             MIN_HALF_WIDTH, HALF_WIDTH_PER_ERROR * (2.0 * state.width if multiplier_error is None else multiplier_error)
         )
-        state = self._state(pool, steps, width, own_tol, closed)
+        state = self._state(steps, width, own_tol, closed)
         self.save(state)
-        return answer, replace(state, closed=ended is not None or stop_requested), pool
+        return answer, replace(state, closed=ended is not None or stop_requested)
 
     def _status_after(self, certificate: Certificate, steps: int, is_exhausted: bool) -> Status | None:
         """Return the status that ends the cascade after a round, or None.
@@ -236,7 +241,7 @@ class Cascade:
             time.monotonic() - self.started,
         )
 
-    def _solve_pool(self, sent: list[NDArray], sign: NDArray, weight: NDArray, state: PairState) -> PoolResult:
+    def _solve_pool(self, sent: list[NDArray], target: NDArray, weight: NDArray, state: PairState) -> PoolResult:
         """Return the solution of the pool's own problem, solved from its present multipliers."""
         left = None if self.deadline is None else max(MIN_LIMIT_S, self.deadline - time.monotonic())
         if left is not None and not state.steps:
@@ -244,7 +249,7 @@ class Cascade:
         # The parts' own multipliers are a feasible start but slower than none; they are used if time is limited.
         warm = bool(state.steps) or self.deadline is not None
         weight = weight[:1] if len(weight) and (weight == weight[0]).all() else weight
-        task = PoolTask(self.model, self.packing, sign, weight, state.alpha, state.own_tol, warm, left, state.closed)
+        task = PoolTask(self.model, self.packing, target, weight, state.alpha, state.own_tol, warm, left, state.closed)
         solved: PoolResult = self.engine.once(solve_pool, task, sent)
         return solved
 
@@ -256,7 +261,8 @@ class Cascade:
         The distance is None if multipliers outside the window may give a better bound.
         """
         shares, pool_certificate = [one.share for one in found], solved.certificate
-        bound, interval, inside = reduced(shares, window, pool_certificate.quadratic, kind_of(self.model))
+        kind, quadratic = kind_of(self.model), pool_certificate.quadratic
+        bound, interval, inside = reduced(shares, window, quadratic, kind, self.model.d)
         rounding = (pool_certificate.rounding or 0.0) + sum(share.rounding for share in shares)
         gap, relative = gaps(pool_certificate.objective, bound, rounding, CHANGED_PART)
         multiplier_error = 0.0
@@ -266,9 +272,8 @@ class Cascade:
             )
             # The kernel is of centred points; this shifts the multiplier.
             interval = (interval[0] + solved.moved, interval[1] + solved.moved)
-        bias, bias_interval = problem.reading.bias(
-            problem, pool_certificate.alpha, pool_certificate.quadratic, interval
-        )
+        bias, bias_interval = problem.reading.bias(problem, pool_certificate.alpha, quadratic, interval)
+        multiplier = None if interval is None else multiplier_of(interval)
         certificate = replace(
             pool_certificate,
             alpha=immutable(pool_certificate.alpha[pool_certificate.alpha > 0]),
@@ -276,9 +281,10 @@ class Cascade:
             gap=gap,
             relative_gap=relative,
             rounding=rounding,
-            multiplier=None if interval is None else multiplier_of(interval),
+            multiplier=multiplier,
             multiplier_interval=interval,
             bias=bias,
             bias_interval=bias_interval,
+            radius=problem.reading.radius(problem, quadratic, multiplier),
         )
         return certificate, multiplier_error if inside else None
