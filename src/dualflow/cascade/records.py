@@ -80,8 +80,8 @@ class PairState:
 class CascadePairResult:
     """The result of a pair's cascade.
 
-    It holds the survivors, part by part, their weights in the decision function, the certificate over all points, and
-    the status.
+    It holds the survivors, part by part, and maybe other points of the pool, their weights in the decision function,
+    which are 0 but for survivors, the certificate over all points, and the status.
     """
 
     pool: list[Survivors]

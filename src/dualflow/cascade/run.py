@@ -191,8 +191,10 @@ class Cascade:
         row = self._record(steps, (len(alpha), survivors, invaders), found, certificate, before)
         stop_requested = bool(self.on_round(row))
         weights = problem.reading.coefficients(problem, alone.alpha, alone.quadratic, certificate.multiplier)
-        kept = [own.take(np.flatnonzero(own.alpha)) for own in pool]
-        answer = CascadePairResult(kept, weights[alpha != 0], certificate, ended or Status.STOPPED, steps)
+        kept = list(pool)
+        if not (stop_requested or ended):  # the pool is about to change; its other rows are not needed any more
+            kept, weights = [own.take(np.flatnonzero(own.alpha)) for own in pool], weights[alpha != 0]
+        answer = CascadePairResult(kept, weights, certificate, ended or Status.STOPPED, steps)
         # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:
