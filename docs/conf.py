@@ -154,6 +154,8 @@ def links_of_an_include(app: Any, path: Path, parent: str, source: list[str]) ->
     """The same for a file that a page includes; its links are relative to its own folder."""
     folder = posixpath.normpath(posixpath.join("docs", path.as_posix(), ".."))
     source[0] = _links_from(source[0], folder, app.env.docname)
+    # Circuits are files of the repository, which the site does not have: their paths stand in place of links.
+    source[0] = re.sub(r"\[[^\]]+\]\(([^):\s]+\.qasm)\)", rf"`{folder}/\1`", source[0])
 
 
 #: Authors whose papers docstrings cite by name and number of an equation: each name leads to the page of papers.

@@ -132,8 +132,10 @@ def _against_others(rows: list[Row]) -> list[Verdict]:
     """Peers that may not be installed, where there are rows of them."""
     found: list[Verdict] = []
     for peer, mean in ((INTELEX, MEAN), ("intelex SVR", MEAN), (REHLINE, 3.0)):
+        cases = [row.case for row in rows if row.entrant == peer and row.status in ("ok", "timeout")]
         if any(row.entrant == peer and row.status == "ok" for row in rows):
-            found += against(rows, OURS, peer, f"linear against {peer}", mean=mean, least=1.0, kind="shown")
+            those = [row for row in rows if row.case in cases]
+            found += against(those, OURS, peer, f"linear against {peer}", mean=mean, least=1.0, kind="shown")
     return found
 
 

@@ -5,11 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from dualflow import DualProblem, Gram, ProblemError, problems
+from dualflow import AnalogFlow, DualProblem, Gram, ProblemError, problems
 from dualflow.analog import Parts, Trace, build
 from dualflow.analog.parts import FULL_SCALE_V, LOG_SCALE_V, RESISTOR_OHM, TIME_CONSTANT_S
 from dualflow.flows.gradient import GradientField
 from dualflow.flows.lotka_volterra import LotkaVolterraField
+from dualflow.solvers import analog_flow
 from dualflow.testing.by_hand import SIX_LABELS, SIX_POINTS
 
 
@@ -245,3 +246,14 @@ def test_a_table_is_read_as_it_was_written(problem, cells):
 def test_values_out_of_range_are_named(make, message):
     with pytest.raises(ProblemError, match=message):
         make()
+
+
+def test_a_stretch_of_the_solver_ends_with_the_last_row_of_its_trace(monkeypatch):
+    problem = problems.svdd(Gram(SIX_POINTS, "linear"))
+    rows = np.arange(3.0)[:, None]
+    trace = Trace(rows[:, 0], rows[:, 0], rows + np.zeros(problem.n), 0.1 * rows[:, 0], rows + np.arange(problem.n))
+    monkeypatch.setattr(analog_flow, "simulate", lambda *given: trace)
+    solver, context = AnalogFlow(), analog_flow.AnalogContext(problem)
+    state = solver.step(context, solver.start(context, np.random.default_rng(0)))
+    assert (state.alpha == 2.0).all()
+    np.testing.assert_array_equal(state.held, 2.0 + np.arange(problem.n))

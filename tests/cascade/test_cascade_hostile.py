@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from dualflow import SVC, CascadeSVC, EngineError, Gram, ProblemError
+from dualflow.cascade.model import Members, Model
 
 X, Y = make_classification(300, 6, n_informative=4, flip_y=0.05, class_sep=0.8, random_state=3)
 
@@ -148,8 +149,8 @@ def test_survivors_are_prepared_once_a_part(monkeypatch):
             return RadialPoints.of(X, *more)
 
     model = CascadeSVC(partitions=1).fit(X, Y)
-    kernel = tasks.Model(*[None] * 4, 1.0, "hinge", True, "rbf", 0.1, 3.0, 0.0, None)
-    members = tasks.Members(np.arange(len(X)), X, np.ones(len(X)), np.ones(len(X)))
+    kernel = Model(*[None] * 4, 1.0, "hinge", True, "rbf", 0.1, 3.0, 0.0, None)
+    members = Members(np.arange(len(X)), X, np.ones(len(X)), np.ones(len(X)))
     monkeypatch.setattr(gram, "MIN_POINTS_SEPARATE", 0)
     monkeypatch.setattr("dualflow.core.gram.MIN_POINTS_SEPARATE", 0)
     monkeypatch.setattr(gram, "BLOCK_ENTRIES", 100 * len(model.support_))
@@ -157,7 +158,7 @@ def test_survivors_are_prepared_once_a_part(monkeypatch):
     ones, packing = np.ones(len(model.support_)), exchange.Packing.of([exchange.columns_of(X)])
     message = tasks.Broadcast(kernel, packing, np.empty(0), ones, 0.0, (0.0, 0.0), 0.0, 1)
     survivors = Gram(model.support_vectors_, gamma=0.1)
-    values = tasks._gradient(members, message, survivors, np.empty(0, dtype=np.intp))
+    values = tasks._gradient(members, kernel.variables_of(members), message, survivors, np.empty(0, dtype=np.intp))
     assert made.count(len(model.support_)) == 1 < len(made) - 1
     assert np.allclose(values, Gram(X, gamma=0.1).cross(model.support_vectors_, np.arange(len(X))).sum(axis=0) - 1)
 

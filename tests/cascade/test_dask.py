@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import threading
 import time
 
@@ -31,28 +30,6 @@ distributed = pytest.importorskip("distributed", reason="pip install 'dualflow[d
 X, Y = make_classification(600, 5, flip_y=0.05, random_state=1)
 #: As few processes as possible.
 OPTIONS = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "memory_limit": "2GB"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_sockets():
-    """Allow workers to use this machine's loopback network, 127.0.0.1, only.
-
-    To find an address of this machine, dask connects a datagram socket, by which nothing is sent."""
-    patch = pytest.MonkeyPatch()
-
-    def loopback(real):
-        def call(self, *arguments):
-            outside = self.family != socket.AF_UNIX and arguments[-1][0] != "127.0.0.1"
-            if outside and self.type != socket.SOCK_DGRAM:
-                raise AssertionError(f"a test reached for the network: {arguments[-1]}")
-            return real(self, *arguments)
-
-        return call
-
-    for name in ("connect", "connect_ex"):
-        patch.setattr(socket.socket, name, loopback(getattr(socket.socket, name)))
-    yield
-    patch.undo()
 
 
 @pytest.fixture

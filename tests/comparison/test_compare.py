@@ -869,3 +869,15 @@ def test_shots_are_set_in_instances_if_they_are_given():
     assert [row.shots_per_circuit for row in named.rows] == [10_000]
     with pytest.raises(dualflow.ProblemError, match="shots"):
         shots(shots="many")
+
+
+def test_a_run_that_ends_before_its_first_circuit_is_no_result():
+    X, y = blobs()
+    found = compare(X, y, "hinge", ["cvxopt", "hamiltonian-descent"], devices=["aer"], shots=100, time_limit=0.01)
+    rows = [row for row in found.rows if row.solver == "hamiltonian-descent" and row.role != "reference"]
+    cut = [row for row in rows if not row.ran]
+    assert cut
+    for row in cut:
+        assert "before its first circuit; raise time_limit" in row.reason
+        assert (row.rank, row.margin, row.raw_gap, row.excess) == (None,) * 4
+    assert "raise time_limit" in " ".join(found.table().split())

@@ -159,7 +159,7 @@ def test_the_figure_shows_medians_bands_floors_and_controls(study):
     np.testing.assert_array_equal(display.floors_[0][0].get_ydata(), [point.gap_floor for point in own])
     band = display.bands_[0][FLOW].get_paths()[0].vertices[:, 1]
     assert band.min() == min(point.gap_low for point in own)
-    assert "shot floor" in [text.get_text() for text in display.legend_.get_texts()]
+    assert "floor of all shots of a run" in [text.get_text() for text in display.legend_.get_texts()]
     assert display.axes_[0].get_xscale() == display.axes_[1].get_yscale() == "log"
     one = ScalingDisplay.from_study(study, x="total_shots", y="excess", ax=Figure().subplots())
     assert len(one.axes_) == 1
@@ -206,19 +206,21 @@ def test_two_factors_have_each_floor_once_and_name_the_grey_lines():
     display = found.plot(x="shots", ax=Figure().subplots(2, 1))
     (floor,) = display.floors_[0]  # the same at each noise
     assert floor.get_color() == "#222222"
-    assert [text.get_text() for text in display.legend_.get_texts()][-1] == "shot floor"
+    assert [text.get_text() for text in display.legend_.get_texts()][-1] == "floor of all shots of a run"
 
     display = found.plot(x="noise", ax=Figure().subplots(2, 1))
     floors, lines = display.floors_[0], display.lines_[0]
     own = [lines[f"{FLOW}, shots = {shots:,}"] for shots in (100, 10_000)]
     assert [floor.get_color() for floor in floors] == [line.get_color() for line in own]
     texts = [text.get_text() for text in display.legend_.get_texts()]
-    assert texts[-1] == "shot floor, in the colour of its line"
+    assert texts[-1] == "floor of all shots of a run, in the colour of its line"
     assert "null (measured at noise = 0)" in texts
     sampler = {p.shots: p.gap for p in found.points if p.device == "classical-sampler"}
     heights = {note.get_text(): note.xy[1] for note in display.axes_[0].texts}
-    assert heights["shots = 100"] == sampler[100]
-    assert heights["shots = 10,000"] == sampler[10_000]
+    assert heights["classical-sampler, shots = 100"] == sampler[100]
+    assert heights["classical-sampler, shots = 10,000"] == sampler[10_000]
+    ends = {name: display.lines_[0][name].get_ydata()[-1] for name in ("null", "control:random")}
+    assert "\n".join(sorted(ends, key=ends.get, reverse=True)) in heights  # the higher line's name stands above
 
     axes = display.axes_[0]
     low, high = axes.get_xlim()

@@ -127,6 +127,7 @@ def test_spectrum_evidence():
     assert examine(-np.eye(3)).smallest_eigenvalue == pytest.approx(-1.0)
     assert examine(np.zeros((3, 3))).is_psd
     assert Gram(X, kernel="poly", coef0=-1.0).is_psd_by_kernel is False
+    assert all(Gram(X, kernel="poly", coef0=coef0).is_psd_by_kernel is True for coef0 in (0.0, 0.5))
     assert Gram(X, kernel="poly", degree=2.5, coef0=10.0).is_psd_by_kernel is False
 
 

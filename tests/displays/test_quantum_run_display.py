@@ -55,7 +55,7 @@ def test_line_floor_and_controls(problem, found, ax):
     assert display.controls_["null"].get_ydata()[-1] == pytest.approx(its_end, rel=1e-4)
     assert [text.get_text() for text in display.legend_.get_texts()] == [
         "variational-flow, emulator",
-        "shot floor, of the shots so far",
+        "shot floor of the shots so far, a scale and no bound",
         "null",
     ]
     assert f"{found.cost.shots:,} shots: step limit" in ax.get_title()
@@ -85,3 +85,12 @@ def test_refusals_say_what_is_missing(found, problem):
     other = problems.svdd(Gram([[0.0], [1.0], [2.0]], gamma=0.5))
     with pytest.raises(ProblemError, match="reference has 6 variables, this solution 3"):
         QuantumRunDisplay.from_solution(found, controls=[run(other)])
+
+
+def test_a_control_with_the_states_of_the_run_is_drawn_on_it(found, problem, ax):
+    display = QuantumRunDisplay.from_solution(found, controls=[run(problem, "classical-sampler")], ax=ax)
+    line = display.controls_["classical-sampler"]
+    assert line.get_zorder() > display.line_.get_zorder()
+    assert line.get_marker() != "None"
+    np.testing.assert_array_equal(line.get_ydata(), display.line_.get_ydata())
+    assert line.get_label() == "classical-sampler, the same states as emulator"

@@ -17,6 +17,8 @@ from dualflow import (
     SVDD,
     SVR,
     CascadeSVC,
+    CascadeSVDD,
+    CascadeSVR,
     EcoSVC,
     EcoSVDD,
     IncrementalSVC,
@@ -38,10 +40,11 @@ MORE, LABELS = RNG.normal(size=(10, 3)), np.arange(10) % 2
 for array in (X, Y, W, MORE, LABELS):
     array.flags.writeable = False
 
-KINDS = [SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, LDA, CascadeSVC, EcoSVC, EcoSVDD, IncrementalSVC]
+CASCADES = (CascadeSVC, CascadeSVDD, CascadeSVR)
+KINDS = [SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, LDA, *CASCADES, EcoSVC, EcoSVDD, IncrementalSVC]
 PARTITIONED = (PartitionedLinearSVC, PartitionedLinearSVDD, PartitionedLinearSVR)
 KINDS += [IncrementalSVDD, IncrementalSVR, NuSVC, NuSVR, QuantileSVR, *PARTITIONED]
-WEIGHTED = (SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, CascadeSVC, EcoSVC, *PARTITIONED)
+WEIGHTED = (SVC, SVR, SVDD, OneClassSVM, LSSVC, LSSVR, *CASCADES, EcoSVC, *PARTITIONED)
 
 
 def values(model):
@@ -102,7 +105,7 @@ def test_a_model_of_read_only_arrays_has_every_method(kind, way, tmp_path):
     weights = {"sample_weight": W} if kind in WEIGHTED else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = kind(random_state=0) if kind in (CascadeSVC, *PARTITIONED) else kind()
+        model = kind(random_state=0) if kind in (*CASCADES, *PARTITIONED) else kind()
         model, done = model.fit(X, Y, **weights), 0
         for name, deed in DEEDS.items():
             try:

@@ -162,7 +162,7 @@ def _cases() -> dict[str, Begin]:
     from dualflow import SVC, SVDD, SVR, CascadeSVC, ConformalSVR, EcoSVC, IncrementalSVC, SVCSearchCV
 
     X, y = clouds(12_000)
-    small, few = clouds(3000), clouds(600)
+    small, few, many = clouds(3000), clouds(600), clouds(100_000)
     values = small[0][:, 0] + np.sin(small[0][:, 1])
     return {
         "SVC.fit": _fit(lambda: SVC(C=100.0), X, y),
@@ -173,6 +173,9 @@ def _cases() -> dict[str, Begin]:
         "train": _train(*clouds(3000)),
         "SVC refit, n_jobs": _refit(lambda: SVC(C=10.0, n_jobs=2), *clouds(6000, 5)),
         "SVC linear": _fit(lambda: SVC(kernel="linear", C=10.0), *clouds(20_000)),
+        "SVC linear, many rows": _fit(lambda: SVC(kernel="linear", C=10.0), *many),
+        "SVR linear, many rows": _fit(lambda: SVR(kernel="linear"), many[0], many[0][:, 0] + many[1]),
+        "SVC linear, wide": _fit(lambda: SVC(kernel="linear", C=10.0), *clouds(8000, m=400)),
         "SVC squared hinge": _fit(lambda: SVC(loss="squared_hinge"), X, y),
         "SVDD contamination": _fit(lambda: SVDD(contamination=0.05), small[0], None),
         "CascadeSVC": _refit(lambda: CascadeSVC(), X, y),

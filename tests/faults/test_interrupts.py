@@ -22,7 +22,17 @@ def test_ctrl_c_is_raised_soon_and_nothing_is_left(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["SVC refit, n_jobs", "SVC linear", "SVC squared hinge", "SVDD contamination", "CascadeSVC"]
+    "name",
+    [
+        "SVC refit, n_jobs",
+        "SVC linear",
+        "SVC linear, many rows",
+        "SVR linear, many rows",
+        "SVC linear, wide",
+        "SVC squared hinge",
+        "SVDD contamination",
+        "CascadeSVC",
+    ],
 )
 def test_ctrl_c_is_raised_soon_by_other_estimators(name):
     for outcome in tried(name, 20):

@@ -8,7 +8,7 @@ import pytest
 
 from dualflow import SVC, Gram, Workspace, problems, solve
 from dualflow.interior.low_rank import LowRank
-from dualflow.interior.reduced import MIN_POINTS, MIN_POINTS_NARROWED, Reduced, can_reduce, can_sample
+from dualflow.interior.reduced import MIN_POINTS, MIN_POINTS_RELAXED, Reduced, can_reduce, can_sample
 from dualflow.solvers.registry import make_solver
 from tests.golden.cases import data
 
@@ -71,7 +71,7 @@ def test_where_a_sample_tells_nothing_all_rows_are_iterated_over():
 
 
 def test_what_cannot_be_reduced():
-    few = problems.svc(Gram(X[: MIN_POINTS_NARROWED - 1], "linear"), LABELS[: MIN_POINTS_NARROWED - 1], 1.0)
+    few = problems.svc(Gram(X[: MIN_POINTS_RELAXED - 1], "linear"), LABELS[: MIN_POINTS_RELAXED - 1], 1.0)
     assert can_reduce(POSED["hinge"]())
     assert not can_reduce(problems.svc(GRAM, LABELS, 1.0, loss="squared_hinge"))
     assert not can_reduce(few)

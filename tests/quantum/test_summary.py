@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 
 from dualflow import SVC, Gram, ProblemError, Solution, certify, problems, solve
 from dualflow.comparison import shot_floor
@@ -148,3 +149,11 @@ def test_a_model_without_its_data_says_how_to_keep_them():
     with pytest.raises(ProblemError, match="keep_training_data"):
         pickle.loads(pickle.dumps(model)).solution_.summary()
     assert "Read the raw gap" in model.solution_.summary()
+
+
+def test_far_below_the_floor_the_text_does_not_say_that_shots_limit_it():
+    points, labels = make_moons(16, noise=0.1, random_state=1)
+    problem = problems.svc(Gram(points[:8], gamma=1.0), 2 * labels[:8] - 1, C=1.0)
+    text = solve(problem, "hamiltonian-descent", device="emulator", shots=1000, random_state=0).summary()
+    assert "far below what counts" in " ".join(text.split())
+    assert "as good as its shots allow" not in text

@@ -121,13 +121,14 @@ class Packing:
 class Survivors:
     """Points that are exchanged, as arrays of one length: their part and row there, their data and multipliers.
 
-    ``packed`` has their coordinates, as `Packing` packs them.
+    ``packed`` has their coordinates, as `Packing` packs them; ``target`` is that of `Members`. A multiplier is α of the
+    point's variable, or α − α* of its two.
     """
 
     part: NDArray
     row: NDArray
     packed: NDArray
-    sign: NDArray
+    target: NDArray
     weight: NDArray
     alpha: NDArray
 
@@ -142,8 +143,9 @@ class Survivors:
     def of(cls, number: int, members: Members, J: NDArray, packing: Packing, alpha: NDArray | None = None) -> Survivors:
         """Return points J of a part's members."""
         part, row = np.full(len(J), number, dtype=np.int32), members.row[J].astype(np.int32)
-        sign, alpha = members.sign[J].astype(np.int8), np.zeros(len(J)) if alpha is None else alpha[J]
-        return cls(part, row, packing.pack(members.X[J]), sign, members.weight[J], alpha)
+        target = members.target[J].astype(np.int8 if members.has_labels else float)
+        alpha = np.zeros(len(J)) if alpha is None else alpha[J]
+        return cls(part, row, packing.pack(members.X[J]), target, members.weight[J], alpha)
 
     @classmethod
     def merged(cls, given: list[Survivors]) -> Survivors:

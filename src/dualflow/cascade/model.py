@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from .parts import Loaded
 
 __all__ = [
     "BallModel",
+    "CascadeModel",
     "LinearModel",
     "Members",
     "Model",
@@ -33,6 +34,7 @@ __all__ = [
     "Window",
     "reduced",
     "share_of",
+    "weighty",
 ]
 
 #: Numbers of a block of rows, 1 MB: it stays in the second-level cache.
@@ -48,19 +50,22 @@ class Members:
     row : array of shape (n,)
         Their row numbers within their part.
     X : array of shape (n, m)
-    sign, weight : array of shape (n,)
-        Labels ±1, and factors of C, which are above 0.
+    target, weight : array of shape (n,)
+        Labels ±1, or numbers to fit, and factors of the upper bounds, which are above 0.
+    has_labels : bool
+        Whether ``target`` holds labels.
     """
 
     row: NDArray
     X: NDArray
-    sign: NDArray
+    target: NDArray
     weight: NDArray
+    has_labels: bool = True
 
 
 @dataclass(frozen=True)
 class Variables:
-    """The dual variables of the rows of a part: one a row in classification, two in regression.
+    """The dual variables of the rows of a part: one a row in classification, two in regression. Equalities are σᵀα = d.
 
     Attributes
     ----------
@@ -107,6 +112,71 @@ class LinearModel(Protocol):
         ...
 
 
+class CascadeModel(Protocol):
+    """A model that a cascade solves.
+
+    A multiplier of a point is α of its variable, or α − α* if it has two.
+
+    Attributes
+    ----------
+    on_simplex : bool
+        Whether α sum to 1 and have no upper bounds.
+    has_equality : bool
+        Whether σᵀα = d.
+    d : float
+    offset : float
+        Constant added to the kernel.
+    size : float
+        The size of slopes, by which a point without weight is far from the margin.
+    """
+
+    @property
+    def on_simplex(self) -> bool: ...
+    @property
+    def has_equality(self) -> bool: ...
+    @property
+    def d(self) -> float: ...
+    @property
+    def offset(self) -> float: ...
+    @property
+    def size(self) -> float: ...
+
+    def members(self, loaded: Loaded, number: int) -> Members:
+        """Return the rows of a part that take part."""
+        ...
+
+    def variables_of(self, members: Members) -> Variables:
+        """Return the variables of rows."""
+        ...
+
+    def gram(self, X: NDArray) -> Gram:
+        """Return the kernel over points."""
+        ...
+
+    def pose(self, X: NDArray, target: NDArray, weight: NDArray) -> DualProblem:
+        """Return the dual problem of some points alone."""
+        ...
+
+    def alone(self, members: Members) -> tuple[Any, float] | None:
+        """Return the model of a part alone, and the factor that makes its α feasible together with those of others.
+
+        None if the rows have no problem of their own.
+        """
+        ...
+
+    def of_points(self, alpha: NDArray) -> NDArray:
+        """Return the multipliers of the points, from α of their problem."""
+        ...
+
+    def of_variables(self, multipliers: NDArray) -> NDArray:
+        """Return α of the problem of some points from their multipliers."""
+        ...
+
+    def weights(self, target: NDArray, multipliers: NDArray) -> NDArray:
+        """Return the weights of points in Qα, times their σ."""
+        ...
+
+
 @dataclass(frozen=True)
 class Model:
     """The support vector machine of a pair of classes with all numbers known, such as γ, weights and centre.
@@ -144,10 +214,13 @@ class Model:
         return Members(row, loaded.X if len(row) == len(code) else loaded.X[row], sign, own[row])
 
     def variables(self, loaded: Loaded, number: int) -> Variables:
-        """Return the variables of a part's rows, with the hinge."""
-        members = self.members(loaded, number)
-        sign, upper = members.sign[None], self.C * members.weight[None]
-        return Variables(members.X, sign, np.ones_like(sign), upper)
+        """Return the variables of a part's rows."""
+        return self.variables_of(self.members(loaded, number))
+
+    def variables_of(self, members: Members) -> Variables:
+        """Return the variables of rows; the squared hinge has no linear term, and ignores their bounds."""
+        sign, upper = members.target[None], self.C * members.weight[None]
+        return Variables(members.X, sign, np.full_like(sign, 0.0 if self.on_simplex else 1.0), upper)
 
     @property
     def d(self) -> float:
@@ -163,11 +236,27 @@ class Model:
         """Return the kernel over points."""
         return Gram(X, self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, center=self.center)
 
-    def pose(self, X: NDArray, sign: NDArray, weight: NDArray) -> DualProblem:
+    def pose(self, X: NDArray, target: NDArray, weight: NDArray) -> DualProblem:
         """Return the dual problem of some points alone."""
         return problems.svc(
-            self.gram(X), sign, self.C, loss=self.loss, fit_intercept=self.fit_intercept, sample_weight=weight
+            self.gram(X), target, self.C, loss=self.loss, fit_intercept=self.fit_intercept, sample_weight=weight
         )
+
+    def alone(self, members: Members) -> tuple[Model, float] | None:
+        """Return this model, unless the rows are of one class."""
+        return (self, 1.0) if len(np.unique(members.target)) == 2 else None
+
+    def of_points(self, alpha: NDArray) -> NDArray:
+        """Return α."""
+        return alpha
+
+    def of_variables(self, multipliers: NDArray) -> NDArray:
+        """Return the multipliers."""
+        return multipliers
+
+    def weights(self, target: NDArray, multipliers: NDArray) -> NDArray:
+        """Return yα."""
+        return target * multipliers
 
     @property
     def on_simplex(self) -> bool:
@@ -203,7 +292,7 @@ class TubeModel:
 
     def variables(self, loaded: Loaded, number: int) -> Variables:
         """Return the variables of a part's rows."""
-        X, y, weight = _weighty(loaded)
+        X, y, weight = weighty(loaded)
         signs = np.array([[1.0], [-1.0]])
         sigma, p = np.repeat(signs, len(y), axis=1), signs * (np.asarray(y, dtype=float) - self.shift) - self.epsilon
         return Variables(X, sigma, p, np.tile(self.C * weight, (2, 1)))
@@ -225,7 +314,7 @@ class BallModel:
 
     def variables(self, loaded: Loaded, number: int) -> Variables:
         """Return the variables of a part's rows."""
-        X, _, weight = _weighty(loaded)
+        X, _, weight = weighty(loaded)
         X, p = np.sqrt(2.0) * X, np.empty((1, len(X)))
         height = max(1, NUMBERS_PER_BLOCK // max(1, X.shape[1]))
         for start in range(0, len(X), height):
@@ -234,7 +323,7 @@ class BallModel:
         return Variables(X, np.ones_like(p), p, self.cap * weight[None])
 
 
-def _weighty(loaded: Loaded) -> tuple[NDArray, NDArray, NDArray]:
+def weighty(loaded: Loaded) -> tuple[NDArray, NDArray, NDArray]:
     """Return X, y and weights of the rows with a weight above 0."""
     if loaded.weight is None:
         return loaded.X, loaded.y, np.ones(len(loaded.X))
@@ -295,7 +384,9 @@ def share_of(h: NDArray, e: NDArray | None, u: NDArray, window: Window) -> Share
     return Share(constant, slope, h[inside], e[inside], u[inside], min_h)
 
 
-def reduced(shares: Sequence[Share], window: Window, quadratic: float, kind: str) -> tuple[float, Window | None, bool]:
+def reduced(
+    shares: Sequence[Share], window: Window, quadratic: float, kind: str, d: float = 0.0
+) -> tuple[float, Window | None, bool]:
     """Return the bound as the sum of all shares, in their order.
 
     Parameters
@@ -306,7 +397,8 @@ def reduced(shares: Sequence[Share], window: Window, quadratic: float, kind: str
     quadratic : float
         αᵀQα.
     kind : {"box", "equality", "simplex"}
-        No equality; yᵀα = 0; 1ᵀα = 1 without upper bounds.
+        No equality; σᵀα = d; 1ᵀα = 1 without upper bounds.
+    d : float
 
     Returns
     -------
@@ -320,7 +412,7 @@ def reduced(shares: Sequence[Share], window: Window, quadratic: float, kind: str
     if kind == "simplex":
         min_h = min(share.min_h for share in shares)
         return fixed + min_h, (min_h, min_h), True
-    constant, slope = sum(share.constant for share in shares), sum(share.slope for share in shares)
+    constant, slope = sum(share.constant for share in shares), d + sum(share.slope for share in shares)
     if kind == "box":
         return fixed + constant, None, True
     h, e, u = (np.concatenate([getattr(share, name) for share in shares]) for name in ("h", "e", "u"))

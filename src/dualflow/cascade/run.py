@@ -25,7 +25,7 @@ from ..core.runtime.clock import OutOfTime
 from ..core.solution import Status
 from .engines import Engine
 from .exchange import Packing, Survivors
-from .model import Model, Window, reduced
+from .model import CascadeModel, Window, reduced
 from .records import CascadePairResult, PairState, Round
 from .tasks import CHANGED_PART, Broadcast, Found, PoolResult, PoolTask, begin, fetch, kind_of, solve_pool, sweep
 
@@ -67,7 +67,7 @@ class Cascade:
     Parameters
     ----------
     engine : Engine
-    model : Model
+    model : CascadeModel
     pair : int
         Number of the pair.
     parts : int
@@ -95,7 +95,7 @@ class Cascade:
     """
 
     engine: Engine
-    model: Model
+    model: CascadeModel
     pair: int
     parts: int
     packing: Packing
@@ -154,19 +154,19 @@ class Cascade:
         """Solve the pool, unless the state is closed, and compare all parts with its solution."""
         before = self.engine.sent, self.engine.received
         sent = [own.packed for own in pool]
-        sign, weight = (np.concatenate([getattr(own, name) for own in pool]) for name in ("sign", "weight"))
-        solved = self._solve_pool(sent, sign, weight, state)
+        target, weight = (np.concatenate([getattr(own, name) for own in pool]) for name in ("target", "weight"))
+        solved = self._solve_pool(sent, target, weight, state)
         alone = solved.certificate
-        alpha = np.array(alone.alpha)
+        alpha = np.array(self.model.of_points(alone.alpha))
         low, high = alone.multiplier_interval or (0.0, 0.0)
         window = (low - state.width, high + state.width)
-        survivors = int(np.count_nonzero(alpha > 0))
+        survivors = int(np.count_nonzero(alpha))
         most = max(MIN_INVADERS_PER_PART, int(MAX_INVADERS_FRACTION * survivors / self.parts))
         message = Broadcast(
             model=self.model,
             packing=self.packing,
-            weighted=np.packbits(alpha > 0),
-            coefficient=(sign * alpha)[alpha > 0],
+            weighted=np.packbits(alpha != 0),
+            coefficient=self.model.weights(target, alpha)[alpha != 0],
             nu=alone.multiplier or 0.0,
             window=window,
             threshold=UNSENT_TOL_FRACTION * self.tol * abs(alone.objective) / self.mass,
@@ -176,7 +176,7 @@ class Cascade:
         ends = list(itertools.accumulate((len(own) for own in pool), initial=0))
         pool = [replace(own, alpha=alpha[a:b]) for own, (a, b) in zip(pool, itertools.pairwise(ends), strict=True)]
         # A reading takes bias and weights from a problem without its points.
-        problem = replace(self.model, center=None).pose(np.zeros((len(sign), 1)), sign, weight)
+        problem = replace(self.model, center=None).pose(np.zeros((len(target), 1)), target, weight)  # type: ignore[type-var]
         certificate, multiplier_error = self._certify_all(problem, solved, found, window)
         invaders = sum(len(one.invaders) for one in found)
         steps = state.steps + (not state.closed)
@@ -186,7 +186,7 @@ class Cascade:
         ended = self._status_after(certificate, steps, is_exhausted)
         row = self._record(steps, (len(alpha), survivors, invaders), found, certificate, before)
         stop_requested = bool(self.on_round(row))
-        weights = problem.reading.coefficients(problem, alpha, alone.quadratic, certificate.multiplier)
+        weights = problem.reading.coefficients(problem, alone.alpha, alone.quadratic, certificate.multiplier)
         answer = CascadePairResult(list(pool), weights, certificate, ended or Status.STOPPED, steps)
         # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
@@ -236,7 +236,7 @@ class Cascade:
             time.monotonic() - self.started,
         )
 
-    def _solve_pool(self, sent: list[NDArray], sign: NDArray, weight: NDArray, state: PairState) -> PoolResult:
+    def _solve_pool(self, sent: list[NDArray], target: NDArray, weight: NDArray, state: PairState) -> PoolResult:
         """Return the solution of the pool's own problem, solved from its present multipliers."""
         left = None if self.deadline is None else max(MIN_LIMIT_S, self.deadline - time.monotonic())
         if left is not None and not state.steps:
@@ -244,7 +244,7 @@ class Cascade:
         # The parts' own multipliers are a feasible start but slower than none; they are used if time is limited.
         warm = bool(state.steps) or self.deadline is not None
         weight = weight[:1] if len(weight) and (weight == weight[0]).all() else weight
-        task = PoolTask(self.model, self.packing, sign, weight, state.alpha, state.own_tol, warm, left, state.closed)
+        task = PoolTask(self.model, self.packing, target, weight, state.alpha, state.own_tol, warm, left, state.closed)
         solved: PoolResult = self.engine.once(solve_pool, task, sent)
         return solved
 
@@ -256,7 +256,8 @@ class Cascade:
         The distance is None if multipliers outside the window may give a better bound.
         """
         shares, pool_certificate = [one.share for one in found], solved.certificate
-        bound, interval, inside = reduced(shares, window, pool_certificate.quadratic, kind_of(self.model))
+        kind, quadratic = kind_of(self.model), pool_certificate.quadratic
+        bound, interval, inside = reduced(shares, window, quadratic, kind, self.model.d)
         rounding = (pool_certificate.rounding or 0.0) + sum(share.rounding for share in shares)
         gap, relative = gaps(pool_certificate.objective, bound, rounding, CHANGED_PART)
         multiplier_error = 0.0
@@ -266,9 +267,8 @@ class Cascade:
             )
             # The kernel is of centred points; this shifts the multiplier.
             interval = (interval[0] + solved.moved, interval[1] + solved.moved)
-        bias, bias_interval = problem.reading.bias(
-            problem, pool_certificate.alpha, pool_certificate.quadratic, interval
-        )
+        bias, bias_interval = problem.reading.bias(problem, pool_certificate.alpha, quadratic, interval)
+        multiplier = None if interval is None else multiplier_of(interval)
         certificate = replace(
             pool_certificate,
             alpha=immutable(pool_certificate.alpha[pool_certificate.alpha > 0]),
@@ -276,9 +276,10 @@ class Cascade:
             gap=gap,
             relative_gap=relative,
             rounding=rounding,
-            multiplier=None if interval is None else multiplier_of(interval),
+            multiplier=multiplier,
             multiplier_interval=interval,
             bias=bias,
             bias_interval=bias_interval,
+            radius=problem.reading.radius(problem, quadratic, multiplier),
         )
         return certificate, multiplier_error if inside else None

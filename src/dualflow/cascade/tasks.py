@@ -23,7 +23,7 @@ from ..core.solution import Status
 from ..driver.solve import solve
 from ..exceptions import ProblemError
 from .exchange import Columns, Packing, Survivors, columns_of
-from .model import NUMBERS_PER_BLOCK, Members, Model, Share, Window, share_of
+from .model import NUMBERS_PER_BLOCK, CascadeModel, Members, Share, Variables, Window, share_of
 from .parts import Loaded, Part, as_numbers, load
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "run_task",
     "solve_pool",
     "survey",
+    "survey_rows",
     "survey_values",
     "sweep",
 ]
@@ -48,6 +49,9 @@ __all__ = [
 CHANGED_PART = "X: a part changed between two reads; parts must not change while they are fitted"
 #: Rows that a part of one class only contributes to the first pool, since it has no problem of its own.
 MAX_ROWS_ONE_CLASS = 64
+#: Rows without weight that a part adds to the first pool if α must add up to a number: without them the bounds of all
+#: support vectors may be reached, and rounding leave their problem without a feasible point.
+SPARE_ROWS = 2
 #: ρ above which a point without weight leaves the pool, in units of its gradient's largest part. Points nearer to the
 #: margin stay, since they may get weight when the others change.
 MIN_IDLE_SLACK = 0.1
@@ -100,9 +104,9 @@ class PoolTask:
 
     Attributes
     ----------
-    model : Model
+    model : CascadeModel
     packing : Packing
-    sign, weight, alpha : arrays
+    target, weight, alpha : arrays
         Of the pool's points, part by part, as in `Survivors`; one weight if all are equal.
     tol : float
     warm : bool
@@ -113,9 +117,9 @@ class PoolTask:
         Whether α is a solution, which is only certified.
     """
 
-    model: Model
+    model: CascadeModel
     packing: Packing
-    sign: NDArray
+    target: NDArray
     weight: NDArray
     alpha: NDArray
     tol: float
@@ -139,12 +143,12 @@ class Broadcast:
 
     Attributes
     ----------
-    model : Model
+    model : CascadeModel
     packing : Packing
     weighted : array
-        Which of the pool's points, part by part, have α > 0, as bits.
+        Which of the pool's points, part by part, have a multiplier other than 0, as bits.
     coefficient : array
-        yᵢαᵢ of these.
+        `CascadeModel.weights` of these.
     nu : float
         The multiplier for which KKT violations are computed.
     window : tuple of float
@@ -155,7 +159,7 @@ class Broadcast:
         Maximum number of invaders of a part; the worst violators are taken.
     """
 
-    model: Model
+    model: CascadeModel
     packing: Packing
     weighted: NDArray
     coefficient: NDArray
@@ -295,6 +299,12 @@ def survey_values(loaded: Loaded, number: int, own: None, shared: bool) -> Surve
     return Survey(len(X), np.zeros(1), count, weighty, mean, spread, mass, checksum(loaded), names, None)
 
 
+def survey_rows(loaded: Loaded, number: int, own: None, shared: bool) -> Survey:
+    """Return `survey_values` of a part whose rows will be exchanged."""
+    columns = columns_of(loaded.X) if len(loaded.X) else None
+    return replace(survey_values(loaded, number, own, shared), columns=columns)
+
+
 def moments(X: NDArray) -> tuple[NDArray, NDArray]:
     """Return the mean of each column, and the sum of its squared distances from that."""
     mean, spread = X.sum(axis=0) / max(1, len(X)), np.zeros(X.shape[1])
@@ -305,24 +315,32 @@ def moments(X: NDArray) -> tuple[NDArray, NDArray]:
     return mean, spread
 
 
-def begin(loaded: Loaded, number: int, own: None, shared: tuple[Model, Packing, float, float | None]) -> Survivors:
+def begin(
+    loaded: Loaded, number: int, own: None, shared: tuple[CascadeModel, Packing, float, float | None]
+) -> Survivors:
     """Solve the problem of a part alone and return its support vectors with their multipliers.
 
-    A part of one class only has no such problem; it contributes some rows without weight. The last entries of
-    ``shared`` are the tolerance of the solve, and its time limit in seconds, after which it returns what it has.
+    A part without such a problem, as one of one class only, or without support vectors contributes some rows without
+    weight. The last entries of ``shared`` are the tolerance of the solve, and its time limit in seconds, after which it
+    returns what it has.
     """
     model, packing, tol, time_limit = shared
     members = model.members(loaded, number)
-    both = (members.sign > 0).any() and (members.sign < 0).any()
-    if not both:
-        J = np.unique(np.linspace(0, len(members.row) - 1, min(MAX_ROWS_ONE_CLASS, len(members.row))).astype(np.intp))
-        return Survivors.of(number, members, J, packing)
-    problem = model.pose(members.X, members.sign, members.weight)
-    solution = solve(problem, tol=tol, time_limit=time_limit)
-    return Survivors.of(number, members, np.flatnonzero(solution.alpha > 0), packing, solution.alpha)
+    n, alone = len(members.row), model.alone(members)
+    some = np.unique(np.linspace(0, n - 1, min(MAX_ROWS_ONE_CLASS, n)).astype(np.intp))
+    if alone is None:
+        return Survivors.of(number, members, some, packing)
+    own_model, factor = alone
+    problem = own_model.pose(members.X, members.target, members.weight)
+    alpha = factor * model.of_points(solve(problem, tol=tol, time_limit=time_limit).alpha)
+    support = np.flatnonzero(alpha)
+    if model.d:
+        some = np.setdiff1d(some, support)[:SPARE_ROWS]
+    needs_more = model.d or not len(support)
+    return Survivors.of(number, members, np.union1d(support, some) if needs_more else support, packing, alpha)
 
 
-def fetch(loaded: Loaded, number: int, own: tuple[NDArray, NDArray], shared: tuple[Model, Packing]) -> Survivors:
+def fetch(loaded: Loaded, number: int, own: tuple[NDArray, NDArray], shared: tuple[CascadeModel, Packing]) -> Survivors:
     """Return rows of a part by number, with the given multipliers."""
     (rows, alpha), (model, packing) = own, shared
     members = model.members(loaded, number)
@@ -335,15 +353,16 @@ def fetch(loaded: Loaded, number: int, own: tuple[NDArray, NDArray], shared: tup
 def solve_pool(loaded: None, number: int, own: PoolTask, shared: tuple[None, list[NDArray]]) -> PoolResult:
     """Solve the problem of the pool's points alone."""
     X = own.packing.unpack(np.concatenate(shared[1]))
-    problem = own.model.pose(X, own.sign, np.broadcast_to(own.weight, len(X)))
+    problem = own.model.pose(X, own.target, np.broadcast_to(own.weight, len(X)))
+    before = own.model.of_variables(own.alpha)
     if own.is_solved:
-        certificate, status = certify(problem, own.alpha), Status.OPTIMAL
+        certificate, status = certify(problem, before), Status.OPTIMAL
     else:
         solution = solve(
             problem,
             tol=own.tol,
             refine="early" if own.tol < MAX_TOL_REFINED else False,
-            warm=own.alpha if own.warm else None,
+            warm=before if own.warm else None,
             time_limit=own.time_limit,
         )
         certificate, status = solution.certificate, solution.status
@@ -363,28 +382,27 @@ def sweep(loaded: Loaded, number: int, own: NDArray, shared: tuple[Broadcast, li
         sum(map(len, pool[:number])),
         np.unpackbits(message.weighted, count=sum(map(len, pool))).view(bool),
     )
-    coefficient, alpha = message.coefficient, np.zeros(len(weighted))
-    alpha[weighted] = np.abs(coefficient)
-    alpha = alpha[start : start + len(own)]
+    coefficient, found = message.coefficient, np.zeros(len(weighted))
+    found[weighted] = coefficient
+    found = found[start : start + len(own)]
     gram = model.gram(message.packing.unpack(np.concatenate(pool)[weighted])) if len(coefficient) else None
-    h = _gradient(members, message, gram, position[alpha > 0])
-    upper, kind = np.full(len(h), np.inf), kind_of(model)
+    variables, kind = model.variables_of(members), kind_of(model)
+    h = _gradient(members, variables, message, gram, position[found != 0])
     if model.on_simplex:
-        h[position] += alpha / (2.0 * model.C * members.weight[position])
-    else:
-        upper = model.C * members.weight
-    e = members.sign if kind == "equality" else None
-    share = share_of(h, e, upper if kind != "simplex" else np.ones(len(h)), message.window)
-    rho = h if kind == "box" else h - message.nu * (1.0 if e is None else e)
-    outside = np.ones(len(h), dtype=bool)
+        h[0, position] += np.abs(found) / (2.0 * model.C * members.weight[position])
+    e = variables.sigma.ravel() if kind == "equality" else None
+    share = share_of(h.ravel(), e, variables.upper.ravel(), message.window)
+    rho = h if kind == "box" else h - message.nu * (1.0 if e is None else variables.sigma)
+    share = replace(share, rounding=_rounding(members, variables, message, gram, rho))
+    least = rho.min(axis=0)
+    outside = np.ones(len(least), dtype=bool)
     outside[position] = False
-    worst = np.flatnonzero(outside & (rho < -message.threshold))
-    share = replace(share, rounding=_rounding(members, message, gram, rho, upper))
+    worst = np.flatnonzero(outside & (least < -message.threshold))
     violators = len(worst)
     if violators > message.most:
-        worst = np.sort(worst[np.argsort(rho[worst], kind="stable")[: message.most]])
-    size = message.nu if model.on_simplex else 1.0
-    idle = own[(alpha <= 0) & (rho[position] > MIN_IDLE_SLACK * abs(size))]
+        worst = np.sort(worst[np.argsort(least[worst], kind="stable")[: message.most]])
+    size = abs(message.nu) if model.on_simplex else model.size
+    idle = own[(found == 0) & (least[position] > MIN_IDLE_SLACK * size)]
     return Found(share, Survivors.of(number, members, worst, message.packing), violators, idle)
 
 
@@ -396,26 +414,28 @@ def _row_positions(members: Members, rows: NDArray, message: str) -> NDArray:
     return position
 
 
-def _rounding(members: Members, message: Broadcast, gram: Gram | None, rho: NDArray, upper: NDArray) -> float:
+def _rounding(members: Members, variables: Variables, message: Broadcast, gram: Gram | None, rho: NDArray) -> float:
     """Return the rounding error of a part's share of the bound, as in `core.bounds.rounding`."""
     if gram is None:
         return 0.0
     offset = message.model.offset
     reach = reach_of(np.abs(message.coefficient) * np.sqrt(np.maximum(gram.diag() + offset, 0.0)))
     root = np.sqrt(np.maximum(gram.self_kernel(members.X) + offset, 0.0))
-    error_bound = EPS * (gram.growth * root * reach + 1.0 + abs(message.nu))
     if message.model.on_simplex:
-        return float(error_bound.max(initial=0.0))
-    return float((upper * error_bound)[rho <= error_bound].sum())
+        return float((EPS * (gram.growth * root * reach + 1.0 + abs(message.nu))).max(initial=0.0))
+    error_bound = EPS * (gram.growth * root * reach + np.abs(variables.p) + abs(message.nu))
+    return float((variables.upper * error_bound)[rho <= error_bound].sum())
 
 
-def kind_of(model: Model) -> str:
+def kind_of(model: CascadeModel) -> str:
     """Return which of the bound's three forms a model has."""
     return "simplex" if model.on_simplex else ("equality" if model.has_equality else "box")
 
 
-def _gradient(members: Members, message: Broadcast, gram: Gram | None, weighted: NDArray) -> NDArray:
-    """Return Qα − p at the points of a part, without the ridge.
+def _gradient(
+    members: Members, variables: Variables, message: Broadcast, gram: Gram | None, weighted: NDArray
+) -> NDArray:
+    """Return Qα − p of the variables of a part, shape (copies, n), without the ridge.
 
     It is in float64 but for points that have no weight, and add nothing to the bound with any multiplier of the window:
     if float32 with its error bound makes that certain, it is in float32 there. ``weighted`` are the points with weight.
@@ -431,22 +451,16 @@ def _gradient(members: Members, message: Broadcast, gram: Gram | None, weighted:
         missing = np.arange(n)
     else:
         sums[others], error_bound[others] = rough
-        h = _from_sums(sums, constant, members, model)
+        h = (sums + constant) * variables.sigma - variables.p
         if model.on_simplex:
             least = max(message.nu, float((h + error_bound).min()))
         elif model.has_equality:
-            least = np.maximum(*(nu * members.sign for nu in message.window))
+            least = np.maximum(*(nu * variables.sigma for nu in message.window))
         else:
             least = 0.0
-        missing = np.flatnonzero(h - error_bound <= least)
+        missing = np.flatnonzero((h - error_bound <= least).any(axis=0))
     if gram is not None:
         for start in range(0, len(missing), ROWS_PER_BLOCK):
             block = missing[start : start + ROWS_PER_BLOCK]
             sums[block] = gram.expand(members.X[block], np.arange(gram.n), coefficient[:, None])[:, 0]
-    return _from_sums(sums, constant, members, model)
-
-
-def _from_sums(sums: NDArray, constant: float, members: Members, model: Model) -> NDArray:
-    """Return Qα − p of kernel sums."""
-    h: NDArray = (sums + constant) * members.sign
-    return h if model.on_simplex else h - 1.0
+    return (sums + constant) * variables.sigma - variables.p

@@ -63,7 +63,6 @@ def check(
 
         from ..core.options import Number
         from ..exceptions import ProblemError
-        from ..report.columns import gap_text
         from .scores import counts_of, score_lines
         from .training_table import read_model
 
@@ -114,23 +113,7 @@ def check(
         if json:
             say_json(facts)
         else:
-            rows = [
-                (name.replace("_", " "), value)
-                for name, value in facts.items()
-                if value is not None and name != "scores"
-            ]
-            shown = dict(rows) | {"relative gap": "none" if worst == float("inf") else gap_text(worst)}
-            if facts["circuits"]:
-                shown["circuits"] = "\n".join(facts["circuits"])
-            shown.pop("removal", None)
-            if len(gaps) == 1:
-                shown = {name: value for name, value in shown.items() if name not in ("problems", "optimal problems")}
-            shown |= {"tol": f"{limit:g}", "optimal": "yes" if optimal else "NO"}
-            if data is not None:
-                shown["data"] = "its training points" if same is None else f"NOT its training points: {same}"
-            print_table(("", ""), list(shown.items()))
-            for sentence in verified or ():
-                say(f"Removal: {sentence}.")
+            _print_facts(facts, same)
             if counts is not None:
                 title = "training rows (new rows score lower)" if same is None else "rows of the table"
                 for line in score_lines(counts, title, getattr(machine, "class_weight", None) is not None):
@@ -140,10 +123,28 @@ def check(
                 f"{model}: {len(met) - sum(met)} of {len(met)} problems are not certified to a gap of {limit:g}",
                 err=True,
             )
-        if not optimal:
             raise typer.Exit(EXIT_NOT_OPTIMAL)
         if same is not None:
             raise typer.Exit(EXIT_OTHER_DATA)
+
+
+def _print_facts(facts: dict[str, Any], difference: str | None) -> None:
+    """Print the table of what was found; ``difference`` is that of DATA from the training points."""
+    from ..report.columns import gap_text
+
+    worst = facts["relative_gap"]
+    rows = [(name.replace("_", " "), value) for name, value in facts.items() if value is not None]
+    shown = dict(rows) | {"relative gap": "none" if worst == float("inf") else gap_text(worst)}
+    if facts["circuits"]:
+        shown["circuits"] = "\n".join(facts["circuits"])
+    hidden = {"removal", "scores"} | ({"problems", "optimal problems"} if facts["problems"] == 1 else set())
+    shown = {name: value for name, value in shown.items() if name not in hidden}
+    shown |= {"tol": f"{facts['tol']:g}", "optimal": "yes" if facts["optimal"] else "NO"}
+    if facts["data"] is not None:
+        shown["data"] = "its training points" if difference is None else f"NOT its training points: {difference}"
+    print_table(("", ""), list(shown.items()))
+    for sentence in facts["removal"] or ():
+        say(f"Removal: {sentence}.")
 
 
 def _rows(machine: Any) -> NDArray:

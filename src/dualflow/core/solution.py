@@ -352,13 +352,15 @@ class Solution:
         before = None if self.certified is None else self.certified.alpha
         alpha = None if is_same_array(self.alpha, before) else packed(self.alpha)
         raw_alpha = None if is_same_array(self.raw_alpha, self.alpha) else packed(self.raw_alpha)
-        support = self.support.astype(np.min_scalar_type(len(self.alpha)))
+        is_found = is_same_array(self.support, np.flatnonzero(self.alpha))
+        support = None if is_found else self.support.astype(np.min_scalar_type(len(self.alpha)))
         return self.__dict__ | {"alpha": alpha, "raw_alpha": raw_alpha, "support": support}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         alpha = state["certified"].alpha if state["alpha"] is None else unpacked(state["alpha"])
         raw_alpha = alpha if state["raw_alpha"] is None else unpacked(state["raw_alpha"])
-        self.__dict__.update(state, alpha=alpha, raw_alpha=raw_alpha, support=state["support"].astype(np.intp))
+        support = np.flatnonzero(alpha) if state["support"] is None else state["support"].astype(np.intp)
+        self.__dict__.update(state, alpha=alpha, raw_alpha=raw_alpha, support=support)
 
     @property
     def status(self) -> Status:

@@ -15,6 +15,8 @@ __all__ = ["floors_of", "summary_of"]
 
 #: Multiple of the shot floor up to which the shots limit the excess, as in `Solution.shows_circuits`.
 MAX_FLOORS = 3.0
+#: Multiple of the shot floor below which counts alone cannot have brought the answer there.
+MIN_FLOORS = 0.1
 #: Longest line of the last sentence, in characters.
 LINE_CHARS = 100
 
@@ -104,6 +106,13 @@ def _what_to_read(solution: Any, raw: Any, excess: float | None, floors: tuple[f
         whose = "the circuits' own answer" if solution.ran_circuits else "the answer"
         return f"Read the raw gap: it bounds how far {whose} is from the optimum."
     times = excess / floors[0] if floors[0] > 0 else np.inf
+    if times < MIN_FLOORS:
+        return (
+            f"At {times:.2g} floors this answer is far below what counts of the optimum itself would give: the floor "
+            "is a scale and no bound. Its α is no plain read-out: the solver reads it in shrinking boxes, or averages "
+            "over circuits, or uses f itself in its classical steps. Read the raw gap, and what the controls of "
+            "dualflow.compare reach with the same steps."
+        )
     if times <= MAX_FLOORS:
         verdict = "as good as its shots allow; more of them, by circuits or by steps, take it farther"
     else:

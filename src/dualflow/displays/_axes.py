@@ -18,6 +18,8 @@ from ..exceptions import ProblemError, SolverUnavailable
 __all__ = [
     "BLUE",
     "COLOURS",
+    "CONTROL_LINES",
+    "CONTROL_MARKERS",
     "DARK",
     "GREEN",
     "GREY",
@@ -30,6 +32,7 @@ __all__ = [
     "VERMILION",
     "axes_for",
     "class_name",
+    "control_style",
     "decades",
     "drawn_gaps",
     "legend_above",
@@ -55,6 +58,9 @@ COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY)
 SIGNS = {-1: BLUE, 1: ORANGE}
 #: Markers of classes, in order.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+#: Line styles and hollow markers of controls, in order.
+CONTROL_LINES = ("-", ":", "-.", (0, (5, 1)), (0, (1, 4)))
+CONTROL_MARKERS = ("s", "D", "o", "v", "^")
 #: Error text if matplotlib is not installed.
 INSTALL = 'pictures need matplotlib: pip install "dualflow[plot]"'
 #: Smaller relative gaps, and 0, are drawn at this value on a logarithmic axis: they are round-off.
@@ -168,6 +174,13 @@ def _columns(ax: Any, labels: list[str]) -> int:
         if sum((0.52 * letters + 3.7) * size for letters in widest) <= room:
             return columns
     return 1
+
+
+def control_style(k: int) -> dict[str, Any]:
+    """Return how the k-th control is drawn: a grey line with hollow markers, which show a line that it lies on."""
+    line, marker = CONTROL_LINES[k % len(CONTROL_LINES)], CONTROL_MARKERS[k % len(CONTROL_MARKERS)]
+    style = {"color": GREY, "linestyle": line, "linewidth": 1.2, "marker": marker, "markersize": 6.5}
+    return style | {"markerfacecolor": "none", "zorder": 4}
 
 
 def class_name(label: Any) -> str:

@@ -323,7 +323,11 @@ class ComparisonDisplay:
         points[:, 1] = drawn_gaps(points[:, 1])
         is_control = [row.role == "control" for row, _, _ in shown]
         names = ["" if control else _name(row) for (row, *_), control in zip(shown, is_control, strict=True)]
-        controls = [_control(row) if control else "" for (row, *_), control in zip(shown, is_control, strict=True)]
+        several = len({row.solver for (row, *_), control in zip(shown, is_control, strict=True) if control}) > 1
+        controls = [
+            (_control(row) + f" of {row.solver}" * several) if control else ""
+            for (row, *_), control in zip(shown, is_control, strict=True)
+        ]
         return points, names, controls
 
     def _measured(self, row: Any) -> tuple[float, float]:
@@ -344,4 +348,5 @@ def _listed(names: list[str]) -> str:
 
 
 def _name(row: Any) -> str:
-    return row.solver if row.device is None else f"{row.solver}, {row.variant.removeprefix('control: ')}"
+    name = row.solver if row.device is None else f"{row.solver}, {row.variant.removeprefix('control: ')}"
+    return name + {"TIME_LIMIT": " (time limit)", "NOT RUN": " (not run)"}.get(row.status, "")

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import ProblemError
-from ._axes import BLUE, DARK, GREY, axes_for, drawn_gaps, legend_below, matplotlib_part
+from ._axes import BLUE, DARK, axes_for, control_style, drawn_gaps, legend_below, matplotlib_part
 
 __all__ = ["QuantumRunDisplay"]
 
-#: Line styles of controls, in order.
-STYLES = ("-", ":", "-.", (0, (5, 1)), (0, (1, 4)))
+#: Most hollow markers on the line of a control.
+MAX_CONTROL_MARKERS = 12
 #: Runs with more states are drawn without markers.
 MAX_MARKED_STATES = 60
 
@@ -22,8 +22,10 @@ class QuantumRunDisplay:
     """Excess over the best known objective after each step, the running shot floor, and controls in grey.
 
     The states are raw, never refined. The floor is the excess that the optimum itself has if it is measured with the
-    shots that the run has spent so far: a run that ends near it is limited by its shots. A run that ends where its
-    controls end shows nothing about its circuits. Use `from_solution`, which also draws it.
+    shots that the run has spent so far: a run that ends near it is limited by its shots. It is no bound: a solver that
+    reads α in shrinking boxes, averages over its circuits or uses f itself in classical steps can end far below it. A
+    run that ends where its controls end shows nothing about its circuits. A control with the very states of the run is
+    drawn on it, with open markers. Use `from_solution`, which also draws it.
 
     Attributes
     ----------
@@ -97,7 +99,10 @@ class QuantumRunDisplay:
         self.ax_ = places[0]
         self.controls_: dict[str, Any] = {}
         for k, (device, values) in enumerate(beside):
-            style = {"color": GREY, "linestyle": STYLES[k % len(STYLES)], "linewidth": 1.2, "label": device}
+            every = max(1, -(-len(values) // MAX_CONTROL_MARKERS))
+            style = control_style(k) | {"label": device, "markevery": (k % every, every)}
+            if np.array_equal(values, excess):
+                style["label"] = f"{device}, the same states as {self.solution.provenance['device']}"
             self.controls_[device] = self.ax_.plot(np.arange(len(values)), drawn_gaps(values), **style)[0]
         cost, provenance = self.solution.cost, self.solution.provenance
         own = {"color": BLUE, "label": f"{provenance['solver']}, {provenance['device']}", "zorder": 3}
@@ -105,7 +110,12 @@ class QuantumRunDisplay:
         self.line_ = self.ax_.plot(np.arange(len(excess)), drawn_gaps(excess), **own | line_kwargs)[0]
         floor = self.solution.running_floor(reference)
         drawn = np.isfinite(floor) & (floor > 0)
-        style = {"color": DARK, "linestyle": "--", "linewidth": 1.0, "label": "shot floor, of the shots so far"}
+        style = {
+            "color": DARK,
+            "linestyle": "--",
+            "linewidth": 1.0,
+            "label": "shot floor of the shots so far, a scale and no bound",
+        }
         self.floor_ = self.ax_.plot(np.flatnonzero(drawn), floor[drawn], **style)[0] if drawn.any() else None
         self.ax_.set(xlabel="step", ylabel="excess $(f - f^*)/|f^*|$, raw", yscale="log")
         self.ax_.xaxis.set_major_locator(matplotlib_part("ticker").MaxNLocator("auto", integer=True))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import ProblemError, did_you_mean
-from ._axes import COLOURS, DARK, GREY, MARKERS, axes_for, drawn_gaps, legend_below, matplotlib_part
+from ._axes import COLOURS, DARK, GREY, MARKERS, axes_for, control_style, drawn_gaps, legend_below, matplotlib_part
 
 __all__ = ["ScalingDisplay"]
 
@@ -27,9 +27,6 @@ LABELS = {
 }
 #: Columns that say which circuit ran: a control, which runs none, is drawn at the circuit whose place it takes.
 OF_CIRCUIT = ("qubits", "depth", "two_qubit_gates")
-#: Line styles and hollow markers of controls, in order.
-STYLES = ("-", ":", "-.", (0, (5, 1)), (0, (1, 4)))
-CONTROL_MARKERS = ("s", "D", "o", "v", "^")
 #: Ratio of the last to the first value from which the x axis is logarithmic.
 MIN_LOG_RATIO = 8.0
 #: Least distance of two labelled ticks, as a share of the width of the axes.
@@ -133,7 +130,7 @@ class ScalingDisplay:
         handles = list(display.lines_[-1].values())
         if floors := display.floors_[-1]:
             common = any(floor.get_color() == DARK for floor in floors)
-            text = "shot floor" if common else "shot floor, in the colour of its line"
+            text = "floor of all shots of a run" + ("" if common else ", in the colour of its line")
             handles.append(matplotlib_part("lines").Line2D([], [], color=DARK, linestyle="--", label=text))
         display.legend_ = legend_below(display.axes_[-1], handles)
         return display
@@ -157,9 +154,7 @@ class ScalingDisplay:
         places = [_number(point.value(self.x)) for point in points if point.role == "quantum"]
         ends: list[tuple[float, str]] = []
         for k, (label, group) in enumerate(controls.items()):
-            marker = CONTROL_MARKERS[k % len(CONTROL_MARKERS)]
-            style = {"color": GREY, "linestyle": STYLES[k % len(STYLES)], "linewidth": 1.2, "zorder": 2}
-            style |= {"marker": marker, "markersize": 6.5, "markerfacecolor": "none"}
+            style = control_style(k)
             parts = _by_label(group, self._label)
             heights = []
             for part in parts.values():  # one grey line for each line of the solver
@@ -176,7 +171,8 @@ class ScalingDisplay:
                 lines.setdefault(label, line)
                 bands.setdefault(label, band)
             if len(parts) > 1:
-                ends += _ends(label, heights, [whole.removeprefix(f"{self.study.solver}, ") for whole in parts])
+                values = [whole.removeprefix(f"{self.study.solver}, ") for whole in parts]
+                ends += _ends(label, heights, [f"{label}, {value}" for value in values])
         axes.set(xlabel=LABELS.get(self.x, self.x), ylabel=QUANTITIES[name], yscale="log")
         self._scale(axes, places)
         _name_ends(axes, ends)
@@ -191,6 +187,12 @@ class ScalingDisplay:
             low, high = (pick(float(point.value(name)) for point in own) for pick in (min, max))
             text = f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
             parts.append(unit.format(text))
+        shots, noises = {point.shots for point in own}, {point.noise for point in own}
+        if len(shots) == 1 and "shots" not in self.x:
+            [count] = shots
+            parts.append("exact distributions" if count is None else f"{count:,} shots a circuit")
+        if len(noises) == 1 and self.x != "noise" and (noise := noises.pop()):
+            parts.append(f"noise {noise:g}")
         runs = max(point.seeds for point in own)
         return ", ".join(parts) + "\n" + (f"median and quartiles of {runs} runs" if runs > 1 else "one run a point")
 
@@ -269,14 +271,15 @@ def _ends(control: str, heights: list[float], texts: list[str]) -> list[tuple[fl
 
 def _name_ends(axes: Any, ends: list[tuple[float, str]]) -> None:
     """Write beside the right frame which line ends there; texts of lines that nearly coincide are joined."""
-    groups: list[tuple[float, list[str]]] = []
+    groups: list[list[tuple[float, str]]] = []
     for height, text in sorted(ends):
-        if groups and height < groups[-1][0] * SAME_HEIGHT:
-            groups[-1][1].append(text)
+        if groups and height < groups[-1][0][0] * SAME_HEIGHT:
+            groups[-1].append((height, text))
         else:
-            groups.append((height, [text]))
-    for height, texts in groups:
-        text = "\n".join(dict.fromkeys(texts))
+            groups.append([(height, text)])
+    for group in groups:
+        height = float(np.sqrt(group[0][0] * group[-1][0])) if len(group) > 1 else group[0][0]
+        text = "\n".join(dict.fromkeys(text for _, text in reversed(group)))  # the highest line first
         place = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": "x-small"}
         axes.annotate(text, (1.0, height), xycoords=axes.get_yaxis_transform(), color=GREY, **place)
 

@@ -4,6 +4,7 @@ from ..exceptions import FitError
 from ._persistence import load
 from ._removal import verify_removal
 from .cascade_svc import CascadeSVC
+from .cascade_values import CascadeSVDD, CascadeSVR
 from .eco_svc import EcoSVC
 from .eco_svdd import EcoSVDD
 from .generalization import GeneralizationReport, generalization_report
@@ -26,6 +27,8 @@ __all__ = [
     "SVDD",
     "SVR",
     "CascadeSVC",
+    "CascadeSVDD",
+    "CascadeSVR",
     "EcoSVC",
     "EcoSVDD",
     "FitError",

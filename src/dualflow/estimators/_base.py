@@ -28,7 +28,7 @@ from ..core.certificate import Certificate
 from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
 from ..core.options import Number, OneOf, Rule
-from ..core.runtime.arrays import in_parts
+from ..core.runtime.arrays import in_parts, packed, unpacked
 from ..core.runtime.threads import cached_property
 from ..core.solution import Solution, raw_summaries
 from ..core.sparse_points import SparsePoints, is_sparse
@@ -390,6 +390,22 @@ class KernelMachine(Persistent):
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.input_tags.sparse = self._takes_sparse and not tags.input_tags.pairwise
         return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())  # a copy: it may be the model's own dictionary
+        support, dual_coef = state.get("support_"), state.get("dual_coef_")
+        if isinstance(support, np.ndarray) and support.size:
+            state["support_"] = support.astype(np.min_scalar_type(support.max()))
+        if isinstance(dual_coef, np.ndarray) and dual_coef.flags.c_contiguous:
+            state["dual_coef_"] = packed(dual_coef)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state.get("support_"), np.ndarray):
+            state = state | {"support_": state["support_"].astype(np.intp)}
+        if isinstance(state.get("dual_coef_"), tuple):
+            state = state | {"dual_coef_": unpacked(state["dual_coef_"])}
+        super().__setstate__(state)
 
     def _freeze(self) -> None:
         """Make the certified attributes read-only."""

@@ -162,12 +162,24 @@ class BatchMachine(KernelMachine):
         return self._keeps_data
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = dict(super().__getstate__())  # a copy: it may be the model's own dictionary
+        state: dict[str, Any] = super().__getstate__()
         if self._pickles_data or not self.__sklearn_is_fitted__():
             return state
         state["solutions_"] = [solution.without_problem() for solution in self.solutions_]
         state.pop("_solved", None)
+        signs = self._signs_of_weights()
+        if signs is not None:
+            state["dual_coef_"] = signs
         return state | ({"_rows": LeftOut()} if "_rows" in state else {})
+
+    def _signs_of_weights(self) -> NDArray | None:
+        """Return the signs of `dual_coef_` if its entries are ±α of the only solve, else None."""
+        weights = self.__dict__.get("dual_coef_")
+        if len(self.solutions_) > 1 or not isinstance(weights, np.ndarray) or not weights.size:
+            return None
+        alpha, signs = self.solutions_[0].alpha, np.sign(weights).astype(np.int8)
+        is_within = self.support_.max() < len(alpha)
+        return signs if is_within and np.array_equal(signs * alpha[self.support_], weights) else None
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
@@ -181,6 +193,9 @@ class BatchMachine(KernelMachine):
         return other
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        dual_coef = state.get("dual_coef_")
+        if isinstance(dual_coef, np.ndarray) and dual_coef.dtype == np.int8:
+            state = state | {"dual_coef_": dual_coef * state["solutions_"][0].alpha[state["support_"]]}
         super().__setstate__(state)
         self._freeze()  # unpickled arrays are writeable
 

@@ -130,15 +130,15 @@ class PairClassifier(ClassifierMixin, KernelMachine):
         state: dict[str, Any] = super().__getstate__()
         if "_pair_coef" not in state:
             return state
-        values, dual_coef = state["_pair_coef"], state["dual_coef_"]  # with one pair they are equal
+        values, dual_coef = self._pair_coef, self.dual_coef_  # with one pair they are equal
         is_equal = isinstance(dual_coef, np.ndarray) and np.array_equal(values, dual_coef.T)
         return state | {"_pair_coef": None if is_equal else packed(values)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
         if "_pair_coef" in state:
             stored = state["_pair_coef"]
-            state = state | {"_pair_coef": state["dual_coef_"].T.copy() if stored is None else unpacked(stored)}
-        super().__setstate__(state)
+            self._pair_coef = self.dual_coef_.T.copy() if stored is None else unpacked(stored)
 
     @property
     def _pairs(self) -> tuple[tuple[int, int], ...]:

@@ -379,7 +379,7 @@ class OneVsOneMachine(BatchMachine):
             require_two_classes(classes, "y")
             self.class_weight_ = class_weights(self.class_weight, classes, labels)
             weight, self._present, solved = nonnegative_weight(sample_weight, points), None, len(classes)
-            own_weight = weight.copy()
+            own_weight = weight.copy() if self.probability else None
             if sample_weight is not None or self.class_weight is not None:
                 weight *= self.class_weight_[codes]
                 if not (weight > 0).all():

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..cascade.checkpoint import CascadeCheckpoint, run_key
 from ..cascade.engines import engine_of
-from ..cascade.exchange import Packing, rows_of
+from ..cascade.exchange import Packing, Survivors, rows_of
 from ..cascade.linear import LinearResult
 from ..cascade.model import Model
 from ..cascade.partitioning import PARTITIONERS, chunks_of, is_parts, parts_of
@@ -65,8 +65,11 @@ __all__ = [
     "common_width",
     "joint_support",
     "moments_of_all",
+    "numbered",
     "parts_given",
+    "points_at",
     "warn_unless_optimal",
+    "width_of",
     "without_client",
 ]
 
@@ -133,7 +136,7 @@ def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePa
     for (i, j), ended in zip(summary.pairs, found, strict=True):
         weights = without_round_off(ended.coefficients)
         support = np.flatnonzero(weights)
-        part, row, sign = (np.concatenate([getattr(own, n) for own in ended.pool]) for n in ("part", "row", "sign"))
+        part, row, sign = (np.concatenate([getattr(own, n) for own in ended.pool]) for n in ("part", "row", "target"))
         numbers = numbered(parts, summary.sizes, part, row)[support]
         positive, negative = signed(len(summary.classes), i, j)
         codes = np.where(sign[support] > 0, positive, negative)
@@ -142,9 +145,15 @@ def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePa
         places.append(start + support[order])
         start += len(weights)
     joint = join_support(len(summary.classes), of_pairs, summary.columns)
-    packed, place = [own.packed for ended in found for own in ended.pool], np.concatenate(places)[joint.first]
-    blocks = (summary.packing.unpack(rows_of(packed, np.asarray(J))) for J in in_parts(packed[0], place))
-    return joint, immutable_parts(blocks, (len(place), len(summary.mean)))
+    place = np.concatenate(places)[joint.first]
+    return joint, points_at([own for ended in found for own in ended.pool], summary.packing, place, len(summary.mean))
+
+
+def points_at(pool: list[Survivors], packing: Packing, place: NDArray, m: int) -> NDArray:
+    """Return some points of a pool, by their places in it, shape (len(place), m)."""
+    packed = [own.packed for own in pool]
+    blocks = (packing.unpack(rows_of(packed, np.asarray(J))) for J in in_parts(packed[0], place))
+    return immutable_parts(blocks, (len(place), m))
 
 
 def warn_unless_optimal(found: Sequence[CascadePairResult | LinearResult]) -> None:
@@ -234,7 +243,7 @@ class DataSummary:
         present = classes_with_weight((weighty * (weight > 0)).astype(np.intp), classes)
         sizes = np.array([one.n for one in surveys])
         mean, spread = moments_of_all(filled)
-        gamma = _gamma(model, mean, spread, int(sizes.sum()))
+        gamma = width_of(model, mean, spread, int(sizes.sum()))
         check_number(model.degree, "degree", lower=0.0)
         check_number(model.coef0, "coef0")
         translatable = named(model.kernel).is_translatable(model.degree, model.coef0)
@@ -347,7 +356,7 @@ def moments_of_all(surveys: list[Survey]) -> tuple[NDArray, NDArray]:
     return mean, spread
 
 
-def _gamma(model: Any, mean: NDArray, spread: NDArray, n: int) -> float:
+def width_of(model: Any, mean: NDArray, spread: NDArray, n: int) -> float:
     """Return γ by the rules of `Gram`; "scale" uses the variance of all entries of all parts."""
     if model.kernel == "linear":
         return 1.0

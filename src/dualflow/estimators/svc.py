@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -245,35 +246,18 @@ class SVC(CalibratedMachine, PairClassifier, BatchMachine):
         return self
 
     def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | PairResult]:
-        """Solve the pairs of classes, keep their solutions, and return the results."""
-        classes, C = len(pairs.groups), float(self.C)
-        count = classes * (classes - 1) // 2
+        """Solve the pairs of classes, keep their solutions, and return the results.
 
-        def pose(k: int) -> DualProblem:
-            all_points = count == 1 and len(pairs.order) == gram.n
-            points: Any = slice(None) if all_points else pairs[k]
-            own, signs = gram if all_points else self._part(gram, points), pairs.signs(k)
-            if self.loss == "hinge" and self.fit_intercept is True and np.inf > C:
-                return hinge(own, signs, C * weight[points])
-            problem = problems.svc(
-                own,
-                signs,
-                C,
-                loss=self.loss,
-                fit_intercept=self.fit_intercept,
-                sample_weight=weight[points],
-            )
-            if problem.is_hard_margin and problem.psd.kind == "indefinite":
-                raise ProblemError(
-                    f"C=inf: the kernel is {problem.psd}; without bounds the dual has no minimum. Give a finite C"
-                )
-            return problem
-
+        The one problem of two classes goes to `solve`. The pairs of more classes go to a `PairBatch` first, which
+        solves small pairs in a few compiled calls, and those that it leaves to a run each (`Solving`).
+        """
+        classes = len(pairs.groups)
+        count, pose = classes * (classes - 1) // 2, partial(self._posed, gram, weight, pairs)
         problem = pose(0) if count == 1 else None
         seeds, size = seeds_of(self.random_state, count), 2 * gram.n // classes  # mean number of points of a pair
         first_seed = seeds[0]
         uneven = self.loss == "squared_hinge" and ridges_apart(weight[weight > 0])
-        engine = self._engine(gram, size, math.isfinite(C), Traits(uneven=uneven))
+        engine = self._engine(gram, size, math.isfinite(self.C), Traits(uneven=uneven))
         if problem is not None:
             solutions: list[Solution | PairResult] = [solve_one(self, problem, engine, first_seed)]
             self.__dict__.pop("_solved", None)
@@ -292,6 +276,27 @@ class SVC(CalibratedMachine, PairClassifier, BatchMachine):
         solved.found = found
         self._solved = solved
         return found
+
+    def _posed(self, gram: Gram, weight: NDArray, pairs: Pairs, k: int) -> DualProblem:
+        """Return the dual problem of pair ``k`` of the classes."""
+        C, all_points = float(self.C), len(pairs) == 1 and len(pairs.order) == gram.n
+        points: Any = slice(None) if all_points else pairs[k]
+        own, signs = gram if all_points else self._part(gram, points), pairs.signs(k)
+        if self.loss == "hinge" and self.fit_intercept is True and np.inf > C:
+            return hinge(own, signs, C * weight[points])
+        problem = problems.svc(
+            own,
+            signs,
+            C,
+            loss=self.loss,
+            fit_intercept=self.fit_intercept,
+            sample_weight=weight[points],
+        )
+        if problem.is_hard_margin and problem.psd.kind == "indefinite":
+            raise ProblemError(
+                f"C=inf: the kernel is {problem.psd}; without bounds the dual has no minimum. Give a finite C"
+            )
+        return problem
 
     def _check_solution(self, solution: Solution) -> None:
         if solution.ended is Status.NOT_SEPARABLE:

@@ -13,6 +13,8 @@ from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.math cimport INFINITY, fabs, sqrt
 from libc.string cimport memset
 
+from ..core.runtime.clock import check_time
+
 cdef extern from "passes.h":
     ctypedef Py_ssize_t Index
     ctypedef struct Variables:
@@ -306,137 +308,21 @@ cdef class Rows:
                 advance_stretch(stop - start, start + c * self.n, &v, &changes[0, 0], &changes[1, 0], &changes[2, 0],
                                 length, &after[0, 0], &after[1, 0], &after[2, 0], &after[3, 0])
 
-    def relax(self, const double[::1] center, double delta, double accuracy, Index most, const double[::1] fixed_rows,
-              double d, double fixed_p, double stop_gap, double[::1] w, double nu, double[::1] values, double[::1] alpha):
-        """Minimise the dual with δ/(2u) (α − center)² added to each variable's part, by Newton's method in w and ν.
-
-        ``w``, ``values`` = F w and ``alpha`` are changed in place. One equality, no ridge, no infinite bound.
-
-        Returns
-        -------
-        nu : float
-        gap : float
-            Relative gap of the problem without δ.
-        free : int
-            Variables inside their bounds.
-        steps : int
-            Newton steps; ``most`` of them may not have met the ``accuracy``.
-        """
-        cdef Index n = self.n, r = self.width, m = r + 1, size = self.copies * n, step = 0, j, k, c
-        cdef double[::1] room = np.empty(2 * size + 4 * n + r * r + 2 * m * m + 6 * m + 2 * self._height() * m)
-        cdef double sums[RELAXED]
-        cdef double stiff = 1.0 / delta, gap = INFINITY, objective, s = self.scale, shortfall, decrement, length
-        cdef double largest = 0.0, corner
-        cdef double *slopes = &room[0]
-        cdef double *turned = slopes + size
-        cdef double *change = turned + size
-        cdef double *by = change + n
-        cdef double *gram = by + 3 * n
-        cdef double *M = gram + r * r
-        cdef double *vectors = M + 2 * m * m
-        cdef double *missing = vectors
-        cdef double *x = vectors + m
-        cdef double *side = vectors + 2 * m
-        cdef double *spare = vectors + 3 * m
-        cdef double *work = vectors + 6 * m
-        cdef bint last = False
-        cdef Variables v
-        if not (center.shape[0] == alpha.shape[0] == size and values.shape[0] == n and w.shape[0] == r == fixed_rows.shape[0]):
-            raise ValueError("there must be as many numbers as variables, rows and columns")
-        if not self.bordered:
-            raise ValueError("there must be an equality")
-        v.alpha = v.room = v.low = v.high = NULL
-        v.upper, v.ridge, v.p, v.sigma, v.e = &self.upper[0], &self.ridge[0], &self.p[0], &self.sigma[0], &self.e[0]
-        with nogil:
-            for k in range(size):
-                largest = max(largest, self.upper[k])
-            while True:
-                memset(by, 0, 3 * n * sizeof(double))
-                memset(sums, 0, RELAXED * sizeof(double))
-                for c in range(self.copies):
-                    relax(n, c * n, &v, &center[0], &values[0], nu, s, stiff, slopes, &alpha[0], by, by + n, by + 2 * n, sums)
-                memset(missing, 0, r * sizeof(double))
-                self._collect_all(by + 2 * n, missing, work)
-                objective, gap = 0.0, 0.0
-                for j in range(r):
-                    missing[j] += fixed_rows[j]
-                    objective += missing[j] * missing[j]
-                    missing[j] -= w[j]
-                    gap += missing[j] * missing[j]
-                shortfall = d - sums[RELAXED_EA]
-                objective = 0.5 * s * objective - sums[RELAXED_PA] - fixed_p
-                gap = (sums[RELAXED_LEFT] + 0.5 * s * gap + fabs(nu * shortfall)) / max(fabs(objective), 1e-300)
-                if last or gap <= stop_gap or step >= most or not gap < INFINITY:
-                    break
-                memset(gram, 0, r * r * sizeof(double))
-                memset(side, 0, m * sizeof(double))
-                self._square_free(by, by + n, gram, side, work)
-                # Without free variables one of them stands for the equality: the step's length is searched for.
-                corner = max(sums[RELAXED_EEQ], stiff * largest)
-                if not self._newton(gram, side, corner, missing, shortfall, x, M, spare):
-                    break
-                decrement = shortfall * x[r]
-                for j in range(r):
-                    decrement += s * missing[j] * x[j]
-                if not (decrement > 0):
-                    break
-                last = decrement <= accuracy * delta * sums[RELAXED_U]
-                self._dot_all(x, change, work)
-                for c in range(self.copies):
-                    turn(n, c * n, &v, change, x[r], s, turned)
-                length = self._length(center, slopes, turned, stiff, d, x, &w[0], &fixed_rows[0], decrement)
-                for j in range(r):
-                    w[j] += length * x[j]
-                nu += length * x[r]
-                for k in range(n):
-                    values[k] += length * change[k]
-                step += 1
-        return nu, gap, <Index>sums[RELAXED_FREE], step
-
-    cdef double _length(self, const double[::1] center, const double *slopes, const double *turned, double stiff, double d,
-                        const double *x, const double *w, const double *fixed_rows, double decrement) noexcept nogil:
-        """Return the length of a step at which the derivative has fallen to a tenth, or at which it is still negative."""
-        cdef Index r = self.width, size = self.copies * self.n, j, k
-        cdef double begin = -d * x[r], square = 0.0, low = 0.0, high = 1.0, at_low = -decrement, at_high, length, at
-        for j in range(r):
-            begin += self.scale * (w[j] - fixed_rows[j]) * x[j]
-            square += self.scale * x[j] * x[j]
-        at_high = begin + high * square - along(size, &self.upper[0], &center[0], slopes, turned, stiff, high)
-        for k in range(30):
-            if at_high >= -0.5 * decrement:
-                break
-            low, at_low, high = high, at_high, 2.0 * high
-            at_high = begin + high * square - along(size, &self.upper[0], &center[0], slopes, turned, stiff, high)
-        length = high
-        if at_high <= 0.1 * decrement:
-            return length
-        for k in range(30):
-            length = low - at_low * (high - low) / (at_high - at_low)
-            length = min(max(length, low + 0.01 * (high - low)), high - 0.01 * (high - low))
-            at = begin + length * square - along(size, &self.upper[0], &center[0], slopes, turned, stiff, length)
-            if fabs(at) <= 0.1 * decrement:
-                break
-            if at > 0:
-                high, at_high, at_low = length, at, 0.5 * at_low
-            else:
-                low, at_low, at_high = length, at, 0.5 * at_high
-        return length
-
-    cdef void _collect_all(self, const double *weights, double *out, double *work) noexcept nogil:
+    cdef void collect_all(self, const double *weights, double *out, double *work) noexcept nogil:
         cdef Index h = self._height(), i = 0, m
         while i < self.n:
             m = min(h, self.n - i)
             self.collect(self.load(i, m, work), m, weights + i, out)
             i += h
 
-    cdef void _dot_all(self, const double *x, double *out, double *work) noexcept nogil:
+    cdef void dot_all(self, const double *x, double *out, double *work) noexcept nogil:
         cdef Index h = self._height(), i = 0, m
         while i < self.n:
             m = min(h, self.n - i)
             self.dot(self.load(i, m, work), m, x, out + i)
             i += h
 
-    cdef void _square_free(self, const double *q, const double *qe, double *gram, double *side, double *work) noexcept nogil:
+    cdef void square_free(self, const double *q, const double *qe, double *gram, double *side, double *work) noexcept nogil:
         """gram += Σ qᵢ rowᵢ rowᵢᵀ, its lower triangle, and side += Σ qeᵢ rowᵢ, from the rows with q > 0."""
         cdef Index h = self._height(), i, j, r = self.width, kept = 0
         cdef double *ratio = work + 2 * h * r
@@ -459,41 +345,254 @@ cdef class Rows:
         syrk(b"U", b"N", &width, &count, &unit, scaled, &width, &unit, gram, &width)
         self.collect(scaled, kept, ratio, side)
 
-    cdef bint _newton(self, const double *gram, const double *side, double corner, const double *missing,
-                      double shortfall, double *x, double *M, double *spare) noexcept nogil:
+
+cdef class Relaxation:
+    """The dual with δ/(2u) (α − center)² added to each variable's part, minimised by Newton's method in w and ν.
+
+    There is one equality, no ridge and no infinite bound.
+
+    Parameters
+    ----------
+    rows : Rows
+    fixed_rows : array of shape (r,)
+        The part of Fᵀσα of variables outside of the problem, which are fixed.
+    d : float
+        Right side of the equality.
+    fixed_p : float
+        The part of pᵀα of the fixed variables.
+    stop_gap : float
+        Relative gap of the problem without δ at which it ends.
+    most : int
+        Newton steps, at most.
+    """
+
+    cdef Rows rows
+    cdef const double[::1] fixed_rows, center
+    cdef double d, fixed_p, stop_gap, delta, stiff, largest, shortfall, gap
+    cdef Index most
+    cdef double sums[RELAXED]
+    cdef double[::1] w, values, alpha, memory
+    # Of variables: slopes and their changes. Of rows: change of the values; sums of q, of qe, and of α.
+    cdef double *slopes
+    cdef double *turned
+    cdef double *change
+    cdef double *by
+    # Of columns: Gram matrix of the free rows, Newton's matrix and factor, residual of w, step, right side, and more.
+    cdef double *gram
+    cdef double *M
+    cdef double *missing
+    cdef double *x
+    cdef double *side
+    cdef double *spare
+    cdef double *work
+
+    def __init__(self, Rows rows, const double[::1] fixed_rows, double d, double fixed_p, double stop_gap, Index most):
+        cdef Index n = rows.n, r = rows.width, m = r + 1, size = rows.copies * n, k
+        if fixed_rows.shape[0] != r:
+            raise ValueError("there must be as many numbers of fixed rows as columns")
+        if not rows.bordered:
+            raise ValueError("there must be an equality")
+        self.rows, self.fixed_rows, self.d, self.fixed_p = rows, fixed_rows, d, fixed_p
+        self.stop_gap, self.most, self.largest = stop_gap, most, 0.0
+        for k in range(size):
+            self.largest = max(self.largest, rows.upper[k])
+        self.memory = np.empty(2 * size + 4 * n + r * r + 2 * m * m + 6 * m + 2 * rows._height() * m)
+        self.slopes = &self.memory[0]
+        self.turned = self.slopes + size
+        self.change = self.turned + size
+        self.by = self.change + n
+        self.gram = self.by + 3 * n
+        self.M = self.gram + r * r
+        self.missing = self.M + 2 * m * m
+        self.x = self.missing + m
+        self.side = self.x + m
+        self.spare = self.side + m
+        self.work = self.spare + 3 * m
+
+    def minimise(self, const double[::1] center, double delta, double accuracy, double[::1] w, double nu,
+                 double[::1] values, double[::1] alpha):
+        """Minimise for one δ; ``w``, ``values`` = F w and ``alpha`` are changed in place.
+
+        It ends after the step whose decrement is at most ``accuracy`` times δ Σu of the free variables. The time limit
+        and Ctrl-C are checked before each step.
+
+        Returns
+        -------
+        nu : float
+        gap : float
+            Relative gap of the problem without δ.
+        free : int
+            Variables inside their bounds.
+        steps : int
+            Newton steps; if they are as many as allowed, the ``accuracy`` may not have been met.
+        """
+        cdef Index n = self.rows.n, size = self.rows.copies * n, step = 0
+        cdef double decrement
+        cdef bint last = False
+        if not (center.shape[0] == alpha.shape[0] == size and values.shape[0] == n and w.shape[0] == self.rows.width):
+            raise ValueError("there must be as many numbers as variables, rows and columns")
+        self.center, self.w, self.values, self.alpha = center, w, values, alpha
+        self.delta, self.stiff = delta, 1.0 / delta
+        while True:
+            with nogil:
+                self._evaluate(nu)
+            if last or self.gap <= self.stop_gap or step >= self.most or not self.gap < INFINITY:
+                break
+            check_time()
+            with nogil:
+                decrement = self._direct()
+                if decrement > 0:
+                    last = decrement <= accuracy * delta * self.sums[RELAXED_U]
+                    nu += self._move(decrement)
+            if not decrement > 0:
+                break
+            step += 1
+        return nu, self.gap, <Index>self.sums[RELAXED_FREE], step
+
+    cdef Variables _variables(self) noexcept nogil:
+        cdef Variables v
+        v.alpha = v.room = v.low = v.high = NULL
+        v.upper, v.ridge, v.p = &self.rows.upper[0], &self.rows.ridge[0], &self.rows.p[0]
+        v.sigma, v.e = &self.rows.sigma[0], &self.rows.e[0]
+        return v
+
+    cdef void _evaluate(self, double nu) noexcept nogil:
+        """Compute α and slopes of w and ν, what is missing in w and in the equality, and the gap."""
+        cdef Index n = self.rows.n, r = self.rows.width, j, c
+        cdef double objective = 0.0, gap = 0.0, s = self.rows.scale
+        cdef Variables v = self._variables()
+        memset(self.by, 0, 3 * n * sizeof(double))
+        memset(self.sums, 0, RELAXED * sizeof(double))
+        for c in range(self.rows.copies):
+            relax(n, c * n, &v, &self.center[0], &self.values[0], nu, s, self.stiff, self.slopes, &self.alpha[0],
+                  self.by, self.by + n, self.by + 2 * n, self.sums)
+        memset(self.missing, 0, r * sizeof(double))
+        self.rows.collect_all(self.by + 2 * n, self.missing, self.work)
+        for j in range(r):
+            self.missing[j] += self.fixed_rows[j]
+            objective += self.missing[j] * self.missing[j]
+            self.missing[j] -= self.w[j]
+            gap += self.missing[j] * self.missing[j]
+        self.shortfall = self.d - self.sums[RELAXED_EA]
+        objective = 0.5 * s * objective - self.sums[RELAXED_PA] - self.fixed_p
+        gap = self.sums[RELAXED_LEFT] + 0.5 * s * gap + fabs(nu * self.shortfall)
+        self.gap = gap / max(fabs(objective), 1e-300)
+
+    cdef double _direct(self) noexcept nogil:
+        """Compute Newton's step of w and ν, and return its decrement; -1 if there is no step."""
+        cdef Index n = self.rows.n, r = self.rows.width, j
+        cdef double decrement
+        memset(self.gram, 0, r * r * sizeof(double))
+        memset(self.side, 0, (r + 1) * sizeof(double))
+        self.rows.square_free(self.by, self.by + n, self.gram, self.side, self.work)
+        if not self._newton():
+            return -1.0
+        decrement = self.shortfall * self.x[r]
+        for j in range(r):
+            decrement += self.rows.scale * self.missing[j] * self.x[j]
+        return decrement
+
+    cdef double _move(self, double decrement) noexcept nogil:
+        """Move w and the values by a step of the length that is searched for; return the change of ν."""
+        cdef Index n = self.rows.n, r = self.rows.width, j, c
+        cdef double length
+        cdef double *values = &self.values[0]
+        cdef double *change = self.change
+        cdef Variables v = self._variables()
+        self.rows.dot_all(self.x, change, self.work)
+        for c in range(self.rows.copies):
+            turn(n, c * n, &v, change, self.x[r], self.rows.scale, self.turned)
+        length = self._length(decrement)
+        for j in range(r):
+            self.w[j] += length * self.x[j]
+        for j in range(n):
+            values[j] += length * change[j]
+        return length * self.x[r]
+
+    cdef double _slope(self, double begin, double square, double length) noexcept nogil:
+        """Return the derivative after a step of the given length: that of w and ν, minus that of the minimisers."""
+        cdef Index size = self.rows.copies * self.rows.n
+        return begin + length * square - along(size, &self.rows.upper[0], &self.center[0], self.slopes, self.turned,
+                                               self.stiff, length)
+
+    cdef double _length(self, double decrement) noexcept nogil:
+        """Return the length of a step at which the derivative has fallen to a tenth, or at which it is still negative."""
+        cdef Index r = self.rows.width, j, k
+        cdef double begin = -self.d * self.x[r], square = 0.0, s = self.rows.scale
+        cdef double low = 0.0, high = 1.0, at_low = -decrement, at_high, length, at
+        for j in range(r):
+            begin += s * (self.w[j] - self.fixed_rows[j]) * self.x[j]
+            square += s * self.x[j] * self.x[j]
+        at_high = self._slope(begin, square, high)
+        for k in range(30):
+            if at_high >= -0.5 * decrement:
+                break
+            low, at_low, high = high, at_high, 2.0 * high
+            at_high = self._slope(begin, square, high)
+        length = high
+        if at_high <= 0.1 * decrement:
+            return length
+        for k in range(30):
+            length = low - at_low * (high - low) / (at_high - at_low)
+            length = min(max(length, low + 0.01 * (high - low)), high - 0.01 * (high - low))
+            at = self._slope(begin, square, length)
+            if fabs(at) <= 0.1 * decrement:
+                break
+            if at > 0:
+                high, at_high, at_low = length, at, 0.5 * at_low
+            else:
+                low, at_low, at_high = length, at, 0.5 * at_high
+        return length
+
+    cdef bint _newton(self) noexcept nogil:
         """Solve Newton's system, scaled to a unit diagonal and refined once; return whether that was possible."""
-        cdef Index r = self.width, m = r + 1, i, j, k
-        cdef double s = self.scale, lift = 8.9e-16, left
+        cdef Index r = self.rows.width, m = r + 1, i, j, k
+        cdef double s = self.rows.scale, left
+        cdef double *M = self.M
         cdef double *factor = M + m * m
-        cdef double *unit = spare
-        cdef double *right = spare + m
-        cdef double *y = spare + 2 * m
-        cdef int order = <int>m, one = 1, failed = 1
+        cdef double *unit = self.spare
+        cdef double *right = unit + m
+        cdef double *y = right + m
+        cdef int order = <int>m, one = 1, failed = 0
         for i in range(r):
             for j in range(i + 1):
-                M[i * m + j] = s * s * gram[i * r + j] + (s if i == j else 0.0)
-            M[r * m + i] = -s * side[i]
-            right[i] = s * missing[i]
-        M[r * m + r], right[r] = corner, shortfall
-        for i in range(m):
-            unit[i] = 1.0 / sqrt(M[i * m + i])
-            x[i] = 0.0
-        while failed:
-            if lift > 1.0:
-                return False
-            for i in range(m):
-                for j in range(i):
-                    factor[i * m + j] = unit[i] * unit[j] * M[i * m + j]
-                factor[i * m + i] = 1.0 + lift
-            potrf(b"U", &order, factor, &order, &failed)
-            lift *= 10.0
+                M[i * m + j] = s * s * self.gram[i * r + j] + (s if i == j else 0.0)
+            M[r * m + i] = -s * self.side[i]
+            right[i] = s * self.missing[i]
+        # Without free variables one of them stands for the equality: the step's length is searched for.
+        M[r * m + r], right[r] = max(self.sums[RELAXED_EEQ], self.stiff * self.largest), self.shortfall
+        if not factorised(M, m, unit, factor):
+            return False
+        memset(self.x, 0, m * sizeof(double))
         for k in range(2):
             for i in range(m):
                 left = right[i]
                 for j in range(m):
-                    left -= (M[i * m + j] if j <= i else M[j * m + i]) * x[j]
+                    left -= (M[i * m + j] if j <= i else M[j * m + i]) * self.x[j]
                 y[i] = unit[i] * left
             potrs(b"U", &order, &one, factor, &order, y, &order, &failed)
             for i in range(m):
-                x[i] += unit[i] * y[i]
+                self.x[i] += unit[i] * y[i]
         return True
+
+
+cdef bint factorised(const double *M, Index m, double *unit, double *factor) noexcept nogil:
+    """Compute units of 1/√Mᵢᵢ and the factor of M scaled by them; return whether that was possible.
+
+    Its diagonal is raised by as many units of round-off as the factor needs.
+    """
+    cdef double lift = 8.9e-16
+    cdef int order = <int>m, failed = 1
+    cdef Index i, j
+    for i in range(m):
+        unit[i] = 1.0 / sqrt(M[i * m + i])
+    while failed:
+        if lift > 1.0:
+            return False
+        for i in range(m):
+            for j in range(i):
+                factor[i * m + j] = unit[i] * unit[j] * M[i * m + j]
+            factor[i * m + i] = 1.0 + lift
+        potrf(b"U", &order, factor, &order, &failed)
+        lift *= 10.0
+    return True

@@ -7,7 +7,6 @@ fixed there, and the system of the others is solved again.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -136,4 +135,4 @@ def _solve_free(
         alpha[free] = np.clip(moved, 0.0, problem.upper[free])
     room = np.where(np.isfinite(problem.upper), problem.upper - alpha, 1.0)
     at = np.stack([alpha, room, *state.at[2:]])
-    return replace(state, at=at, values=form.values(state.w))
+    return state.changed(at=at, values=form.values(state.w))

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,10 +95,16 @@ class LowRank:
     ) -> None:
         self.problem, self.features, self.fixed_p, self.crosses = problem, features, fixed_p, crosses
         self.copies = copies_of(problem)
-        points = np.ascontiguousarray(features.points if self.copies else features.points[problem.idx])
         center = features.center
-        if center is not None and (not self.copies or points.size <= MAX_CENTERED):
-            points, center = points - center, None
+        if self.copies:
+            points = np.ascontiguousarray(features.points)
+            if center is not None and points.size <= MAX_CENTERED:
+                points, center = points - center, None
+        else:
+            points = np.ascontiguousarray(features.points[problem.idx])
+            if center is not None:
+                points -= center  # in place: it is a copy
+                center = None
         self.copies = self.copies or 1
         p = problem
         self.rows = Rows(points, center, np.sqrt(p.offset), self.copies, p.upper, p.ridge, p.p, p.sigma, p.e, p.scale)
@@ -289,10 +294,10 @@ class LowRank:
             "largest": float(q.max()),
         }
         if has_ended(gap, stalled):
-            return self.finish(replace(state, **known), q)
+            return self.finish(state.changed(**known), q)
         mu = products / self.count
         if self._shows_bounds(state, gap, mu):
-            crossed = self._crossed(replace(state, **known), q, quick=True)
+            crossed = self._crossed(state.changed(**known), q, quick=True)
             if crossed.gap <= EXACT_GAP:
                 return crossed
             known["tried"] = gap
@@ -323,11 +328,11 @@ class LowRank:
         self.run_parallel(correct)
         k = min(1.0, STEP_TO_BOUND / max(float(inverse_steps.max()), 1e-300))
         if not (np.isfinite(k) and np.isfinite(dw).all() and np.isfinite([d_nu, d_level]).all()) or k < 1e-12:
-            return self.finish(replace(state, **known), q)
+            return self.finish(state.changed(**known), q)
         after = np.empty_like(at)
         self.run_parallel(lambda _, start, stop: rows.advance(start, stop, at, changes, k, after))
         nu, level = state.nu + k * d_nu, state.level + k * d_level
-        return replace(state, at=after, w=w + k * dw, values=state.values + k * change, nu=nu, level=level, **known)
+        return state.changed(at=after, w=w + k * dw, values=state.values + k * change, nu=nu, level=level, **known)
 
     def _weigh(
         self, state: InteriorState, at: NDArray, q: NDArray, rho: NDArray
@@ -368,17 +373,17 @@ class LowRank:
 
     def finish(self, state: InteriorState, q: NDArray) -> InteriorState:
         """Return the last state: with variables at the bounds that their multipliers show, if that is as accurate."""
-        state = replace(state, values=self.values(state.w), done=True)
+        state = state.changed(values=self.values(state.w), done=True)
         before = self.relative_gap(state)
         if not self.crosses:
-            return replace(state, gap=before)
+            return state.changed(gap=before)
         crossed = self._crossed(state, q)
-        return crossed if crossed.gap <= max(before, EXACT_GAP) else replace(state, gap=before)
+        return crossed if crossed.gap <= max(before, EXACT_GAP) else state.changed(gap=before)
 
     def _crossed(self, state: InteriorState, q: NDArray, quick: bool = False) -> InteriorState:
         """Return the last state, with variables at the bounds that their multipliers show."""
-        crossed = at_bounds(self, replace(state, values=self.values(state.w), done=True), q, quick)
-        return replace(crossed, gap=self.relative_gap(crossed), exact=True)
+        crossed = at_bounds(self, state.changed(values=self.values(state.w), done=True), q, quick)
+        return crossed.changed(gap=self.relative_gap(crossed), exact=True)
 
 
 class _FreeStep:
@@ -422,7 +427,7 @@ class _FreeStep:
         missing, border = self._weighted_rows(alpha) - w, [float(e @ (weight * rho)), float(weight @ rho)]
         dw, d_nu, d_level = system.solve(missing + F.T @ (sigma * weight * rho), shortfall - border[:borders])
         change = weight * (rho - s * sigma * (F @ dw) + d_nu * e + d_level)
-        return change, replace(state, w=w + dw, nu=state.nu + d_nu, level=state.level + d_level)
+        return change, state.changed(w=w + dw, nu=state.nu + d_nu, level=state.level + d_level)
 
 
 class System:

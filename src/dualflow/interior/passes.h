@@ -156,24 +156,33 @@ CLONES static void relax(Index m, Index at, const Variables *v, const double *ce
                          double scale, double stiff, double *slopes, double *alpha, double *by_q, double *by_qe,
                          double *by_a, double *sums)
 {
+    /* Sums in registers: in an array they would be stored and loaded for each variable, as the arrays may overlap. */
+    double ea = sums[RELAXED_EA], pa = sums[RELAXED_PA], left = sums[RELAXED_LEFT], eeq = sums[RELAXED_EEQ];
+    double upper = sums[RELAXED_U], count = sums[RELAXED_FREE];
     for (Index i = 0; i < m; i++) {
         const Index k = at + i;
-        const double u = v->upper[k], e = v->e[k], sigma = v->sigma[k];
-        const double slope = scale * sigma * values[i] - v->p[k] - nu * e, goal = center[k] - stiff * u * slope;
-        const int free_ = goal > 0 && goal < u;
-        const double a = goal > 0 ? (goal < u ? goal : u) : 0.0, q = free_ ? stiff * u : 0.0;
+        const double u = v->upper[k], e = v->e[k], sigma = v->sigma[k], p = v->p[k];
+        const double slope = scale * sigma * values[i] - p - nu * e, goal = center[k] - stiff * u * slope;
+        const double a = goal > 0 ? (goal < u ? goal : u) : 0.0, inside = goal > 0 && goal < u ? u : 0.0;
+        const double q = stiff * inside, above = slope > 0 ? 0.0 : u;
         slopes[k] = slope;
         alpha[k] = a;
         by_q[i] += q;
         by_qe[i] += sigma * e * q;
         by_a[i] += sigma * a;
-        sums[RELAXED_EA] += e * a;
-        sums[RELAXED_PA] += v->p[k] * a;
-        sums[RELAXED_LEFT] += slope > 0 ? slope * a : -slope * (u - a);
-        sums[RELAXED_EEQ] += e * e * q;
-        sums[RELAXED_U] += free_ ? u : 0.0;
-        sums[RELAXED_FREE] += free_;
+        ea += e * a;
+        pa += p * a;
+        left += slope * (a - above);
+        eeq += e * e * q;
+        upper += inside;
+        count += inside > 0;
     }
+    sums[RELAXED_EA] = ea;
+    sums[RELAXED_PA] = pa;
+    sums[RELAXED_LEFT] = left;
+    sums[RELAXED_EEQ] = eeq;
+    sums[RELAXED_U] = upper;
+    sums[RELAXED_FREE] = count;
 }
 
 /* Compute the change of the slopes. */

@@ -17,13 +17,12 @@ solved again. The answer is that of the problem as given, as its gap is computed
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.features import Features
 from ..core.problem import DualProblem
+from ._passes import Relaxation
 from .low_rank import EXACT_GAP, LowRank, copies_of
 from .state import NEAR_GAP, InteriorState
 
@@ -31,6 +30,8 @@ __all__ = ["LATER_ERROR", "SAMPLE_GAP", "START_ERROR", "Reduced", "can_reduce", 
 
 #: Points from which a sample pays: with fewer, steps of few rows take as long as steps of all.
 MIN_POINTS = 8192
+#: Points from which the relaxation pays; the central path of fewer is for pictures, too.
+MIN_POINTS_RELAXED = 100
 #: Points from which fixing variables near their bounds pays.
 MIN_POINTS_NARROWED = 1000
 #: The sample has (SAMPLE_FACTOR n √r)^⅔ rows, which minimises the time of its steps and those of the undetermined rows.
@@ -93,7 +94,7 @@ _NOTHING = np.empty((4, 0)), np.empty(0), np.empty(0), 0.0
 def can_reduce(problem: DualProblem) -> bool:
     """Whether variables may be left out: many points, finite bounds, no ridge, and at most one equality."""
     return (
-        problem.gram.n >= MIN_POINTS_NARROWED
+        problem.gram.n >= MIN_POINTS_RELAXED
         and problem.total is None
         and bool(np.isfinite(problem.upper).all())
         and not problem.ridge.any()
@@ -125,6 +126,7 @@ class Reduced:
     def __init__(self, problem: DualProblem, features: Features) -> None:
         self.problem, self.features = problem, features
         self.all_rows = LowRank(problem, features)
+        self.size = float(np.abs(problem.p).mean())
         self._part: tuple[NDArray, LowRank] | None = None
 
     def start(self, warm: NDArray | None) -> InteriorState:
@@ -190,7 +192,7 @@ class Reduced:
         if not fits or e is None or not (e.min() < 0 < e.max() and p.any()):
             return state
         mu = float((state.at[:2] * state.at[2:]).sum()) / float(upper.sum())
-        return replace(state, delta=START_DELTA * mu, center=state.alpha)
+        return state.changed(delta=START_DELTA * mu, center=state.alpha)
 
     def _relaxed(self, state: InteriorState) -> InteriorState:
         """Return the state of the relaxation for its δ, which also says the next δ; the last one is exact.
@@ -202,44 +204,34 @@ class Reduced:
         """
         form, alpha = self._form_of(state), np.empty(len(state.center))
         w, values, sampled = np.array(state.w), np.array(state.values), len(state.share) > 0
-        size = float(np.abs(self.problem.p).mean())
         accuracy = LAST_ACCURACY if state.centers else ACCURACY
-        nu, gap, free, steps = form.rows.relax(
-            state.center,
-            state.delta,
-            accuracy,
-            MAX_NEWTON_STEPS,
-            form.fixed_rows,
-            form.problem.d,
-            form.fixed_p,
-            SAMPLE_GAP if sampled else 0.0,
-            w,
-            state.nu,
-            values,
-            alpha,
-        )
+        stop_gap = SAMPLE_GAP if sampled else 0.0
+        relaxation = Relaxation(form.rows, form.fixed_rows, form.problem.d, form.fixed_p, stop_gap, MAX_NEWTON_STEPS)
+        nu, gap, free, steps = relaxation.minimise(state.center, state.delta, accuracy, w, state.nu, values, alpha)
         few = form.rows.width + form.borders
-        after = replace(state, at=alpha[None], w=w, values=values, nu=nu, gap=gap)
+        after = state.changed(at=alpha[None], w=w, values=values, nu=nu, gap=gap)
         if sampled and gap <= SAMPLE_GAP:
             return after
         stalled = state.centers > 1 and NEAR_GAP >= gap > 0.5 * state.gap  # at round-off, which falls as 1/δ
         if (state.centers and gap <= RELAXED_GAP) or ((stalled or state.centers >= MAX_CENTERS) and gap <= EXACT_GAP):
             _meet_equality(form.problem, alpha)
-            return replace(after, done=True, exact=True)
+            return after.changed(done=True, exact=True)
         if not np.isfinite(gap) or state.centers >= MAX_CENTERS:
-            return replace(self.all_rows.start(None), centers=-1)
+            return self.all_rows.start(None).changed(centers=-1)
         if steps == MAX_NEWTON_STEPS:
-            return replace(after, centers=state.centers + 1)
-        many, least = free > MAX_FREE_PER_COLUMN * few, LEAST_DELTA * size
-        free_before = np.count_nonzero((state.alpha > 0) & (state.alpha < form.problem.upper))
-        ties = many and len(state.at) == 1 and free > MAX_FREE_SHARE * free_before
+            return after.changed(centers=state.centers + 1)
+        many, least = free > MAX_FREE_PER_COLUMN * few, LEAST_DELTA * self.size
+        ties = many and len(state.at) == 1
+        if ties:
+            free_before = np.count_nonzero((state.alpha > 0) & (state.alpha < form.problem.upper))
+            ties = free > MAX_FREE_SHARE * free_before
         if free <= few or state.centers or state.delta <= least or ties:
             delta = state.delta if many else max(LAST_DELTA_FACTOR * state.delta, least)
             if stalled:
                 delta = state.delta / LAST_DELTA_FACTOR
-            after = replace(after, delta=delta, center=alpha, centers=state.centers + 1)
+            after = after.changed(delta=delta, center=alpha, centers=state.centers + 1)
         else:
-            after = replace(after, delta=max(DELTA_FACTOR * state.delta, least))
+            after = after.changed(delta=max(DELTA_FACTOR * state.delta, least))
         return after if sampled or gap > SAMPLE_GAP else self._fewer(after, FIXED_SLOPE * state.delta)
 
     def _fewer(self, state: InteriorState, largest: float) -> InteriorState:
@@ -260,8 +252,7 @@ class Reduced:
             return state
         fewer = self._over(J[keep], rest, state)
         values = self.part_of(fewer).values(state.w)
-        return replace(
-            self._placed(state, fewer),
+        return self._placed(state, fewer).changed(
             at=state.at[:, keep],
             values=values,
             center=state.center[keep],
@@ -291,6 +282,7 @@ class Reduced:
         rest, within = np.where(inside | (slopes > 0), 0.0, problem.upper), np.flatnonzero(inside)
         if not self._fits(within, rest):
             return state
+        self._part = None  # its copies of rows are not needed beside the new ones
         empty = self._over(within, rest, state)
         begun = self.part_of(empty).start_around(state.w, state.nu, mean)
         old = known[within] > 0
@@ -331,14 +323,15 @@ class Reduced:
 
     def _start_all(self) -> InteriorState:
         """Return the start of all variables, of which none will be left out any more."""
-        return replace(self.all_rows.start(None), rounds=MAX_ROUNDS)
+        return self.all_rows.start(None).changed(rounds=MAX_ROUNDS)
 
     def _end(self, state: InteriorState) -> tuple[InteriorState, NDArray]:
         """Return the state of all variables from a state of some, and the slopes."""
         alpha, values = state.everywhere, self.all_rows.values(state.w)
+        self._part = None  # its copies of rows are not needed beside those of a certificate
         slopes = self.all_rows.slopes_at(values, state.nu, alpha)
         end = InteriorState(alpha[None], state.w, values, state.nu, done=True, exact=state.exact)
-        return replace(end, gap=self.all_rows.relative_gap(end)), slopes
+        return end.changed(gap=self.all_rows.relative_gap(end)), slopes
 
     def _start_rows(self, state: InteriorState, slopes: NDArray, error: float, mu: float, rounds: int) -> InteriorState:
         """Return the start of the variables whose slopes are within ``error``, with the others fixed by their signs.
@@ -351,12 +344,12 @@ class Reduced:
         rest, within = np.where(inside | (slopes > 0), 0.0, problem.upper), np.flatnonzero(inside)
         if not (len(within) <= MAX_SHARE * problem.n and self._fits(within, rest)):
             begun = self.all_rows.start_around(state.w, state.nu, mu)
-            return self._relaxing(replace(begun, rounds=rounds, centers=min(state.centers, 0)))
+            return self._relaxing(begun.changed(rounds=rounds, centers=min(state.centers, 0)))
         return self._start_at(within, rest, state, mu, rounds)
 
     def _start_at(self, within: NDArray, rest: NDArray, state: InteriorState, mu: float, rounds: int) -> InteriorState:
         """Return the point of the central path at μu for the weights of a state, over the variables ``within``."""
-        empty = replace(self._over(within, rest, state), rounds=rounds)
+        empty = self._over(within, rest, state).changed(rounds=rounds)
         return self._relaxing(self._placed(self.part_of(empty).start_around(state.w, state.nu, mu), empty))
 
     def _fits(self, within: NDArray, rest: NDArray) -> bool:
@@ -378,13 +371,12 @@ class Reduced:
             change = self.problem.sigma[changed] * (rest - before.rest)[changed]
             fixed_rows = known + change @ self.all_rows.free_step(changed).F
         empty = InteriorState(*_NOTHING, within=within, rest=rest, fixed_rows=fixed_rows, rounds=before.rounds)
-        return replace(empty, centers=min(before.centers, 0))
+        return empty.changed(centers=min(before.centers, 0))
 
     @staticmethod
     def _placed(state: InteriorState, over: InteriorState) -> InteriorState:
         """Return a state over the variables of another one."""
-        return replace(
-            state,
+        return state.changed(
             within=over.within,
             rest=over.rest,
             share=over.share,

@@ -64,8 +64,9 @@ def circuit(
     Notes
     -----
     A solver works with angles θ, a circuit is drawn with the parameters of its gates. In "hardware-efficient" circuits
-    and most others they are equal, and drawn as ``theta``. In the families "tree" and "ancilla" a multiplexed rotation
-    becomes single RY gates between CX, whose parameters are drawn as ``phi``. For c control qubits
+    and most others they are equal, and drawn as ``theta``. In the families "tree", "ancilla", "lchs" and
+    "schrodingerised" a multiplexed rotation becomes single RY or RZ gates between CX, whose parameters are drawn as
+    ``phi``. For c control qubits
     φ_k = 2^−c Σ_j (−1)^(j·gray(k)) θ_j, gray(k) = k xor (k >> 1), with the inner product of bits (Möttönen, Vartiainen,
     Bergholm, Salomaa, PRL 93, 130502 (2004), eq. 3). The families' ``gate_parameters(theta)`` compute it
     (`quantum.circuits`), and circuits/README.md lists the families.
@@ -82,6 +83,9 @@ def circuit(
     """
     from ..quantum.solvers.base import CircuitSolver
 
+    if not isinstance(problem, DualProblem):
+        way = "; that of a fitted model is model.solution_.problem" if hasattr(problem, "get_params") else ""
+        raise ProblemError(f"problem must be a DualProblem, found {type(problem).__name__}{way}")
     engine = make_solver(solver, options)
     if not isinstance(engine, CircuitSolver):
         raise ProblemError(f"solver={engine.name!r} runs no circuits, so that there is none to show")

@@ -242,7 +242,10 @@ def _target(engine: Solver[Any, Any], device: str | Device | None) -> Device:
     from ..quantum.devices import make_device
     from ..quantum.runs.guarded import guarded
 
-    return guarded(make_device(getattr(engine, "device") if device is None else device))  # noqa: B009 - quantum solvers
+    target = guarded(make_device(getattr(engine, "device") if device is None else device))  # noqa: B009 - quantum solvers
+    if not hasattr(engine, "shots") and not target.capabilities.exact:
+        raise DeviceError(f"device {target.name!r} gives counts only; {engine.name!r} takes no shots; use 'aer'")
+    return target
 
 
 def _estimate_run(

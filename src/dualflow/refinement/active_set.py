@@ -385,9 +385,9 @@ class ActiveSet:
             if stalled > 2:
                 break
             wait = _ROUNDS_PER_CALL if not self.error else _ROUNDS_PER_CALL_ROUGH
-            if rounds % wait == 0 and self.solve_nearly_free is not None:
-                if self.move_nearly_free(self.solve_nearly_free):
-                    continue
+            search = self.solve_nearly_free if rounds % wait == 0 else None
+            if search is not None and self.move_nearly_free(search):
+                continue
             candidates = violators[: max(_MIN_VIOLATORS_BATCH, len(self.free)) if stalled == 0 else 2]
             if self.error or self.certifier.products.is_screened:
                 self.h[candidates] = self.problem.product(self.alpha, candidates) - self.problem.p[candidates]

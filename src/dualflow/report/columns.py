@@ -210,7 +210,7 @@ QUANTUM = (
     Column(
         "fidelity",
         "agreement of the read-outs with the exact distributions of their circuits (linear cross-entropy): 1 for a "
-        "perfect device, 0 for one that ignores its circuits",
+        "perfect device, 0 for one that ignores its circuits; it is an estimate, and above 1 is no better than 1",
         _of("fidelity"),
         lambda x: f"{x:.2f}",
         "fide-\nlity",

@@ -81,3 +81,10 @@ def test_what_has_no_circuit_is_refused():
         dualflow.circuit(ball, "variational-flow", angles=[0.1])
     with pytest.raises(ProblemError, match="one circuit"):
         dualflow.circuit(ball, "variational-flow", angles=np.zeros((2, 3)))
+
+
+def test_a_model_in_place_of_a_problem_names_the_way_out():
+    model = dualflow.SVC(C=10).fit(X, Y)
+    with pytest.raises(ProblemError, match=r"found SVC; that of a fitted model is model\.solution_\.problem"):
+        dualflow.circuit(model, "variational-lotka-volterra")
+    assert dualflow.circuit(model.solution_.problem, "variational-lotka-volterra").num_qubits == 3

@@ -309,3 +309,9 @@ def test_time_and_memory_of_a_simulation_on_this_computer():
     unknown = estimate(problem("simplex"), "variational-flow", "aer:mps", shots=1000)
     assert unknown.simulation_s is None
     assert "simulation" not in str(unknown)
+
+
+def test_a_solver_without_shots_is_told_to_use_a_simulator():
+    posed = problems.least_squares(Gram([[0.0, 0.1], [1.0, 0.9], [0.2, 0.8], [0.9, 0.3]]), [1.0, -1.0, 1.0, -1.0])
+    with pytest.raises(DeviceError, match="'hhl' takes no shots; use 'aer'"):
+        estimate(posed, "hhl", "backend:generic")

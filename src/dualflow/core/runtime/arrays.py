@@ -147,20 +147,30 @@ def is_same_array(array: NDArray, other: NDArray | None) -> bool:
 
 
 def packed(array: NDArray) -> Any:
-    """Return an array, or its shape, its non-zero places and their values if these are fewer bytes, for a pickle."""
+    """Return an array, or a tuple of fewer bytes, for a pickle.
+
+    The tuple has the shape, the places that are not 0 (as numbers or as bits), and their values (all, or the distinct
+    ones and the index of each: multipliers at their bound are equal).
+    """
     flat = array.ravel()
     (at,) = flat.nonzero()
-    at, values = at.astype(np.min_scalar_type(len(flat))), flat[at]
-    return array if at.nbytes + values.nbytes >= array.nbytes else (array.shape, at, values)
+    places, bits, values = at.astype(np.min_scalar_type(len(flat))), np.packbits(flat != 0), flat[at]
+    distinct, codes = np.unique(values, return_inverse=True)
+    codes = codes.astype(np.min_scalar_type(len(distinct)))
+    kept = (distinct, codes) if distinct.nbytes + codes.nbytes < values.nbytes else (values, None)
+    are_bits = bits.nbytes < places.nbytes
+    small = (array.shape, are_bits, bits if are_bits else places, *kept)
+    return small if sum(a.nbytes for a in small[2:] if a is not None) < array.nbytes else array
 
 
 def unpacked(kept: Any) -> NDArray:
     """Return the array that was `packed`, read-only."""
     if not isinstance(kept, tuple):
         return immutable(kept, kept.dtype)
-    shape, at, values = kept
+    shape, are_bits, places, values, codes = kept
     flat: NDArray = np.zeros(prod(shape), dtype=values.dtype)
-    flat[at] = values
+    at = np.unpackbits(places, count=len(flat)).astype(bool) if are_bits else places
+    flat[at] = values if codes is None else values[codes]
     return immutable(flat.reshape(shape), flat.dtype)
 
 

@@ -1,0 +1,373 @@
+"""`CascadeSVR` and `CascadeSVDD`: regression and description with a Gaussian kernel of data in parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from ..cascade.engines import engine_of
+from ..cascade.exchange import Packing
+from ..cascade.model import CascadeModel
+from ..cascade.partitioning import PARTITIONERS
+from ..cascade.parts import Part, dense
+from ..cascade.radial import RadialBall, RadialTube
+from ..cascade.records import CascadePairResult, Round
+from ..cascade.run import Cascade
+from ..cascade.tasks import Survey, survey_rows
+from ..core.certificate import Certificate
+from ..core.gram import Gram
+from ..core.kernel_cache import KeptGram
+from ..core.options import Number, OneOf
+from ..core.runtime import clock
+from ..core.solution import Status
+from ..driver.solve import time_limited
+from ..exceptions import ProblemError
+from ..problems.classification import FINITE_C_RULE
+from ..problems.regression import EPSILON_RULE
+from ._base import KernelMachine, frozen, set_by_fit, unavailable
+from ._batch import seeds_of, without_round_off
+from ._chunks import by_chunks, explained_variance, is_dask
+from ._one_class import Ball, sphere
+from ._solving import thread_count
+from .cascade_svc import (
+    cloned,
+    numbered,
+    parts_given,
+    points_at,
+    warn_unless_optimal,
+    width_of,
+    without_client,
+)
+from .partitioned_linear import ValueSummary
+
+__all__ = ["CascadeSVDD", "CascadeSVR"]
+
+
+class _CascadeValues(KernelMachine):
+    """Base class of cascades without classes."""
+
+    _rules = {
+        "partitions": Number(at_least=1, whole=True),
+        "partitioner": OneOf(words=PARTITIONERS),
+        "max_invaders": Number(at_least=1, whole=True, none=True),
+        "tol": Number(above=0, note="(a relative gap)"),
+        "max_steps": Number(at_least=1, whole=True),
+        "time_limit": Number(above=0, infinite=True, none=True, note="(in seconds)"),
+    }
+    _fitted_by = "dual_coef_"
+    #: What y holds, as in `parts_given`.
+    _y_holds: ClassVar[str]
+
+    # `KernelMachine` reads these of every model.
+    kernel: Any = "rbf"
+    degree: Any = 3
+    coef0: Any = 0.0
+
+    __sklearn_clone__ = cloned
+    solutions_ = unavailable("certificates_")
+    certificates_: list[Certificate] = set_by_fit()
+    statuses_: list[Status] = set_by_fit()
+    rounds_: list[Round] = set_by_fit()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = without_client(super().__getstate__())
+        return (
+            state if state.get("_support_gram") is None else state | {"support_vectors_": None}
+        )  # the kernel has them
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.__dict__.get("_support_gram") is not None:
+            self.support_vectors_ = self._support_gram.X
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit the model."""
+        started = time.monotonic()
+        with clock.keeping_interrupts(), self._transaction():
+            self._take_parameters()
+            if self.n_jobs is not None:
+                thread_count(self.n_jobs)
+            (seed,) = seeds_of(self.random_state, 1)
+            parts = parts_given(self, X, y, sample_weight, seed, self._y_holds)
+            engine, rounds = engine_of(self.engine, parts, self.n_jobs), list[Round]()
+
+            def report(row: Round) -> bool | None:
+                rounds.append(row)
+                return None if self.callback is None else self.callback(row)
+
+            try:
+                with time_limited(self._time_left(), "a round was certified", self.time_limit):
+                    surveys: list[Survey] = engine.run(survey_rows, [None] * len(parts), self._y_holds == "numbers")
+                    engine.checksums = [one.checksum for one in surveys]
+                    summary = ValueSummary.of(self, surveys)
+                    gamma = width_of(self, summary.mean[:-1], summary.spread[:-1], 1)
+                    model, mass = self._pose(summary, gamma)
+                    cascade = Cascade(
+                        engine=engine,
+                        model=model,
+                        pair=0,
+                        parts=len(parts),
+                        packing=Packing.of([one.columns for one in surveys if one.columns]),
+                        mass=mass,
+                        tol=self.tol,
+                        most=self.max_invaders,
+                        max_steps=self.max_steps,
+                        started=started,
+                        deadline=None if self.time_limit is None else started + self.time_limit,
+                        on_round=report,
+                        save=lambda state: None,
+                    )
+                    found = cascade.run()
+            finally:
+                engine.close()
+            gram = self._keep(parts, surveys, cascade, found)
+            self._read(summary, found, gram)
+            self.rounds_ = rounds
+        warn_unless_optimal([found])
+
+    def _pose(self, summary: ValueSummary, gamma: float) -> tuple[CascadeModel, float]:
+        """Return the model, and an upper bound of the sum of all multipliers."""
+        raise NotImplementedError
+
+    def _read(self, summary: ValueSummary, found: CascadePairResult, gram: Gram | None) -> None:
+        """Set what is not set for every model; ``gram`` is the kernel of the support vectors."""
+        raise NotImplementedError
+
+    def _keep(
+        self, parts: list[Part], surveys: list[Survey], cascade: Cascade, found: CascadePairResult
+    ) -> Gram | None:
+        """Set the support vectors, their weights, and the records; return the kernel, if there are support vectors."""
+        weights = without_round_off(found.coefficients)
+        support = np.flatnonzero(weights)
+        part, row = (np.concatenate([getattr(own, name) for own in found.pool]) for name in ("part", "row"))
+        numbers = numbered(parts, np.array([one.n for one in surveys]), part, row)[support]
+        order = np.argsort(numbers)
+        self.support_, self.n_support_ = frozen(numbers[order]), frozen(np.array([len(support)]))
+        self.dual_coef_ = frozen(weights[None, support[order]])
+        self.support_vectors_ = points_at(found.pool, cascade.packing, support[order], self.n_features_in_)
+        gram = cascade.model.gram(self.support_vectors_) if len(support) else None
+        self._support_gram = None if gram is None else KeptGram(gram)
+        self.certificates_, self.statuses_ = [found.certificate], [found.status]
+        self.fit_status_, self.n_iter_ = int(found.status is not Status.OPTIMAL), found.steps
+        return gram
+
+    def _expand(self, X: Any, weights: NDArray, beside: NDArray | None = None) -> NDArray:
+        # Without support vectors all values are 0.
+        return np.zeros((len(X), 1)) if self._support_gram is None else super()._expand(X, weights, beside)
+
+    def _check_new_data(self, X: ArrayLike) -> Any:
+        return super()._check_new_data(dense(X, "X"))
+
+    def save(self, path: Any) -> None:
+        """Raise `ProblemError`: the model cannot be saved, since its certificate is about data that are elsewhere."""
+        raise ProblemError(
+            f"{type(self).__name__} cannot be saved: loading a file computes its certificate from all data, which are "
+            "not in one place here. Pickle the model"
+        )
+
+
+class CascadeSVR(RegressorMixin, _CascadeValues):
+    """ε-insensitive regression with a Gaussian kernel of data in parts, certified over all rows as in `CascadeSVC`.
+
+    Parameters
+    ----------
+    C, epsilon, gamma
+        As in `SVR`, with a finite C; ``gamma="scale"`` is computed from all parts together.
+    engine, partitions, partitioner, max_invaders, tol, max_steps, time_limit, callback, random_state, n_jobs
+        As in `CascadeSVC`.
+    predict_dtype
+        As in `SVR`.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_SV,)
+        Rows of X that are support vectors, as in `CascadeSVC`, ascending.
+    support_vectors_, dual_coef_, intercept_, n_support_
+        As in `SVR`.
+    certificate_ : Certificate
+        That of `SVR` on all rows in one place; ``alpha`` holds the survivors, all others are 0.
+    certificates_, statuses_, rounds_, n_iter_, fit_status_, n_features_in_, feature_names_in_
+        As in `CascadeSVC`.
+
+    References
+    ----------
+    Smola, Schölkopf, "A tutorial on support vector regression", Statistics and Computing 14 (2004), eq. 3 and 10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import CascadeSVR
+    >>> X = np.random.default_rng(0).uniform(-3.0, 3.0, size=(300, 1))
+    >>> model = CascadeSVR(C=10.0, partitions=4, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model.certificate_.within(1e-3), bool(np.abs(model.predict(X) - np.sin(X[:, 0])).max() < 0.12)
+    (True, True)
+    """
+
+    _rules = {"C": FINITE_C_RULE, "epsilon": EPSILON_RULE}
+    _y_holds = "numbers"
+
+    intercept_: NDArray = set_by_fit()
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        *,
+        gamma: str | float = "scale",
+        engine: Any = None,
+        partitions: int = 8,
+        partitioner: str = "random",
+        max_invaders: int | None = None,
+        tol: float = 1e-3,
+        max_steps: int = 100,
+        time_limit: float | None = None,
+        callback: Callable[[Round], bool | None] | None = None,
+        random_state: Any = None,
+        predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+    ) -> None:
+        self._set_parameters(locals())
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CascadeSVR:
+        """Fit the model; X, y and weights are as in `CascadeSVC.fit`, with numbers in place of labels.
+
+        Returns
+        -------
+        CascadeSVR
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError, EngineError, FitError
+            As in `CascadeSVC.fit`.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The rounds ended above ``tol``.
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _pose(self, summary: ValueSummary, gamma: float) -> tuple[RadialTube, float]:
+        mean, shift = summary.mean[:-1], float(summary.mean[-1])
+        return RadialTube(gamma, mean, float(self.C), float(self.epsilon), shift), self.C * summary.mass
+
+    def _read(self, summary: ValueSummary, found: CascadePairResult, gram: Gram | None) -> None:
+        certificate, shift = found.certificate, float(summary.mean[-1])
+        low, high = (end + shift for end in certificate.bias_interval)
+        moved = replace(certificate, bias=certificate.bias + shift, bias_interval=(low, high))
+        interval, middle = (-high, -low), -(certificate.bias + shift)
+        self.certificates_ = [replace(moved, multiplier=middle, multiplier_interval=interval)]
+        self.intercept_ = frozen(np.array([moved.bias]))
+
+    @by_chunks
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Return the predicted values of new points, shape (n_new,)."""
+        return self._expanded(X)[:, 0] + self.intercept_[0]
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R² of the predicted values; of dask collections, which need the same chunks, by chunks."""
+        if is_dask(X):
+            return explained_variance(self, X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
+
+
+class CascadeSVDD(Ball, _CascadeValues):
+    """Smallest ball around a share of the rows of data in parts, with a Gaussian kernel, certified over all rows.
+
+    The surface is that of the one-class SVM of the same ν, as k(x, x) is constant.
+
+    Parameters
+    ----------
+    nu : float in (0, 1), default=0.1
+        Upper bound on the share of training points outside the ball, as in `SVDD`.
+    gamma
+        As in `SVDD`; "scale" is computed from all parts together.
+    engine, partitions, partitioner, max_invaders, tol, max_steps, time_limit, callback, random_state, n_jobs
+        As in `CascadeSVC`.
+    predict_dtype
+        As in `SVDD`.
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_, n_support_
+        As in `SVDD`; rows are counted as in `CascadeSVC`.
+    radius_, offset_ : float
+        R, and −R² less a slack for round-off.
+    certificate_ : Certificate
+        That of `SVDD` on all rows in one place; ``alpha`` holds the survivors, all others are 0.
+    certificates_, statuses_, rounds_, n_iter_, fit_status_, n_features_in_, feature_names_in_
+        As in `CascadeSVC`.
+
+    References
+    ----------
+    Tax, Duin, "Support vector data description", Machine Learning 54 (2004), eq. 5 to 8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualflow import CascadeSVDD
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> ball = CascadeSVDD(nu=0.1, partitions=4, random_state=0).fit(X)
+    >>> ball.certificate_.within(1e-3), ball.predict([[0.0, 0.0], [6.0, 6.0]]).tolist()
+    (True, [1, -1])
+    """
+
+    _rules = {"nu": Number(above=0, below=1)}
+    _y_holds = "nothing"
+
+    def __init__(
+        self,
+        nu: float = 0.1,
+        *,
+        gamma: str | float = "scale",
+        engine: Any = None,
+        partitions: int = 8,
+        partitioner: str = "random",
+        max_invaders: int | None = None,
+        tol: float = 1e-3,
+        max_steps: int = 100,
+        time_limit: float | None = None,
+        callback: Callable[[Round], bool | None] | None = None,
+        random_state: Any = None,
+        predict_dtype: str = "float64",
+        n_jobs: int | None = None,
+    ) -> None:
+        self._set_parameters(locals())
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CascadeSVDD:
+        """Fit the ball; X and weights are as in `CascadeSVC.fit`, and y is ignored, also that of a list of parts.
+
+        Returns
+        -------
+        CascadeSVDD
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError, EngineError, FitError
+            As in `CascadeSVC.fit`.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The rounds ended above ``tol``.
+        """
+        self._fit(X, None, sample_weight)
+        return self
+
+    def _pose(self, summary: ValueSummary, gamma: float) -> tuple[RadialBall, float]:
+        return RadialBall(gamma, summary.mean[:-1], float(self.nu), summary.mass), 1.0
+
+    def _read(self, summary: ValueSummary, found: CascadePairResult, gram: Gram | None) -> None:
+        certificate = found.certificate
+        self._center_square = 0.5 * certificate.quadratic
+        diag = np.ones(1) if gram is None else gram.diag()
+        self.radius_, self.offset_ = sphere(float(certificate.radius or 0.0) ** 2, diag, self._center_square)
