@@ -135,10 +135,10 @@ def _line_on_fit(data: TrainingData, model: Any) -> str:
     )
 
 
-def outlier_line(predicted: NDArray, rows: str) -> str:
+def outlier_line(predicted: Any, rows: str) -> str:
     """Return how many rows a model of one class takes for outliers."""
     count = int(np.sum(np.asarray(predicted) < 0))
-    return f"{count} of {len(predicted)} {rows} are outliers ({100 * count / len(predicted):.3g} %)"
+    return f"{count} of {len(predicted)} {rows} are outliers ({100 * count / max(len(predicted), 1):.3g} %)"
 
 
 def new_model(kind: str, given: dict[str, Any], **common: Any) -> Any:
