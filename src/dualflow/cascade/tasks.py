@@ -389,7 +389,7 @@ def sweep(loaded: Loaded, number: int, own: NDArray, shared: tuple[Broadcast, li
     variables, kind = model.variables_of(members), kind_of(model)
     h = _gradient(members, variables, message, gram, position[found != 0])
     if model.on_simplex:
-        h[0, position] += np.abs(found) / (2.0 * model.C * members.weight[position])
+        h[0, position] += np.abs(found) / (2.0 * variables.upper[0, position])
     e = variables.sigma.ravel() if kind == "equality" else None
     share = share_of(h.ravel(), e, variables.upper.ravel(), message.window)
     rho = h if kind == "box" else h - message.nu * (1.0 if e is None else variables.sigma)
