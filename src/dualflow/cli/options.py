@@ -71,11 +71,11 @@ OUTPUT = "Output"
 #: Values of --kernel.
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
-#: What a value is in the help, by typer's name of its type.
+#: How the help names a value, by typer's name of its type.
 VALUE_WORDS = {"str": "TEXT", "float": "NUMBER", "int": "NUMBER", "path": "FILE"}
 
 
-#: What the value of an option must be, by the word of typer's messages, in which it differs between versions.
+#: What the value of an option must be, by typer's word for the type; versions of typer use different words.
 NUMBER_WORDS = {"integer": "a whole number", "number": "a number", "float": "a number"}
 
 #: Parameters that the help of a command with many options explains; it only names the others.
@@ -108,8 +108,8 @@ _HELP_ALL = "dualflow.help_all"
 class GroupedCommand(TyperCommand):
     """A command whose help lists its options in the groups that `rich_help_panel` names.
 
-    Of a command in `MOST_USED` it explains these options, and names the others. An example ends it. The value of a
-    number that is none is an error of one sentence.
+    Of a command in `MOST_USED` it explains these options, and names the others. An example ends it. If the value of
+    a numeric option is not a number, the error is one sentence.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -352,7 +352,7 @@ def check_there(*paths: Path | None) -> None:
 
 
 def check_order(model: Path, data: Path | None) -> None:
-    """Raise ProblemError if the model and the table are given in each other's place."""
+    """Raise ProblemError if the model and the table are swapped."""
     from ..persistence.container import is_model_file
 
     if data is None or not (data.is_file() and model.is_file()) or not data.stat().st_size:

@@ -249,7 +249,7 @@ class RowRunner:
         Rows in all, and rows that have begun.
     interrupt : KeyboardInterrupt or None
         The Ctrl-C after which no row begins.
-    warm : set of int
+    warmed_up : set of int
         Keys of the solvers that have run their first step.
     ends : float
         Value of `time.monotonic` after which no row begins.

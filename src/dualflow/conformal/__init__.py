@@ -1,4 +1,4 @@
-"""Floor 6: prediction sets and intervals with guaranteed coverage, from models that leave out each training point."""
+"""Prediction sets and intervals with guaranteed coverage, from models that leave out each training point."""
 
 from .classifier import ConformalSVC
 from .regressor import ConformalSVR

@@ -1,8 +1,8 @@
 """The table of kernels that have a name.
 
 A kernel is one entry of `KERNELS`: a function of inner products, or of the points themselves. `Gram`, the bounds on
-rounding errors, searches, comparisons and model files read what they need from it; only ONNX graphs have a line of
-their own for each.
+rounding errors, searches and model files read what they need from it. The command line, comparisons, ONNX graphs and C
+headers have lists of their own (CONTRIBUTING.md, "Add a kernel").
 """
 
 from __future__ import annotations

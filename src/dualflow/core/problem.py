@@ -38,8 +38,8 @@ class Kind(Enum):
 
     BOX_EQUALITY = "box with equality"  # 0 ≤ α ≤ u < ∞, eᵀα = d: C-SVM, SVR
     BOX = "box"  # 0 ≤ α ≤ u < ∞: C-SVM without bias
-    SIMPLEX = "simplex"  # 0 ≤ α, 1ᵀα = 1: L2-SVM, hard SVDD
-    CAPPED_SIMPLEX = "capped simplex"  # 0 ≤ α ≤ u, 1ᵀα = 1: soft SVDD, one-class
+    SIMPLEX = "simplex"  # 0 ≤ α, 1ᵀα = d: L2-SVM, hard SVDD
+    CAPPED_SIMPLEX = "capped simplex"  # 0 ≤ α ≤ u, 1ᵀα = d: soft SVDD, one-class
     ORTHANT_EQUALITY = "orthant with equality"  # 0 ≤ α, eᵀα = d: hard margin; may be unbounded below
     ORTHANT = "orthant"  # 0 ≤ α: hard margin without bias; may be unbounded below
     TWO_EQUALITIES = "box with two equalities"  # 0 ≤ α ≤ u < ∞, eᵀα = d, 1ᵀα = total: ν-SVC, ν-SVR

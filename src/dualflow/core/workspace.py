@@ -124,7 +124,7 @@ class Workspace(DualProblem):
 
     @property
     def uses_dense_columns(self) -> bool:
-        """Whether `columns_at_hand` reads columns of the dense Q."""
+        """Whether `cached_columns` reads columns of the dense Q."""
         return self.n <= MAX_N_DENSE
 
     def cached_columns(self) -> Callable[[int], NDArray]:

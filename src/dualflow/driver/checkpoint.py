@@ -95,7 +95,7 @@ class Saved:
     wall_time_s : float
         Solver seconds of all runs so far.
     rows : dict of arrays
-        Those of the trajectory that cannot be computed from the others and the problem.
+        Columns of the trajectory that cannot be computed from its other columns and the problem.
     """
 
     path: Path
@@ -147,8 +147,8 @@ def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
         if header["format"] != FORMAT:
             other = "an earlier version" if header["format"] in (1, 2) else "another version"
             raise ProblemError(
-                f"checkpoint {path} has format {header['format']}, this version reads {FORMAT}: it is of {other} of "
-                "dualflow, with which to finish its run; or delete the file and begin anew"
+                f"checkpoint {path} has format {header['format']}, this version reads {FORMAT}: {other} of "
+                "dualflow wrote it; finish the run with that version, or delete the file"
             )
         for name, value in key.items():
             if header["key"].get(name) != value:

@@ -1,4 +1,4 @@
-"""Floor 5: estimators with scikit-learn's interface. They use `dualflow.problems` and `Solution`, but no solver."""
+"""Estimators with scikit-learn's interface."""
 
 from ..exceptions import FitError
 from ._persistence import load

@@ -51,7 +51,8 @@ class PairReport:
     classes : tuple
         The classes of y = −1 and y = +1.
     n, n_margin, n_bounded : int
-        Number of points, of support vectors on the margin (0 < αᵢ < Cᵢ, CP's set S), and of support vectors at their
+        Number of points, of support vectors on the margin (0 < αᵢ < Cᵢ: the set S of Cauwenberghs
+        and Poggio (2000), below CP), and of support vectors at their
         bound (E).
     support : array of shape (s,)
         Indices of the support vectors in the training data.
@@ -232,7 +233,7 @@ class GeneralizationReport:
             f"leave-one-out error {exact}; first segment {self.first_segment_error:.4g}; "
             f"bound {self.loo_bound:.4g} ({self.n_support} support vectors of {self.n} points)",
             *(str(pair) for pair in self.pairs),
-            *(f"of the optimum, which is not what circuits found; {line}" for line in self.circuits),
+            *(f"This report is about the optimum. The circuits found: {line}" for line in self.circuits),
         ]
         return "\n".join(lines)
 
@@ -319,7 +320,7 @@ def generalization_report(
             f"model: {type(model).__name__} is not a support vector classifier that keeps its training data; "
             "give an SVC, or X and y"
         )
-    with time_limited(model.time_limit, "every model without a support vector was found"):
+    with time_limited(model.time_limit, "all leave-one-out models were found"):
         return _report_fitted(model, leave_one_out)
 
 

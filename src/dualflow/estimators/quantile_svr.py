@@ -206,7 +206,7 @@ class QuantileSVR(ValueMachine):
         return values[:, 0] if self._is_scalar else values
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of the pinball loss of constant quantiles that the model saves, at most 1.
+        """Return the part by which the model reduces the pinball loss of constant quantiles, at most 1.
 
         It is 1 − L/L₀ (Koenker, Machado 1999, eq. 7), where L is the pinball loss on X and y, and L₀ that of the
         quantiles of y itself; the mean over the quantiles.

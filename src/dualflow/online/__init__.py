@@ -1,1 +1,1 @@
-"""Floor 2: engines that learn and forget a point at a time."""
+"""Engines that learn and forget a point at a time."""

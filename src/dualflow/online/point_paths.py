@@ -1,4 +1,4 @@
-"""Optima of a hinge or tube problem without one point, or with one more, for one point after another.
+"""Optima of a hinge or tube problem after one point is removed or added, for each point in turn.
 
 Each is found by the linear `Response` to a removal, or by exact learning or unlearning from the optimum of all points
 (Cauwenberghs and Poggio, NIPS 13, section 3). The model of all points is restored after each.

@@ -1,1 +1,1 @@
-"""Floor 2: the quantum rooms, the only ones that import qiskit or pennylane, and only when a circuit is run."""
+"""The quantum rooms, the only ones that import qiskit or pennylane, and only when a circuit is run."""

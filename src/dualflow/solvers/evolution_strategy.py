@@ -23,27 +23,28 @@ class EvolutionStrategy(EvolutionarySolver[Evolution]):
     """Evolution of a population of α on the box dual, Q indefinite or not.
 
     The problem is the dual without bias, or with the bias inside the kernel
-    (``problems.svc(..., fit_intercept=False)`` or ``"penalised"``): f = ½ αᵀQα − pᵀα over 0 ≤ α ≤ u, Mierswa's (12)
-    with the + Σα it lacks and the sign turned. Each generation makes as many children as there are parents: uniform
-    crossover of random pairs, then mutation. One product of the children with Q, or of their changes, evaluates them
-    all. The fittest of parents and children survives, and the winners of tournaments.
+    (``problems.svc(..., fit_intercept=False)`` or ``"penalised"``): f = ½ αᵀQα − pᵀα over 0 ≤ α ≤ u. This
+    is minus eq. 12 of Mierswa, with the term Σα that is missing there. Each generation makes as many children as there
+    are parents: uniform crossover of random pairs, then mutation. One product of the children with Q, or of their
+    changes, evaluates them all. The fittest of parents and children survives, and the winners of tournaments.
 
-    Evolution alone is slow. By the paper's preset it stops, on most of the paper's sets, at 0.5 to 0.8 of the optimum,
-    and at C = 1 on two of them can end above f = 0; after 2000 generations "switching-gaussian" has 0.93 to 0.99 of it
-    but for one set with 0.7 (``benchmarks/papers/mierswa.py``, the least of 20 folds). Hence by default children also
+    Evolution alone is slow. With the paper's preset it stops at 0.5 to 0.8 of the optimum on most of the paper's sets.
+    At C = 1 it can end above f = 0 on two sets. After 2000 generations "switching-gaussian" reaches 0.93 to 0.99, and
+    0.7 on one set (``benchmarks/papers/mierswa.py``, the least of 20 folds). Hence by default children also
     learn (``memetic``), by sweeps of exact coordinate descent over the box, and one starts at α = 0. With that the
     solver reaches 1e-4, and what takes it there on a convex problem is the coordinate descent; it slows down as C
     grows (100 points of two overlapping moons, ten seconds: 4e-5 at C = 100, 1e-2 at 1e4, no bound to speak of at 1e6).
     Where Q is indefinite coordinate descent stops at the first of many stationary points, and evolution goes on from
     it; the best it finds need not be the lowest (`SMO` ends lower on some such problems, higher on others). No gap is
-    certified then: the certificate has the objective and its `stationarity`, and the run rests by ``patience``.
+    certified then: the certificate has the objective and its `stationarity`, and the run ends after ``patience``
+    generations without improvement.
 
     Parameters
     ----------
     mutation : {"hybrid", "gaussian", "switching", "switching-gaussian"}
         "gaussian": normal noise on every αᵢ, clipped, its width adapted by the 1/5 rule. "switching": αᵢ changes
         between 0 and uᵢ with probability 1/n. "hybrid" (Fig. 4): with probability 1/n, αᵢ > 0 becomes 0 and αᵢ = 0
-        uniform. "switching-gaussian" is the paper's outlook: switching until ``patience`` or half of the
+        uniform. "switching-gaussian", the paper's future work: switching until ``patience`` or half of the
         ``generations`` is spent, then Gaussian on the variables that are not yet 0 or u in most of the population.
     preset : {"default", "paper"}
         The values of ``patience``, ``generations`` and ``memetic`` if they are None: 100, 10000, True; in the paper 5,
