@@ -230,7 +230,7 @@ def test_the_checkpoint_of_another_run_is_refused(saved, name, change):
 
 def test_another_format_is_refused(saved):
     _rewrite(saved, lambda header: header | {"format": 99})
-    with pytest.raises(ProblemError, match="has format 99, this version reads 3"):
+    with pytest.raises(ProblemError, match="has format 99, this version reads 4"):
         run(saved)
 
 
@@ -504,7 +504,7 @@ def test_whatever_is_forged_it_ends_with_the_true_gap_or_an_error(name, file, mo
 
 def test_rows_that_lie_are_certified_anew(saved):
     header, arrays = _opened(saved)
-    assert {name for name in arrays if name.startswith("row:")} == {"row:t", "row:alpha", "row:multiplier"}
+    assert {name for name in arrays if name.startswith("row:")} == {"row:t", "row:alpha", "row:multiplier", "row:shots"}
     arrays["row:alpha"][3] = arrays["row:alpha"][4]
     _sealed(saved, header, arrays)
     forged, whole = run(saved), run(None)
@@ -555,11 +555,11 @@ def test_one_generator_resumes_its_run_and_moves_on_without_a_checkpoint(file):
     assert not np.array_equal(run(None, random_state=rng).raw_alpha, resumed.raw_alpha)
 
 
-@pytest.mark.parametrize("earlier", [1, 2])
+@pytest.mark.parametrize("earlier", [1, 2, 3])
 def test_the_format_of_an_earlier_version_is_refused_in_a_sentence(saved, earlier):
     _rewrite(saved, lambda header: header | {"format": earlier})
     with pytest.raises(
-        ProblemError, match=rf"has format {earlier}, this version reads 3: it is of an earlier version .* delete"
+        ProblemError, match=rf"has format {earlier}, this version reads 4: an earlier version of .* delete"
     ):
         run(saved)
 

@@ -38,7 +38,7 @@ __all__ = ["Checkpoint", "CheckpointFile", "Saved", "check_writable", "load", "s
 
 
 #: Version of the file format.
-FORMAT = 3
+FORMAT = 4
 #: Kinds of dtype that an array of a state may have.
 _KINDS = "biuf"
 #: Bytes of a file, at most: a state is a few arrays of n numbers, or a population of these.
@@ -145,7 +145,7 @@ def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
     try:
         header, arrays = _read(path)
         if header["format"] != FORMAT:
-            other = "an earlier version" if header["format"] in (1, 2) else "another version"
+            other = "an earlier version" if header["format"] in (1, 2, 3) else "another version"
             raise ProblemError(
                 f"checkpoint {path} has format {header['format']}, this version reads {FORMAT}: {other} of "
                 "dualflow wrote it; finish the run with that version, or delete the file"
