@@ -14,8 +14,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -33,7 +34,7 @@ from ..core.runtime.threads import cached_property
 from ..core.solution import Solution, raw_summaries
 from ..core.sparse_points import SparsePoints, is_sparse
 from ..driver.solve import check_time_limit, limit_kernel_wait
-from ..exceptions import ProblemError
+from ..exceptions import ProblemError, did_you_mean
 from ._persistence import Persistent
 from ._validation import checked_data
 
@@ -287,6 +288,13 @@ class _Transaction:
             self.model.__dict__.pop(name, None)
 
 
+@cache
+def _parameter_names(init: Callable[..., None]) -> frozenset[str]:
+    """Return the names that a constructor takes as keywords; nothing if it takes all."""
+    found = inspect.signature(init).parameters.values()
+    return frozenset() if any(p.kind is p.VAR_KEYWORD for p in found) else frozenset(p.name for p in found)
+
+
 class KernelMachine(Persistent):
     """Base class of all kernel estimators; subclasses declare the parameters used here in their ``__init__``.
 
@@ -350,6 +358,16 @@ class KernelMachine(Persistent):
     _vectors: Any
     #: The training points of each solve, ascending.
     _rows: Sequence[NDArray]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        known = _parameter_names(cls.__init__)
+        if known and (unknown := kwargs.keys() - known):
+            name = min(unknown)
+            way = did_you_mean(name, sorted(known))
+            if "solver_options" in known and not way:
+                way = f"; an option of the solver is given by solver_options={{{name!r}: {kwargs[name]!r}}}"
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}{way}")
+        return super().__new__(cls)
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import inspect
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +28,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.runtime.arrays import is_same_array
-from ..exceptions import ProblemError, did_you_mean
+from ..exceptions import ProblemError
 from ..persistence import container
 from ..persistence.npy import MAX_EMPTY_DIMENSION
 from ..persistence.unconfirmed import Unconfirmed
@@ -312,27 +310,10 @@ def _is_ours(kind: type) -> bool:
     return CLASSES.get(kind.__name__) == f"{kind.__module__}:{kind.__qualname__}"
 
 
-@cache
-def _parameter_names(init: Callable[..., None]) -> frozenset[str]:
-    """Return the names that a constructor takes as keywords; nothing if it takes all."""
-    found = inspect.signature(init).parameters.values()
-    return frozenset() if any(p.kind is p.VAR_KEYWORD for p in found) else frozenset(p.name for p in found)
-
-
 class Persistent(BaseEstimator):
     """Base class of estimators that can be saved: they have `_pack`, `_unpack` and a line in `CLASSES`."""
 
     n_features_in_: int
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        known = _parameter_names(cls.__init__)
-        if known and (unknown := kwargs.keys() - known):
-            name = min(unknown)
-            way = did_you_mean(name, sorted(known))
-            if "solver_options" in known and not way:
-                way = f"; an option of the solver is given by solver_options={{{name!r}: {kwargs[name]!r}}}"
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}{way}")
-        return super().__new__(cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that `dualflow.load` reads. The file contains no pickle.
