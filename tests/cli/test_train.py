@@ -828,3 +828,15 @@ def test_models_without_classes_say_what_they_make_of_their_rows(folder):
     assert 0 < count <= 30  # nu bounds the share
     assert f"{count} of 60 training rows are outliers" in done.stdout
     assert f"{count} of 60 rows are outliers" in predicted.stderr
+
+
+def test_the_column_of_the_label_is_named(folder):
+    rows = "1,2,n\n2,1,y\n3,4,n\n5,2,y\n"
+    write(folder, "first,second,last\n" + rows)
+    assert "label                   last\n" in run("train", "data.csv").stdout
+    given = run("train", "data.csv", "--label", "first", "--kind", "svr", "--json", "--overwrite", "--drop", "last")
+    assert json.loads(given.stdout)["label"] == "first"
+    write(folder, rows, "bare.csv")
+    assert json.loads(run("train", "bare.csv", "--json", "--out", "bare.dualflow").stdout)["label"] == "column 3"
+    done = run("train", "data.csv", "--kind", "svdd", "--drop", "last", "--json", "--out", "ball.dualflow")
+    assert json.loads(done.stdout)["label"] is None

@@ -1,6 +1,7 @@
 """SVC against scikit-learn's SVC (LIBSVM) and LinearSVC, against cvxopt, and against itself."""
 
 import copy
+import inspect
 import pickle
 
 import cvxopt
@@ -349,6 +350,13 @@ def test_many_classes_of_few_points():
     new = np.repeat(centres, 2, axis=0) + rng.normal(size=(80, 5))
     model.decision_function_shape = peer.decision_function_shape = "ovo"
     np.testing.assert_allclose(model.decision_function(new), peer.decision_function(new), rtol=0, atol=1e-5)
+
+
+def test_documentation_tools_see_the_parameters_of_the_constructor():
+    assert SVC.__signature__ == inspect.signature(SVC.__init__).replace(
+        parameters=list(inspect.signature(SVC.__init__).parameters.values())[1:]
+    )
+    assert next(iter(SVC.__signature__.parameters)) == "C"
 
 
 def test_an_unknown_parameter_names_the_way_out():

@@ -222,6 +222,7 @@ def _facts(read: TrainingData, fitted: Fitted, scored: Scored, tol: float) -> di
         "points": int(read.X.shape[0]),
         "features": int(read.X.shape[1]),
         "gaps_filled": read.gaps_filled,
+        "label": _label_of(read),
         "classes": list(read.written) or None,
         "support_vectors": len(model.support_),
         "parameters": _parameters(model),
@@ -235,6 +236,14 @@ def _facts(read: TrainingData, fitted: Fitted, scored: Scored, tol: float) -> di
         "scored_rows": None if counts is None else "unseen" if scored.folds else "training",
         "scores": None if counts is None else counts.plain(),
     }
+
+
+def _label_of(read: TrainingData) -> str | None:
+    """Return the name of the label's column, or its number from 1; None without labels."""
+    table = read.description()
+    if table.label_place is None:
+        return None
+    return table.label if table.label is not None else f"column {table.label_place + 1}"
 
 
 def _parameters(model: Any) -> dict[str, Any]:
@@ -259,6 +268,7 @@ def _print(facts: dict[str, Any], both: bool) -> None:
         ("model", ", ".join([facts["kind"], *settings])),
         ("points", facts["points"]),
         ("features, encoded", facts["features"]),
+        ("label", facts["label"]),
         ("classes", None if facts["classes"] is None else _first_names(facts["classes"])),
         ("support vectors", facts["support_vectors"]),
         ("certified relative gap", f"{certified}, {verdict}"),

@@ -374,6 +374,8 @@ class KernelMachine(Persistent):
         if inspect.isfunction(init := cls.__init__):
             names, values = init.__code__.co_varnames[: init.__code__.co_argcount], init.__defaults__ or ()
             cls._defaults = dict(zip(reversed(names), reversed(values), strict=False)) | (init.__kwdefaults__ or {})
+            signature = inspect.signature(init)  # documentation tools would show that of `__new__`
+            cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
         cls._rules = {k: rule for base in reversed(cls.__mro__) for k, rule in vars(base).get("_rules", {}).items()}
 
     def _set_parameters(self, given: dict[str, Any]) -> None:
