@@ -152,8 +152,12 @@ def test_what_a_projection_leaves_of_an_equality_is_in_the_estimate():
     """Of 1ᵀα = 1 it may leave 4ε. At the feasible point all entries of Qα differ together, by up to that times 61."""
     problem = hard_problem(72)
     alpha = solve(problem, refine="early", max_steps=300).certificate.alpha
-    certificate = certify(problem, alpha * (1 - 3.5 * np.finfo(float).eps))
-    assert abs(float(certificate.alpha.astype(Long).sum() - 1)) > 3 * np.finfo(float).eps
+    eps = np.finfo(float).eps
+    # What the projection leaves depends on the last bits of α, and so on the compiler.
+    rng = np.random.default_rng(0)
+    scales = (1 - 3.5 * eps, *(1 + 8 * eps * rng.standard_normal((200, len(alpha)))))
+    certificates = (certify(problem, alpha * scale) for scale in scales)
+    certificate = next(c for c in certificates if abs(float(c.alpha.astype(Long).sum() - 1)) > 3 * eps)
     assert float(exact_gap(problem, certificate) - Long(certificate.gap)) <= certificate.rounding
 
 
