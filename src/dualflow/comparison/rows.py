@@ -227,7 +227,7 @@ _NOT_RUN_INTERRUPTED = "not run: the comparison was interrupted (Ctrl-C)"
 #: Reason of a row that had not begun when the total time was over.
 _NOT_RUN_TIME_OVER = "not run: the time for the whole comparison was over"
 #: Reason of a row whose time was over while its first circuit was made or simulated.
-_NOT_RUN_TOO_SLOW = "not run: its time limit ended it before its first circuit; raise time_limit"
+_TOO_SLOW = "its time limit ended it before its first circuit; raise time_limit"
 #: Reason of a row that was cut off by Ctrl-C.
 _INTERRUPTED = "interrupted (Ctrl-C) before it had an answer"
 
@@ -450,7 +450,8 @@ class RowRunner:
                         task.problem, solver, once=entry.device is not None, late=late, random_state=random_state
                     )
                 if entry.device is not None and not solution.cost.circuits and solution.raw_status is Status.TIME_LIMIT:
-                    return replace(row, status="NOT RUN", reason=_NOT_RUN_TOO_SLOW)  # its answer is only the start
+                    reason = "; ".join(filter(None, (_TOO_SLOW, solution.provenance.get("device_error"))))
+                    return replace(row, status="TIME_LIMIT", reason=reason)  # its answer is only the start
                 row = _measured(row, solution, task, reference)
         except SolverUnavailable as error:
             return replace(row, status="NOT INSTALLED", reason=reason_text(error))
