@@ -221,3 +221,12 @@ def test_a_part_that_changes_gets_no_certificate():
     for kind in (CascadeSVR, CascadeSVDD):
         with pytest.raises(ProblemError, match="part changed between two reads"):
             kind().fit([Shuffled()])
+
+
+def test_a_ball_around_one_place_is_certified():
+    ball = CascadeSVDD(partitions=4, random_state=0).fit(np.full((100, 2), 3.0))
+    certificate = ball.certificate_
+    assert abs(certificate.objective) < 1e-14
+    assert certificate.relative_gap == 0.0 == SVDD(nu=0.1).fit(np.full((100, 2), 3.0)).certificate_.relative_gap
+    assert ball.statuses_ == [Status.OPTIMAL]
+    assert ball.n_iter_ == 1

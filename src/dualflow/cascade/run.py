@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.bounds import gaps
+from ..core.bounds import MIN_PART_OF_TERMS, gaps
 from ..core.certificate import Certificate
 from ..core.problem import DualProblem
 from ..core.reading import multiplier_of
@@ -259,7 +259,11 @@ class Cascade:
         kind, quadratic = kind_of(self.model), pool_certificate.quadratic
         bound, interval, inside = reduced(shares, window, quadratic, kind, self.model.d)
         rounding = (pool_certificate.rounding or 0.0) + sum(share.rounding for share in shares)
-        gap, relative = gaps(pool_certificate.objective, bound, rounding, CHANGED_PART)
+        objective = pool_certificate.objective
+        gap, relative = gaps(objective, bound, rounding, CHANGED_PART)
+        terms = 0.5 * quadratic + abs(0.5 * quadratic - objective)
+        if max(abs(objective), abs(bound)) <= MIN_PART_OF_TERMS * terms:  # both are 0 up to rounding
+            relative = rounding = 0.0
         multiplier_error = 0.0
         if interval is not None and pool_certificate.multiplier_interval is not None:
             multiplier_error = max(

@@ -1,7 +1,5 @@
 """Batches split over a dask cluster have the same bits."""
 
-import socket
-
 import numpy as np
 import pytest
 
@@ -16,21 +14,8 @@ ANGLES = np.random.default_rng(0).uniform(0.0, 2.0 * np.pi, (7, CIRCUIT.n_parame
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch):
-    """In the place of the suite's own: this machine's 127.0.0.1 is let through, and datagram sockets, by which dask
-    asks for an address of this machine, and nothing is sent."""
-
-    def loopback(real):
-        def call(self, *arguments):
-            outside = self.family != socket.AF_UNIX and arguments[-1][0] != "127.0.0.1"
-            if outside and self.type != socket.SOCK_DGRAM:
-                raise AssertionError(f"a test reached for the network: {arguments[-1]}")
-            return real(self, *arguments)
-
-        return call
-
-    for name in ("connect", "connect_ex"):
-        monkeypatch.setattr(socket.socket, name, loopback(getattr(socket.socket, name)))
+def no_network(own_sockets):
+    """In the place of the suite's own."""
 
 
 def test_a_cluster_gives_the_bits_of_one_process():
