@@ -2,140 +2,101 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
+from numpy.typing import NDArray
 
-from ..cascade.engines import engine_of
 from ..cascade.exchange import Packing
 from ..cascade.model import CascadeModel
-from ..cascade.partitioning import PARTITIONERS
-from ..cascade.parts import Part, dense
+from ..cascade.parts import Part
 from ..cascade.radial import RadialBall, RadialTube
 from ..cascade.records import CascadePairResult, Round
 from ..cascade.run import Cascade
 from ..cascade.tasks import Survey, survey_rows
-from ..core.certificate import Certificate
 from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
-from ..core.options import Number, OneOf
-from ..core.runtime import clock
-from ..core.solution import Status
-from ..driver.solve import time_limited
-from ..exceptions import ProblemError
+from ..core.options import Number
 from ..problems.classification import FINITE_C_RULE
 from ..problems.regression import EPSILON_RULE
-from ._base import KernelMachine, frozen, set_by_fit, unavailable
-from ._batch import seeds_of, without_round_off
-from ._chunks import by_chunks, explained_variance, is_dask
+from ._base import frozen
+from ._batch import without_round_off
 from ._one_class import Ball, sphere
-from ._solving import thread_count
+from ._over_parts import OverParts, RegressorOverParts, Report
 from .cascade_svc import (
-    cloned,
     numbered,
-    parts_given,
     points_at,
-    warn_unless_optimal,
     width_of,
-    without_client,
 )
 from .partitioned_linear import ValueSummary
 
 __all__ = ["CascadeSVDD", "CascadeSVR"]
 
 
-class _CascadeValues(KernelMachine):
+class _CascadeValues(OverParts):
     """Base class of cascades without classes."""
 
-    _rules = {
-        "partitions": Number(at_least=1, whole=True),
-        "partitioner": OneOf(words=PARTITIONERS),
-        "max_invaders": Number(at_least=1, whole=True, none=True),
-        "tol": Number(above=0, note="(a relative gap)"),
-        "max_steps": Number(at_least=1, whole=True),
-        "time_limit": Number(above=0, infinite=True, none=True, note="(in seconds)"),
-    }
+    _rules = {"max_invaders": Number(at_least=1, whole=True, none=True)}
     _fitted_by = "dual_coef_"
-    #: What y holds, as in `parts_given`.
-    _y_holds: ClassVar[str]
+    _survey = staticmethod(survey_rows)
+    _waited_for = "a round was certified"
 
     # `KernelMachine` reads these of every model.
     kernel: Any = "rbf"
     degree: Any = 3
     coef0: Any = 0.0
 
-    __sklearn_clone__ = cloned
-    solutions_ = unavailable("certificates_")
-    certificates_: list[Certificate] = set_by_fit()
-    statuses_: list[Status] = set_by_fit()
-    rounds_: list[Round] = set_by_fit()
-
     def __getstate__(self) -> dict[str, Any]:
-        state = without_client(super().__getstate__())
-        return (
-            state if state.get("_support_gram") is None else state | {"support_vectors_": None}
-        )  # the kernel has them
+        state = super().__getstate__()
+        # The kernel has the support vectors.
+        return state if state.get("_support_gram") is None else state | {"support_vectors_": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if self.__dict__.get("_support_gram") is not None:
             self.support_vectors_ = self._support_gram.X
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit the model."""
-        started = time.monotonic()
-        with clock.keeping_interrupts(), self._transaction():
-            self._take_parameters()
-            if self.n_jobs is not None:
-                thread_count(self.n_jobs)
-            (seed,) = seeds_of(self.random_state, 1)
-            parts = parts_given(self, X, y, sample_weight, seed, self._y_holds)
-            engine, rounds = engine_of(self.engine, parts, self.n_jobs), list[Round]()
+    def _solve(
+        self, engine: Any, surveys: list[Survey], started: float, report: Report
+    ) -> tuple[tuple[ValueSummary, Cascade], list[CascadePairResult]]:
+        summary = ValueSummary.of(self, surveys)
+        gamma = width_of(self, summary.mean[:-1], summary.spread[:-1], 1)
+        model, mass = self._pose(summary, gamma)
+        cascade = Cascade(
+            engine=engine,
+            model=model,
+            pair=0,
+            parts=len(surveys),
+            packing=Packing.of([one.columns for one in surveys if one.columns]),
+            mass=mass,
+            tol=self.tol,
+            most=self.max_invaders,
+            max_steps=self.max_steps,
+            started=started,
+            deadline=None if self.time_limit is None else started + self.time_limit,
+            on_round=report,
+            save=lambda state: None,
+        )
+        return (summary, cascade), [cascade.run()]
 
-            def report(row: Round) -> bool | None:
-                rounds.append(row)
-                return None if self.callback is None else self.callback(row)
-
-            try:
-                with time_limited(self._time_left(), "a round was certified", self.time_limit):
-                    surveys: list[Survey] = engine.run(survey_rows, [None] * len(parts), self._y_holds == "numbers")
-                    engine.checksums = [one.checksum for one in surveys]
-                    summary = ValueSummary.of(self, surveys)
-                    gamma = width_of(self, summary.mean[:-1], summary.spread[:-1], 1)
-                    model, mass = self._pose(summary, gamma)
-                    cascade = Cascade(
-                        engine=engine,
-                        model=model,
-                        pair=0,
-                        parts=len(parts),
-                        packing=Packing.of([one.columns for one in surveys if one.columns]),
-                        mass=mass,
-                        tol=self.tol,
-                        most=self.max_invaders,
-                        max_steps=self.max_steps,
-                        started=started,
-                        deadline=None if self.time_limit is None else started + self.time_limit,
-                        on_round=report,
-                        save=lambda state: None,
-                    )
-                    found = cascade.run()
-            finally:
-                engine.close()
-            gram = self._keep(parts, surveys, cascade, found)
-            self._read(summary, found, gram)
-            self.rounds_ = rounds
-        warn_unless_optimal([found])
+    def _read(
+        self,
+        summary: tuple[ValueSummary, Cascade],
+        parts: list[Part],
+        surveys: list[Survey],
+        found: list[CascadePairResult],
+    ) -> None:
+        values, cascade = summary
+        (one,) = found
+        self._set_model(values, one, self._keep(parts, surveys, cascade, one))
 
     def _pose(self, summary: ValueSummary, gamma: float) -> tuple[CascadeModel, float]:
         """Return the model, and an upper bound of the sum of all multipliers."""
         raise NotImplementedError
 
-    def _read(self, summary: ValueSummary, found: CascadePairResult, gram: Gram | None) -> None:
+    def _set_model(self, summary: ValueSummary, found: CascadePairResult, gram: Gram | None) -> None:
         """Set what is not set for every model; ``gram`` is the kernel of the support vectors."""
         raise NotImplementedError
 
@@ -153,26 +114,15 @@ class _CascadeValues(KernelMachine):
         self.support_vectors_ = points_at(found.pool, cascade.packing, support[order], self.n_features_in_)
         gram = cascade.model.gram(self.support_vectors_) if len(support) else None
         self._support_gram = None if gram is None else KeptGram(gram)
-        self.certificates_, self.statuses_ = [found.certificate], [found.status]
-        self.fit_status_, self.n_iter_ = int(found.status is not Status.OPTIMAL), found.steps
+        self.n_iter_ = found.steps
         return gram
 
     def _expand(self, X: Any, weights: NDArray, beside: NDArray | None = None) -> NDArray:
         # Without support vectors all values are 0.
         return np.zeros((len(X), 1)) if self._support_gram is None else super()._expand(X, weights, beside)
 
-    def _check_new_data(self, X: ArrayLike) -> Any:
-        return super()._check_new_data(dense(X, "X"))
 
-    def save(self, path: Any) -> None:
-        """Raise `ProblemError`: the model cannot be saved, since its certificate is about data that are elsewhere."""
-        raise ProblemError(
-            f"{type(self).__name__} cannot be saved: loading a file computes its certificate from all data, which are "
-            "not in one place here. Pickle the model"
-        )
-
-
-class CascadeSVR(RegressorMixin, _CascadeValues):
+class CascadeSVR(RegressorOverParts, _CascadeValues):
     """ε-insensitive regression with a Gaussian kernel of data in parts, certified over all rows as in `CascadeSVC`.
 
     Parameters
@@ -211,8 +161,6 @@ class CascadeSVR(RegressorMixin, _CascadeValues):
 
     _rules = {"C": FINITE_C_RULE, "epsilon": EPSILON_RULE}
     _y_holds = "numbers"
-
-    intercept_: NDArray = set_by_fit()
 
     def __init__(
         self,
@@ -259,24 +207,13 @@ class CascadeSVR(RegressorMixin, _CascadeValues):
         mean, shift = summary.mean[:-1], float(summary.mean[-1])
         return RadialTube(gamma, mean, float(self.C), float(self.epsilon), shift), self.C * summary.mass
 
-    def _read(self, summary: ValueSummary, found: CascadePairResult, gram: Gram | None) -> None:
+    def _set_model(self, summary: ValueSummary, found: CascadePairResult, gram: Gram | None) -> None:
         certificate, shift = found.certificate, float(summary.mean[-1])
         low, high = (end + shift for end in certificate.bias_interval)
         moved = replace(certificate, bias=certificate.bias + shift, bias_interval=(low, high))
         interval, middle = (-high, -low), -(certificate.bias + shift)
         self.certificates_ = [replace(moved, multiplier=middle, multiplier_interval=interval)]
         self.intercept_ = frozen(np.array([moved.bias]))
-
-    @by_chunks
-    def predict(self, X: ArrayLike) -> NDArray:
-        """Return the predicted values of new points, shape (n_new,)."""
-        return self._expanded(X)[:, 0] + self.intercept_[0]
-
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R² of the predicted values; of dask collections, which need the same chunks, by chunks."""
-        if is_dask(X):
-            return explained_variance(self, X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
 
 
 class CascadeSVDD(Ball, _CascadeValues):
@@ -366,7 +303,7 @@ class CascadeSVDD(Ball, _CascadeValues):
     def _pose(self, summary: ValueSummary, gamma: float) -> tuple[RadialBall, float]:
         return RadialBall(gamma, summary.mean[:-1], float(self.nu), summary.mass), 1.0
 
-    def _read(self, summary: ValueSummary, found: CascadePairResult, gram: Gram | None) -> None:
+    def _set_model(self, summary: ValueSummary, found: CascadePairResult, gram: Gram | None) -> None:
         certificate = found.certificate
         self._center_square = 0.5 * certificate.quadratic
         diag = np.ones(1) if gram is None else gram.diag()

@@ -5,42 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 
-from ..cascade.engines import engine_of
 from ..cascade.linear import LinearFit, LinearResult
 from ..cascade.model import BallModel, LinearModel, TubeModel
-from ..cascade.partitioning import PARTITIONERS
-from ..cascade.parts import dense
+from ..cascade.parts import Part
 from ..cascade.records import Round
-from ..cascade.tasks import Survey, survey, survey_values
-from ..core.certificate import Certificate
-from ..core.options import Number, OneOf
-from ..core.runtime import clock
-from ..core.solution import Status
-from ..driver.solve import time_limited
+from ..cascade.tasks import Survey, survey_values
+from ..core.options import Number
 from ..exceptions import ProblemError
 from ..problems.classification import FINITE_C_RULE
 from ..problems.regression import EPSILON_RULE
-from ._base import KernelMachine, frozen, set_by_fit, unavailable
-from ._batch import seeds_of
-from ._chunks import by_chunks, explained_variance, is_dask
+from ._base import frozen, set_by_fit, unavailable
+from ._chunks import by_chunks
 from ._classifier import PairClassifier, constants_of
 from ._one_class import Ball
-from ._solving import thread_count
+from ._over_parts import OverParts, RegressorOverParts, Report
 from .cascade_svc import (
     DataSummary,
-    cloned,
     common_width,
     moments_of_all,
-    parts_given,
     signed,
-    warn_unless_optimal,
-    without_client,
 )
 
 __all__ = ["PartitionedLinearSVC", "PartitionedLinearSVDD", "PartitionedLinearSVR"]
@@ -55,16 +43,8 @@ class Posed:
     mass: tuple[float, float]
 
 
-class PartitionedLinear(KernelMachine):
+class PartitionedLinear(OverParts):
     """Base class of exact linear models of data in parts."""
-
-    _rules = {
-        "partitions": Number(at_least=1, whole=True),
-        "partitioner": OneOf(words=PARTITIONERS),
-        "tol": Number(above=0, note="(a relative gap)"),
-        "max_steps": Number(at_least=1, whole=True),
-        "time_limit": Number(above=0, infinite=True, none=True, note="(in seconds)"),
-    }
 
     # What the sums over the parts need to know of the model.
     kernel: Any = "linear"
@@ -73,79 +53,39 @@ class PartitionedLinear(KernelMachine):
     degree: Any = 1.0
     coef0: Any = 0.0
     predict_dtype: Any = "float64"
-    #: What y holds, as in `parts_given`, and the task that surveys a part.
-    _y_holds: ClassVar[str] = "labels"
-    _survey: ClassVar[Any] = staticmethod(survey)
-    engine: Any
-    partitions: int
-    partitioner: str
 
-    __sklearn_clone__ = cloned
-    solutions_ = unavailable("certificates_")
     support_: Any = unavailable("coef_; the support vectors stay with the parts")
     support_vectors_: Any = unavailable("coef_; the support vectors stay with the parts")
     n_support_: Any = unavailable("coef_; the support vectors stay with the parts")
     dual_coef_: Any = unavailable("coef_; the multipliers stay with the parts")
     coef_: Any = set_by_fit()
-    certificates_: list[Certificate] = set_by_fit()
-    statuses_: list[Status] = set_by_fit()
-    rounds_: list[Round] = set_by_fit()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return without_client(super().__getstate__())
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit the model."""
-        started = time.monotonic()
-        with clock.keeping_interrupts(), self._transaction():
-            self._take_parameters()
-            if self.n_jobs is not None:
-                thread_count(self.n_jobs)
-            (seed,) = seeds_of(self.random_state, 1)
-            parts = parts_given(self, X, y, sample_weight, seed, self._y_holds)
-            engine, rounds, found = engine_of(self.engine, parts, self.n_jobs), list[Round](), list[LinearResult]()
-
-            def report(row: Round) -> bool | None:
-                rounds.append(row)
-                return None if self.callback is None else self.callback(row)
-
-            try:
-                with time_limited(self._time_left(), "each problem was certified", self.time_limit):
-                    surveys: list[Survey] = engine.run(self._survey, [None] * len(parts), self._y_holds == "numbers")
-                    engine.checksums = [one.checksum for one in surveys]
-                    summary, posed = self._pose(surveys)
-                    for k, one in enumerate(posed):
-                        now = time.monotonic()
-                        left = None if self.time_limit is None else max(0.0, started + self.time_limit - now)
-                        fit = LinearFit(
-                            engine=engine,
-                            model=one.model,
-                            pair=k,
-                            parts=len(parts),
-                            counts=one.counts,
-                            mass=one.mass,
-                            features=self.n_features_in_,
-                            tol=self.tol,
-                            max_steps=self.max_steps,
-                            started=started,
-                            deadline=None if left is None else now + left / (len(posed) - k),
-                            on_round=report,
-                        )
-                        found.append(fit.run())
-            finally:
-                engine.close()
-            self.certificates_, self.statuses_ = [one.certificate for one in found], [one.status for one in found]
-            self.fit_status_ = int(any(status is not Status.OPTIMAL for status in self.statuses_))
-            self._read(summary, found)
-            self.rounds_ = rounds
-        warn_unless_optimal(found)
+    def _solve(
+        self, engine: Any, surveys: list[Survey], started: float, report: Report
+    ) -> tuple[Any, list[LinearResult]]:
+        (summary, posed), found = self._pose(surveys), list[LinearResult]()
+        for k, one in enumerate(posed):
+            now = time.monotonic()
+            left = None if self.time_limit is None else max(0.0, started + self.time_limit - now)
+            fit = LinearFit(
+                engine=engine,
+                model=one.model,
+                pair=k,
+                parts=len(surveys),
+                counts=one.counts,
+                mass=one.mass,
+                features=self.n_features_in_,
+                tol=self.tol,
+                max_steps=self.max_steps,
+                started=started,
+                deadline=None if left is None else now + left / (len(posed) - k),
+                on_round=report,
+            )
+            found.append(fit.run())
+        return summary, found
 
     def _pose(self, surveys: list[Survey]) -> tuple[Any, list[Posed]]:
         """Return what the surveys say of all parts, and the problems."""
-        raise NotImplementedError
-
-    def _read(self, summary: Any, found: list[LinearResult]) -> None:
-        """Set the fitted attributes from the results."""
         raise NotImplementedError
 
     @property
@@ -156,16 +96,6 @@ class PartitionedLinear(KernelMachine):
         with np.errstate(over="ignore", invalid="ignore"):
             values: NDArray = X @ self.coef_.T
         return values
-
-    def _check_new_data(self, X: ArrayLike) -> Any:
-        return super()._check_new_data(dense(X, "X"))
-
-    def save(self, path: Any) -> None:
-        """Raise `ProblemError`: the model cannot be saved, since its certificate is about data that are elsewhere."""
-        raise ProblemError(
-            f"{type(self).__name__} cannot be saved: loading a file computes its certificate from all data, which are "
-            "not in one place here. Pickle the model, or keep its weights"
-        )
 
 
 class PartitionedLinearSVC(PartitionedLinear, PairClassifier):
@@ -295,7 +225,7 @@ class PartitionedLinearSVC(PartitionedLinear, PairClassifier):
             posed.append(Posed(summary.model(self, i, j), counts, mass))  # type: ignore[arg-type]
         return summary, posed
 
-    def _read(self, summary: DataSummary, found: list[LinearResult]) -> None:
+    def _read(self, summary: DataSummary, parts: list[Part], surveys: list[Survey], found: list[LinearResult]) -> None:
         self.classes_, self.class_weight_ = summary.classes, summary.class_weight
         constants = constants_of(len(summary.classes), summary.present)
         coef = np.zeros((len(constants), self.n_features_in_))
@@ -329,7 +259,7 @@ class ValueSummary:
         return cls(n, mass, mean, spread / sum(one.n for one in surveys))
 
 
-class PartitionedLinearSVR(RegressorMixin, PartitionedLinear):
+class PartitionedLinearSVR(RegressorOverParts, PartitionedLinear):
     """Exact linear ε-insensitive regression of data in parts, certified over all rows as in `PartitionedLinearSVC`.
 
     Parameters
@@ -407,23 +337,12 @@ class PartitionedLinearSVR(RegressorMixin, PartitionedLinear):
         model = TubeModel(float(self.C), float(self.epsilon), found.mean[:-1], float(found.mean[-1]), size or 1.0)
         return found, [Posed(model, (found.n, found.n), (self.C * found.mass,) * 2)]
 
-    def _read(self, summary: ValueSummary, found: list[LinearResult]) -> None:
+    def _read(self, summary: ValueSummary, parts: list[Part], surveys: list[Survey], found: list[LinearResult]) -> None:
         (one,), bias = found, found[0].bias + float(summary.mean[-1])
         self.coef_, self.intercept_ = frozen(one.w[None]), frozen(np.array([bias]))
         certificate = replace(one.certificate, multiplier=-bias, multiplier_interval=(-bias, -bias))
         self.certificates_ = [replace(certificate, bias=bias, bias_interval=(bias, bias))]
         self.n_iter_ = one.steps
-
-    @by_chunks
-    def predict(self, X: ArrayLike) -> NDArray:
-        """Return the predicted values of new points, shape (n_new,)."""
-        return self._expanded(X)[:, 0] + self.intercept_[0]
-
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R² of the predicted values; of dask collections, which need the same chunks, by chunks."""
-        if is_dask(X):
-            return explained_variance(self, X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
 
 
 class PartitionedLinearSVDD(Ball, PartitionedLinear):
@@ -507,7 +426,7 @@ class PartitionedLinearSVDD(Ball, PartitionedLinear):
         model = BallModel(cap, np.sqrt(2.0) * found.mean[:-1], float(found.spread[:-1].sum()) or 1.0)
         return found, [Posed(model, (found.n, 0.0), (cap * found.mass, 0.0))]
 
-    def _read(self, summary: ValueSummary, found: list[LinearResult]) -> None:
+    def _read(self, summary: ValueSummary, parts: list[Part], surveys: list[Survey], found: list[LinearResult]) -> None:
         (one,), mean = found, summary.mean[:-1]
         a = one.w / np.sqrt(2.0)  # from the mean
         # With rows F from the mean, the multiplier is ν = 2⟨F, a⟩ − ‖F‖² on the ball, so that R² = ‖a‖² − ν.
