@@ -18,6 +18,11 @@ from .parts import Loaded
 __all__ = ["RadialBall", "RadialTube"]
 
 
+def _rows_of(loaded: Loaded) -> NDArray:
+    """Return the numbers of the rows that `weighty` returns."""
+    return np.arange(len(loaded.X)) if loaded.weight is None else np.flatnonzero(loaded.weight > 0)
+
+
 @dataclass(frozen=True)
 class _Radial:
     """A model with a Gaussian kernel of width ``gamma``; ``center`` is subtracted from all points."""
@@ -50,8 +55,7 @@ class RadialTube(_Radial):
     def members(self, loaded: Loaded, number: int) -> Members:
         """Return the rows of a positive weight."""
         X, y, weight = weighty(loaded)
-        row = np.arange(len(X)) if loaded.weight is None else np.flatnonzero(loaded.weight > 0)
-        return Members(row, X, np.asarray(y, dtype=float) - self.shift, weight, has_labels=False)
+        return Members(_rows_of(loaded), X, np.asarray(y, dtype=float) - self.shift, weight, has_labels=False)
 
     def variables_of(self, members: Members) -> Variables:
         """Return two variables a row."""
@@ -94,8 +98,7 @@ class RadialBall(_Radial):
     def members(self, loaded: Loaded, number: int) -> Members:
         """Return the rows of a positive weight."""
         X, _, weight = weighty(loaded)
-        row = np.arange(len(X)) if loaded.weight is None else np.flatnonzero(loaded.weight > 0)
-        return Members(row, X, np.ones(len(X)), weight)
+        return Members(_rows_of(loaded), X, np.ones(len(X)), weight)
 
     def variables_of(self, members: Members) -> Variables:
         """Return one variable a row; k(x, x) is 1."""
