@@ -17,8 +17,6 @@ from ..driver.checkpoint import Checkpoint, Saved
 from ..exceptions import ProblemError
 from .records import PairState
 
-__all__ = ["CascadeCheckpoint", "State", "run_key"]
-
 #: Parameters that must be equal for a checkpoint to be resumed.
 _KEY_PARAMETERS = (
     "C",

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from .model import Members
 
-__all__ = ["Columns", "Packing", "Survivors", "columns_of", "nbytes", "rows_of"]
-
 #: Numbers of a block of rows whose columns are examined at a time, 1 MB.
 NUMBERS_PER_BLOCK = 1 << 17
 #: Largest number of a column that is sent in one byte.

@@ -36,8 +36,6 @@ from .linear_sums import Seen, View, certificate_of, look, sums_by_sign
 from .model import LinearModel, Variables
 from .records import Round
 
-__all__ = ["LinearFit", "LinearResult"]
-
 #: Numbers of rows in this process, 64 MB, or rows per column, whichever is more; and numbers at most, 256 MB.
 NUMBERS_SENT = 1 << 23
 ROWS_PER_COLUMN = 64

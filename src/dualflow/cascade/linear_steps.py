@@ -24,8 +24,6 @@ from .linear_sums import bound_of, sums_by_sign
 from .model import LinearModel, Variables
 from .parts import Loaded
 
-__all__ = ["Iterate", "Steps", "conclude"]
-
 #: Part of the tolerance at which the iteration ends by its own sums, and the smallest such gap in float64.
 OWN_TOL_FRACTION = 0.1
 MIN_OWN_GAP = 1e-11

@@ -22,8 +22,6 @@ from .model import NUMBERS_PER_BLOCK, LinearModel, Variables
 from .parts import Loaded
 from .tasks import CHANGED_PART
 
-__all__ = ["Seen", "View", "bound_of", "certificate_of", "look", "sums_by_sign"]
-
 
 def _blocks(model: LinearModel, X: NDArray) -> Iterator[tuple[slice, NDArray]]:
     """Yield consecutive rows, minus the centre, with the constant column of a penalised bias."""

@@ -22,21 +22,6 @@ from ..core.problem import DualProblem
 from ..exceptions import ProblemError
 from .parts import Loaded
 
-__all__ = [
-    "BallModel",
-    "CascadeModel",
-    "LinearModel",
-    "Members",
-    "Model",
-    "Share",
-    "TubeModel",
-    "Variables",
-    "Window",
-    "reduced",
-    "share_of",
-    "weighty",
-]
-
 #: Numbers of a block of rows, 1 MB: it stays in the second-level cache.
 NUMBERS_PER_BLOCK = 1 << 17
 

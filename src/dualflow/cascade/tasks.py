@@ -26,25 +26,6 @@ from .exchange import Columns, Packing, Survivors, columns_of
 from .model import NUMBERS_PER_BLOCK, CascadeModel, Members, Share, Variables, Window, share_of
 from .parts import Loaded, Part, as_numbers, load
 
-__all__ = [
-    "CHANGED_PART",
-    "Broadcast",
-    "Found",
-    "PoolResult",
-    "PoolTask",
-    "Survey",
-    "begin",
-    "checksum",
-    "fetch",
-    "raise_if_late",
-    "run_task",
-    "solve_pool",
-    "survey",
-    "survey_rows",
-    "survey_values",
-    "sweep",
-]
-
 #: Text of the error for rows that differ from what they were, or for a negative gap, which proves the same.
 CHANGED_PART = "X: a part changed between two reads; parts must not change while they are fitted"
 #: Rows that a part of one class only contributes to the first pool, since it has no problem of its own.

@@ -17,8 +17,6 @@ from .plan import OWN_SHOTS, plan, planned_shots
 from .rows import ProgressCallback
 from .tasks import Task, given_task, tasks_from_data
 
-__all__ = ["DryRow", "DryRun", "dry_run"]
-
 
 @dataclass(frozen=True)
 class DryRow:

@@ -38,20 +38,6 @@ from .plan import REFERENCE, Entry
 from .repairs import REPAIR_SOLVER, repaired_task, with_best_objective, with_repair_note
 from .tasks import Task
 
-__all__ = [
-    "MAX_RUNS",
-    "REPEATED_S",
-    "ProgressCallback",
-    "RowRunner",
-    "floors_of",
-    "quartiles",
-    "ranked",
-    "reason_text",
-    "refusal",
-    "shot_floor",
-    "with_margins",
-]
-
 
 def with_margins(rows: list[Row], groups: list[int], tol: float) -> list[Row]:
     """Return the rows; those that ran circuits get their `Row.margin` if both of their controls were run.

@@ -22,19 +22,6 @@ from ..estimators._validation import class_weights, exact_labels
 from ..estimators.lda import RANK_TOL, Scatter
 from ..exceptions import ProblemError, did_you_mean
 
-__all__ = [
-    "PROBLEMS",
-    "Subsample",
-    "Task",
-    "given_settings",
-    "given_task",
-    "make_task",
-    "point_weights",
-    "stratified",
-    "tasks_from_data",
-    "weights_text",
-]
-
 
 @dataclass(frozen=True)
 class Subsample:

@@ -22,17 +22,6 @@ from ..exceptions import ProblemError
 from ..online.point_paths import PointPaths
 from ..online.state import PathError
 
-__all__ = [
-    "MAX_POINTS_LEFT_OUT",
-    "Models",
-    "check_left_out",
-    "has_paths",
-    "held_out",
-    "left_out",
-    "no_report",
-    "relative_gaps",
-]
-
 #: Most points for leaving out one at a time: a matrix of 8000 × 8000 takes half a gigabyte.
 MAX_POINTS_LEFT_OUT = 8000
 #: Matrices of that size in memory at the same time: kernel, weights, columns of the margin points (twice as long for a

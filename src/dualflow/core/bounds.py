@@ -20,28 +20,6 @@ from .problem import DualProblem, Kind
 from .reading import Interval, multiplier_of
 from .workspace import MAX_N_FACTOR, Workspace
 
-__all__ = [
-    "EPS",
-    "affine_bound",
-    "contradiction",
-    "dual_bound",
-    "expanded",
-    "gaps",
-    "hard_margin_bound",
-    "inseparability_witness",
-    "kkt_violation",
-    "level_of",
-    "primal_error",
-    "primal_product",
-    "primal_rounding",
-    "product_error",
-    "reach_of",
-    "ridges_apart",
-    "rounding",
-    "slack_bound",
-    "vanishing",
-]
-
 EPS = float(np.finfo(float).eps)
 #: Size of f, as a part of the size of its terms, below which f is round-off.
 MIN_PART_OF_TERMS = 64 * EPS

@@ -49,9 +49,6 @@ from .runtime import clock
 from .runtime.arrays import immutable, packed, unpacked
 from .workspace import Workspace
 
-__all__ = ["Certificate", "Certifier", "Products", "certificate_of", "certify", "examined"]
-
-
 #: Part of the weights that may have changed for a product to be updated from the last one from scratch.
 MAX_PART_CHANGED = 0.5
 #: The same if most of a product from scratch would be in float32.

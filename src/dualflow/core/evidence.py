@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CONTROLS", "EVIDENCE", "Ending", "margin", "margin_text"]
-
 #: Control devices, whose outcomes do not depend on the circuit. A result like that of one of them is no evidence.
 CONTROLS = ("null", "control:random")
 #: Least `margin` of a result over its controls that counts as evidence.

@@ -18,8 +18,6 @@ from .monomials import monomials, rank_by_kernel
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-__all__ = ["Features", "features_of", "pivoted_features", "scales_apart"]
-
 #: Rest of the diagonal of K at which the factorisation stops, relative to its largest entry. Certificates use K itself.
 DIAGONAL_TOL = 1e-14
 #: Points of a sample that is factorised first: if its rank is high, so is that of all points.

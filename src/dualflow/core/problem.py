@@ -22,8 +22,6 @@ from .runtime.arrays import MAX_ENTRIES_CACHED, immutable
 from .runtime.clock import check_time
 from .runtime.memory import arena_array, check_memory
 
-__all__ = ["DualProblem", "Kind", "dense_matrix", "kind_of", "paired", "project_onto"]
-
 
 class Kind(Enum):
     """The shape of a feasible set; a solver declares which of these it can solve.

@@ -13,8 +13,6 @@ from .gram import KernelMatrix
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-__all__ = ["ProductPoints"]
-
 #: Kernel values computed at a time.
 MAX_VALUES_STORED = 1 << 20
 #: Degree up to which a power is computed by multiplications.

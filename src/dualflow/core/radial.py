@@ -22,9 +22,6 @@ from .runtime.memory import arena_array
 from .runtime.threads import STRETCH_WORK, allowed, share, stretches
 from .sparse_points import SparsePoints, products
 
-__all__ = ["MIN_PART_SQUARE", "RadialPoints", "bits_of", "radial_product", "values_of"]
-
-
 #: Numbers of X from which it saves time to check whether all of them are 0 or 1.
 MIN_NUMBERS_BITS = 1 << 14
 #: Features up to which points are packed into bits: the table of kernel values then stays in the first-level cache.

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from .gram import KernelMatrix
 
-__all__ = ["Interval", "Posed", "Reading", "finite_middle", "multiplier_of"]
-
 #: The multipliers ν of the equality that maximise the dual bound: their least and greatest.
 Interval = tuple[float, float]
 

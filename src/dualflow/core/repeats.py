@@ -23,8 +23,6 @@ from .runtime.arrays import immutable
 from .solution import Progress, Solution, Trajectory
 from .sparse_points import SparsePoints
 
-__all__ = ["Repeats", "repeats_of"]
-
 #: Variables from which equal ones are looked for: a smaller problem takes about as long as the sample.
 MIN_VARIABLES = 1000
 #: Points of the sample, in units of the square root of the number of points: if each point occurs twice, the sample has

@@ -14,11 +14,8 @@ from ..exceptions import SolverMismatch, did_you_mean
 from .options import check_fields
 from .problem import DualProblem, Kind
 from .psd import REPAIR_HINT, SpectrumEvidence
-from .runtime.random import generator, generator_state
 from .solution import DirectResult
 from .workspace import Workspace
-
-__all__ = ["BOUNDED", "EVERY_CONVEX", "SOLVERS", "Solver", "generator", "generator_state"]
 
 #: Kinds with a finite optimum for any data, except least squares.
 BOUNDED = frozenset({Kind.BOX_EQUALITY, Kind.BOX, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX})

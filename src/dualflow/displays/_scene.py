@@ -16,18 +16,6 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from ._axes import COLOURS, DARK, GREY, SIGNS, matplotlib_part
 
-__all__ = [
-    "Plane",
-    "Scene",
-    "dense_rows",
-    "kernel_coordinates",
-    "paint",
-    "plane_of",
-    "scene_of_estimator",
-    "scene_of_solution",
-]
-
-
 #: Points with more entries than this (zeros included) stay sparse.
 MAX_DENSE_ENTRIES = 20_000_000
 

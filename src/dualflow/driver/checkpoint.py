@@ -34,9 +34,6 @@ from ..persistence.files import open_regular, replacing
 from ..persistence.npy import array_of
 from ..solvers import Solver
 
-__all__ = ["Checkpoint", "CheckpointFile", "Saved", "check_writable", "load", "save"]
-
-
 #: Version of the file format.
 FORMAT = 4
 #: Kinds of dtype that an array of a state may have.

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 
-__all__ = ["PointNames", "as_ids", "as_names", "check_new_names", "new_ids", "objects"]
-
 
 @dataclass
 class PointNames:

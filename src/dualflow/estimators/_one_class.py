@@ -30,20 +30,6 @@ from ._chunks import by_chunks
 from ._left_out import LEFT_OUT_TOL, certified_optimum
 from ._verify import stored
 
-__all__ = [
-    "NU_RULE",
-    "NU_RULE_OR_NONE",
-    "Ball",
-    "LeftOutScores",
-    "Scores",
-    "ShareOfNew",
-    "left_out_scores",
-    "rank_for",
-    "share_of",
-    "sphere",
-]
-
-
 _EPS = float(np.finfo(float).eps)
 
 

@@ -58,21 +58,6 @@ from ._validation import (
 )
 from ._verify import known_classes, stored
 
-__all__ = [
-    "CascadeSVC",
-    "DataSummary",
-    "cloned",
-    "common_width",
-    "joint_support",
-    "moments_of_all",
-    "numbered",
-    "parts_given",
-    "points_at",
-    "warn_unless_optimal",
-    "width_of",
-    "without_client",
-]
-
 
 def cloned(model: Any) -> Any:
     """Return an unfitted copy for `sklearn.base.clone`, with the same engine, because a client cannot be copied."""

@@ -35,9 +35,6 @@ from ._validation import checked_data, encode, require_two_classes
 from ._verify import agree, known_classes, stored
 from .least_squares import DEFAULT_SOLVER
 
-__all__ = ["LDA", "RANK_TOL", "Scatter", "differences"]
-
-
 #: Directions with a smaller deviation, in units of the features' deviations, are left out; scikit-learn's default.
 RANK_TOL = 1e-4
 

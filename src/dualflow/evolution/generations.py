@@ -14,27 +14,6 @@ from numpy.typing import NDArray
 
 from ._mating import evaluate, mate
 
-__all__ = [
-    "IMPROVEMENT",
-    "MUTATIONS",
-    "NO_MUTATION",
-    "Evolution",
-    "Rules",
-    "adapted_sigma",
-    "add_gaussian_noise",
-    "bernoulli",
-    "coordinate_sweep",
-    "evaluate_population",
-    "evolve",
-    "improve",
-    "mutated_genes",
-    "pairings",
-    "random_population",
-    "survivors",
-    "swaps",
-]
-
-
 #: "switching-gaussian" is the outlook of the paper: Gaussian on the variables that switching has not fixed at 0 or u.
 MUTATIONS = ("gaussian", "switching", "hybrid", "switching-gaussian")
 #: Generations of Gaussian mutation between two applications of the 1/5 rule.

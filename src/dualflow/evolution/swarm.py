@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from .generations import IMPROVEMENT, evaluate_population, improve
 
-__all__ = ["Swarm", "SwarmRules", "move_swarm", "moved"]
-
 
 @dataclass(frozen=True)
 class SwarmRules:

@@ -22,11 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.factored import FactoredWorkspace
+from ..core.low_rank import LowRankSystem
 from ..core.problem import DualProblem
 from ..flows.gradient import weights
-from .stiff_system import LowRankSystem, StiffSystem
-
-__all__ = ["ImplicitState", "implicit_start", "implicit_step"]
+from .stiff_system import StiffSystem
 
 #: Largest fraction of the way to the boundary that a step goes.
 _BOUNDARY_FRACTION = 0.995

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem
 from ..flows.gradient import interior_point
 
-__all__ = ["CONVERGED_GAP", "MAX_STALLED", "MAX_STALLED_NEAR", "NEAR_GAP", "InteriorState", "has_ended", "inside"]
-
 #: Weight of a given start in its mixture with the interior point.
 WARM_SHARE = 0.9
 #: Every start is at most this part of its upper bounds. If the equality needs all variables at their bounds the start

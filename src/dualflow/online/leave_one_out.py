@@ -34,19 +34,6 @@ from .growing_problem import Stream
 from .hinge_updates import DenseMatrix, start_at_optimum
 from .state import PathError
 
-__all__ = [
-    "MAX_VARIABLES_RESPONSE",
-    "LeaveOneOut",
-    "Optimum",
-    "Path",
-    "Response",
-    "Unlearning",
-    "Without",
-    "each_without",
-    "leave_one_out_margins",
-    "recorded_path",
-]
-
 #: Function of a problem and a start (or None) that returns the certificate of the problem's optimum.
 Optimum = Callable[[DualProblem, NDArray | None], Certificate]
 

@@ -21,8 +21,6 @@ from .hinge_updates import DenseMatrix
 from .optimum_transfer import set_optimum, tracked_gap
 from .state import PathError
 
-__all__ = ["LinearTermLog", "LinearTermPath", "Solve", "follow_linear_term"]
-
 #: Ratio of t, or part of the whole way if t changes its sign, after which all gradients are computed from scratch.
 SECTION_RATIO = 2.0
 #: Sections of the whole way, at least.

@@ -12,8 +12,6 @@ from ..core.problem import DualProblem
 from .hinge_updates import MAX_POINTS_PATH, CommunityModel, Equilibrium, add_along_path
 from .invasion import Equilibrate, Habitat
 
-__all__ = ["MAX_POINTS_PER_BLOCK", "Community", "are_distinct", "learn", "learn_in_one_batch"]
-
 #: New points taken in one block: enough for BLAS, and few enough for memory.
 MAX_POINTS_PER_BLOCK = 1024
 #: Fraction of distinct points up to which equal points are merged into one variable.

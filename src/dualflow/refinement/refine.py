@@ -17,8 +17,6 @@ from ..core.runtime import clock
 from ..exceptions import ProblemError
 from .active_set import ActiveSet, SolveNearlyFree
 
-__all__ = ["MAX_N_REFINED", "Refinement", "refine", "snap", "support_set", "supporting"]
-
 _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
 

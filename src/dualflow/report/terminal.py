@@ -23,9 +23,6 @@ from .model import Results, Row, Section
 from .scores import best_model
 from .verdict import constant_note, counts_text, model_cells, overall, verdict
 
-__all__ = ["FittedTable", "RowCells", "lines_of", "render", "renderable"]
-
-
 #: Headers of the columns, the most important first; columns that are not listed are left out first.
 COLUMN_PRIORITY = (
     (

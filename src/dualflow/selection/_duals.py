@@ -32,19 +32,6 @@ from ..online.leave_one_out import Unlearning
 from ..online.state import PathError
 from ..working_set._pairs import solve_pairs
 
-__all__ = [
-    "MAX_FREE_NEWTON",
-    "MIN_VARIABLES_FLOAT32",
-    "Duals",
-    "Fits",
-    "Float32Descent",
-    "LeftOut",
-    "Newton",
-    "free_variables",
-    "is_inside",
-    "left_out_variable",
-]
-
 
 def is_inside(beta: NDArray, upper: NDArray) -> NDArray:
     """Return for each row whether no variable is at its upper bound; a larger bound then gives the same optimum."""

@@ -20,8 +20,6 @@ from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
 from ._models import unfitted_copy
 
-__all__ = ["FoldFit", "fits_of_fold", "widest_gap"]
-
 #: Bytes of training points that the fitted models of one fold may hold before their values are computed.
 HELD_BYTES = 1 << 27
 #: Distance of a multiplier from its upper bound, relative to the bound, below which it is at the bound.

@@ -22,9 +22,6 @@ from ..estimators._classifier import class_pairs
 from ..estimators._validation import class_weights
 from ._duals import Duals, Fits
 
-__all__ = ["Answer", "Chain", "Classes", "Numbers", "SlowerError", "Watch", "shared_gain", "shared_seconds"]
-
-
 #: Nanoseconds to compute an entry of the matrix and round it to float32, on a processor of 2020 with one thread.
 ENTRY_NS = 6.0
 #: Nanoseconds for each feature of an entry.

@@ -14,8 +14,6 @@ from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 
-__all__ = ["Cascade"]
-
 #: Variables of a part, at least.
 MIN_PART = 32
 #: Tolerance of the survivors' solve, as a part of the solver's.

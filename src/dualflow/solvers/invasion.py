@@ -14,8 +14,6 @@ from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..refinement.refine import refine
 
-__all__ = ["Invasion"]
-
 
 @dataclass(frozen=True)
 class InvasionState:

@@ -21,8 +21,6 @@ from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch, SolverUnavailable
 
-__all__ = ["BACKENDS", "Program", "QPSolvers"]
-
 
 def _residuals(eps: float) -> dict[str, Any]:
     """Return options for residuals of at most eps."""

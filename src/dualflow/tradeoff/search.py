@@ -16,8 +16,6 @@ from ..exceptions import SolverUnavailable
 from .front import FrontStatus, ParetoFront, ParetoPoint
 from .path import Path, Task, bounded, weight_ladder
 
-__all__ = ["check_pymoo", "searched"]
-
 #: Slack of margin 1 within which a point keeps its margin during the search; results are scaled until it is 1.
 MARGIN_SLACK = 1e-6
 #: Relative excess of a scale over 1 that keeps all margins at 1 or above in spite of the round-off of a product Qα.

@@ -30,8 +30,6 @@ from ..refinement.linear_systems import ConjugateSystem
 from ._coordinates import Round
 from .state import WorkingSetState
 
-__all__ = ["Coordinates", "suits_coordinates"]
-
 #: Variables from which these rounds replace blocks of pair updates. The number was not tuned.
 MIN_N = 500
 #: Multiplications between two checks of the clock, some hundredths of a second.

@@ -24,8 +24,6 @@ from .level import MAX_N_FREE_BLOCKS, MIN_GAP_LOST, Level
 from .seeding import nested_order, restrict, seed, sharing
 from .state import WorkingSetState, restarted
 
-__all__ = ["Descent"]
-
 #: Least KKT violation that float32 can resolve: below it the sign of a violation is not reliable.
 MIN_KKT_FLOAT32 = 1e-3
 #: Least relative gap that float32 can resolve.

@@ -25,8 +25,6 @@ from .dense import solve_nearly_free
 from .descent import Descent
 from .seeding import nested_order, restrict
 
-__all__ = ["LevelState", "Levels"]
-
 #: Difference of a sum and the total that counts as round-off, as a part of the total, with refined inner solves.
 SUM_TOL_REFINED = 1e-11
 #: The same with inner solves that are not refined.

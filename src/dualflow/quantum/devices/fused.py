@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from ..circuits.multiplexer import walsh
 
-__all__ = ["Angle", "FusedGate", "Step", "fuse"]
-
 #: Angle of a gate: None (no angle), a number, the index of a circuit's parameter, or its index and a factor.
 Angle = int | float | tuple[int, float] | None
 #: A gate of a circuit: PennyLane's name, its qubits, its angle.

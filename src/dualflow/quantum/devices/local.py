@@ -15,8 +15,6 @@ from ..circuits import ParametricCircuit
 from .base import Device, Job, Readout
 from .readouts import Request, check_readout
 
-__all__ = ["LocalDevice", "LocalJob", "Rates"]
-
 #: Jobs that a local device keeps.
 MAX_KEPT_JOBS = 256
 #: Bytes of the distributions of all kept jobs; the last job is kept whatever its size.

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from ...exceptions import DeviceError
 from .base import Readout
 
-__all__ = ["Request", "check_readout", "counts_of_result", "counts_of_sampler", "readout_of_counts"]
-
 #: Rounding error allowed in a distribution: of its sum from 1, and of an entry below 0.
 ROUNDING_TOL = 1e-6
 #: Key of a circuit's metadata that holds the mark of its job.

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from ...exceptions import DeviceError
 
-__all__ = ["cause", "device_error", "without_secrets"]
-
 #: Text that replaces a secret.
 MASK = "***"
 #: Names of environment variables whose values are removed from messages.

@@ -8,8 +8,6 @@ from . import DEVICES, make_device
 from .base import Limits
 from .compiled import CompiledDevice
 
-__all__ = ["MachineInfo", "VendorInfo", "ask", "list_vendors"]
-
 
 @dataclass(frozen=True)
 class VendorInfo:

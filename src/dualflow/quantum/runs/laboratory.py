@@ -40,17 +40,6 @@ from .recording import keep
 from .sending import Sender
 from .spending import Budget, Spent
 
-__all__ = [
-    "UNBUILT_REASON",
-    "Account",
-    "Laboratory",
-    "Ledger",
-    "QuantumContext",
-    "is_distinct_from_uniform",
-    "is_uniform",
-]
-
-
 #: Probability that `is_uniform` is False for counts of the uniform distribution.
 FALSE_ALARM_RATE = 1e-3
 #: Most probability that `is_uniform` is True for a distribution that `is_distinct_from_uniform` accepts.

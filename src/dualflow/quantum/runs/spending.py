@@ -8,8 +8,6 @@ from ...core.options import Number
 from ...exceptions import BudgetSpent, DeviceError
 from ..devices import Price
 
-__all__ = ["AMOUNT_RULE", "Budget", "Spent"]
-
 #: Rule of budgets that may be fractions.
 AMOUNT_RULE = Number(at_least=0, none=True)
 #: Relative excess of a sum of prices over a budget that counts as round-off.

@@ -27,20 +27,6 @@ from .base import QuantumSolver
 from .blocks import Block, block_of, choose_block, move_towards, newton_lengths, pattern_move
 from .qubo import Qubo, box_qubo, sample_annealing
 
-__all__ = [
-    "FIELD_PER_CURVATURE",
-    "Box",
-    "BoxZoom",
-    "BoxZoomContext",
-    "BoxZoomState",
-    "box_angles",
-    "first_box",
-    "next_box",
-    "start",
-    "step",
-]
-
-
 #: Transverse field per curvature Qᵢᵢrᵢ². For uncoupled spins it would be 1; coupled spins are stiffer than their linear
 #: response, and 0.6 to 0.8 do equally well.
 FIELD_PER_CURVATURE = 0.7

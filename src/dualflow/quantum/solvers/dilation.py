@@ -28,15 +28,6 @@ from ...exceptions import DeviceError
 from ..circuits.ancilla import AncillaCircuit
 from ..circuits.encoding import qubits_for
 
-__all__ = [
-    "BoxDilation",
-    "Dilation",
-    "Measured",
-    "SimplexDilation",
-    "implicit_direction",
-    "make_dilation",
-]
-
 #: A warm start is raised to at least this share of the mean weight: the potential of weight 0 would be infinite.
 MIN_SHARE_WARM = 1e-3
 #: Entries of |Q|u are raised to at least this share of the largest: an entry of 0 would make the mobility infinite.

@@ -33,8 +33,6 @@ from ...core.runtime.threads import cached_property
 from ..circuits.chebyshev import ChebyshevCircuit
 from ..runs.laboratory import Account, Laboratory, Ledger
 
-__all__ = ["COLLOCATIONS", "Executor", "Fit", "Flow", "Window", "collocation_points"]
-
 COLLOCATIONS = ("chebyshev-lobatto", "uniform")
 #: s, the share of [−1, 1] that a window takes; dφ/dx is infinite at the ends of [−1, 1].
 WINDOW_SHARE = 0.8

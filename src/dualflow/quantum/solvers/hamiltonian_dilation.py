@@ -39,9 +39,6 @@ from ..runs.laboratory import Account, QuantumContext
 from .base import QuantumSolver
 from .dilation import Dilation, Measured, implicit_direction, make_dilation
 
-__all__ = ["METHODS", "DilationContext", "DilationState", "HamiltonianDilation", "start", "step"]
-
-
 #: Implicit: largest change of an entry of the potential in one step.
 MAX_POTENTIAL_CHANGE = 5.0
 #: Implicit: factor of the step length after an accepted step.

@@ -25,9 +25,6 @@ from ..circuits.hhl import HHLCircuit
 from ..runs.laboratory import Account, QuantumContext
 from .base import CircuitSolver
 
-__all__ = ["HHL", "MAX_CLOCK", "HHLContext", "Inversion", "LinearSystem", "clock_for", "invert", "make_system"]
-
-
 #: Phase of the largest eigenvalue; below 1, at which readings wrap around.
 MAX_PHASE = 0.9
 #: Smallest clock reading of the smallest eigenvalue with the default clock: the bias of E[1/λ] is then ¼/8² of 1/λ.

@@ -24,18 +24,6 @@ from ..circuits.pauli_steps import PauliSteps
 from ..circuits.rotation import rotation_angles
 from ..circuits.select import SelectCircuit
 
-__all__ = [
-    "FORMS",
-    "LinearModel",
-    "form_of_mean",
-    "linearise",
-    "quadratic_form",
-    "read_distribution",
-    "sampling_noise",
-    "system_qubits",
-    "window_angles",
-]
-
 FORMS = ("replicator", "lotka-volterra")
 #: Longest step of a splitting, in units of 1/shift: the weight kept falls as e^(−2·shift·t).
 MAX_STEP_PER_SHIFT = 0.2

@@ -33,9 +33,6 @@ from .linear_model import (
     window_angles,
 )
 
-__all__ = ["MAX_ANCILLAS", "LinearisedContext", "LinearisedSolver", "LinearisedState", "start", "step"]
-
-
 #: With shots: a window is rejected if f rises by more standard deviations than this, beyond its mean excess.
 MAX_RISE_DEVIATIONS = 3.0
 #: With shots: a window is rejected if it keeps less than this share of the expected shots.

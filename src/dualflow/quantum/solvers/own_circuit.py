@@ -28,8 +28,6 @@ from ..circuits.user_circuit import GivenCircuit
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["NameOrCircuit", "OwnCircuit", "own_circuit"]
-
 QUBITS = Number(at_least=1, whole=True, none=True)
 #: Largest deviation of a PennyLane angle from the affine function, relative to 1 + |angle|.
 AFFINE_TOLERANCE = 1e-9

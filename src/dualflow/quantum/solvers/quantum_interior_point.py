@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ...core.features import Features, features_of
 from ...core.options import Number, OneOf, option
 from ...core.problem import DualProblem
-from ...core.solver import BOUNDED, generator, generator_state
+from ...core.runtime.random import generator, generator_state
+from ...core.solver import BOUNDED
 from ...core.workspace import Workspace
 from ...interior.low_rank import LowRank, System
 from ...interior.state import InteriorState
@@ -31,8 +32,6 @@ from ..runs.budget import COUNT_RULE
 from ..runs.laboratory import Account, Laboratory, QuantumContext
 from .base import CircuitSolver
 from .hhl import MAX_CLOCK, MAX_PHASE, MIN_CLOCK, MIN_READING, LinearSystem
-
-__all__ = ["MAX_UNKNOWNS", "NewtonContext", "NewtonState", "QuantumInteriorPoint"]
 
 #: Unknowns of a system, at most: 3 qubits.
 MAX_UNKNOWNS = 8

@@ -33,25 +33,6 @@ from .base import CircuitSolver, QuantumSolver
 from .blocks import newton_lengths
 from .variational_flow import SimplexState
 
-__all__ = [
-    "Ecology",
-    "EcologyContext",
-    "InnerSolver",
-    "QuantumInvasion",
-    "absolute_gap",
-    "block_problem",
-    "example_block",
-    "first_block",
-    "is_finished",
-    "is_survivor",
-    "next_block",
-    "noise_excess",
-    "objective",
-    "seeded_start",
-    "state_type_with",
-]
-
-
 #: A variable survives if its weight is above this share of the largest weight. Exact distributions have no zeros.
 MIN_SHARE_SURVIVOR = 1e-3
 #: Share of a block that is reserved for the variables with the largest gain of a move alone; survivors get the rest.

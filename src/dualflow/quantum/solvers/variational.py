@@ -26,9 +26,6 @@ from ..runs.final_circuit import OF_LAST_STEP
 from ..runs.laboratory import Account, Ledger, QuantumContext
 from .base import QuantumSolver
 
-__all__ = ["SEMI_IMPLICIT", "AngleFlow", "AngleState", "Pace", "VariationalSolver"]
-
-
 #: Largest change of an angle in a step from exact distributions, radians.
 MAX_TURN_EXACT = 0.8
 #: Largest change of an angle in a step from counts, radians.

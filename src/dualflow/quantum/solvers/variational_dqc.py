@@ -26,9 +26,6 @@ from ..runs.laboratory import Account, QuantumContext
 from .base import CircuitSolver
 from .dqc_model import COLLOCATIONS, Executor, Fit, Flow, Window
 
-__all__ = ["March", "MarchContext", "Rules", "VariationalDQC", "advance", "begin"]
-
-
 #: Training iterations of one step of the solver.
 ITERATIONS_PER_STEP = 3
 #: Largest number of training iterations of a window.

@@ -32,18 +32,6 @@ from ..circuits.encoding import qubits_for
 from ..runs.laboratory import Account, Ledger
 from .variational import AngleFlow, AngleState, Pace, VariationalSolver
 
-__all__ = [
-    "MIN_ANGLE",
-    "BoxEncoding",
-    "BoxFlow",
-    "BoxState",
-    "VariationalLotkaVolterra",
-    "drive",
-    "exact_multiplier",
-    "primal_dual_step",
-]
-
-
 #: Exact distributions: smallest distance of an angle from 0 and π, radians; α = u sin²(θ/2) = 0 could never grow again.
 MIN_ANGLE = 1e-5
 #: Largest |log-odds|: e^−50 is below the precision of α/u. `BoxEncoding.on_equality` searches shifts up to twice this.
