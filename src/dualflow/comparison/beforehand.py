@@ -47,12 +47,7 @@ class DryRow:
 
 @dataclass(frozen=True)
 class DryRun:
-    """The estimates of the quantum rows of a comparison, none of which was run.
-
-    Attributes
-    ----------
-    rows : tuple of DryRow
-    """
+    """The estimates of the quantum rows of a comparison, none of which was run."""
 
     rows: tuple[DryRow, ...]
 

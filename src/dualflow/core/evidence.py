@@ -16,20 +16,11 @@ MAX_MARGIN_SHOWN = 1000.0
 
 @dataclass(frozen=True)
 class Ending:
-    """Where a run ended.
+    """Where a run ended."""
 
-    Attributes
-    ----------
-    excess : float
-        (f − f*)/|f*|.
-    circuits : int or None
-    reached : bool
-        Whether the tolerance ended it.
-    """
-
-    excess: float
+    excess: float  # (f − f*)/|f*|
     circuits: int | None
-    reached: bool
+    reached: bool  # whether the tolerance ended it
 
 
 def margin(own: Ending, control: Ending, level: float) -> float:

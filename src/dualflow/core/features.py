@@ -30,18 +30,11 @@ MIN_PIVOT = 1e-6
 
 @dataclass(frozen=True)
 class Features:
-    """F of a kernel matrix, F = points − center.
+    """F of a kernel matrix, F = points − center."""
 
-    Attributes
-    ----------
-    points : array of shape (n, r)
-    center : array of shape (r,) or None
-    are_points : bool
-        Whether these are the coordinates of the points themselves, so that weights of them are a linear model.
-    """
-
-    points: NDArray
-    center: NDArray | None = None
+    points: NDArray  # shape (n, r)
+    center: NDArray | None = None  # shape (r,) or None
+    #: Whether these are the coordinates of the points themselves, so that weights of them are a linear model.
     are_points: bool = False
 
     @property

@@ -37,24 +37,12 @@ MAX_DISTINCT_SHARE = 0.7
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """A merged problem, and the map from its answers to those of the original problem.
+    """A merged problem, and the map from its answers to those of the original problem."""
 
-    Parameters
-    ----------
-    problem : DualProblem
-        The merged problem, with one variable for each group of equal ones.
-    group : int array of shape (n,)
-        The merged variable that stands for each original one.
-    share : array of shape (n,)
-        The part of the merged variable that each original one gets.
-    original : DualProblem
-        The problem with equal variables.
-    """
-
-    problem: DualProblem
-    group: NDArray
-    share: NDArray
-    original: DualProblem
+    problem: DualProblem  # the merged problem, with one variable for each group of equal ones
+    group: NDArray  # the merged variable that stands for each original one; int array of shape (n,)
+    share: NDArray  # the part of the merged variable that each original one gets; shape (n,)
+    original: DualProblem  # the problem with equal variables
 
     def spread(self, alpha: NDArray) -> NDArray:
         """Return the original α, shape (n,), of a merged one; variables at a bound are at their bound to the bit."""

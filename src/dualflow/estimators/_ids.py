@@ -18,18 +18,10 @@ from ..exceptions import ProblemError
 
 @dataclass
 class PointNames:
-    """The names of points, in both directions.
+    """The names of points, in both directions."""
 
-    Attributes
-    ----------
-    number_of : dict
-        The number of each name.
-    name_of : dict
-        The name of each number.
-    """
-
-    number_of: dict[Hashable, int] = field(default_factory=dict)
-    name_of: dict[int, Hashable] = field(default_factory=dict)
+    number_of: dict[Hashable, int] = field(default_factory=dict)  # the number of each name
+    name_of: dict[int, Hashable] = field(default_factory=dict)  # the name of each number
 
     def add(self, names: Iterable[Hashable], numbers: NDArray) -> None:
         """Name new points."""

@@ -51,30 +51,21 @@ Solve = Callable[[float], tuple[NDArray, float]]
 
 @dataclass(frozen=True)
 class LinearTermPath:
-    """Optima at breakpoints; between two of them α is linear in t. Two may be at the same t, if Q is singular.
+    """Optima at breakpoints; between two of them α is linear in t. Two may be at the same t, if Q is singular."""
 
-    Attributes
-    ----------
-    t : array of shape (k,)
-        In the order of the path.
-    codes : int8 array of shape (k, n)
-        The set of each variable at the breakpoint: at 0, at its bound, or free.
-    starts : int array of shape (k + 1,)
-        Breakpoint i has the entries ``starts[i]`` to ``starts[i + 1]`` of ...
-    free, values : arrays
-        ... the free variables, ascending, and of their α.
-    breaks : array of shape (k,)
-        Whether the path broke off before this breakpoint, so that α is not known between it and the one before.
-    upper : array of shape (n,)
-    """
-
-    t: NDArray
+    t: NDArray  # in the order of the path; shape (k,)
+    #: The set of each variable at the breakpoint: at 0, at its bound, or free; int8 array of shape (k, n).
     codes: NDArray
+    #: Breakpoint i has the entries ``starts[i]`` to ``starts[i + 1]`` of ``free`` and ``values``; int array of shape
+    #: (k + 1,).
     starts: NDArray
+    #: free, values: the free variables, ascending, and their α, one breakpoint after another.
     free: NDArray
     values: NDArray
+    #: Whether the path broke off before this breakpoint, so that α is not known between it and the one before; shape
+    #: (k,).
     breaks: NDArray
-    upper: NDArray
+    upper: NDArray  # shape (n,)
 
     def at(self, k: int) -> NDArray:
         """Return α at the k-th breakpoint."""

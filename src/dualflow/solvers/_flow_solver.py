@@ -51,20 +51,12 @@ class FlowContext:
 
 @dataclass(frozen=True)
 class FlowState:
-    """State of the flow.
-
-    Attributes
-    ----------
-    at : ImplicitState
-    complementarity : float
-        For implicit steps, the mean product of α and its slacks; without slacks the gradient, as a part of its terms.
-    stalled : int
-        Implicit steps without movement.
-    """
+    """State of the flow."""
 
     at: ImplicitState
+    #: For implicit steps, the mean product of α and its slacks; without slacks the gradient, as a part of its terms.
     complementarity: float = np.inf
-    stalled: int = 0
+    stalled: int = 0  # implicit steps without movement
 
 
 @dataclass(frozen=True)

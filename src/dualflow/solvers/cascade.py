@@ -30,23 +30,12 @@ VIOLATORS_ALWAYS_ALLOWED = 512
 
 @dataclass(frozen=True)
 class CascadeState:
-    """State of the rounds.
+    """State of the rounds."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-    pool : int array
-        The variables that are solved together next.
-    begun : bool
-        Whether the parts were solved.
-    done : bool
-        Whether no violator joined.
-    """
-
-    alpha: NDArray
-    pool: NDArray
-    begun: bool
-    done: bool
+    alpha: NDArray  # shape (n,)
+    pool: NDArray  # the variables that are solved together next; int array
+    begun: bool  # whether the parts were solved
+    done: bool  # whether no violator joined
 
 
 @dataclass(frozen=True)

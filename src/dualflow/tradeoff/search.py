@@ -39,17 +39,12 @@ class Search:
     """The criteria of whole populations, and the run of NSGA-II.
 
     NSGA-II is by Deb, Pratap, Agarwal, Meyarivan, IEEE Trans. Evol. Comput. 6 (2002) 182-197.
-
-    Parameters
-    ----------
-    task : Task
-    errors : {"hinge", "zero-one"}
-    majorant : array of shape (n, n), optional
-        For an indefinite kernel (with a penalised bias) the one with absolute eigenvalues, as in `flipped`.
     """
 
     task: Task
-    errors: str
+    errors: str  # {"hinge", "zero-one"}
+    #: For an indefinite kernel (with a penalised bias) the one with absolute eigenvalues, as in `flipped`; shape (n,
+    #: n), optional.
     majorant: NDArray | None = None
 
     def __post_init__(self) -> None:

@@ -57,18 +57,10 @@ def suits_coordinates(problem: DualProblem) -> bool:
 
 @dataclass
 class Coordinates:
-    """The context of a run.
+    """The context of a run."""
 
-    Parameters
-    ----------
-    workspace : Workspace
-        A problem for which `suits_coordinates` is true.
-    gap_tol : float
-        Relative gap at which the run ends.
-    """
-
-    workspace: Workspace
-    gap_tol: float
+    workspace: Workspace  # a problem for which `suits_coordinates` is true
+    gap_tol: float  # relative gap at which the run ends
 
     @cached_property
     def rows(self) -> scipy.sparse.csr_array:

@@ -40,16 +40,10 @@ class Spent:
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of what a run may spend, including the runs that it resumes; None is no limit.
+    """Limits of what a run may spend, including the runs that it resumes; None is no limit."""
 
-    Parameters
-    ----------
-    max_shots : int ≥ 0, optional
-    max_qpu_seconds, max_cost : float ≥ 0, optional
-        By the device's own `price`, in its currency.
-    """
-
-    max_shots: int | None = None
+    max_shots: int | None = None  # int ≥ 0, optional
+    #: max_qpu_seconds, max_cost: by the device's own `price`, in its currency; float ≥ 0, optional.
     max_qpu_seconds: float | None = None
     max_cost: float | None = None
 

@@ -40,21 +40,11 @@ MAX_POTENTIAL = 700.0
 
 @dataclass(frozen=True)
 class Measured:
-    """The α of a measured distribution.
+    """The α of a measured distribution."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-        Simplex: from the outcomes kept. Box: from all outcomes.
-    response : array of shape (n,)
-        ∂αᵢ/∂Vᵢ at fixed ν: αᵢ on the simplex, uᵢ P(0|i) P(1|i) in the box; ≥ 0.
-    success : float
-        Share of the outcomes kept; 1 in the box.
-    """
-
-    alpha: NDArray
-    response: NDArray
-    success: float
+    alpha: NDArray  # Simplex: from the outcomes kept. Box: from all outcomes. Shape (n,).
+    response: NDArray  # ∂αᵢ/∂Vᵢ at fixed ν: αᵢ on the simplex, uᵢ P(0|i) P(1|i) in the box; ≥ 0; shape (n,)
+    success: float  # share of the outcomes kept; 1 in the box
 
 
 class Dilation:

@@ -58,26 +58,13 @@ class Flow(Protocol):
 
 @dataclass(frozen=True)
 class Fit:
-    """The parameters that training changes, and its progress.
+    """The parameters that training changes, and its progress."""
 
-    Attributes
-    ----------
-    theta : array of shape (P,)
-    weights : array of shape (size, q)
-        W.
-    damping : float
-        Damping of the next Levenberg-Marquardt iteration.
-    rms : float
-        Root mean square of (h/2)(ẏ − rate(y)) at the collocation points.
-    stalled : bool
-        No trial of the last iteration lowered ``rms``.
-    """
-
-    theta: NDArray
-    weights: NDArray
-    damping: float
-    rms: float
-    stalled: bool
+    theta: NDArray  # shape (P,)
+    weights: NDArray  # W; shape (size, q)
+    damping: float  # damping of the next Levenberg-Marquardt iteration
+    rms: float  # root mean square of (h/2)(ẏ − rate(y)) at the collocation points
+    stalled: bool  # no trial of the last iteration lowered ``rms``
 
 
 class Executor(Ledger):

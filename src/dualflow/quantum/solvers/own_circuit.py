@@ -37,25 +37,13 @@ DECIMALS = 12
 
 @dataclass(frozen=True, repr=False)
 class OwnCircuit:
-    """A circuit whose R rotations have angles that are affine functions of P parameters; plain data, hashable.
+    """A circuit whose R rotations have angles that are affine functions of P parameters; plain data, hashable."""
 
-    Attributes
-    ----------
-    label : str
-        Name of the circuit or function.
-    circuit : GivenCircuit
-    n_angles : int
-        P.
-    offsets : tuple of float
-        Angles of the R rotations if all parameters are 0.
-    slopes : tuple of (rotation, parameter, float)
-        Nonzero entries of ∂angle/∂parameter.
-    """
-
-    label: str
+    label: str  # name of the circuit or function
     circuit: GivenCircuit
-    n_angles: int
-    offsets: tuple[float, ...]
+    n_angles: int  # P
+    offsets: tuple[float, ...]  # angles of the R rotations if all parameters are 0
+    #: Nonzero entries of ∂angle/∂parameter; tuple of (rotation, parameter, float).
     slopes: tuple[tuple[int, int, float], ...]
 
     @cached_property

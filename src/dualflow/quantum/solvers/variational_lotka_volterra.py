@@ -142,19 +142,11 @@ class BoxState(AngleState):
     """The state of `AngleState` with the multiplier and the quality of the read-out.
 
     An index without counts keeps the α that was measured before, at first u/2.
-
-    Attributes
-    ----------
-    useful : float
-        Share of the outcomes that belong to one of the n indices, not to padding.
-    lam : float
-        λ, as in ρ = Qα − p − λe.
-    drowned : bool
-        The outcome of the last circuit, or of one tried from here, cannot be distinguished from uniform noise.
     """
 
-    useful: float = 1.0
-    lam: float = 0.0
+    useful: float = 1.0  # share of the outcomes that belong to one of the n indices, not to padding
+    lam: float = 0.0  # λ, as in ρ = Qα − p − λe
+    #: The outcome of the last circuit, or of one tried from here, cannot be distinguished from uniform noise.
     drowned: bool = False
 
 
