@@ -14,6 +14,7 @@ from .. import problems
 from ..core.gram import Gram
 from ..core.options import Flag
 from ..core.problem import DualProblem
+from ..core.solution import Solution
 from ..driver.solve import AUTO, Progress
 from ..exceptions import ProblemError
 from ..problems.classification import FINITE_C_RULE
@@ -148,52 +149,21 @@ class QuantileSVR(ValueMachine):
             raise ProblemError(f"quantile={given!r} must be a number, or numbers in ascending order")
         return np.array(found, dtype=float)
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> QuantileSVR:
-        """Fit the model.
+    def _check_parameters(self, *names: str) -> None:
+        super()._check_parameters(*names)
+        if not names:
+            self._requested()
 
-        Parameters
-        ----------
-        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            As in `SVR`.
-        y : array of shape (n,)
-            Finite numbers.
-        sample_weight : array of shape (n,), optional
-            Multiplies C, point by point. Points with a weight of 0 or less are left out.
+    def _solutions(self, gram: Gram, part: Gram, values: NDArray, weight: NDArray | None) -> list[Solution]:
+        quantiles = self._requested()
 
-        Returns
-        -------
-        QuantileSVR
-            The fitted estimator itself.
+        def posed(k: int) -> DualProblem:
+            return problems.quantile_svr(part, values, self.C, quantile=float(quantiles[k]), sample_weight=weight)
 
-        Raises
-        ------
-        ProblemError
-            Data or parameters are out of range.
-        SolverMismatch, SolverUnavailable, TypeError
-            The solver cannot solve this problem, needs a package, or does not have an option.
-
-        Warns
-        -----
-        ConvergenceWarning
-            A solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
-        """
-        with self._transaction():
-            self._take_parameters()
-            quantiles = self._requested()
-            gram, rows, part, values, given = self._taken(X, y, sample_weight)
-
-            def posed(k: int) -> DualProblem:
-                return problems.quantile_svr(part, values, self.C, quantile=float(quantiles[k]), sample_weight=given)
-
-            engine = self._engine(part, 2 * part.n, True)
-            seeds = seeds_of(self.random_state, len(quantiles))
-            self.solutions_ = Solving(self, posed, seeds, engine).run()  # type: ignore[assignment]
-            self._rows = [rows] * len(quantiles)
-            self.quantiles_ = quantiles
-            self._is_scalar = np.ndim(self.quantile) == 0
-            self._read(gram, rows)
-            self._publish()
-        return self
+        engine = self._engine(part, 2 * part.n, True)
+        found: Any = Solving(self, posed, seeds_of(self.random_state, len(quantiles)), engine).run()
+        self.quantiles_, self._is_scalar = quantiles, np.ndim(self.quantile) == 0
+        return list(found)
 
     @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:
