@@ -69,10 +69,12 @@ def rounding(
     objective: float,
     bound: tuple[float, Interval | None],
     by_margin: bool = False,
+    reach: float | None = None,
 ) -> float:
     """Return an estimate of the rounding error of a gap f − D, absolute; ``bound`` is D and its multipliers.
 
-    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds.
+    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds. ``reach`` takes the
+    place of the `reach_of` |αⱼ|√Qⱼⱼ where weights of equal points were summed exactly (`places`).
 
     The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `reach_of` |αⱼ|√Qⱼⱼ, and what the
     equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
@@ -86,6 +88,8 @@ def rounding(
     root = np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
     beside = np.abs(problem.p) + abs(level) + problem.ridge * size
     growth = problem.gram.growth
+    if reach is not None:
+        growth *= reach / (reach_of(size * root) or 1.0)
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper

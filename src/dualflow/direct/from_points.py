@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._bound import undetermined_signs
-from ..core._pair_bound import certify_pair, project_pair
+from ..core._pair_bound import N_NUMBERS, certify_pair, project_pair
 from ..core.gram import Gram
 from ..core.mixed_precision import is_bounded, rough_sums
+from ..core.pair_certificate import CertificateRow
 from ..core.radial import EXPONENTIAL_COST, FEW_FEATURES, RadialPoints, radial_product
 from ..core.runtime import clock
 from ..core.runtime.memory import arena_array
@@ -27,7 +28,7 @@ from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED
 from ..core.sparse_points import SparsePoints
 from ..working_set._from_points import solve_points
-from ..working_set._point_pairs import HIGH, IN_FLOAT32, LOW, LOWER_BOUND, N_FIGURES, OBJECTIVE, solve_point_pairs
+from ..working_set._point_pairs import IN_FLOAT32, solve_point_pairs
 from ..working_set._wishes import begin, multiplier, violations, weights_of
 from ..working_set.dense import (
     FINITE_BOUND,
@@ -359,7 +360,7 @@ class PairArrays(NamedTuple):
 
     Attributes
     ----------
-    alpha, point, weights, figures : arrays
+    alpha, point, weights, certificates : arrays
         As of `core._pair_bound.certify_listed`.
     entries : array of shape (n_pairs,)
         Kernel entries evaluated for each pair.
@@ -370,7 +371,7 @@ class PairArrays(NamedTuple):
     alpha: NDArray
     point: NDArray
     weights: NDArray
-    figures: NDArray
+    certificates: NDArray
     entries: NDArray
     sums: NDArray = EMPTY
 
@@ -588,21 +589,22 @@ def pair_from_points(
             return None
     if not search.solve(gap_tol, n_support):
         return None
-    point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, N_FIGURES))
+    point, weights, certificates = np.empty(n), np.zeros(n), np.empty((1, N_NUMBERS))
 
     growth = gram.growth
 
     def certify(sums: NDArray) -> tuple[float, float]:
-        certify_pair(m, upper, sign, point, weights, sums, figures[0], growth)
-        return figures[0, LOW], figures[0, HIGH]
+        certify_pair(m, upper, sign, point, weights, sums, certificates[0], growth)
+        row = CertificateRow._make(certificates[0])
+        return row.low, row.high
 
     products = PointSums(gram, search.points, search.single, e, 1.0, thresholds)
     while True:
         clock.check_time()
         alpha = search.alpha
-        project_pair(m, upper, sign, alpha, point, weights, figures[0])
+        project_pair(m, upper, sign, alpha, point, weights, certificates[0])
         sums = products.compute(weights, certify)
         search.entries += float(n) * products.columns
-        objective, bound = float(figures[0, OBJECTIVE]), float(figures[0, LOWER_BOUND])
-        if objective - bound <= gap_tol * max(abs(objective), abs(bound)) or not search.extend(sums):
-            return PairArrays(alpha, point, weights, figures, np.array([search.entries]))
+        row = CertificateRow._make(certificates[0].tolist())
+        if row.objective - row.lower_bound <= gap_tol * row.size or not search.extend(sums):
+            return PairArrays(alpha, point, weights, certificates, np.array([search.entries]))

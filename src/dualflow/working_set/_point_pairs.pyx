@@ -22,7 +22,7 @@ from .dense import (KKT_TOL, MAX_LOOKS, MAX_NEARLY_FREE, MAX_RESTARTS, MAX_ROUND
                     NEARLY_FREE_FACTOR, TRUSTED_GAP_SHARE, UPDATES_PER_FREE)
 
 from ..core._bound cimport undetermined_of, error_bounds_of
-from ..core._pair_bound cimport bound_one, project_one
+from ..core._pair_bound cimport PairCertificate, bound_one, n_numbers, project_one
 from ._from_points cimport rows_of, search, search_rules
 from ._loop cimport Index, memory_double, pairs_double, source_double
 from ._wishes cimport mark_nearly_free, mean_of_free, violation_of
@@ -53,15 +53,6 @@ cpdef enum:
     CONTINUES = 9  # whether the pair has the points of the row before: it keeps its kernel rows and starts from its solution
     AT_ALPHA = 10  # where the pair's multipliers begin
     N_COLUMNS = 11
-
-
-#: Places in a row of figures, the fields of `direct.pairs.CertificateRow`.
-cpdef enum:
-    OBJECTIVE = 0
-    LOWER_BOUND = 1
-    LOW = 4  # the multiplier interval
-    HIGH = 5
-    N_FIGURES = 9
 
 
 # The constants of `dense`, `descent`, `core.radial` and `core.mixed_precision` as C numbers.
@@ -158,7 +149,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
                        const long long[:, ::1] table, double sign, Index features, double reach, double growth,
                        double gap_tol, double tol_float32, double min_product_float32, double max_uncertain_share,
                        double safe_errors, const double[::1] start, double[::1] alpha, double[::1] point,
-                       double[::1] weights, double[:, ::1] figures,
+                       double[::1] weights, double[:, ::1] certificates,
                        double[::1] entries, double[::1] sums, Index begin, double seconds, Index max_free=1 << 62):
     """Solve and certify the hinge's dual with an intercept for pairs of classes, from number ``begin`` on.
 
@@ -197,8 +188,8 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         See `core._bound.undetermined_signs`.
     start : array
         Feasible multipliers to start from, laid out as ``alpha``; 0 if it is empty.
-    alpha, point, weights, figures : arrays
-        Receive what `core._pair_bound.certify_listed` says; figures are not written if a search was given up.
+    alpha, point, weights, certificates : arrays
+        Receive what `core._pair_bound.certify_listed` says; a row is not written if the search was given up.
     entries : array of shape (n_pairs,)
         Receives the number of kernel entries evaluated for each pair.
     sums : array
@@ -222,10 +213,10 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
     cdef PairBuffers pair
     cdef search_rules rules
     check_table(points, half, points_32, half_32, members, upper, table, alpha, sign)
-    if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count
-            and figures.shape[1] == N_FIGURES and 0 <= begin <= count):
-        raise ValueError("point and weights must be as long as alpha, figures must be (n_pairs, 9), entries (n_pairs,), "
-                         "and begin from 0 to n_pairs")
+    if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and certificates.shape[0] == entries.shape[0] == count
+            and certificates.shape[1] == n_numbers() and 0 <= begin <= count):
+        raise ValueError("point and weights must be as long as alpha, certificates must be "
+                         f"(n_pairs, {n_numbers()}), entries (n_pairs,), and begin from 0 to n_pairs")
     for k in range(begin, count):
         n = table[k, N_FIRST] + table[k, N_SECOND]
         made = max(table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])
@@ -266,7 +257,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
                 load_pair(&pair, points, half, points_32, half_32, members, upper, &table[k, 0],
                           &start[begins] if start.shape[0] else NULL)
             is_solved = solve_one(&pair, rules, single, keeps, &alpha[begins], &point[begins], &weights[begins],
-                                  &figures[k, 0])
+                                  <PairCertificate *>&certificates[k, 0])
         entries[k] = pair.entries
         if sums.shape[0]:
             for n in range(pair.n):
@@ -326,8 +317,8 @@ cdef bint continues(const long long[::1] members, const long long[:] before, con
 
 
 cdef bint solve_one(PairBuffers *pair, search_rules rules, bint single, bint keeps, double *alpha, double *point,
-                    double *weights, double *figures) noexcept nogil:
-    """Solve and certify the loaded pair; return False, with figures not written, if the search is given up.
+                    double *weights, PairCertificate *row) noexcept nogil:
+    """Solve and certify the loaded pair; return False, with row not written, if the search is given up.
 
     ``keeps`` says whether the kernel rows serve another pair, or have done so.
     """
@@ -355,11 +346,11 @@ cdef bint solve_one(PairBuffers *pair, search_rules rules, bint single, bint kee
     while True:
         for k in range(n):
             alpha[k] = min(max(pair.e[k] * pair.beta[k], 0.0), pair.upper[k])
-        if not project_one(pair.head, n, pair.upper, pair.upper + pair.head, pair.sign, alpha, point, weights, figures,
+        if not project_one(pair.head, n, pair.upper, pair.upper + pair.head, pair.sign, alpha, point, weights, row,
                            pair.work):
             return False
-        make_sums(pair, single, point, weights, figures)
-        objective, bound = figures[OBJECTIVE], figures[LOWER_BOUND]
+        make_sums(pair, single, point, weights, row)
+        objective, bound = row.objective, row.lower_bound
         if objective - bound <= pair.gap_tol * max(fabs(objective), fabs(bound)) or not single or looks == LOOKS:
             return True
         for k in range(n):
@@ -376,8 +367,8 @@ cdef bint solve_one(PairBuffers *pair, search_rules rules, bint single, bint kee
 
 
 cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const double *weights,
-                    double *figures) noexcept nogil:
-    """Compute K times the weights and the figures of the certificate.
+                    PairCertificate *row) noexcept nogil:
+    """Compute K times the weights and the numbers of the certificate.
 
     The sums are in float64 where float32 leaves the sign of a multiplier undetermined. ``searched`` says whether the
     pair was searched in float32. See `direct.from_points.PointSums`.
@@ -406,7 +397,7 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
         memset(pair.sums, 0, n * sizeof(double))
         radial_sum_double(count, n, pair.m, 1, pair.some_points, pair.some_half, pair.points, pair.half, pair.weight,
                           pair.sums, pair.tiles)
-        update_bound(pair, point, figures)
+        update_bound(pair, point, row)
         return
     memset(pair.partial_sums, 0, count * sizeof(double))
     radial_square_double(count, pair.m, pair.some_points, pair.some_half, pair.weight, 0, count, pair.partial_sums,
@@ -418,8 +409,8 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
     else:
         exact_sums(pair, count, missing)
     while True:
-        update_bound(pair, point, figures)
-        if not (single and undetermined_of(n, pair.sums, pair.error_bound, pair.e, figures[LOW], figures[HIGH], 1.0,
+        update_bound(pair, point, row)
+        if not (single and undetermined_of(n, pair.sums, pair.error_bound, pair.e, row.low, row.high, 1.0,
                                     pair.safe_errors, pair.subset, &missing)):
             return
         left -= missing
@@ -432,12 +423,12 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
         exact_sums(pair, count, missing)
 
 
-cdef void update_bound(PairBuffers *pair, const double *point, double *figures) noexcept nogil:
-    """Compute the figures of the certificate from the sums."""
+cdef void update_bound(PairBuffers *pair, const double *point, PairCertificate *row) noexcept nogil:
+    """Compute the numbers of the certificate from the sums."""
     cdef Index n = pair.n, k
     for k in range(n):
         pair.work[k], pair.work[n + k], pair.work[2 * n + k] = pair.e[k] * pair.sums[k], pair.e[k], pair.upper[k]
-    bound_one(n, point, figures, pair.work, NULL, pair.growth)
+    bound_one(n, point, row, pair.work, NULL, pair.growth)
 
 
 cdef void exact_sums(PairBuffers *pair, Index count, Index missing) noexcept nogil:
