@@ -88,6 +88,10 @@ class QuantileSVR(ValueMachine):
     _rules = {"C": FINITE_C_RULE, "non_crossing": Flag()}
     _kept = (*ValueMachine._kept, "non_crossing")
 
+    quantile: float | Sequence[float]
+    C: float
+    non_crossing: bool
+
     def __init__(
         self,
         quantile: float | Sequence[float] = 0.5,
@@ -115,29 +119,7 @@ class QuantileSVR(ValueMachine):
         shrinking: bool = True,
         cache_size: float = 200,
     ) -> None:
-        self.quantile = quantile
-        self.C = C
-        self.non_crossing = non_crossing
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.shrinking = shrinking
-        self.cache_size = cache_size
+        self._set_parameters(locals())
 
     def _requested(self) -> NDArray:
         """Return the quantiles, shape (n_quantiles,), or raise a `ProblemError`."""

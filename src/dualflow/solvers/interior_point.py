@@ -80,9 +80,6 @@ class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
     def alpha(self, state: InteriorState) -> NDArray:
         return state.everywhere
 
-    def finished(self, state: InteriorState) -> bool:
-        return state.done
-
     def multiplier(self, state: InteriorState) -> float | None:
         return state.nu
 
