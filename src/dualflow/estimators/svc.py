@@ -217,7 +217,8 @@ class SVC(CalibratedMachine, PairClassifier, BatchMachine):
         seeds, size = seeds_of(self.random_state, count), 2 * gram.n // classes  # mean number of points of a pair
         first_seed = seeds[0]
         uneven = self.loss == "squared_hinge" and ridges_apart(weight[weight > 0])
-        engine = self._engine(gram, size, math.isfinite(self.C), Traits(uneven=uneven))
+        bound = self.C * float(weight.max()) if self.refine and self.loss == "hinge" else 0.0
+        engine = self._engine(gram, size, math.isfinite(self.C), Traits(uneven=uneven, bound=bound))
         if problem is not None:
             solutions: list[Solution | PairResult] = [solve_one(self, problem, engine, first_seed)]
             self.__dict__.pop("_solved", None)
