@@ -245,6 +245,8 @@ class Reduced:
             return state
         slopes = form.slopes_at(state.values, state.nu, state.alpha)
         sizes = np.abs(slopes)
+        if np.count_nonzero(sizes <= largest) > NARROW_SHARE * total:
+            return state
         keep = sizes <= max(largest, float(np.partition(sizes, least)[least]))
         if np.count_nonzero(keep) > NARROW_SHARE * total:
             return state
@@ -340,7 +342,7 @@ class Reduced:
         self._part = None  # its copies of rows are not needed beside those of a certificate
         slopes = self.all_rows.slopes_at(values, state.nu, alpha)
         end = InteriorState(alpha[None], state.w, values, state.nu, done=True, exact=state.exact)
-        return end.changed(gap=self.all_rows.relative_gap(end)), slopes
+        return end.changed(gap=self.all_rows.relative_gap(end, slopes)), slopes
 
     def _start_rows(self, state: InteriorState, slopes: NDArray, error: float, mu: float, rounds: int) -> InteriorState:
         """Return the start of the variables whose slopes are within ``error``, with the others fixed by their signs.
