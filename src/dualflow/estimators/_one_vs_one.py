@@ -115,7 +115,12 @@ class Pairs(Sequence[NDArray]):
 
     def places(self, k: int) -> NDArray:
         """Return the position in `by_class` of each point of pair ``k``."""
-        return np.argsort(self.by_class(k))
+        points = self.by_class(k)
+        if points.max(initial=-1) != len(points) - 1:
+            return np.argsort(points)
+        places = np.empty_like(points)  # they are all points, in another order
+        places[points] = np.arange(len(points))
+        return places
 
     def signs(self, k: int) -> NDArray:
         """Return the labels of the points of pair ``k``: +1 for its first class, or, of two classes, for the second."""
