@@ -57,7 +57,7 @@ def check(
     not trained on DATA.
     """
     with clear_errors():
-        shared.check_there(model, data, removal)
+        shared.check_exists(model, data, removal)
         shared.check_order(model, data)
         import numpy as np
 

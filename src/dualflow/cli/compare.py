@@ -254,7 +254,7 @@ def compare(
     After Ctrl-C, or when the time is up, the report shows the runs that have ended.
     """
     with clear_errors():
-        shared.check_there(path, data)
+        shared.check_exists(path, data)
         shared.check_class_weight(class_weight)
         from .reading import read_new
         from .table import RequestedColumns
@@ -278,7 +278,7 @@ def compare(
             _check_no_table_options(label or classes, positive or class_weight or scoring != "balanced_accuracy")
             found = _two_digits(digits)
         else:
-            form = shared.form_of(delimiter, header, decimal, missing, thousands)
+            form = shared.csv_format(delimiter, header, decimal, missing, thousands)
             columns = (tuple(given or ()) for given in (drop, text, keep))
             how = EncodingOptions(one_hot, impute, standardise)
             table = read_new(data, RequestedColumns(label, True, *columns), form, format)

@@ -81,7 +81,7 @@ def predict(
     If the table has labels, the scores are printed, too: of classes with the confusion matrix, of numbers R².
     """
     with clear_errors():
-        shared.check_there(model, data)
+        shared.check_exists(model, data)
         shared.check_order(model, data)
         from dataclasses import replace
 
@@ -175,7 +175,7 @@ def encoded(
     from .reading import read_known
     from .table import Table
 
-    form = shared.form_of(
+    form = shared.csv_format(
         delimiter, header, decimal or known.cells.decimal, missing, thousands or known.cells.thousands
     )
     cells = replace(form.cells, missing=(*known.cells.missing, *(missing or ())))

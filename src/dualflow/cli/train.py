@@ -143,7 +143,7 @@ def train(
 ) -> None:
     """Train a model on a table, and save it. Exit code 1: the model is saved, but not certified to --tol."""
     with clear_errors():
-        shared.check_there(data)
+        shared.check_exists(data)
         shared.check_class_weight(class_weight)
         from ..core.options import Number
         from ..exceptions import FitError
@@ -161,7 +161,7 @@ def train(
         budget_s = next((s for s in (budget_s, time_limit) if s is not None), SEARCH_BUDGET_S)
         steps = Steps(search, budget_s, proba, cv, seed)
         replaced = check_output(out, "--out", container.is_model_file, overwrite, data)
-        form = shared.form_of(delimiter, header, decimal, missing, thousands)
+        form = shared.csv_format(delimiter, header, decimal, missing, thousands)
         columns = (tuple(given or ()) for given in (drop, text, keep))
         requested = RequestedColumns(label, kind in (None, *LABELLED), *columns)
         options = ClassOptions(class_weight, positive, scoring, proba)

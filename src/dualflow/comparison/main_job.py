@@ -297,7 +297,7 @@ def compare(
         announce(announcement(tasks, entries, repairs_in_all, time_limit, total_time_limit, seeds))
     if total_time_limit is not None:
         run.ends = time.monotonic() + total_time_limit
-    sections = tuple(run.section(task, entries) for task in tasks)
+    sections = tuple(run.run_section(task, entries) for task in tasks)
     settings |= {
         "repairs of indefinite kernels": list(mending) if indefinite else None,
         "shots per circuit": shots if any(entry.role not in ("classical", "reference") for entry in entries) else None,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._bound import best_of, capped_sum, maximisers, reach_of, rounded, shortfall
+from ._bound import best_of, capped_sum, maximisers, rounded, shortfall, sum_error
 from .gram import GROWTH, KernelMatrix
 from .problem import DualProblem, Kind
 from .reading import Interval, multiplier_of
@@ -35,10 +35,10 @@ __all__ = [
     "primal_product",
     "primal_rounding",
     "product_error",
-    "reach_of",
     "ridges_apart",
     "rounding",
     "slack_bound",
+    "sum_error",
     "vanishing",
 ]
 
@@ -96,8 +96,8 @@ def rounding(
 
     ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds.
 
-    The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `reach_of` |αⱼ|√Qⱼⱼ, and what the
-    equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
+    The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `sum_error` of |αⱼ|√Qⱼⱼ, and
+    what the equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
     """
     (lower, interval), e = bound, problem.e
     if not (np.isfinite(lower) and np.isfinite(objective)):
@@ -119,7 +119,7 @@ def rounding(
         of_equality += missing * (abs(float(h[m])) + float(problem.ridge[m]) * room)
     if problem.kind is not Kind.AFFINE and np.isfinite(upper).any() and not by_margin:
         return of_equality + float(rounded(h - level, e, upper, alpha, root, beside, nu, growth, terms, shift))
-    error_bound = EPS * (growth * root * reach_of(size * root) + beside + abs(nu)) + shift * root
+    error_bound = EPS * (growth * root * sum_error(size * root) + beside + abs(nu)) + shift * root
     of_terms = 4.0 * (1.0 + problem.n**0.5) * EPS * terms + of_equality
     if problem.kind is Kind.AFFINE:
         # Half the square of the error of ρ in the norm of Q⁻¹, at most that of the ridge, and its product with ρ.
@@ -150,12 +150,12 @@ def primal_rounding(
     own: tuple[NDArray, NDArray],
     other: tuple[NDArray, NDArray],
     bound: tuple[float, Interval | None],
-    lost_of_bound: float | None = None,
+    bound_error: float | None = None,
 ) -> float:
     """Return the rounding error of a gap whose bound comes from weights of the features, absolute.
 
     ``own`` are the weights of α (`expanded`) and their `primal_product`, from which f is computed; ``other`` are those
-    of the bound. ``lost_of_bound`` is the error of the bound, if that is a `slack_bound`.
+    of the bound. ``bound_error`` is the error of the bound, if that is a `slack_bound`.
 
     The error of f is that of Σσαx, in proportion to Σ|αx| of each feature. The error of D is that of ⟨w, x⟩, in
     proportion to Σ|wx| of each point, so columns of a large scale do no harm if their weights are small. The residual
@@ -169,13 +169,13 @@ def primal_rounding(
     features, points = _term_sizes(problem, size, w)
     off, total, mass = GROWTH * EPS * features, float(problem.sigma @ alpha), float(size.sum())
     upper = problem.effective_upper
-    if lost_of_bound is None:
+    if bound_error is None:
         error_bound = scale * (GROWTH * points + problem.offset * mass) + problem.ridge * size
         error_bound = error_bound + np.abs(problem.p) + abs(nu) + abs(level)
         error_bound *= EPS
         loses = product - problem.p - level - (0.0 if e is None else nu * e) < error_bound
-        lost_of_bound = float(np.where(np.isfinite(upper), upper, alpha)[loses] @ error_bound[loses])
-    lost = lost_of_bound
+        bound_error = float(np.where(np.isfinite(upper), upper, alpha)[loses] @ error_bound[loses])
+    lost = bound_error
     lost += scale * float(np.abs(v) @ off + 0.5 * off @ off + problem.offset * abs(total) * EPS * mass)
     terms = 0.5 * (scale * float(v @ v + w @ w + problem.offset * total**2) + float(problem.ridge @ (alpha * alpha)))
     terms += float(np.abs(problem.p) @ size) + abs(nu * problem.d) + abs(level) * mass
@@ -194,7 +194,7 @@ def _term_sizes(problem: DualProblem, size: NDArray, w: NDArray) -> tuple[NDArra
 def product_error(problem: DualProblem, alpha: NDArray) -> NDArray:
     """Return the rounding error of each entry of Qα, shape (n,)."""
     size, root = np.abs(alpha), np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
-    error: NDArray = EPS * (problem.gram.growth * root * reach_of(size * root) + problem.ridge * size)
+    error: NDArray = EPS * (problem.gram.growth * root * sum_error(size * root) + problem.ridge * size)
     return error
 
 

@@ -140,7 +140,7 @@ class QuantileSVR(ValueMachine):
         self.shrinking = shrinking
         self.cache_size = cache_size
 
-    def _requested(self) -> NDArray:
+    def _checked_quantiles(self) -> NDArray:
         """Return the quantiles, shape (n_quantiles,), or raise a `ProblemError`."""
         given: Any = self.quantile
         found = [given] if np.ndim(given) == 0 else list(given)
@@ -181,7 +181,7 @@ class QuantileSVR(ValueMachine):
         """
         with self._transaction():
             self._take_parameters()
-            quantiles = self._requested()
+            quantiles = self._checked_quantiles()
             gram, rows, part, values, given = self._taken(X, y, sample_weight)
 
             def posed(k: int) -> DualProblem:
