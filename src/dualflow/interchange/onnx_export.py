@@ -39,7 +39,7 @@ from ..exceptions import DualflowError, ProblemError, SolverUnavailable
 from ..persistence.files import replacing
 from .libsvm_model import LibsvmModel
 from .onnx_columns import columns_of
-from .onnx_parts import Parts, labels_of, parts_of
+from .onnx_parts import Parts, labels_of, parts_of, unwritable_kernel
 
 __all__ = ["Graph", "draw", "register_onnx", "to_onnx"]
 
@@ -182,6 +182,8 @@ def _of_products(graph: Graph, parts: Parts, inner: str, x: str) -> str:
     base = graph.node("Add", graph.node("Mul", inner, graph.constant(parts.gamma)), graph.constant(parts.coef0))
     if parts.kernel == "sigmoid":
         return graph.node("Tanh", base)
+    if parts.kernel != "poly":
+        raise unwritable_kernel(parts.kernel)
     if not parts.degree.is_integer():  # a negative base gives NaN, but one that is negative by round-off gives 0
         longest = parts.gamma * max(1.0, float(np.sqrt(parts.squares.max())))
         size = graph.node(
