@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualflow import Gram, Reading, problems
+from dualflow import Gram, Reading, Status, problems
 
 PROBLEM = problems.svc(Gram([[0.0], [1.0], [2.0]]), [-1, 1, 1], C=2.0)
 
@@ -34,3 +34,8 @@ def test_an_override_by_an_old_name_is_used_with_a_warning():
                 return 2.0
 
     assert Halved().weight_divisor(PROBLEM, 1.0, None) == 2.0
+
+
+def test_the_old_name_of_a_status_is_the_same_status():
+    assert Status.DROWNED is Status.NOISE_DOMINATED is Status["DROWNED"]
+    assert Status.DROWNED.name == "NOISE_DOMINATED"
