@@ -31,7 +31,7 @@ from dualflow.report import Row
 from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.report.html import HEIGHT_PX, WIDTH_PX, chart
 from dualflow.report.terminal import SHARED_STATUSES
-from dualflow.solvers import registry
+from dualflow.solvers import CATALOGUE, registry
 
 SHOTS = 4000
 FIGURES = ("raw_gap", "refined_gap", "infeasibility", "accuracy", "support_agreement", "excess", "parameter_gap")
@@ -154,7 +154,7 @@ def register(monkeypatch: pytest.MonkeyPatch):
     def enter(*classes: type[Solver]) -> None:
         for cls in classes:
             setattr(module, cls.__name__, cls)
-            monkeypatch.setitem(registry.CATALOGUE, cls.name, f"solvers_of_a_test:{cls.__name__}")
+            monkeypatch.setitem(CATALOGUE, cls.name, f"solvers_of_a_test:{cls.__name__}")
 
     return enter
 

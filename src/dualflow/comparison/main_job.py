@@ -29,8 +29,6 @@ from .repairs import check_repairs
 from .rows import ProgressCallback, RowRunner, refusal
 from .tasks import Subsample, Task, given_settings, given_task, tasks_from_data
 
-__all__ = ["announcement", "compare"]
-
 
 def announcement(
     tasks: Sequence[Task],

@@ -38,20 +38,6 @@ from .plan import REFERENCE, Entry
 from .repairs import REPAIR_SOLVER, repaired_task, with_best_objective, with_repair_note
 from .tasks import Task
 
-__all__ = [
-    "MAX_RUNS",
-    "REPEATED_S",
-    "ProgressCallback",
-    "RowRunner",
-    "floors_of",
-    "quartiles",
-    "ranked",
-    "reason_text",
-    "refusal",
-    "shot_floor",
-    "with_margins",
-]
-
 
 def with_margins(rows: list[Row], groups: list[int], tol: float) -> list[Row]:
     """Return the rows; those that ran circuits get their `Row.margin` if both of their controls were run.
@@ -238,35 +224,22 @@ ProgressCallback = Callable[[int, int, str], None]
 
 @dataclass
 class RowRunner:
-    """Runs the rows of all sections.
+    """Runs the rows of all sections."""
 
-    Attributes
-    ----------
-    shots, random_state, tol, time_limit, repairs, seeds
-        As for `compare`.
-    progress : callable or None
-    total, done : int
-        Rows in all, and rows that have begun.
-    interrupt : KeyboardInterrupt or None
-        The Ctrl-C after which no row begins.
-    warmed_up : set of int
-        Keys of the solvers that have run their first step.
-    ends : float
-        Value of `time.monotonic` after which no row begins.
-    """
-
+    #: shots, random_state, tol, time_limit, repairs, seeds: as for `compare`.
     shots: int | None
     random_state: int
     tol: float
     time_limit: float | None
     progress: ProgressCallback | None
+    #: total, done: rows in all, and rows that have begun.
     total: int
     repairs: tuple[str, ...] = ()
     seeds: int = 1
     done: int = 0
-    interrupt: KeyboardInterrupt | None = None
-    warmed_up: set[int] = field(default_factory=set)
-    ends: float = math.inf
+    interrupt: KeyboardInterrupt | None = None  # the Ctrl-C after which no row begins
+    warmed_up: set[int] = field(default_factory=set)  # keys of the solvers that have run their first step
+    ends: float = math.inf  # value of `time.monotonic` after which no row begins
     max_dense_n: int | None = None  # points up to which dense solvers run; None is no limit
 
     def run_section(self, task: Task, entries: list[Entry]) -> Section:

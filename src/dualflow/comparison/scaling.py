@@ -29,8 +29,6 @@ from ..solvers.registry import make_solver, solver_class
 from .plan import CONTROLS, REFERENCE
 from .rows import ProgressCallback, floors_of, quartiles, reason_text
 
-__all__ = ["ScalingPoint", "ScalingStudy", "scaling_study"]
-
 #: Certified relative gap to which the reference is solved: far below any floor of shots.
 REFERENCE_TOL = 1e-10
 #: Shots that are studied by default, one for each decade.

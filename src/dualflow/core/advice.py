@@ -12,8 +12,6 @@ from .problem import DualProblem
 from .shot_floor import DRAWS, sampled
 from .status import Status
 
-__all__ = ["advice_on"]
-
 #: Distance of the points from the origin, in units of their spread, from which centring is advised.
 MIN_DISTANCE_SPREADS = 20.0
 #: Gap of a solution sampled again, relative to its own gap, from which shot noise limits it: a gap that missing steps

@@ -20,28 +20,6 @@ from .problem import DualProblem, Kind
 from .reading import Interval, multiplier_of
 from .workspace import MAX_N_FACTOR, Workspace
 
-__all__ = [
-    "EPS",
-    "affine_bound",
-    "contradiction",
-    "dual_bound",
-    "expanded",
-    "gaps",
-    "hard_margin_bound",
-    "inseparability_witness",
-    "kkt_violation",
-    "level_of",
-    "primal_error",
-    "primal_product",
-    "primal_rounding",
-    "product_error",
-    "ridges_apart",
-    "rounding",
-    "slack_bound",
-    "sum_error",
-    "vanishing",
-]
-
 EPS = float(np.finfo(float).eps)
 #: Size of f, as a part of the size of its terms, below which f is round-off.
 MIN_PART_OF_TERMS = 64 * EPS
@@ -91,10 +69,12 @@ def rounding(
     objective: float,
     bound: tuple[float, Interval | None],
     by_margin: bool = False,
+    exact_error: float | None = None,
 ) -> float:
     """Return an estimate of the rounding error of a gap f − D, absolute; ``bound`` is D and its multipliers.
 
-    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds.
+    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds. ``exact_error`` takes
+    the place of the `sum_error` of |αⱼ|√Qⱼⱼ where weights of equal points were summed exactly (`places`).
 
     The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `sum_error` of |αⱼ|√Qⱼⱼ, and
     what the equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
@@ -108,6 +88,8 @@ def rounding(
     root = np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
     beside = np.abs(problem.p) + abs(level) + problem.ridge * size
     growth = problem.gram.growth
+    if exact_error is not None:
+        growth *= exact_error / (sum_error(size * root) or 1.0)
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper

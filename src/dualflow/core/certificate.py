@@ -42,15 +42,13 @@ from .bounds import (
 )
 from .kernel_cache import KeptGram
 from .mixed_precision import Screen
+from .places import Places, places_of
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
 from .reading import Interval, multiplier_of
 from .runtime import clock
 from .runtime.arrays import immutable, packed, unpacked
 from .workspace import Workspace
-
-__all__ = ["Certificate", "Certifier", "Products", "certificate_of", "certify", "examined"]
-
 
 #: Part of the weights that may have changed for a product to be updated from the last one from scratch.
 MAX_PART_CHANGED = 0.5
@@ -131,6 +129,8 @@ MIN_GAP_PRIMAL = 1e-12
 MIN_ROUNDING_MARGIN = 1e-4
 #: The problems with finite bounds for which the bound of a hard margin holds.
 _CAN_SEPARATE = (Kind.BOX, Kind.BOX_EQUALITY)
+#: Relative gaps, their rounding error included, between which round-off may be what is left.
+MIN_GAP_PLACES, MAX_GAP_PLACES = 1e-10, 1e-5
 #: Relative gap beyond which objective and bound are shown beside it: it is at most 2 if they differ in sign.
 MIN_GAP_SIDES = 0.1
 
@@ -299,6 +299,23 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
     return Certifier(problem).certify(alpha)
 
 
+def by_places(places: Places, known: Certificate) -> Certificate:
+    """Return the better of a certificate and that of its α with weights of equal points summed exactly."""
+    problem, alpha = places.problem, known.alpha
+    Qa, exact_error = places.product(alpha)
+    bound = dual_bound(problem, alpha, Qa)
+    objective = 0.5 * float(alpha @ Qa) - float(problem.p @ alpha)
+    rounding_error = rounding(problem, alpha, Qa, objective, bound, exact_error=exact_error)
+    found = certificate_of(problem, known.psd, alpha, alpha, alpha, Qa, bound, rounding_error=rounding_error)
+    found = replace(found, infeasibility=known.infeasibility, projection_distance=known.projection_distance)
+    return found if _largest_gap(found) < _largest_gap(known) else known
+
+
+def may_be_rounded(certificate: Certificate) -> bool:
+    """Whether a gap is so small that round-off may be what is left of it, and not yet below all tolerances."""
+    return certificate.within(MAX_GAP_PLACES) and not certificate.within(MIN_GAP_PLACES)
+
+
 def examined(problem: DualProblem, certificate: Certificate, psd: SpectrumEvidence | None = None) -> Certificate:
     """Return a certificate with evidence that its matrix is positive semidefinite, where that was only presumed.
 
@@ -372,6 +389,7 @@ class Certifier:
         #: The weights of features that were tried for it, and the better of the two certificates.
         self._last_primal: tuple[NDArray, Certificate] | None = None
         self._Q: NDArray | None = None  # for quick certificates
+        self._places: tuple[Places | None] | None = None
         self._given = np.empty(0)
         self._timed = 0, 0.0  # points with weight when the speed of a product was measured, seconds per kernel value
         self._timer = clock.Timer()
@@ -385,6 +403,13 @@ class Certifier:
     def psd(self) -> SpectrumEvidence:
         """Return the evidence that Q is positive semidefinite."""
         return self.workspace.psd
+
+    @property
+    def places(self) -> Places | None:
+        """The places of the problem, None if they are not few."""
+        if self._places is None:
+            self._places = (places_of(self.problem),)
+        return self._places[0]
 
     def shift(self, alpha: NDArray, primal: NDArray | None = None) -> float:
         """Return the multiplier of the given problem minus that of the centred one, at α or at weights ``primal``."""
@@ -532,7 +557,16 @@ class Certifier:
         point, Qa, bound = self._bound(projection, Qa)
         level, shift = level_of(self.problem, Qa), self.shift(point)
         made = certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, shift, level=level)
-        return self._by_slack(given, projection, self._by_margin(given, projection, _Certified(made, point, Qa)))
+        found = self._by_slack(given, projection, self._by_margin(given, projection, _Certified(made, point, Qa)))
+        return self._by_places(found)
+
+    def _by_places(self, made: _Certified) -> _Certified:
+        """Return what was made, or the certificate `by_places` where round-off leaves a gap, if that is better."""
+        known = made.certificate
+        if not may_be_rounded(known) or self.places is None:
+            return made
+        found = by_places(self.places, known)
+        return made if found is known else _Certified(found, made.point, self.places.product(made.point)[0])
 
     def _by_margin(self, given: NDArray, projection: NDArray, made: _Certified) -> _Certified:
         """Return what was made, or the certificate of a hard margin if its gap plus rounding is smaller.

@@ -9,8 +9,6 @@ from .certificate import Certificate
 from .problem import DualProblem
 from .sparse_points import SparsePoints, given_points
 
-__all__ = ["coefficients", "decision_values", "feature_weights"]
-
 
 def coefficients(problem: DualProblem, certificate: Certificate) -> NDArray:
     """Return the weight of each *point* of the Gram in the decision function, shape (gram.n,).

@@ -12,8 +12,6 @@ from .gram import Gram, KernelMatrix, measured
 from .kernel_functions import KernelFunction, as_matrix, mean_of
 from .radial import RadialPoints
 
-__all__ = ["GrowingGram"]
-
 _KERNEL = ("kernel", "gamma", "degree", "coef0", "center")
 
 

@@ -19,8 +19,6 @@ from .radial import EXPONENTIAL_COST, RadialPoints
 from .sparse_points import SparsePoints
 from .workspace import Workspace
 
-__all__ = ["Screen", "is_bounded", "rough_sums", "rough_sums_of_new"]
-
 #: Multiplications of a product below which float64 alone is used: it takes about two milliseconds.
 MIN_MULTIPLICATIONS = 1 << 25
 #: Part of the variables that may be recomputed in float64; if more signs are undetermined, all are.

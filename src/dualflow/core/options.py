@@ -11,8 +11,6 @@ import numpy as np
 
 from ..exceptions import ProblemError
 
-__all__ = ["Flag", "Number", "OneOf", "Rule", "check_fields", "option", "rules_of"]
-
 
 @dataclass(frozen=True)
 class Rule:

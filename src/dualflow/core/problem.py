@@ -20,10 +20,8 @@ from .gram import BLOCK_ENTRIES, Gram
 from .reading import Reading
 from .runtime.arrays import MAX_ENTRIES_CACHED, immutable
 from .runtime.clock import check_time
-from .runtime.deprecation import renamed
+from .runtime.deprecation import old_method
 from .runtime.memory import arena_array, check_memory
-
-__all__ = ["DualProblem", "Kind", "dense_matrix", "kind_of", "paired", "project_onto"]
 
 
 class Kind(Enum):
@@ -361,7 +359,7 @@ class DualProblem:
         """Return the problem with other upper bounds ≥ 0; that a feasible point remains is not checked."""
         return self._with(upper=immutable(upper), kind=kind_of(self.lower, upper, self.e, self.d, self.total))
 
-    value, within = renamed("value", "frozen_copy"), renamed("within", "with_upper")
+    value, within = old_method("value", "frozen_copy"), old_method("within", "with_upper")
 
     def at_level(self, level: float) -> DualProblem:
         """Return the problem with the second equality replaced by its multiplier μ, the ``level``: p becomes p + μ.

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .gram import KernelMatrix
-from .runtime.deprecation import adopt_renamed, renamed
-
-__all__ = ["Interval", "Posed", "Reading", "finite_middle", "multiplier_of"]
+from .runtime.deprecation import adopt_old_methods, old_method
 
 #: The multipliers ν of the equality that maximise the dual bound: their least and greatest.
 Interval = tuple[float, float]
@@ -84,7 +82,7 @@ class Reading:
     needs_self_kernel: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        adopt_renamed(cls, **_RENAMED)
+        adopt_old_methods(cls, **_RENAMED)
 
     def demands_separation(self, problem: Posed) -> bool:
         """Whether the model has no optimum if the data are not separable, so that a witness of that may exist."""
@@ -133,7 +131,7 @@ class Reading:
         """Return the divisor that turns σᵢαᵢ into weights of the decision function."""
         return 1.0
 
-    price, moves, unit = (renamed(old, new) for old, new in _RENAMED.items())
+    price, moves, unit = (old_method(old, new) for old, new in _RENAMED.items())
 
     def coefficients(
         self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None

@@ -21,18 +21,6 @@ from .shot_floor import sampled_excess
 from .status import Status
 from .summary import floors_of, summary_of
 
-__all__ = [
-    "MAX_GAP_UNREFINED",
-    "Cost",
-    "DirectResult",
-    "LeftOut",
-    "Progress",
-    "Solution",
-    "Status",
-    "Trajectory",
-    "raw_summaries",
-]
-
 #: Certified relative gap up to which no refinement is run.
 MAX_GAP_UNREFINED = 1e-10
 #: Numbers of shots at which a running shot floor is computed.

@@ -14,12 +14,9 @@ from ..exceptions import SolverMismatch, did_you_mean
 from .options import check_fields
 from .problem import DualProblem, Kind
 from .psd import REPAIR_HINT, SpectrumEvidence
-from .runtime.deprecation import adopt_renamed
-from .runtime.random import generator, generator_state
+from .runtime.deprecation import adopt_old_methods, old_method
 from .solution import DirectResult
 from .workspace import Workspace
-
-__all__ = ["BOUNDED", "EVERY_CONVEX", "SOLVERS", "Solver", "generator", "generator_state"]
 
 #: Kinds with a finite optimum for any data, except least squares.
 BOUNDED = frozenset({Kind.BOX_EQUALITY, Kind.BOX, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX})
@@ -201,11 +198,11 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
         """Whether the measured outcomes of a state are dominated by noise: as good as uniform."""
         return False
 
-    drowned = renamed("drowned", "is_noise_dominated")
+    drowned = old_method("drowned", "is_noise_dominated")
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        adopt_renamed(cls, drowned="is_noise_dominated")
+        adopt_old_methods(cls, drowned="is_noise_dominated")
 
     def aim(self, tol: float, hand_over: bool = False) -> Self:
         """Return the solver with its open options set for a certified relative gap of ``tol``.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Status"]
-
 
 class Status(Enum):
     """How a solve ended; the value is the sentence shown to users.

@@ -11,8 +11,6 @@ from .certificate import Certifier
 from .shot_floor import DRAWS, sampled
 from .status import Status
 
-__all__ = ["floors_of", "summary_of"]
-
 #: Multiple of the shot floor up to which the shots limit the excess, as in `Solution.shows_circuits`.
 MAX_FLOORS = 3.0
 #: Multiple of the shot floor below which counts alone cannot have brought the answer there.

@@ -25,9 +25,6 @@ from ._axes import (
     matplotlib_part,
 )
 
-__all__ = ["ComparisonDisplay", "place_labels"]
-
-
 #: Factor on the measured width of a label: hinting makes text wider at other resolutions.
 LABEL_WIDTH_FACTOR = 1.08
 #: Font size of the labels, in points.

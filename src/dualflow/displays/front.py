@@ -9,8 +9,6 @@ import numpy as np
 from ..exceptions import ProblemError
 from ._axes import BLUE, DARK, GREY, VERMILION, axes_for, decades, legend_below
 
-__all__ = ["draw_front"]
-
 
 def draw_front(front: Any, ax: Any = None, picked: Any = None) -> Any:
     """Draw the plot that `ParetoFront.plot` describes, and return its axes."""

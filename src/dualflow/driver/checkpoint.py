@@ -34,9 +34,6 @@ from ..persistence.files import open_regular, replacing
 from ..persistence.npy import array_of
 from ..solvers import Solver
 
-__all__ = ["Checkpoint", "CheckpointFile", "Saved", "check_writable", "load", "save"]
-
-
 #: Version of the file format.
 FORMAT = 4
 #: Kinds of dtype that an array of a state may have.
@@ -85,23 +82,13 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Saved:
-    """The content of a checkpoint file.
-
-    Attributes
-    ----------
-    path : Path
-    state : of the solver's ``state_type``
-    steps : int
-    wall_time_s : float
-        Solver seconds of all runs so far.
-    rows : dict of arrays
-        Columns of the trajectory that cannot be computed from its other columns and the problem.
-    """
+    """The content of a checkpoint file."""
 
     path: Path
-    state: Any
+    state: Any  # of the solver's ``state_type``
     steps: int
-    wall_time_s: float
+    wall_time_s: float  # solver seconds of all runs so far
+    #: Columns of the trajectory that cannot be computed from its other columns and the problem; dict of arrays.
     rows: dict[str, NDArray]
 
 
@@ -257,26 +244,14 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
 
 @dataclass
 class CheckpointFile:
-    """The checkpoint file of a run, if it has one.
-
-    Attributes
-    ----------
-    checkpoint : Checkpoint or None
-    key : dict
-        Identifies the run: a file with another key is refused.
-    saved : Saved or None
-        What the run resumed from.
-    open : bool
-        Whether states may be saved. False until the run has started, so that an incomplete start replaces no file.
-    error : str or None
-        Why the last save failed.
-    """
+    """The checkpoint file of a run, if it has one."""
 
     checkpoint: Checkpoint | None
-    key: dict[str, Any] = field(default_factory=dict)
-    saved: Saved | None = None
+    key: dict[str, Any] = field(default_factory=dict)  # identifies the run: a file with another key is refused
+    saved: Saved | None = None  # what the run resumed from
+    #: Whether states may be saved. False until the run has started, so that an incomplete start replaces no file.
     open: bool = False
-    error: str | None = None
+    error: str | None = None  # why the last save failed
     saved_at: float = 0.0
 
     @classmethod

@@ -24,8 +24,6 @@ from ..refinement.refine import MAX_N_REFINED, support_set, supporting
 from ..solvers import Solver
 from .run import Run, number
 
-__all__ = ["attach_solution", "conclude", "conclude_interrupted", "provenance_of"]
-
 #: Statuses after which nothing is refined: the time is over, or the run can be resumed for an answer of its own.
 _NOT_REFINED = (
     Status.TIME_LIMIT,

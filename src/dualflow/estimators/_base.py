@@ -38,22 +38,6 @@ from ..exceptions import ProblemError, did_you_mean
 from ._persistence import Persistent
 from ._validation import checked_data
 
-__all__ = [
-    "MIN_TIME_LEFT_S",
-    "KernelMachine",
-    "Support",
-    "as_csr",
-    "fitted",
-    "frozen",
-    "is_same",
-    "nearest",
-    "read_lazily",
-    "read_only_property",
-    "set_by_fit",
-    "unavailable",
-    "uninterrupted",
-]
-
 
 def as_csr(array: Any) -> Any:
     """Return a dense or sparse array as CSR: a matrix or an array, as scikit-learn's configuration says."""

@@ -19,8 +19,6 @@ from ._base import KernelMachine, as_csr, read_only_property, set_by_fit, unavai
 from ._chunks import accuracy, by_chunks, is_dask
 from ._validation import winners
 
-__all__ = ["Joint", "PairClassifier", "PairSupport", "class_pairs", "constants_of", "join_support", "libsvm_layout"]
-
 #: Numbers, classes and coefficients of the support vectors of one pair of classes.
 PairSupport = tuple[NDArray, NDArray, NDArray]
 

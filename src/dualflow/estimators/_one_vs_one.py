@@ -45,16 +45,6 @@ from ._validation import (
 )
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
-__all__ = [
-    "OneVsOneMachine",
-    "PairSolutions",
-    "Pairs",
-    "can_use_batch",
-    "read_pairs",
-    "spread_to_all_pairs",
-]
-
-
 #: Points up to which ``refine=False`` also takes the batch. Above, a run is faster, because it may end at ``tol``.
 MAX_POINTS_UNREFINED = 8192
 

@@ -26,8 +26,6 @@ from ._chunks import by_chunks, explained_variance, is_dask
 from ._solving import thread_count
 from .cascade_svc import cloned, parts_given, warn_unless_optimal, without_client
 
-__all__ = ["OverParts", "RegressorOverParts", "Report"]
-
 #: Called with the record of each round; a true value ends the rounds.
 Report = Callable[[Round], bool | None]
 

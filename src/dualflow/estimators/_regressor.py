@@ -18,8 +18,6 @@ from ._packing import Pose, pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off, stored
 
-__all__ = ["ValueMachine", "stored_values"]
-
 #: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
 _STORED = {
     "support_": ("i", "support"),

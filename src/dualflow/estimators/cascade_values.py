@@ -32,8 +32,6 @@ from .cascade_svc import (
 )
 from .partitioned_linear import ValueSummary
 
-__all__ = ["CascadeSVDD", "CascadeSVR"]
-
 
 class _CascadeValues(OverParts):
     """Base class of cascades without classes."""

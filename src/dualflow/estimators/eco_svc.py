@@ -39,9 +39,6 @@ from ._validation import (
 )
 from ._verify import check_point_identity, known_classes, stored
 
-__all__ = ["BatchUpdates", "EcoSVC"]
-
-
 #: Up to this many violating new points are added one by one along the path of the optimum, where the problem has no
 #: intercept and so no compiled call that starts from the current α. With more, solving again is faster.
 MAX_PATH_CANDIDATES = 8

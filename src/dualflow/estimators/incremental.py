@@ -37,8 +37,6 @@ from ._validation import (
 )
 from ._verify import check_point_identity, known_classes, stored
 
-__all__ = ["IncrementalSVC", "IncrementalSVDD", "IncrementalSVR"]
-
 
 class IncrementalSVC(PairClassifier, IncrementalMachine):
     """Support vector classifier that learns and forgets one point at a time, exactly.

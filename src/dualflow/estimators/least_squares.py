@@ -26,9 +26,6 @@ from ._one_vs_one import OneVsOneMachine, Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 
-__all__ = ["DEFAULT_SOLVER", "LSSVC", "LSSVR", "intercept_of", "posed_again"]
-
-
 #: Solver of problems without bounds, of `LDA` too: the flow is linear there, so that one implicit step is exact. The
 #: working-set solver needs bounds.
 DEFAULT_SOLVER = "gradient-flow"

@@ -30,9 +30,6 @@ from ._one_vs_one import CertifiedPair, Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 
-__all__ = ["NuSVC", "NuSVR"]
-
-
 #: C of the C-SVC that is near the limit of the ν-SVC where the margin ends, in units of 1/k(x, x) of centred points.
 LIMIT_C = 1e3
 #: A ν that is feasible for any sizes of the classes; a problem from a file is posed with it before its own ν is set.

@@ -23,8 +23,6 @@ from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off
 
-__all__ = ["OneClassSVM"]
-
 #: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
 _STORED = {
     "support_": ("i", "support"),

@@ -31,8 +31,6 @@ from .cascade_svc import (
     signed,
 )
 
-__all__ = ["PartitionedLinearSVC", "PartitionedLinearSVDD", "PartitionedLinearSVR"]
-
 
 @dataclass(frozen=True)
 class Posed:

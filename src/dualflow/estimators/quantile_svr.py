@@ -25,8 +25,6 @@ from ._packing import unpacked
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 
-__all__ = ["QuantileSVR"]
-
 
 class QuantileSVR(ValueMachine):
     """Support vector regression of a quantile, or of several.

@@ -28,8 +28,6 @@ from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, PairSolutions, can_use_batch
 from ._solving import Solving, solve_batch, solve_one
 
-__all__ = ["SVC"]
-
 
 class SVC(CalibratedMachine, PairClassifier, BatchMachine):
     """Support vector classifier. Any solver can solve its dual, and every solution has a certificate.

@@ -23,8 +23,6 @@ from ..solvers import Solver
 from ._base import MIN_TIME_LEFT_S
 from ._regressor import ValueMachine, stored_values
 
-__all__ = ["SVR"]
-
 #: Condition numbers of the kernel matrix that are assumed in turn, to choose a finite C for the hard tube.
 CONDITIONS = (1e2, 1e4, 1e6, 1e8, 1e10)
 

@@ -22,11 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.factored import FactoredWorkspace
+from ..core.low_rank import LowRankSystem
 from ..core.problem import DualProblem
 from ..flows.gradient import weights
-from .stiff_system import LowRankSystem, StiffSystem
-
-__all__ = ["ImplicitState", "implicit_start", "implicit_step"]
+from .stiff_system import StiffSystem
 
 #: Largest fraction of the way to the boundary that a step goes.
 _BOUNDARY_FRACTION = 0.995
@@ -48,31 +47,18 @@ _CORRECTOR_WEIGHTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 @dataclass(frozen=True)
 class ImplicitState:
-    """The state of an integration.
+    """The state of an integration."""
 
-    Attributes
-    ----------
-    t, h : float
-        Flow time, and the length of the next step.
-    alpha : array of shape (n,)
-    nu : float
-        Multiplier of eᵀα = d.
-    z_lower, z_upper : array of shape (n,)
-        Slacks of the lower and upper bounds.
-    moved : float
-        Fraction of the last step that the bounds allowed; 0 at the start.
-    level : float
-        Multiplier μ of a second equality, 1ᵀα = total.
-    """
-
+    #: t, h: flow time, and the length of the next step.
     t: float
     h: float
-    alpha: NDArray
-    nu: float
+    alpha: NDArray  # shape (n,)
+    nu: float  # multiplier of eᵀα = d
+    #: z_lower, z_upper: slacks of the lower and upper bounds; shape (n,).
     z_lower: NDArray
     z_upper: NDArray
-    moved: float = 0.0
-    level: float = 0.0
+    moved: float = 0.0  # fraction of the last step that the bounds allowed; 0 at the start
+    level: float = 0.0  # multiplier μ of a second equality, 1ᵀα = total
 
     def complementarity(self, problem: DualProblem) -> float:
         """Return the mean of αz and (u − α)y, the ε of this state."""

@@ -23,8 +23,6 @@ from ..persistence.files import replacing_text
 from .libsvm_model import LibsvmModel
 from .onnx_parts import Parts, parts_of, unwritable_kernel
 
-__all__ = ["to_c"]
-
 #: Fraction bits of fixed-point features and decision values.
 FRACTION_BITS = 16
 #: Fraction bits of points whose differences make a radial kernel.

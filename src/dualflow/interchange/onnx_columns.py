@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
-__all__ = ["columns_of"]
-
 
 def columns_of(model: Any, numbers: Any) -> list[tuple[str, Any]] | None:
     """Return name and type of each column that a model takes by name; None if it takes one matrix.

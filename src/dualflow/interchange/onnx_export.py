@@ -41,9 +41,6 @@ from .libsvm_model import LibsvmModel
 from .onnx_columns import columns_of
 from .onnx_parts import Parts, labels_of, parts_of, unwritable_kernel
 
-__all__ = ["Graph", "draw", "register_onnx", "to_onnx"]
-
-
 #: A radial kernel value counts as 0 if γ‖x‖² of the point is larger than this, as in `core.gram`.
 FAR_EXPONENT = 1e30
 #: Relative round-off: a base of a fractional power that is negative by at most this much counts as 0.

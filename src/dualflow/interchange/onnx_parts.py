@@ -16,8 +16,6 @@ from ..core.gram import MAX_REACH_PRODUCTS
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
 
-__all__ = ["KERNELS", "MAX_BYTES", "Parts", "labels_of", "parts_of", "unwritable_kernel"]
-
 #: Kernels that a graph and a C header can compute; each has a branch in `onnx_export` and `c_export`.
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: Maximum size of the arrays, in bytes: protobuf messages are below 2 GiB, and the graph itself needs some room.

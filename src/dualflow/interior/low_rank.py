@@ -34,15 +34,6 @@ from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, has_ended, inside
 
-__all__ = [
-    "EXACT_GAP",
-    "MIN_ROW_SHARE",
-    "STEP_TO_BOUND",
-    "LowRank",
-    "System",
-    "copies_of",
-]
-
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows: a few milliseconds.
 PRODUCTS_PER_STRETCH = 1 << 24

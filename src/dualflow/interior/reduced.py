@@ -26,8 +26,6 @@ from ._passes import Relaxation
 from .low_rank import EXACT_GAP, LowRank, copies_of
 from .state import NEAR_GAP, InteriorState
 
-__all__ = ["LATER_ERROR", "SAMPLE_GAP", "START_ERROR", "Reduced", "can_reduce", "can_sample", "sample_size"]
-
 #: Points from which a sample pays: with fewer, steps of few rows take as long as steps of all.
 MIN_POINTS = 8192
 #: Points from which the relaxation pays; the central path of fewer is for pictures, too.

@@ -48,8 +48,6 @@ from .near import Near
 from .snapshot import Snapshot
 from .state import PathError, State
 
-__all__ = ["Engine"]
-
 #: All g are computed from scratch if this takes no more kernel values than this, ...
 MAX_VALUES_RECOMPUTE = 1 << 14
 #: ... or if it takes this many times fewer operations than the breakpoints since the last time.

@@ -21,17 +21,6 @@ from .engine import Engine
 from .invasion import MAX_EQUALITY_ERROR, SUM_GROWTH, best_multiplier, largest_value
 from .state import PathError
 
-__all__ = [
-    "MAX_POINTS_PATH",
-    "ROUND_OFF_RATIO",
-    "CommunityModel",
-    "DenseMatrix",
-    "Equilibrium",
-    "add_along_path",
-    "equilibrium_of",
-    "start_at_optimum",
-]
-
 #: Retained and new points in total up to which violating points are added along a path, which needs their dense matrix.
 MAX_POINTS_PATH = 1500
 #: Distance of a weight from a bound, relative to the largest weight or the bound, below which it is set to the bound.

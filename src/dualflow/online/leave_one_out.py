@@ -34,19 +34,6 @@ from .growing_problem import Stream
 from .hinge_updates import DenseMatrix, start_at_optimum
 from .state import PathError
 
-__all__ = [
-    "MAX_VARIABLES_RESPONSE",
-    "LeaveOneOut",
-    "Optimum",
-    "Path",
-    "Response",
-    "Unlearning",
-    "Without",
-    "each_without",
-    "leave_one_out_margins",
-    "recorded_path",
-]
-
 #: Function of a problem and a start (or None) that returns the certificate of the problem's optimum.
 Optimum = Callable[[DualProblem, NDArray | None], Certificate]
 
@@ -83,27 +70,14 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class Path:
-    """Trajectories while points are learned one after another (CP Figures 3 to 5), one row for each breakpoint.
+    """Trajectories while points are learned one after another (CP Figures 3 to 5), one row for each breakpoint."""
 
-    Attributes
-    ----------
-    ids : array of shape (n,)
-        The points in the order in which they were learned.
-    learning : array of shape (k,)
-        The id of the point that was being learned.
-    coefficients : array of shape (k, n)
-        α (classifier, data description) or α − α* (regression).
-    margins : array of shape (k, n), or (k, n, 2) for the two variables of a regression point
-        g; NaN before a point was added.
-    bias : array of shape (k,)
-        The multiplier b.
-    """
-
-    ids: NDArray
-    learning: NDArray
-    coefficients: NDArray
+    ids: NDArray  # the points in the order in which they were learned; shape (n,)
+    learning: NDArray  # the id of the point that was being learned; shape (k,)
+    coefficients: NDArray  # α (classifier, data description) or α − α* (regression); shape (k, n)
+    #: g; NaN before a point was added; shape (k, n), or (k, n, 2) for the two variables of a regression point.
     margins: NDArray
-    bias: NDArray
+    bias: NDArray  # the multiplier b; shape (k,)
 
 
 def leave_one_out_margins(stream: Stream, method: str) -> LeaveOneOut:

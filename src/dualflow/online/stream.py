@@ -12,8 +12,6 @@ from ..core.problem import DualProblem
 from .hinge_updates import MAX_POINTS_PATH, CommunityModel, Equilibrium, add_along_path
 from .invasion import Equilibrate, Habitat
 
-__all__ = ["MAX_POINTS_PER_BLOCK", "Community", "are_distinct", "learn", "learn_in_one_batch"]
-
 #: New points taken in one block: enough for BLAS, and few enough for memory.
 MAX_POINTS_PER_BLOCK = 1024
 #: Largest fraction of distinct points at which equal points are merged into one variable.
@@ -26,33 +24,17 @@ ROUND_OFF_RATIO = 1e-14
 
 @dataclass(frozen=True)
 class Community:
-    """The retained points of a stream: its survivors and a reserve of points without weight.
+    """The retained points of a stream: its survivors and a reserve of points without weight."""
 
-    Attributes
-    ----------
-    X : array of shape (m, features)
-    sign : array of shape (m,)
-        The class, ±1; all 1 if there are no classes.
-    cap : array of shape (m,)
-        Upper bounds of α, or the factors they are computed from.
-    alpha : array of shape (m,)
-    h : array of shape (m,)
-        Gradient Qα − p.
-    ids : int array of shape (m,), ascending
-        Position of each point in the stream.
-    seen : int
-        Number of points met so far.
-    invasions, extinctions : int
-        Number of points that ever got weight, and that lost it again; the difference is the number of survivors.
-    """
-
-    X: NDArray
-    sign: NDArray
-    cap: NDArray
-    alpha: NDArray
-    h: NDArray
-    ids: NDArray
-    seen: int = 0
+    X: NDArray  # shape (m, features)
+    sign: NDArray  # the class, ±1; all 1 if there are no classes; shape (m,)
+    cap: NDArray  # upper bounds of α, or the factors they are computed from; shape (m,)
+    alpha: NDArray  # shape (m,)
+    h: NDArray  # gradient Qα − p; shape (m,)
+    ids: NDArray  # position of each point in the stream; int array of shape (m,), ascending
+    seen: int = 0  # number of points met so far
+    #: invasions, extinctions: number of points that ever got weight, and that lost it again; the difference is the
+    #: number of survivors.
     invasions: int = 0
     extinctions: int = 0
 

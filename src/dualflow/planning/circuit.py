@@ -13,8 +13,6 @@ from ..exceptions import ProblemError, SolverMismatch
 from ..solvers import Solver
 from ..solvers.registry import make_solver
 
-__all__ = ["circuit"]
-
 #: Value of ``angles`` for those of the first circuit of a run.
 FIRST = "first"
 

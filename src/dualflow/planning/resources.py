@@ -23,8 +23,6 @@ from .estimate import duration_text, what_is_sent
 if TYPE_CHECKING:
     from ..quantum.circuits.surface_code import Footprint
 
-__all__ = ["MODELLED_SIZES", "Growth", "ResourceRow", "ResourceTable", "resources"]
-
 
 @dataclass(frozen=True)
 class Growth:

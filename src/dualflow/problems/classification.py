@@ -16,19 +16,6 @@ from ..exceptions import ProblemError
 from .checks import NU_RULE, check_signs, check_weight
 from .growing import Growing, Variables
 
-__all__ = [
-    "C_RULE",
-    "FINITE_C_RULE",
-    "HINGE",
-    "NU_HINGE",
-    "SQUARED_HINGE",
-    "GrowingHinge",
-    "check_nu",
-    "hinge",
-    "nu_svc",
-    "svc",
-]
-
 #: Allowed values of C; ∞ is the hard margin.
 C_RULE = Number(above=0, infinite=True)
 #: Allowed values of C in models without a hard margin.

@@ -17,8 +17,6 @@ from ..exceptions import ProblemError
 from .checks import NU_RULE, check_weight
 from .growing import Growing, Variables
 
-__all__ = ["BALL", "NU_OR_NONE_RULE", "ONE_CLASS", "GrowingBall", "one_class", "svdd"]
-
 #: Allowed values of ν; None is the hard ball.
 NU_OR_NONE_RULE = replace(NU_RULE, none=True)
 

@@ -24,9 +24,6 @@ from ..core.reading import multiplier_of
 from ..core.workspace import Workspace
 from .linear_systems import ConjugateSystem, FreeSystem, suits_conjugate_gradients
 
-__all__ = ["ActiveSet", "SolveNearlyFree", "advance", "hold_beyond", "newton_step", "pass_bounds"]
-
-
 _EPS = float(np.finfo(float).eps)
 #: Error of eᵀs up to which a step from an updated factor is accepted, as a part of Σ|sᵢ|.
 _MAX_EQUALITY_ERROR = 1e-10

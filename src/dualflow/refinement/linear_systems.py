@@ -26,9 +26,6 @@ from ..core.runtime.clock import check_time
 from ..core.runtime.memory import arena_array
 from ..core.thin_kernel import is_thin, thin_block
 
-__all__ = ["ConjugateSystem", "FreeSystem", "factorise", "solve_definite", "suits_conjugate_gradients"]
-
-
 #: Rows up to which the factor is made by one LAPACK call, which takes a tenth of a second.
 MAX_ROWS_ONE_CALL = 2048
 #: Columns of a panel, for larger matrices.

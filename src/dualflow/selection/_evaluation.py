@@ -50,8 +50,6 @@ from ._metrics import Metrics
 from ._models import unfitted_copy
 from ._plan import MIN_FOLDS_ONE_COST, Kernels, Plan, Setting
 
-__all__ = ["Evaluation", "Task", "Times", "TransformerCache", "last_name", "last_step"]
-
 
 def last_step(model: Any) -> Any:
     """Return the estimator that predicts: the last step of a pipeline, or the model itself."""

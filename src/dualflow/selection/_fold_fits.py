@@ -20,8 +20,6 @@ from ..core.gram import Gram
 from ..core.kernel_cache import KeptGram
 from ._models import unfitted_copy
 
-__all__ = ["FoldFit", "fits_of_fold", "widest_gap"]
-
 #: Bytes of training points that the fitted models of one fold may hold before their values are computed.
 HELD_BYTES = 1 << 27
 #: Distance of a multiplier from its upper bound, relative to the bound, below which it is at the bound.
@@ -30,26 +28,14 @@ BOUND_TOLERANCE = 1e-9
 
 @dataclass
 class FoldFit:
-    """The fit of one candidate to one fold.
-
-    Attributes
-    ----------
-    candidate : int
-    model : estimator
-        Fitted; None if the fit failed.
-    values : list of arrays
-        Its values on each table of rows, as in `Answer`.
-    gap, seconds : float
-    error : str
-        The traceback, if the fit failed.
-    """
+    """The fit of one candidate to one fold."""
 
     candidate: int
-    model: Any
-    values: list[NDArray]
+    model: Any  # the fitted estimator; None if the fit failed
+    values: list[NDArray]  # its values on each table of rows, as in `Answer`; list of arrays
     gap: float
     seconds: float
-    error: str = ""
+    error: str = ""  # the traceback, if the fit failed
 
 
 def widest_gap(model: Any) -> float:

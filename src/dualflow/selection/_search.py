@@ -28,8 +28,6 @@ from ._folds import Classes, Numbers
 from ._models import with_parameters
 from ._plan import Kernels, Plan, can_share, chains_of, planned
 
-__all__ = ["Search"]
-
 _TIME_LIMIT = Number(above=0, infinite=True, none=True, note="(in seconds, of the whole search)")
 
 

@@ -22,8 +22,6 @@ from ..online._path import AT_UPPER
 from ..online.linear_term_path import LinearTermPath, follow_linear_term
 from ._accuracy import accuracy_steps
 
-__all__ = ["RegularizationPath", "regularization_path"]
-
 #: Relative gap of the optima at which a path starts.
 START_TOL = 1e-11
 #: Variables up to which a path is followed: it holds a matrix of this order.

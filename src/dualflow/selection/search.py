@@ -17,8 +17,6 @@ from ._models import FoldSVC, FoldSVR
 from ._path_search import candidates_of
 from ._search import Search
 
-__all__ = ["SVCSearchCV", "SVRSearchCV"]
-
 
 class SVCSearchCV(Search):
     """Cross-validated search for the parameters of an `SVC`, with a certificate for each fold.

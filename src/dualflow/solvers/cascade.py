@@ -14,8 +14,6 @@ from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 
-__all__ = ["Cascade"]
-
 #: Variables of a part, at least.
 MIN_PART = 32
 #: Tolerance of the survivors' solve, as a part of the solver's.
@@ -32,23 +30,12 @@ VIOLATORS_ALWAYS_ALLOWED = 512
 
 @dataclass(frozen=True)
 class CascadeState:
-    """State of the rounds.
+    """State of the rounds."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-    pool : int array
-        The variables that are solved together next.
-    begun : bool
-        Whether the parts were solved.
-    done : bool
-        Whether no violator joined.
-    """
-
-    alpha: NDArray
-    pool: NDArray
-    begun: bool
-    done: bool
+    alpha: NDArray  # shape (n,)
+    pool: NDArray  # the variables that are solved together next; int array
+    begun: bool  # whether the parts were solved
+    done: bool  # whether no violator joined
 
 
 @dataclass(frozen=True)

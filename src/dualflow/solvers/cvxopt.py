@@ -15,8 +15,6 @@ from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 
-__all__ = ["CVXOPT"]
-
 
 @dataclass(frozen=True)
 class CVXOPTState:

@@ -14,8 +14,6 @@ from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..flows.gradient import interior_point
 
-__all__ = ["FrankWolfe", "FrankWolfeState"]
-
 
 @dataclass(frozen=True)
 class FrankWolfeState:

@@ -13,8 +13,6 @@ from ..core.solver import Solver
 from ..core.workspace import Workspace
 from ..working_set.level_search import Levels, LevelState
 
-__all__ = ["LevelSearch"]
-
 
 @dataclass(frozen=True)
 class LevelSearch(Solver[Levels, LevelState]):

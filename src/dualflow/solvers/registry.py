@@ -13,23 +13,7 @@ from ..core.gram import KernelMatrix
 from ..core.monomials import rank_by_kernel
 from ..core.problem import DualProblem, Kind
 from ..working_set.seeding import sharing
-from . import CATALOGUE, SOLVERS, Solver
-
-__all__ = [
-    "AUTO",
-    "CATALOGUE",
-    "DEFAULT_SOLVER",
-    "USUAL_TRAITS",
-    "SolverInfo",
-    "Traits",
-    "auto_solver_name",
-    "list_solvers",
-    "make_solver",
-    "needs_no_package",
-    "solver_class",
-    "solver_names",
-    "traits_of",
-]
+from . import SOLVERS, Solver
 
 #: Name that stands for the solver that suits a problem.
 AUTO = "auto"

@@ -12,8 +12,6 @@ from ..core.options import Number, option
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 
-__all__ = ["SMO"]
-
 #: Least curvature along a pair, as a part of the largest Qᵢᵢ (LIBSVM's τ): Q may be flat or indefinite along it.
 MIN_CURVATURE = 1e-12
 #: Updates per step if Q is not cached: about a second, after which limits are checked.

@@ -19,8 +19,6 @@ from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
 from ..working_set.state import WorkingSetState
 
-__all__ = ["WorkingSet"]
-
 
 @dataclass(frozen=True)
 class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):

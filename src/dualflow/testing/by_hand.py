@@ -12,8 +12,6 @@ from ..core.gram import Gram
 from ..core.problem import DualProblem
 from .specimen import ZooProblem
 
-__all__ = ["by_hand"]
-
 SIX_POINTS = np.array([[-2, -1], [-1, -1], [-1, -2], [1, 1], [1, 2], [2, 1]], dtype=float)
 SIX_LABELS = np.array([-1, -1, -1, 1, 1, 1], dtype=float)
 

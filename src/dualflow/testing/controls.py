@@ -17,8 +17,6 @@ from ..solvers import Solver
 from .bench import CLASS_TOL, Bench, objective, require
 from .specimen import ZooProblem
 
-__all__ = ["evidence", "evidence_problems", "walk"]
-
 #: Number of seeds; their median margin counts.
 N_SEEDS = 3
 #: Largest number of variables of a problem for this check.

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 
-__all__ = ["evenly", "nested_order", "restrict", "seed", "sharing"]
-
 
 def nested_order(problem: DualProblem) -> NDArray:
     """Return a random order of the Gram's points of which every prefix has the classes in proportion.

@@ -14,8 +14,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-__all__ = ["MAX_RANK", "SAMPLE_SIZE", "low_rank", "slide"]
-
 #: Rank of the matrix, up to which variables are moved.
 MAX_RANK = 96
 #: Variables of a sample that is factorised first: if its rank is too high, so is that of all. Without it a regression

@@ -10,8 +10,6 @@ from ..core.reading import finite_middle
 from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
 
-__all__ = ["ScaledVariables"]
-
 
 class ScaledVariables:
     """Scaled variables β = eα/b with the gradient G = (Mβ − ep)/s, M = b·diag(e)Q diag(e).

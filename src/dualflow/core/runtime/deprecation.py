@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-__all__ = ["adopt_renamed", "renamed"]
+__all__ = ["adopt_old_methods", "old_method"]
 
 
-def renamed(old: str, new: str) -> Any:
+def old_method(old: str, new: str) -> Any:
     """Return a method under its old name: it warns with a FutureWarning and calls the method ``new``."""
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
@@ -19,7 +19,7 @@ def renamed(old: str, new: str) -> Any:
     return method
 
 
-def adopt_renamed(subclass: type, **renames: str) -> None:
+def adopt_old_methods(subclass: type, **renames: str) -> None:
     """Let a subclass that overrides a method by its old name override the new one, with a FutureWarning."""
     for old, new in renames.items():
         if old in vars(subclass):

@@ -20,19 +20,6 @@ from .guard import device_errors, locked
 from .identity import arguments_of, fields_of
 from .values import Capabilities, Limits, Price, Readout
 
-__all__ = [
-    "DEVICE_FORMS",
-    "Capabilities",
-    "Device",
-    "Job",
-    "Limits",
-    "Price",
-    "Readout",
-    "check_shots",
-    "is_builtin",
-    "row_seed",
-]
-
 #: The accepted values of an option ``device``, for error messages.
 DEVICE_FORMS = (
     'a name (`dualflow devices` lists them, those of other packages\' entry points "dualflow.devices" too), a '

@@ -29,8 +29,6 @@ from .vendor_errors import cause, device_error
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["CompiledDevice", "VendorJob", "measured_on"]
-
 #: Jobs that a device keeps for `fetch`.
 MAX_KEPT_JOBS = 256
 #: Default options of Qiskit's preset pass manager.

@@ -22,8 +22,6 @@ from ...core.runtime import clock
 from ...exceptions import DualflowError
 from .vendor_errors import cause, device_error
 
-__all__ = ["Guard", "device_errors", "import_packages", "locked"]
-
 #: Seconds between two checks of the run's deadline.
 POLL_S = 0.05
 #: Seconds that an abandoned call has to end by itself, so that processes it started are ended too.

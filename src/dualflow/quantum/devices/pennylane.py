@@ -31,8 +31,6 @@ from .user_generators import generators_of, reseed
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["LightningDevice", "PennyLaneDevice"]
-
 #: PennyLane's simulators without noise.
 IDEAL_SIMULATORS = (
     "default.qubit",

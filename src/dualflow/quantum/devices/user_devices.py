@@ -12,8 +12,6 @@ from .guard import device_errors
 from .identity import instance_of
 from .sampler import SamplerDevice
 
-__all__ = ["ImportedDevice", "device_from_factory", "device_from_object"]
-
 
 class ImportedDevice(BackendDevice):
     """A device on the Qiskit backend or V2 sampler that the factory "<module>:<factory>" returns."""

@@ -16,8 +16,6 @@ from ..devices.base import is_builtin
 from ..devices.guard import Guard, device_errors, import_packages
 from ..devices.local import LocalJob
 
-__all__ = ["Guarded", "GuardedJob", "guarded"]
-
 #: Package that builds circuits.
 QISKIT = "qiskit"
 

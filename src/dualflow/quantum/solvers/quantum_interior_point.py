@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ...core.features import Features, features_of
 from ...core.options import Number, OneOf, option
 from ...core.problem import DualProblem
-from ...core.solver import BOUNDED, generator, generator_state
+from ...core.runtime.random import generator, generator_state
+from ...core.solver import BOUNDED
 from ...core.workspace import Workspace
 from ...interior.low_rank import LowRank, System
 from ...interior.state import InteriorState
@@ -31,8 +32,6 @@ from ..runs.budget import COUNT_RULE
 from ..runs.laboratory import Account, Laboratory, QuantumContext
 from .base import CircuitSolver
 from .hhl import MAX_CLOCK, MAX_PHASE, MIN_CLOCK, MIN_READING, LinearSystem
-
-__all__ = ["MAX_UNKNOWNS", "NewtonContext", "NewtonState", "QuantumInteriorPoint"]
 
 #: Unknowns of a system, at most: 3 qubits.
 MAX_UNKNOWNS = 8
@@ -55,39 +54,21 @@ class NewtonContext(QuantumContext):
 
 @dataclass(frozen=True)
 class NewtonState:
-    """State of a run.
+    """State of a run."""
 
-    Attributes
-    ----------
-    inner : InteriorState
-        Of the classical iteration.
-    alpha : array of shape (n,)
-        α of the step with the least gap by the iteration's own sums, which the run returns.
-    w : array of shape (r,)
-        Weights of that step.
-    gap : float
-        That gap, relative.
-    systems : array of shape (k, 4)
-        Of each system so far: the condition number of the scaled matrix, the clock qubits (0 without circuits), the
-        relative error of its solution, by a classical solution, and the probability that a shot is kept.
-    largest : array of shape (2^s + 1, 2^s)
-        Matrix and right side of the circuit with the most clock qubits; empty before the first one.
-    least : float
-        That circuit's cut-off.
-    uniform : bool
-        Whether the last circuit's outcomes were uniform because of noise.
-    account : Account
-    """
-
-    inner: InteriorState
-    alpha: NDArray
-    w: NDArray
-    gap: float
+    inner: InteriorState  # of the classical iteration
+    alpha: NDArray  # α of the step with the least gap by the iteration's own sums, which the run returns; shape (n,)
+    w: NDArray  # weights of that step; shape (r,)
+    gap: float  # that gap, relative
     account: Account
+    #: Of each system so far: the condition number of the scaled matrix, the clock qubits (0 without circuits), the
+    #: relative error of its solution, by a classical solution, and the probability that a shot is kept; shape (k, 4).
     systems: NDArray = field(default_factory=lambda: np.empty((0, 4)))
+    #: Matrix and right side of the circuit with the most clock qubits; empty before the first one; shape (2^s + 1,
+    #: 2^s).
     largest: NDArray = field(default_factory=lambda: np.empty((0, 0)))
-    least: float = 0.0
-    uniform: bool = False
+    least: float = 0.0  # that circuit's cut-off
+    uniform: bool = False  # whether the last circuit's outcomes were uniform because of noise
 
     @property
     def clock(self) -> int:

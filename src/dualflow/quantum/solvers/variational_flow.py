@@ -25,9 +25,6 @@ from .ansatz import ANSAETZE, Ansatz, Tangents, ansatz_mismatch, make_ansatz, no
 from .own_circuit import NameOrCircuit, own_circuit
 from .variational import SEMI_IMPLICIT, AngleFlow, AngleState, Pace, VariationalSolver
 
-__all__ = ["SimplexFlow", "SimplexState", "VariationalFlow", "faithful_rate", "sampling_variance", "semi_implicit_step"]
-
-
 #: Ridge of every linear system, in units of each diagonal entry.
 RIDGE_EXACT = 1e-11
 #: Ridge with 1000 shots, in units of the mean diagonal entry; it falls as shots^−½.
