@@ -73,8 +73,8 @@ def rounding(
 ) -> float:
     """Return an estimate of the rounding error of a gap f − D, absolute; ``bound`` is D and its multipliers.
 
-    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds. ``exact_error`` takes
-    the place of the `sum_error` of |αⱼ|√Qⱼⱼ where weights of equal points were summed exactly (`places`).
+    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds. ``exact_error``
+    replaces the `sum_error` of |αⱼ|√Qⱼⱼ where weights of equal points were summed exactly (`places`).
 
     The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `sum_error` of |αⱼ|√Qⱼⱼ, and
     what the equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
