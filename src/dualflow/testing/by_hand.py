@@ -38,7 +38,17 @@ def _exact(name: str, problem: DualProblem, optimum: float, alpha: ArrayLike, wh
 
 def by_hand() -> Iterator[ZooProblem]:
     """Yield the problems solved by hand, ordered by kind."""
-    for kind in (_hinge, _svr, _two_equalities, _no_bias, _hard_margin, _squared_hinge, _one_class, _least_squares):
+    for kind in (
+        _hinge,
+        _weighted_hinge,
+        _svr,
+        _two_equalities,
+        _no_bias,
+        _hard_margin,
+        _squared_hinge,
+        _one_class,
+        _least_squares,
+    ):
         yield from kind()
 
 
@@ -91,6 +101,10 @@ def _hinge() -> Iterator[ZooProblem]:
         "k = e⁻¹, f = (1 − k)a² − 2a",
         bias_interval=(0.0, 0.0),
     )
+
+
+def _weighted_hinge() -> Iterator[ZooProblem]:
+    """Hinge with weights of the points."""
     weight = np.array([1, 1, 1, 1, 1, 1, 0, 0.0])
     with_outliers = np.vstack([SIX_POINTS, [[3, 3], [-3, -3]]])
     yield _exact(
