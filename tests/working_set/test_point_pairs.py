@@ -66,7 +66,7 @@ def solved(pairs, table, sign=1.0, begin=0, seconds=1e9, **options):
     size, count, values = int(table[-1, -1] + table[-1, :2].sum()), len(table), OPTIONS | options
     found = PairArrays(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
     given_to_all = (sign, pairs.gram.X.shape[1], pairs.gram.reach, pairs.gram.growth, *values.values())
-    end = solve_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *given_to_all, *found, begin, seconds)
+    end = solve_point_pairs(*given(pairs), pairs.point_order, pairs.upper, table, *given_to_all, *found, begin, seconds)
     return found, end
 
 
@@ -75,7 +75,7 @@ def parts(pairs, table, found):
     for (m, n, first, second, *_, at), certificate in zip(table.tolist(), found.certificates, strict=True):
         order = np.r_[first : first + m, second : second + n]
         labels = np.r_[np.ones(m), -np.ones(n)]
-        yield pairs.members[order], labels, pairs.upper[order], found.alpha[at : at + m + n], certificate
+        yield pairs.point_order[order], labels, pairs.upper[order], found.alpha[at : at + m + n], certificate
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_sums_are_those_of_the_weights_or_none(single):
     table[:, IN_FLOAT32] = single
     found, _ = solved(pairs, table)
     for m, n, first, second, *_, at in table.tolist():
-        part, members = slice(at, at + m + n), pairs.members[np.r_[first : first + m, second : second + n]]
+        part, members = slice(at, at + m + n), pairs.point_order[np.r_[first : first + m, second : second + n]]
         right = Gram(X[members], gamma=0.1).full() @ found.weights[part]
         if single:
             assert np.isnan(found.sums[part]).all()
@@ -277,19 +277,19 @@ def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     with pytest.raises(
         ValueError, match="must have all points of pair" if column == CONTINUES else "leads out of its arrays"
     ):
-        solve_point_pairs(*points, pairs.members, pairs.upper, wrong, *rest, *found, 0, 1.0)
-    members = pairs.members.copy()
+        solve_point_pairs(*points, pairs.point_order, pairs.upper, wrong, *rest, *found, 0, 1.0)
+    members = pairs.point_order.copy()
     members[5] = len(points[1])
-    with pytest.raises(ValueError, match="members"):
+    with pytest.raises(ValueError, match="point_order"):
         solve_point_pairs(*points, members, pairs.upper, table, *rest, *found, 0, 1.0)
     wrong = table.copy()
     wrong[1, IN_FLOAT32] = 1
     for fewer in (points[2][1:], points[3]), (points[2][:, 1:].copy(), points[3]), (points[2], points[3][1:]):
         with pytest.raises(ValueError, match="float32"):
-            solve_point_pairs(*points[:2], *fewer, pairs.members, pairs.upper, wrong, *rest, *found, 0, 1.0)
+            solve_point_pairs(*points[:2], *fewer, pairs.point_order, pairs.upper, wrong, *rest, *found, 0, 1.0)
     short = found._replace(certificates=np.zeros((2, 9)))
     with pytest.raises(ValueError, match="point and weights must be as long as alpha"):
-        solve_point_pairs(*points, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)
+        solve_point_pairs(*points, pairs.point_order, pairs.upper, table, *rest, *short, 0, 1.0)
 
 
 #: Multiples of the bounds, up and down.

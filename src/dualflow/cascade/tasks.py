@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.bounds import EPS, reach_of
+from ..core.bounds import EPS, sum_error
 from ..core.certificate import Certificate, certify
 from ..core.gram import Gram
 from ..core.mixed_precision import rough_sums_of_new
@@ -341,11 +341,11 @@ def _rounding(members: Members, variables: Variables, message: Broadcast, gram: 
     if gram is None:
         return 0.0
     offset = message.model.offset
-    reach = reach_of(np.abs(message.coefficient) * np.sqrt(np.maximum(gram.diag() + offset, 0.0)))
+    spread_error = sum_error(np.abs(message.coefficient) * np.sqrt(np.maximum(gram.diag() + offset, 0.0)))
     root = np.sqrt(np.maximum(gram.self_kernel(members.X) + offset, 0.0))
     if message.model.on_simplex:
-        return float((EPS * (gram.growth * root * reach + 1.0 + abs(message.nu))).max(initial=0.0))
-    error_bound = EPS * (gram.growth * root * reach + np.abs(variables.p) + abs(message.nu))
+        return float((EPS * (gram.growth * root * spread_error + 1.0 + abs(message.nu))).max(initial=0.0))
+    error_bound = EPS * (gram.growth * root * spread_error + np.abs(variables.p) + abs(message.nu))
     return float((variables.upper * error_bound)[rho <= error_bound].sum())
 
 

@@ -415,7 +415,7 @@ class _Runner:
         """Return the certifier of a problem and its classical reference."""
         if id(problem) not in self.references:
             solution = solve(problem, REFERENCE, tol=REFERENCE_TOL, refine=True)
-            self.references[id(problem)] = Certifier(problem.value()), solution
+            self.references[id(problem)] = Certifier(problem.frozen_copy()), solution
         return self.references[id(problem)]
 
     def floor(

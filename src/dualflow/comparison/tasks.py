@@ -231,7 +231,7 @@ def given_task(problem: DualProblem, given: dict[str, Any], function: Callable[.
         default = defaults[name].default
         if value is not default and not (type(value) is type(default) and value == default):
             raise ProblemError(f"{name} must not be given with a DualProblem, which defines it already; leave it out")
-    own = problem.value()
+    own = problem.frozen_copy()
     title = f"As it was posed, {own.model}"
     return Task(own.model, title, lambda gram: own, Certifier(own), np.empty((0, 1)), np.empty(0))
 

@@ -302,10 +302,11 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
 def by_places(places: Places, known: Certificate) -> Certificate:
     """Return the better of a certificate and that of its α with weights of equal points summed exactly."""
     problem, alpha = places.problem, known.alpha
-    Qa, reach = places.product(alpha)
+    Qa, exact_error = places.product(alpha)
     bound = dual_bound(problem, alpha, Qa)
-    lost = rounding(problem, alpha, Qa, 0.5 * float(alpha @ Qa) - float(problem.p @ alpha), bound, reach=reach)
-    found = certificate_of(problem, known.psd, alpha, alpha, alpha, Qa, bound, lost=lost)
+    objective = 0.5 * float(alpha @ Qa) - float(problem.p @ alpha)
+    rounding_error = rounding(problem, alpha, Qa, objective, bound, exact_error=exact_error)
+    found = certificate_of(problem, known.psd, alpha, alpha, alpha, Qa, bound, rounding_error=rounding_error)
     found = replace(found, infeasibility=known.infeasibility, projection_distance=known.projection_distance)
     return found if _largest_gap(found) < _largest_gap(known) else known
 
@@ -513,15 +514,15 @@ class Certifier:
         # Qα by way of Σσαx: kernel values of such points have lost the digits that f needs.
         v = expanded(problem, point)
         Qa, (product, square) = primal_product(problem, point, v)[0], primal_product(problem, point, w)
-        bound, lost_of_bound = dual_bound(problem, point, product, square), None
+        bound, bound_error = dual_bound(problem, point, product, square), None
         if self._has_uneven_slacks:
             error = primal_error(problem, point, w)
-            lower, lost_of_bound = slack_bound(problem, point, product, square, error)
+            lower, bound_error = slack_bound(problem, point, product, square, error)
             bound = lower, bound[1]
-        lost = primal_rounding(problem, point, (v, Qa), (w, product), bound, lost_of_bound)
+        rounding_error = primal_rounding(problem, point, (v, Qa), (w, product), bound, bound_error)
         shift = self.shift(point, w)
         level = level_of(problem, product)
-        made_by_w = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, lost, level)
+        made_by_w = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, rounding_error, level)
         return replace(made_by_w, primal=w) if _largest_gap(made_by_w) < _largest_gap(certificate) else certificate
 
     @property
@@ -538,10 +539,11 @@ class Certifier:
         if certificate.gap is None or certificate.within(MIN_GAP_PRIMAL) or not self._has_uneven_slacks:
             return made
         error = product_error(problem, point)
-        lower, lost = slack_bound(problem, point, Qa, float(point @ Qa), error)
-        lost += 0.5 * float(np.abs(point) @ error) + 4.0 * (1.0 + problem.n**0.5) * EPS * abs(certificate.objective)
+        lower, rounding_error = slack_bound(problem, point, Qa, float(point @ Qa), error)
+        sum_rounding = 4.0 * (1.0 + problem.n**0.5) * EPS * abs(certificate.objective)
+        rounding_error += 0.5 * float(np.abs(point) @ error) + sum_rounding
         bound = lower, certificate.multiplier_interval
-        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, lost=lost)
+        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, rounding_error=rounding_error)
         return _Certified(other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
@@ -584,8 +586,10 @@ class Certifier:
             return made
         scaling, lower_bound, interval = found  # of the best point on the ray; α itself stays what it is
         bound = lower_bound, None if interval is None else (interval[0] / scaling, interval[1] / scaling)
-        lost = rounding(problem, point, Qa, certificate.objective, bound, by_margin=True)
-        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, self.shift(point), lost)
+        rounding_error = rounding(problem, point, Qa, certificate.objective, bound, by_margin=True)
+        other = certificate_of(
+            problem, self.psd, given, projection, point, Qa, bound, self.shift(point), rounding_error
+        )
         return _Certified(other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
@@ -633,7 +637,7 @@ def certificate_of(
     Qa: NDArray,
     bound: tuple[float, Interval | None],
     shift: float = 0.0,
-    lost: float | None = None,
+    rounding_error: float | None = None,
     level: float | None = None,
 ) -> Certificate:
     """Return the certificate of an α, from its product and bound.
@@ -650,7 +654,7 @@ def certificate_of(
         The lower bound, and the interval of multipliers that give it, or None.
     shift : float, default=0
         As from `Certifier.shift`.
-    lost : float, optional
+    rounding_error : float, optional
         The rounding error of the gap, if not that of Qα (`bounds.rounding`).
     level : float, optional
         The multiplier of a second equality.
@@ -658,11 +662,13 @@ def certificate_of(
     (lower_bound, interval), quadratic, away = bound, float(point @ Qa), given - projection
     objective = 0.5 * quadratic - float(problem.p @ point)
     gap = relative_gap = None
-    lost = None if not psd.is_psd else rounding(problem, point, Qa, objective, bound) if lost is None else lost
-    if lost is not None:
-        gap, relative_gap = gaps(objective, lower_bound, lost, contradiction(problem.gram))
+    if rounding_error is None and psd.is_psd:
+        rounding_error = rounding(problem, point, Qa, objective, bound)
+    if rounding_error is not None and psd.is_psd:
+        gap, relative_gap = gaps(objective, lower_bound, rounding_error, contradiction(problem.gram))
         if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
-            relative_gap = lost = 0.0  # both are 0 to round-off: for example the ball around copies of one point
+            # Both are 0 to round-off: for example the ball around copies of one point.
+            relative_gap = rounding_error = 0.0
     nu = None if interval is None else multiplier_of(interval)
     radius = problem.reading.radius(problem, quadratic, nu)
     if nu is not None and interval is not None and shift:
@@ -686,6 +692,6 @@ def certificate_of(
         quadratic=quadratic,
         psd=psd,
         stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),
-        rounding=lost,
+        rounding=rounding_error if psd.is_psd else None,
         level=level,
     )

@@ -28,7 +28,7 @@ def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray |
     if certificate.primal is None:
         return None
     posed = problem if certificate.level is None else problem.at_level(certificate.level)
-    unit = posed.reading.unit(posed, certificate.quadratic, certificate.multiplier)
+    unit = posed.reading.weight_divisor(posed, certificate.quadratic, certificate.multiplier)
     found: NDArray = certificate.primal / unit
     return found
 

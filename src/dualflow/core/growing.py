@@ -83,7 +83,7 @@ class GrowingGram(KernelMatrix):
     def count(self, entries: int) -> None:
         self.entries_computed += entries
 
-    def value(self) -> Gram:
+    def frozen_copy(self) -> Gram:
         """Return the `Gram` of the current points."""
         return Gram.of(self, self.X)
 

@@ -497,7 +497,7 @@ class KeptGram(KernelMatrix):
         part._less_center = None if centred is None else immutable_rows(centred, J)
         return part
 
-    def value(self) -> Gram:
+    def frozen_copy(self) -> Gram:
         """Return the `Gram` of these points."""
         return Gram.of(self, self.X)
 

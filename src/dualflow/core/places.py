@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._points import hash_rows
-from .bounds import EPS, reach_of
+from .bounds import EPS, sum_error
 from .gram import Gram
 from .problem import DualProblem, Kind
 from .runtime.threads import cached_property
@@ -104,9 +104,9 @@ class Places:
         return np.array([math.fsum(signed[J]) for J in self.members])
 
     def product(self, alpha: NDArray) -> tuple[NDArray, float]:
-        """Return Qα, and the `reach_of` the weights, which its rounding error is in proportion to."""
+        """Return Qα, and the `sum_error` of the weights, which its rounding error is in proportion to."""
         w = self.weights(alpha)
-        return self.problem.sigma * (self.matrix @ w)[self.of], reach_of(np.abs(w) * np.sqrt(self.matrix.diagonal()))
+        return self.problem.sigma * (self.matrix @ w)[self.of], sum_error(np.abs(w) * np.sqrt(self.matrix.diagonal()))
 
     def rounded(self, alpha: NDArray) -> NDArray:
         """Return α with free variables moved by their last digits, so that the margins of their places are exact.

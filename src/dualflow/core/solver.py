@@ -14,6 +14,7 @@ from ..exceptions import SolverMismatch, did_you_mean
 from .options import check_fields
 from .problem import DualProblem, Kind
 from .psd import REPAIR_HINT, SpectrumEvidence
+from .runtime.deprecation import adopt_old_methods, old_method
 from .solution import DirectResult
 from .workspace import Workspace
 
@@ -194,9 +195,15 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
         """Return what else a reader needs to repeat the run: device, job ids."""
         return {}
 
-    def drowned(self, context: ContextT, state: StateT) -> bool:
+    def is_noise_dominated(self, context: ContextT, state: StateT) -> bool:
         """Whether the measured outcomes of a state are dominated by noise: as good as uniform."""
         return False
+
+    drowned = old_method("drowned", "is_noise_dominated")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        adopt_old_methods(cls, drowned="is_noise_dominated")
 
     def aim(self, tol: float, hand_over: bool = False) -> Self:
         """Return the solver with its open options set for a certified relative gap of ``tol``.

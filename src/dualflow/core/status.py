@@ -35,7 +35,8 @@ class Status(Enum):
         "The budget of the run does not hold its next circuits; this is the state that was reached within it, and a "
         "larger budget goes on from the same checkpoint or journal."
     )
-    DROWNED = "Noise dominates the circuits: the measured outcomes cannot be distinguished from uniform ones."
+    NOISE_DOMINATED = "Noise dominates the circuits: the measured outcomes cannot be distinguished from uniform ones."
+    DROWNED = NOISE_DOMINATED  # old name, an alias
     STOPPED = "The callback stopped the run; this is the state that was reached."
     NOT_SEPARABLE = "The data are not separable: no hard margin exists, and the witness proves it."
     BROKEN = "The solver returned NaN or infinity; its last finite state is given."

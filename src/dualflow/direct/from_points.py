@@ -111,7 +111,7 @@ class PointSearch:
     ----------
     entries : float
         Kernel entries evaluated.
-    members : int array
+    subproblem : int array
         Variables of the float64 subproblem.
     looks : int
         Times that violators joined it.
@@ -134,7 +134,7 @@ class PointSearch:
         self.single = self.points.in_single() if pays else None
         self.e, self.upper, self.entries = e, upper, 0.0
         self.ep, self.low, self.high, self.beta = begin(e, upper, alpha, price, FINITE_BOUND)
-        self.members, self.looks = np.empty(0, dtype=np.intp), 0
+        self.subproblem, self.looks = np.empty(0, dtype=np.intp), 0
 
     @property
     def alpha(self) -> NDArray:
@@ -212,17 +212,17 @@ class PointSearch:
         sums : array of shape (n,)
             Kβ in float64, β = eα, up to a constant.
         """
-        excess, members = self._excess(sums - self.ep), self.members
+        excess, subproblem = self._excess(sums - self.ep), self.subproblem
         if self.single is None or self.looks == MAX_LOOKS:
             return False
-        if not len(members):
-            joining = members = self._nearly_free(sums - self.ep)
+        if not len(subproblem):
+            joining = subproblem = self._nearly_free(sums - self.ep)
         else:
-            excess[members] = 0.0
+            excess[subproblem] = 0.0
             (joining,) = (excess > KKT_TOL).nonzero()
         self.looks += 1
         if len(joining):
-            self._solve_subset(np.union1d(members, joining))
+            self._solve_subset(np.union1d(subproblem, joining))
         return len(joining) > 0
 
     def _gap(self, G: NDArray) -> float:
@@ -250,7 +250,7 @@ class PointSearch:
 
     def _solve_subset(self, W: NDArray) -> None:
         """Optimise over the variables W in float64, with all others fixed."""
-        self.members = W
+        self.subproblem = W
         if not len(W):
             return
         fixed = self.beta != 0
@@ -441,7 +441,7 @@ class PointPairs:
         thresholds: Thresholds = USUAL,
     ) -> None:
         self.thresholds = thresholds
-        self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
+        self.gram, self.upper, self.point_order = gram, upper, np.concatenate(groups)
         self.start = EMPTY if start is None else start
         self.sizes = [len(group) for group in groups]
         points, least = gram.ready, sum(sorted(self.sizes)[:2])
@@ -499,7 +499,7 @@ class PointPairs:
                 points.half,
                 np.empty((0, 1), dtype=np.float32) if single is None else single.points,
                 np.empty(0, dtype=np.float32) if single is None else single.half,
-                self.members,
+                self.point_order,
                 self.upper,
                 table,
                 sign,

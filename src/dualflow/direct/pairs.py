@@ -163,7 +163,7 @@ def solve_pair(
         pairs = PointPairs(gram, groups, upper, start, thresholds)
         if pairs.serves(0, [1]):
             return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
-        return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
+        return _pair_by_search(gram, pairs.point_order, len(groups[0]), upper, -1.0, tols, start, thresholds)
     return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
 
 

@@ -245,7 +245,7 @@ def solve(
         ON_INTERRUPT.check("on_interrupt", on_interrupt)
     checked = time.monotonic()
     if type(problem) is not DualProblem or not isinstance(problem.gram, Gram):
-        problem = problem.value()
+        problem = problem.frozen_copy()
     is_large = len(problem.p) >= repeats.MIN_VARIABLES
     if is_large and engine.merges_repeats and (merged := repeats.repeats_of(problem)) is not None:
         return _solve_merged(

@@ -76,7 +76,7 @@ class _Fitted:
         return self.make(model)
 
 
-class _Immutable(_Fitted):
+class _ReadOnly(_Fitted):
     """A fitted attribute that cannot be set, and whose array is read-only."""
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:
@@ -97,9 +97,9 @@ def fitted(make: Callable[[Any], Any]) -> Any:
     return _Fitted(make)
 
 
-def immutable(make: Callable[[Any], Any]) -> Any:
+def read_only_property(make: Callable[[Any], Any]) -> Any:
     """Return a property of fitted models whose value is a read-only array and which cannot be set."""
-    return _Immutable(make)
+    return _ReadOnly(make)
 
 
 def read_lazily(name: str) -> Any:

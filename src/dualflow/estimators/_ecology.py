@@ -104,7 +104,7 @@ class Ecology(StreamMachine):
             equilibrate=self._equilibrate,
             reserve=self._reserve_size,
             n_init=self._first_points(),
-            enough=0.1 * self.tol,
+            gap_tol=0.1 * self.tol,
         )
         if len(X):
             self._warn_unless_equilibrium(community)

@@ -206,7 +206,7 @@ def held_out_decisions(problem: DualProblem) -> NDArray:
         upper = np.where(held, 0.0, problem.upper)
         classes = np.unique(problem.sigma[upper > 0])
         if len(classes) == 2:
-            found = solve(problem.within(upper), "working-set", tol=LEFT_OUT_TOL)
+            found = solve(problem.with_upper(upper), "working-set", tol=LEFT_OUT_TOL)
             values[held] = (problem.gram.matvec(found.coefficients) + found.bias)[held]
         elif len(classes):
             values[held] = classes[0]

@@ -25,7 +25,7 @@ from ..exceptions import ProblemError
 from ..online.leave_one_out import each_without
 from ..problems.checks import NU_RULE
 from ..problems.description import NU_OR_NONE_RULE
-from ._base import KernelMachine, fitted, immutable, set_by_fit, unavailable
+from ._base import KernelMachine, fitted, read_only_property, set_by_fit, unavailable
 from ._chunks import by_chunks
 from ._left_out import LEFT_OUT_TOL, certified_optimum
 from ._verify import stored
@@ -498,7 +498,7 @@ class Ball(OutlierMixin, KernelMachine):
         """Return +1 for points inside the ball or on it, −1 for points outside, shape (n_new,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
-    @immutable
+    @read_only_property
     def center_(self) -> NDArray:
         """Centre of the ball in input space, shape (n_features,); linear kernel only."""
         if self._as_fitted.kernel != "linear":

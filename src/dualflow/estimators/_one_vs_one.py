@@ -448,7 +448,7 @@ class OneVsOneMachine(BatchMachine):
         runs: list[Any] = [pair if result is None else None for pair, result in zip(found, results, strict=True)]
         steps = np.array([1 if run is None else iterations_of(run) for run in runs])
         moved = gram.kernel != "rbf" and gram.is_translatable
-        moved = moved and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
+        moved = moved and all(run is None or run.problem.reading.is_translatable(run.problem) for run in runs)
         given = [None if run is None else feature_weights(run.problem, run.provisional) for run in runs]
         support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found, results)
         if self._present is not None:

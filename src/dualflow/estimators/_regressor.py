@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from ..core.decision import feature_weights
 from ..core.gram import Gram
 from ..core.solution import Solution
-from ._base import immutable, set_by_fit, unavailable
+from ._base import read_only_property, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._chunks import by_chunks, explained_variance, is_dask
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
@@ -111,7 +111,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
         coefficients = np.array([without_round_off(solution.coefficients) for solution in self.solutions_])
         (support,) = np.nonzero(coefficients.any(axis=0))
         # A centre does not change an expansion whose weights sum to 0, except for the digits that it saves.
-        own = self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.moves(problem))
+        own = self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.is_translatable(problem))
         self.dual_coef_, self.n_support_ = coefficients[:, support], np.array([len(support)])
         self._keep_linear([feature_weights(one.problem, one.provisional) for one in self.solutions_])
         self._constant = np.zeros(len(coefficients))
@@ -138,7 +138,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
             return explained_variance(self, X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
-    @immutable
+    @read_only_property
     def coef_(self) -> NDArray:
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         return self._feature_weights()

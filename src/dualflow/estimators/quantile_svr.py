@@ -121,7 +121,7 @@ class QuantileSVR(ValueMachine):
     ) -> None:
         self._set_parameters(locals())
 
-    def _requested(self) -> NDArray:
+    def _checked_quantiles(self) -> NDArray:
         """Return the quantiles, shape (n_quantiles,), or raise a `ProblemError`."""
         given: Any = self.quantile
         found = [given] if np.ndim(given) == 0 else list(given)
@@ -134,10 +134,10 @@ class QuantileSVR(ValueMachine):
     def _check_parameters(self, *names: str) -> None:
         super()._check_parameters(*names)
         if not names:
-            self._requested()
+            self._checked_quantiles()
 
     def _solutions(self, gram: Gram, part: Gram, values: NDArray, weight: NDArray | None) -> list[Solution]:
-        quantiles = self._requested()
+        quantiles = self._checked_quantiles()
 
         def posed(k: int) -> DualProblem:
             return problems.quantile_svr(part, values, self.C, quantile=float(quantiles[k]), sample_weight=weight)

@@ -40,7 +40,7 @@ from ..estimators import (
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
 from ..persistence.files import replacing
 from .libsvm_model import LibsvmModel
-from .onnx_parts import Parts, labels_of, parts_of
+from .onnx_parts import Parts, labels_of, parts_of, unwritable_kernel
 
 
 def columns_of(model: Any, numbers: Any) -> list[tuple[str, Any]] | None:
@@ -247,6 +247,8 @@ def _of_products(graph: Graph, parts: Parts, inner: str, x: str) -> str:
     base = graph.node("Add", graph.node("Mul", inner, graph.constant(parts.gamma)), graph.constant(parts.coef0))
     if parts.kernel == "sigmoid":
         return graph.node("Tanh", base)
+    if parts.kernel != "poly":
+        raise unwritable_kernel(parts.kernel)
     if not parts.degree.is_integer():  # a negative base gives NaN, but one that is negative by round-off gives 0
         longest = parts.gamma * max(1.0, float(np.sqrt(parts.squares.max())))
         size = graph.node(

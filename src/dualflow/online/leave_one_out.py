@@ -114,8 +114,8 @@ def _slopes(engine: Engine) -> NDArray:
         return slopes
     bounded = np.flatnonzero((engine.alpha > 0) & ~np.isin(np.arange(engine.n), S))
     right = np.vstack([engine.e[bounded], engine.pool.rows[engine.member_slots[: len(S)]][:, bounded]])
-    reach = engine.diag[bounded] - np.einsum("ij,ij->j", right, engine.times_inverse(right))
-    slopes[bounded] = np.maximum(reach, 0.0)
+    complement = engine.diag[bounded] - np.einsum("ij,ij->j", right, engine.times_inverse(right))
+    slopes[bounded] = np.maximum(complement, 0.0)
     if len(S) > 1:
         slopes[S] = 1.0 / np.diag(engine.inverse)[1 : len(S) + 1]
     return slopes
@@ -452,7 +452,7 @@ def each_without(
         for c, factor in zip(points[part].tolist(), factors[part].tolist(), strict=True):
             upper = factor * posed.upper
             upper[c] = 0.0
-            problems.append(rest := posed.within(upper))
+            problems.append(rest := posed.with_upper(upper))
             check_time()
             found = None if proposer is None else proposer.without(c, factor)
             proposals.append(None if found is None else rest.project(found))

@@ -14,8 +14,8 @@ from .invasion import Equilibrate, Habitat
 
 #: New points taken in one block: enough for BLAS, and few enough for memory.
 MAX_POINTS_PER_BLOCK = 1024
-#: Fraction of distinct points up to which equal points are merged into one variable.
-MIN_DISTINCT_FRACTION = 0.9
+#: Largest fraction of distinct points at which equal points are merged into one variable.
+MAX_DISTINCT_MERGED = 0.9
 #: Expected violators among the new points above which the KKT check is skipped and all points are solved for.
 MAX_EXPECTED_VIOLATORS = 4
 #: Distance of a weight from a bound, relative to the weight of its group, below which it is set to the bound.
@@ -61,7 +61,7 @@ def learn(
     equilibrate: Equilibrate,
     reserve: Callable[[int], float],
     n_init: int,
-    enough: float,
+    gap_tol: float,
 ) -> Community:
     """Return the community after more points of a stream, taken in blocks; the given community is not changed.
 
@@ -78,7 +78,7 @@ def learn(
         ``reserve(survivors)``: number of points without weight to retain.
     n_init : int
         Number of points that are met before any is forgotten; they are solved as one batch.
-    enough : float
+    gap_tol : float
         Relative gap, by the present gradient, up to which invasion counts as converged; above it, the problem of all
         present points is solved.
     """
@@ -98,7 +98,7 @@ def learn(
             rows = np.concatenate([rows, problem.gram.block(survivors, new)], axis=1)
         habitat = Habitat(problem, np.bincount(group, extended.alpha), rows if all_distinct else None)
         habitat.invade_until_stable(equilibrate, np.arange(problem.n))
-        if habitat.gap() > enough:
+        if habitat.gap() > gap_tol:
             habitat.open(equilibrate)
         alpha = habitat.alpha
         if not all_distinct:
@@ -123,9 +123,9 @@ def learn_in_one_batch(
     cap: NDArray,
     ids: NDArray,
     *,
-    standing: Callable[[Community], CommunityModel],
+    model_of: Callable[[Community], CommunityModel],
     optimum: Callable[[Community], Equilibrium | None],
-    lead: int,
+    max_path_violators: int,
     reserve: Callable[[int], float],
     n_init: int,
 ) -> Community | None:
@@ -135,17 +135,18 @@ def learn_in_one_batch(
     ----------
     community, X, sign, cap, ids, reserve, n_init
         As in `learn`.
-    standing : callable
+    model_of : callable
         Returns the non-empty community as new points are compared with it.
     optimum : callable
         Returns the optimum of all points, or None if it is not found.
-    lead : int
+    max_path_violators : int
         Number of violating points up to which they are added along a path.
     """
     survivors, seen = int(np.count_nonzero(community.alpha > 0)), community.seen + len(X)
     # The expected fraction of violators is the fraction of survivors among the points met so far.
-    is_cheap = len(community.X) > 0 and len(X) * survivors <= max(MAX_EXPECTED_VIOLATORS, 2 * lead) * community.seen
-    model = standing(community) if is_cheap else None
+    max_expected = max(MAX_EXPECTED_VIOLATORS, 2 * max_path_violators)
+    is_cheap = len(community.X) > 0 and len(X) * survivors <= max_expected * community.seen
+    model = model_of(community) if is_cheap else None
     rows = None if model is None else model.rows_of(X)
     found: Equilibrium | None = None
     if model is not None and rows is not None:
@@ -157,7 +158,7 @@ def learn_in_one_batch(
                 return replace(community, seen=seen)
             alpha = np.concatenate([community.alpha, np.zeros(len(X))])
             found = Equilibrium(alpha, np.concatenate([community.h, h]), model.nu)
-        elif n_violators <= lead and len(community.alpha) <= MAX_POINTS_PATH:
+        elif n_violators <= max_path_violators and len(community.alpha) <= MAX_POINTS_PATH:
             found = add_along_path(model, X, rows, sign, cap)
     extended = _appended(community, X, sign, cap, ids)
     if found is None and (found := optimum(extended)) is None:
@@ -216,8 +217,8 @@ def are_distinct(X: NDArray, sign: NDArray, squares: NDArray) -> bool:
 
     ``squares`` holds a number for each point, the same for equal points; it mostly answers without comparing points.
     """
-    enough = MIN_DISTINCT_FRACTION * len(X)
-    return len(np.unique(squares)) > enough or len(_distinct(X, sign)[0]) > enough
+    limit = MAX_DISTINCT_MERGED * len(X)
+    return len(np.unique(squares)) > limit or len(_distinct(X, sign)[0]) > limit
 
 
 def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:
@@ -229,7 +230,7 @@ def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:
     rows = np.ascontiguousarray(np.column_stack([X, sign]) + 0.0)  # −0 is 0
     names = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
     _, first, group = np.unique(names, return_index=True, return_inverse=True)
-    if len(first) > MIN_DISTINCT_FRACTION * n:
+    if len(first) > MAX_DISTINCT_MERGED * n:
         return np.arange(n), np.arange(n)
     order = np.argsort(first)
     rank = np.empty_like(order)

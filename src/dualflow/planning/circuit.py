@@ -89,7 +89,7 @@ def circuit(
         raise ProblemError(f"solver={engine.name!r} runs no circuits, so that there is none to show")
     device = _recording_device()
     rehearsed: Any = engine.rehearsed(device)
-    own = isolated_copy(problem.value())
+    own = isolated_copy(problem.frozen_copy())
     if (reason := rehearsed.mismatch(own)) is not None:
         raise SolverMismatch(reason)
     context = rehearsed.open(own, Workspace(own))

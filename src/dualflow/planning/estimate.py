@@ -334,7 +334,7 @@ def what_is_sent(
 
     device = RehearsalDevice(place)
     rehearsed = engine.rehearsed(device).aim(tol)
-    own = isolated_copy(problem.value())
+    own = isolated_copy(problem.frozen_copy())
     if (reason := rehearsed.mismatch(own)) is not None:
         raise SolverMismatch(reason)
     with time_limited(time_limit, "the device had reported its checks"):

@@ -28,10 +28,10 @@ class _Ball(Reading):
 
     needs_self_kernel: ClassVar[bool] = True
 
-    def moves(self, problem: Posed) -> bool:
-        return np.array_equal(problem.p, self.price(problem, problem.gram))
+    def is_translatable(self, problem: Posed) -> bool:
+        return np.array_equal(problem.p, self.linear_term(problem, problem.gram))
 
-    def price(self, problem: Posed, gram: KernelMatrix) -> NDArray:
+    def linear_term(self, problem: Posed, gram: KernelMatrix) -> NDArray:
         return gram.diag() + problem.ridge / problem.scale
 
     def bias(

@@ -122,7 +122,16 @@ STATUS_CHARS = 10
 #: Header and justification of the columns that name a row.
 NAME_COLUMNS = (("#", "right"), ("solver", "left"), ("device", "left"))
 _ROLE_STYLE = {"reference": "bold", "control": "dim"}
-_BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "BUDGET_SPENT", "DROWNED")
+_BAD = (
+    "FAILED",
+    "BROKEN",
+    "NOT RUN",
+    "NOT INSTALLED",
+    "INTERRUPTED",
+    "DEVICE_FAILED",
+    "BUDGET_SPENT",
+    "NOISE_DOMINATED",
+)
 
 
 def render(comparison: Results, width: int = 120) -> str:

@@ -64,8 +64,8 @@ class Kernels:
     def matrix(self, setting: Setting, buffer: NDArray | None) -> tuple[NDArray, float]:
         """Return K divided by its largest diagonal entry, shape (n, n), and that entry; ``buffer`` is reused for K."""
         if setting.kernel == "rbf":
-            distances, reach = self._squared()
-            if setting.gamma * reach <= MAX_GAMMA_SQUARE:
+            distances, largest = self._squared()
+            if setting.gamma * largest <= MAX_GAMMA_SQUARE:
                 K: NDArray = np.empty_like(distances) if buffer is None else buffer
                 np.multiply(distances, -setting.gamma, out=K)
                 np.exp(K, out=K)

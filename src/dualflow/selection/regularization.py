@@ -294,7 +294,7 @@ def _problems(fitted: Any, parameter: str, low: float) -> Callable[[float], Dual
 
     def at(value: float) -> DualProblem:
         if parameter == "C":
-            return base.within(base.upper * (value / low))
+            return base.with_upper(base.upper * (value / low))
         return replace(base, p=base.p + low - value)
 
     return at

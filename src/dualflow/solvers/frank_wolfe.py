@@ -145,9 +145,9 @@ def best_vertex(problem: DualProblem, h: NDArray, face_of: NDArray | None = None
 def _longest(problem: DualProblem, alpha: NDArray, move: NDArray) -> float:
     """Return the longest feasible step along a move."""
     falls, rises = move < 0, move > 0
-    reach = np.inf
+    longest = np.inf
     if falls.any():
-        reach = min(reach, float((alpha[falls] / -move[falls]).min()))
+        longest = min(longest, float((alpha[falls] / -move[falls]).min()))
     if rises.any():
-        reach = min(reach, float(((problem.upper[rises] - alpha[rises]) / move[rises]).min()))
-    return reach if np.isfinite(reach) else 0.0
+        longest = min(longest, float(((problem.upper[rises] - alpha[rises]) / move[rises]).min()))
+    return longest if np.isfinite(longest) else 0.0

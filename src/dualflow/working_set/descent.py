@@ -299,7 +299,7 @@ class Descent:
         """
         gap_tol, kkt_tol = self.target_tols(level)
         if state.single:
-            gap_tol, kkt_tol = max(gap_tol, MIN_GAP_FLOAT32), max(kkt_tol, MIN_KKT_FLOAT32 * level.reach)
+            gap_tol, kkt_tol = max(gap_tol, MIN_GAP_FLOAT32), max(kkt_tol, MIN_KKT_FLOAT32 * level.max_own_change)
         n, updates, finer = level.problem.n, 0, 0
         for done in range(blocks + 1):
             violation, gap = level.violation_and_gap()
@@ -412,7 +412,7 @@ class Descent:
 def _hand_over_tols(level: Level) -> tuple[float, float]:
     """Return the gap and the violation from which a refinement is faster than pair updates."""
     gap_tol, kkt_tol = HAND_OVER_TOLS_BLOCKS if level.points is None else HAND_OVER_TOLS_ROWS
-    return gap_tol, kkt_tol * level.reach
+    return gap_tol, kkt_tol * level.max_own_change
 
 
 def _reaches_hand_over(level: Level, violation: float, gap: float) -> bool:

@@ -233,7 +233,7 @@ class Laboratory:
             )
         return replace(account, fidelity=fidelity)
 
-    def drowned(
+    def is_noise_dominated(
         self, account: Account, circuit: ParametricCircuit, theta: NDArray, found: NDArray, shots: int | None
     ) -> bool:
         """Return whether a measured distribution is uniform because of noise.

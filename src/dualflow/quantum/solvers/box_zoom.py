@@ -393,10 +393,12 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     def circuit(self, context: BoxZoomContext, state: BoxZoomState) -> SplitStepCircuit:
         return context.circuit
 
-    def drowned(self, context: BoxZoomContext, state: BoxZoomState) -> bool:
+    def is_noise_dominated(self, context: BoxZoomContext, state: BoxZoomState) -> bool:
         if not state.measured.size:
             return False
-        return context.lab.drowned(state.account, context.circuit, state.theta, state.measured, context.shots)
+        return context.lab.is_noise_dominated(
+            state.account, context.circuit, state.theta, state.measured, context.shots
+        )
 
     def provenance(self, context: BoxZoomContext, state: BoxZoomState) -> dict[str, Any]:
         circuit = context.circuit

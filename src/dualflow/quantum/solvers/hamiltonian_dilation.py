@@ -350,9 +350,9 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         V = context.dilation.potential(state.alpha) if self.answers_by_average else state.V
         return context.dilation.angles(V)
 
-    def drowned(self, context: DilationContext, state: DilationState) -> bool:
+    def is_noise_dominated(self, context: DilationContext, state: DilationState) -> bool:
         circuit, angles = context.dilation.circuit, context.dilation.angles(state.tried)
-        return context.lab.drowned(state.account, circuit, angles, state.distribution, context.shots)
+        return context.lab.is_noise_dominated(state.account, circuit, angles, state.distribution, context.shots)
 
     def provenance(self, context: DilationContext, state: DilationState) -> dict[str, Any]:
         averaged = f"average of {max(1, state.taken)} measured states"

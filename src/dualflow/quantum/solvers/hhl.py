@@ -241,10 +241,10 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
         assert context.circuit is not None  # `cost` and `provenance` do not call this if no circuit is run
         return context.circuit
 
-    def drowned(self, context: HHLContext, state: Inversion) -> bool:
+    def is_noise_dominated(self, context: HHLContext, state: Inversion) -> bool:
         if context.circuit is None or not state.measured.size:
             return False
-        return context.lab.drowned(state.account, context.circuit, np.empty(0), state.measured, None)
+        return context.lab.is_noise_dominated(state.account, context.circuit, np.empty(0), state.measured, None)
 
     def cost(self, context: HHLContext, state: Inversion) -> dict[str, Any]:
         if context.circuit is None:

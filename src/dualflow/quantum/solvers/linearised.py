@@ -393,9 +393,9 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     def answers_by_average(self) -> bool:
         return self.shots is not None
 
-    def drowned(self, context: LinearisedContext, state: LinearisedState) -> bool:
+    def is_noise_dominated(self, context: LinearisedContext, state: LinearisedState) -> bool:
         shots = state.shots or None
-        return context.lab.drowned(state.account, context.circuit, state.theta, state.distribution, shots)
+        return context.lab.is_noise_dominated(state.account, context.circuit, state.theta, state.distribution, shots)
 
     def provenance(self, context: LinearisedContext, state: LinearisedState) -> dict[str, Any]:
         return super().provenance(context, state) | {

@@ -130,7 +130,7 @@ class _Step:
         """Return |uᵢ| by a circuit, and the share of its outcomes that are kept."""
         none, lab = np.empty(0), self.lab
         measured, account = lab.measure(self.state.account, circuit, none, shots)
-        uniform = lab.drowned(account, circuit, none, measured, shots)
+        uniform = lab.is_noise_dominated(account, circuit, none, measured, shots)
         self.state = replace(self.state, account=account, uniform=uniform)
         return system.magnitudes(circuit, measured), float(circuit.accepted(measured).sum())
 
@@ -312,7 +312,7 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
         system = _linear_system(A, b)
         return system.circuit(b, self.clock or _clock_for(system.condition))
 
-    def drowned(self, context: NewtonContext, state: NewtonState) -> bool:
+    def is_noise_dominated(self, context: NewtonContext, state: NewtonState) -> bool:
         return state.uniform
 
     def extras(self, context: NewtonContext, state: NewtonState) -> dict[str, NDArray]:

@@ -469,8 +469,8 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
     def circuit(self, context: EcologyContext, state: Any) -> ParametricCircuit:
         return self._solver.circuit(context.largest, None if state is None else state.inner)
 
-    def drowned(self, context: EcologyContext, state: Any) -> bool:
-        return self._solver.drowned(context.block(state)[1], state.inner)
+    def is_noise_dominated(self, context: EcologyContext, state: Any) -> bool:
+        return self._solver.is_noise_dominated(context.block(state)[1], state.inner)
 
     def provenance(self, context: EcologyContext, state: Any) -> dict[str, Any]:
         return super().provenance(context, state) | {

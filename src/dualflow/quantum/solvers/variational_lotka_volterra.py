@@ -183,7 +183,7 @@ class BoxFlow(AngleFlow[BoxState]):
     def measure(self, state: BoxState, shots: int | None, final: bool = False) -> BoxState:
         bindings = self.box.bindings(state.theta)
         found, account = self.lab.measure(state.account, self.circuit, bindings, shots)
-        drowned = self.lab.drowned(account, self.circuit, bindings, found, shots)
+        drowned = self.lab.is_noise_dominated(account, self.circuit, bindings, found, shots)
         measured, useful = self.box.read(found, state.measured)
         state = replace(state, measured=measured, useful=useful, drowned=drowned)
         return replace(state, shots_behind=shots or 0, account=account)
@@ -442,7 +442,7 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
     def final_angles(self, context: BoxFlow, state: BoxState) -> NDArray:
         return context.box.bindings(state.theta)
 
-    def drowned(self, context: BoxFlow, state: BoxState) -> bool:
+    def is_noise_dominated(self, context: BoxFlow, state: BoxState) -> bool:
         return state.drowned
 
     def provenance(self, context: BoxFlow, state: BoxState) -> dict[str, Any]:
