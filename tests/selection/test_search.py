@@ -97,9 +97,8 @@ def norm_and_accuracy(model, X, y, sample_weight=None):
     return {"norm": decisions(model, X, y), "accuracy": model.score(X, y, sample_weight)}
 
 
-@pytest.mark.parametrize("n", [120, 700], ids=["float64", "float32"])
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("gamma", ["scale", 0.05])
+# Values of 120 points are kept in float64, of 700 in float32.
+@pytest.mark.parametrize(("n", "classes", "gamma"), covering([120, 700], [2, 4], ["scale", 0.05]))
 def test_all_costs_of_a_fold_share_rows_and_give_the_values_of_fits_one_by_one(n, classes, gamma, monkeypatch):
     X, y = make_classification(n, 12, n_informative=6, n_classes=classes, flip_y=0.1, random_state=0)
     y = np.array(["d", "a", "c", "b"])[y]
