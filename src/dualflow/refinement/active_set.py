@@ -592,5 +592,5 @@ class ActiveSet:
         return self.kernel_max * float(weights.sum()) + own + self.p_max
 
     def round_off(self) -> float:
-        """Return the rounding error of a gradient, or the part of its bound that the search goes down to (`sharpens`)."""
+        """Return the rounding error of a gradient, or the part of its bound that the search goes down to."""
         return 8 * _EPS * self.size() * self.sharpness

@@ -31,7 +31,7 @@ MAX_RANK_SQUARED_PER_POINT = 20
 MAX_SHARING = 500
 #: Ratio of the columns' scales beyond which no α in float64 determines the weights to a gap of 1e-6.
 MAX_SCALE_RATIO = 1e4
-#: Largest bound of a variable, times their number, from which a radial kernel of few columns is for `interior-point`: an
+#: Largest bound of a variable, times their number, from which a radial kernel of few columns is for `interior-point`:
 #: `SVC` of 10 000 points of one or two smooth features takes as long by both at C = 1e4, and at C = 1e6 0.4 to 0.7 s
 #: against 36 and more.
 MIN_SUM_OF_BOUNDS = 1e8
