@@ -19,8 +19,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, NuSVC
+from typer.testing import CliRunner
 
 import dualflow
+from dualflow.cli import app
 from dualflow.cli.training_table import read_model
 from dualflow.persistence import container
 from tests.cli.test_cli import refused, run, table, write
@@ -529,8 +531,8 @@ def test_standard_input_is_a_table(folder):
     done = subprocess.run([*COMMAND, "train", "-", "--json"], **piped)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["points"] == 40
-    done = subprocess.run([*COMMAND, "predict", "model.dualflow", "-"], **piped)
-    assert done.stdout.count("\n") == 41
+    predicted = CliRunner().invoke(app, ["predict", "model.dualflow", "-"], input=table(40))
+    assert predicted.stdout.count("\n") == 41
 
 
 def test_the_model_file_says_what_is_wrong_with_its_table(folder):

@@ -131,6 +131,7 @@ def test_without_a_compiler_pip_shows_what_is_missing(tree, tmp_path, kind):
     assert "Traceback" not in shown
 
 
+@pytest.mark.slow  # .ci/long runs it with a wheel too
 def test_the_wheels_are_tested_by_a_fit_that_works_here(tmp_path):
     table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["cibuildwheel"]
     program, script = table["test-command"].split()
