@@ -20,6 +20,7 @@ import pytest
 from dualflow import Checkpoint, Gram, ProblemError, Solver, Status, certify, list_solvers, problems, solve
 from dualflow.core.runtime.random import generator, generator_state
 from dualflow.core.solver import EVERY_CONVEX
+from dualflow.driver import checkpoint
 from dualflow.solvers.registry import solver_class
 from dualflow.solvers.smo import SMO
 from dualflow.testing import zoo
@@ -594,6 +595,19 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_litter(saved, monkeypatch,
     assert saved.read_bytes() == before
     assert [p.name for p in saved.parent.iterdir()] == ["run.npz"]
     same(run(saved), run(None))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError(errno.ENOSPC, "No space left", "run.npz"), "No space left"), (OSError("lost"), "lost")],
+)
+def test_a_path_that_cannot_be_written_is_refused_with_the_reason(error, reason, file, monkeypatch):
+    def replacing(path):
+        raise error
+
+    monkeypatch.setattr(checkpoint, "replacing", replacing)
+    with pytest.raises(ProblemError, match=rf"^checkpoint .* cannot be written: {reason}; give another path$"):
+        run(file)
 
 
 def test_the_file_is_whole_at_every_moment(file, monkeypatch):
