@@ -405,7 +405,7 @@ class Rows:
     first: Any
     X_test: Any = None
     y_test: Any = None
-    rows: int | None = None
+    rows: int = 0
     source: str = ""
     about: dict[str, str] = field(default_factory=dict)
 
