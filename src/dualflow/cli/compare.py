@@ -13,6 +13,7 @@ from ..exceptions import ProblemError
 from . import options as shared
 from .output import (
     EXIT_INTERRUPTED,
+    Json,
     check_output,
     clear_errors,
     print_stripped,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ..report import Comparison
     from .table import SparseTable, Table
     from .training_data import EncodingOptions
-
-__all__ = ["compare"]
 
 #: How to read the ranks; printed below the table.
 RANKING_NOTE = (
@@ -264,7 +263,7 @@ def compare(
     thousands: shared.Thousands = None,
     missing: shared.Missing = None,
     format: shared.Format = None,
-    json: shared.Json = False,
+    json: Json = False,
     help_all: shared.HelpAll = False,
 ) -> None:
     """Compare models and solvers on a table: which to use.
@@ -384,30 +383,18 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of two classes, for training and held out, and their source.
+    """The rows of two classes, for training and held out, and their source."""
 
-    Attributes
-    ----------
-    X, y : arrays of shape (n, m) and (n,)
-    first : label or None
-        The first of the two labels that the user named.
-    X_test, y_test : arrays of shape (k, m) and (k,), or None
-        None leaves it to `compare` to hold out what it does not draw.
-    rows : int or None
-        Rows of the table, of which these are drawn; None for the digits.
-    source : str
-    about : dict of str to str
-        What was made of the columns, for the report.
-    """
-
+    #: X, y: shapes (n, m) and (n,).
     X: Any
     y: NDArray
-    first: Any
+    first: Any  # the first of the two labels that the user named; label or None
+    #: X_test, y_test: None leaves it to `compare` to hold out what it does not draw; shapes (k, m) and (k,), or None.
     X_test: Any = None
     y_test: Any = None
-    rows: int | None = None
+    rows: int | None = None  # rows of the table, of which these are drawn; None for the digits
     source: str = ""
-    about: dict[str, str] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)  # what was made of the columns, for the report
 
 
 @dataclass(frozen=True)

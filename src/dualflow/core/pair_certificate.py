@@ -19,8 +19,6 @@ from .reading import multiplier_of
 from .runtime.arrays import immutable
 from .solution import MAX_GAP_UNREFINED
 
-__all__ = ["CertificateRow", "GapTols"]
-
 #: A gap up to this part of its own rounding error counts as the least that float64 holds, because the error is
 #: estimated from above.
 MAX_PART_OF_ROUNDING = 0.1
