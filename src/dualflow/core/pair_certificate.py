@@ -61,6 +61,11 @@ class CertificateRow(CertificateFields):
         return max(abs(self.objective), abs(self.lower_bound))
 
     @property
+    def bias(self) -> float:
+        """b = −ν of the pair, as `Reading.bias_of`; for points with a centre, that of the centred problem."""
+        return -0.5 * (self.low + self.high)
+
+    @property
     def is_finite(self) -> bool:
         """Whether all numbers are finite: NaN stands for an infeasible α."""
         return all(map(math.isfinite, self))

@@ -32,7 +32,6 @@ from ..core.gram import Gram
 from ..core.pair_certificate import CertificateRow, GapTols
 from ..core.problem import DualProblem, Kind
 from ..core.radial import FEW_FEATURES
-from ..core.reading import Reading
 from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
 from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED, DirectResult, Status
@@ -319,7 +318,7 @@ class Batch(NamedTuple):
         if lowered is not None:
             for k, (m, n, *_, start) in enumerate(table.tolist()):
                 shifts[k] = weights[start : start + m + n] @ lowered[start : start + m + n]
-        biases = np.array([Reading.bias_of((row.low, row.high)) for row in rows]) - shifts
+        biases = np.array([row.bias for row in rows]) - shifts
         return cls(table, alpha, point, weights, biases, rows, shifts, seconds, entries, sums)
 
     def meet_tols(self, tol: float, tol_with_rounding: float) -> list[bool]:
