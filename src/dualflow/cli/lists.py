@@ -11,8 +11,6 @@ from ..exceptions import ProblemError
 from .options import GroupedCommand
 from .output import OVERWRITE_HELP, Json, clear_errors, console, print_indented, print_table, say, say_json
 
-__all__ = ["circuits", "devices", "solvers"]
-
 #: Which models pose which kind of problem; printed above the kinds that each solver solves.
 KINDS_NOTE = (
     "Problem kinds: SVC and SVR pose a box with equality (without an intercept: a box), "

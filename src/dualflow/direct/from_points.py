@@ -47,19 +47,6 @@ from ..working_set.descent import MIN_GAP_FLOAT32, MIN_KKT_FLOAT32
 from ..working_set.units import ScaledVariables
 from .strategy import USUAL, Thresholds
 
-__all__ = [
-    "PairArrays",
-    "PointPairs",
-    "PointSearch",
-    "PointSums",
-    "pair_from_points",
-    "pays_in_float32",
-    "search_limits",
-    "suits_one_table",
-    "suits_points",
-]
-
-
 #: Replaces an objective of 0 as a divisor.
 MIN_OBJECTIVE = 1e-300
 

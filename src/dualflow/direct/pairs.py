@@ -45,21 +45,6 @@ from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
 from .whole import MAX_MARGIN_SHORTFALL, WholeResult, is_wide, solve_whole, suits_whole
 
-__all__ = [
-    "Batch",
-    "CertifiedResult",
-    "DirectPair",
-    "DirectSingle",
-    "PairBatch",
-    "PairResult",
-    "is_pair",
-    "joined_weights",
-    "solve_cost_path",
-    "solve_directly",
-    "solve_pair",
-]
-
-
 #: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
 MAX_CALL_S = 0.05
 #: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.

@@ -22,8 +22,6 @@ from ..working_set.seeding import evenly, sharing
 from .from_points import PointSearch, PointSums
 from .strategy import USUAL, Thresholds
 
-__all__ = ["SimplexResult", "simplex_from_points", "suits_simplex_points"]
-
 
 def suits_simplex_points(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether a problem is first tried from its points, with kernel rows made on demand.

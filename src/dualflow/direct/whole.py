@@ -30,8 +30,6 @@ from ..working_set.units import ScaledVariables
 from .pair_blocks import relative_spread
 from .strategy import USUAL, Thresholds
 
-__all__ = ["WholeResult", "is_wide", "solve_whole", "suits_whole"]
-
 #: The feasible sets that the pair loop takes.
 _KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
 #: Newton steps over the free variables after the pair loop.
