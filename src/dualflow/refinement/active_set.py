@@ -593,5 +593,5 @@ class ActiveSet:
         return self.kernel_max * float(weights.sum()) + own + self.p_max
 
     def round_off(self) -> float:
-        """Return the rounding error of a gradient, or the part of its bound that the search goes down to (`sharpens`)."""
+        """Return the bound of a gradient's rounding error, or the part of it that counts (`sharpens`)."""
         return 8 * _EPS * self.size() * self.sharpness
