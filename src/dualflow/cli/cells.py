@@ -280,8 +280,8 @@ def _may_number_rows(name: str, values: np.ndarray) -> bool:
 
 def _are_different(values: np.ndarray) -> bool:
     """Whether the values of more than a few rows are whole numbers, all different; NaN is no whole number."""
-    enough = len(values) > MAX_ROWS_ALL_DIFFERENT and np.array_equal(values, np.rint(values))
-    return enough and len(np.unique(values)) == len(values)
+    is_whole = len(values) > MAX_ROWS_ALL_DIFFERENT and np.array_equal(values, np.rint(values))
+    return is_whole and len(np.unique(values)) == len(values)
 
 
 class CellCounts:

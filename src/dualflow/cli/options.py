@@ -52,11 +52,11 @@ __all__ = [
     "Text",
     "Thousands",
     "check_class_weight",
+    "check_exists",
     "check_kernel",
     "check_numbers",
     "check_order",
-    "check_there",
-    "form_of",
+    "csv_format",
     "number_or_text",
 ]
 
@@ -307,7 +307,7 @@ Coef0 = Annotated[float, typer.Option(help="Constant of the poly and sigmoid ker
 Overwrite = Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP, rich_help_panel=OUTPUT)]
 
 
-def form_of(
+def csv_format(
     delimiter: str | None,
     header: bool | None,
     decimal: str,
@@ -343,7 +343,7 @@ def check_kernel(kernel: str) -> None:
         raise ProblemError(f"--kernel={kernel!r} is not one of {', '.join(KERNELS)}{meant_kernel(kernel)}")
 
 
-def check_there(*paths: Path | None) -> None:
+def check_exists(*paths: Path | None) -> None:
     """Raise ProblemError for a path without a file, before packages are loaded; - and None are fine."""
     for path in paths:
         if path is not None and str(path) != "-" and not path.exists():

@@ -18,8 +18,6 @@ from .monomials import monomials, rank_by_kernel
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-__all__ = ["Features", "features_of", "has_few_columns", "pivoted_features", "scales_apart"]
-
 #: Rest of the diagonal of K at which the factorisation stops, relative to its largest entry. Certificates use K itself.
 DIAGONAL_TOL = 1e-14
 #: Points of a sample that is factorised first: if its rank is high, so is that of all points.
@@ -35,18 +33,11 @@ MIN_PIVOT = 1e-6
 
 @dataclass(frozen=True)
 class Features:
-    """F of a kernel matrix, F = points − center.
+    """F of a kernel matrix, F = points − center."""
 
-    Attributes
-    ----------
-    points : array of shape (n, r)
-    center : array of shape (r,) or None
-    are_points : bool
-        Whether these are the coordinates of the points themselves, so that weights of them are a linear model.
-    """
-
-    points: NDArray
-    center: NDArray | None = None
+    points: NDArray  # shape (n, r)
+    center: NDArray | None = None  # shape (r,) or None
+    #: Whether these are the coordinates of the points themselves, so that weights of them are a linear model.
     are_points: bool = False
 
     @property

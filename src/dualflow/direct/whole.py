@@ -290,12 +290,12 @@ def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArr
     if problem.ridge.any():
         M = M.copy() if M is K else M
         M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
-    diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.reach
+    diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.max_own_change
     is_rough, starts_newton = is_large, False
     for _ in range(MAX_RESTARTS):
         G = (M @ scaled.beta)[slots] - scaled.ep
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
-        until = ROUGH_VIOLATION * scaled.reach if is_rough else tolerance
+        until = ROUGH_VIOLATION * scaled.max_own_change if is_rough else tolerance
         moved, violation, _ = solve_pairs(
             M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, until, limit, None, starts_newton
         )

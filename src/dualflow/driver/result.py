@@ -24,8 +24,6 @@ from ..refinement.refine import MAX_N_REFINED, support_set, supporting
 from ..solvers import Solver
 from .run import Run, number
 
-__all__ = ["attach_solution", "conclude", "conclude_interrupted", "provenance_of"]
-
 #: Statuses after which nothing is refined: the time is over, or the run can be resumed for an answer of its own.
 _NOT_REFINED = (
     Status.TIME_LIMIT,
@@ -155,8 +153,8 @@ def _solution_of(run: Run, problem: DualProblem, reported: dict[str, Any], refin
     raw = None if later else run.certifier.certify(raw_alpha, primal=primal)
     if raw is not None and run.status not in _FINAL and run.within_tol(raw):
         run.status = Status.OPTIMAL
-    elif run.status in _MAY_BE_NOISE and engine.drowned(run.context, run.state):
-        run.status = Status.DROWNED
+    elif run.status in _MAY_BE_NOISE and engine.is_noise_dominated(run.context, run.state):
+        run.status = Status.NOISE_DOMINATED
     if refine == "early" and raw is not None and raw.reaches(run.tol) and problem.n > MAX_N_REFINED:
         # It would take about as long again, unless the state has the right bounds: then its products are over points.
         near = run.state is not None and engine.is_exact(run.state) and problem.gram.n <= MAX_N_REFINED

@@ -32,24 +32,10 @@ from ..direct.pairs import CertifiedResult
 from ..exceptions import FitError, ProblemError
 from ..refinement.refine import support_set
 from ..solvers import Solver
-from ..solvers.registry import AUTO, DEFAULT_SOLVER, USUAL_TRAITS, make_solver, needs_no_package, traits_of
+from ..solvers.registry import AUTO, USUAL_TRAITS, make_solver, needs_no_package, traits_of
 from .checkpoint import Checkpoint, CheckpointFile, check_writable
 from .result import attach_solution, conclude, conclude_interrupted, provenance_of
 from .run import Record, Run
-
-__all__ = [
-    "AUTO",
-    "DEFAULT_SOLVER",
-    "ON_INTERRUPT",
-    "Progress",
-    "attach_interrupted",
-    "check_limits",
-    "check_time_limit",
-    "limit_kernel_wait",
-    "offers_direct",
-    "solve",
-    "time_limited",
-]
 
 
 def offers_direct(engine: Solver[Any, Any], problem: DualProblem) -> bool:
@@ -260,7 +246,7 @@ def solve(
         ON_INTERRUPT.check("on_interrupt", on_interrupt)
     checked = time.monotonic()
     if type(problem) is not DualProblem or not isinstance(problem.gram, Gram):
-        problem = problem.value()
+        problem = problem.frozen_copy()
     is_large = len(problem.p) >= repeats.MIN_VARIABLES
     if is_large and engine.merges_repeats and (merged := repeats.repeats_of(problem)) is not None:
         return _solve_merged(

@@ -40,8 +40,6 @@ from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, solve_one, thread_count
 from ._validation import are_objects
 
-__all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "seeds_of", "without_round_off"]
-
 #: Coefficients up to this part of the largest are round-off of a projection, and are set to 0.
 MIN_RELATIVE_COEF = 16 * float(np.finfo(float).eps)
 

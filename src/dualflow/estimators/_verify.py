@@ -17,18 +17,6 @@ from ..core.sparse_points import SparsePoints
 from ..online.bordered import bordered_inverse
 from ..online.growing_problem import Stream
 
-__all__ = [
-    "agree",
-    "check_center",
-    "check_point_identity",
-    "check_stream",
-    "known_classes",
-    "round_off",
-    "scale_loss",
-    "sparse_points",
-    "stored",
-]
-
 _EPS = float(np.finfo(float).eps)
 #: γ‖x − c‖² above which the rounding of x − c changes kernel values.
 _MAX_REACH = 1e18

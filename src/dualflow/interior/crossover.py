@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem
 from .state import InteriorState
 
-__all__ = ["Form", "FreeStep", "at_bounds"]
-
 #: Linear systems to solve, at most.
 MAX_SOLVES = 12
 #: Factor from the last step's q to the weights of the systems' proximal terms. With two equalities it is 1: border

@@ -24,9 +24,6 @@ from ..core.reading import multiplier_of
 from ..core.workspace import Workspace
 from .linear_systems import ConjugateSystem, FreeSystem, suits_conjugate_gradients
 
-__all__ = ["ActiveSet", "SolveNearlyFree", "advance", "hold_beyond", "newton_step", "pass_bounds"]
-
-
 _EPS = float(np.finfo(float).eps)
 #: Error of eᵀs up to which a step from an updated factor is accepted, as a part of Σ|sᵢ|.
 _MAX_EQUALITY_ERROR = 1e-10
@@ -101,13 +98,13 @@ def advance(
     problem, live = system.problem, system.live
     low, high = problem.lower[system.members], problem.upper[system.members]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        reach = np.where(step > 0, (high - here) / step, np.where(step < 0, (low - here) / step, np.inf))
-    t = min(1.0, max(0.0, float(reach.min())))
+        steps_to_bound = np.where(step > 0, (high - here) / step, np.where(step < 0, (low - here) / step, np.inf))
+    t = min(1.0, max(0.0, float(steps_to_bound.min())))
     one = np.where(live, np.minimum(np.maximum(here + t * step, low), high), here)
     if t == 1.0:
         ends = [(one, np.zeros(len(here), dtype=bool))]
     else:
-        first = reach <= t
+        first = steps_to_bound <= t
         one[first] = np.where(step[first] > 0, high[first], low[first])
         ends = [_clipped(system, here, step, low, high), (one, first & live)]
     # The part of the move that restores eᵀα = d changes f by ν per unit, which does not count as a rise.
@@ -143,9 +140,11 @@ def pass_bounds(
     target, step = here.copy(), step.copy()
     while True:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            reach = np.where(step > 0, (high - target) / step, np.where(step < 0, (low - target) / step, np.inf))
-        k = int(reach.argmin())
-        t = max(0.0, float(reach[k]))
+            steps_to_bound = np.where(
+                step > 0, (high - target) / step, np.where(step < 0, (low - target) / step, np.inf)
+            )
+        k = int(steps_to_bound.argmin())
+        t = max(0.0, float(steps_to_bound[k]))
         if t >= 1.0:
             target = np.where(system.live, np.minimum(np.maximum(target + step, low), high), target)
             break
@@ -499,7 +498,7 @@ class ActiveSet:
 
         The minimum is exact, or the residual falls to ``part`` of its first value.
         """
-        problem, polish, rounds, before, enough = self.problem, 0, 0, np.inf, None
+        problem, polish, rounds, before, max_residual = self.problem, 0, 0, np.inf, None
         met_one_bound = False  # in the last step: the next ones are likely to do so too
         can_hold_beyond = True  # until `hold_beyond` fails once
         system: FreeSystem | ConjugateSystem | None
@@ -509,8 +508,8 @@ class ActiveSet:
             if system.factor is None:
                 return
             members = system.members
-            if enough is None:
-                enough = max(self.round_off(), part * self.residual())
+            if max_residual is None:
+                max_residual = max(self.round_off(), part * self.residual())
             self.solves += 1
             missing = 0.0 if problem.e is None else problem.d - float(problem.e @ self.alpha)
             step = newton_step(system, self.h[members], missing)
@@ -540,7 +539,7 @@ class ActiveSet:
                 if not is_minimum:
                     continue
             residual = self.residual()
-            if residual <= enough:
+            if residual <= max_residual:
                 # Free the variables that were held wrongly: their multipliers have the wrong sign.
                 released, rounds = self.violators(members[~system.live], residual), rounds + 1
                 if not len(released) or rounds > _MAX_RELEASE_ROUNDS:
@@ -593,5 +592,5 @@ class ActiveSet:
         return self.kernel_max * float(weights.sum()) + own + self.p_max
 
     def round_off(self) -> float:
-        """Return the bound of a gradient's rounding error, or the part of it that counts (`sharpens`)."""
+        """Return the rounding error of a gradient, or the part of its bound that the search goes down to."""
         return 8 * _EPS * self.size() * self.sharpness

@@ -21,8 +21,6 @@ from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch, SolverUnavailable
 
-__all__ = ["BACKENDS", "Program", "QPSolvers"]
-
 
 def _residuals(eps: float) -> dict[str, Any]:
     """Return options for residuals of at most eps."""
@@ -176,26 +174,13 @@ EPS_FACTOR = 1e-2
 
 @dataclass(frozen=True)
 class QPSolversState:
-    """State between calls.
+    """State between calls."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-    multiplier : float
-        NaN without an equality.
-    eps : float
-        Accuracy of the next call.
-    done : bool
-        Whether there is no next call.
-    said : str
-        The backend's status text of the last call, "" before the first.
-    """
-
-    alpha: NDArray
-    multiplier: float
-    eps: float
-    done: bool
-    said: str
+    alpha: NDArray  # shape (n,)
+    multiplier: float  # NaN without an equality
+    eps: float  # accuracy of the next call
+    done: bool  # whether there is no next call
+    said: str  # the backend's status text of the last call, "" before the first
 
 
 @dataclass(frozen=True)
@@ -277,12 +262,6 @@ class QPSolvers(Solver[Program, QPSolversState]):
             alpha, nu = state.alpha, state.multiplier
         last = not reached or state.eps <= MIN_EPS
         return QPSolversState(alpha, nu, max(MIN_EPS, EPS_FACTOR * state.eps), last and not is_late(), said)
-
-    def alpha(self, state: QPSolversState) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: QPSolversState) -> bool:
-        return state.done
 
     def multiplier(self, state: QPSolversState) -> float | None:
         return None if np.isnan(state.multiplier) else state.multiplier

@@ -14,23 +14,7 @@ from ..core.gram import KernelMatrix
 from ..core.monomials import rank_by_kernel
 from ..core.problem import DualProblem, Kind
 from ..working_set.seeding import sharing
-from . import CATALOGUE, SOLVERS, Solver
-
-__all__ = [
-    "AUTO",
-    "CATALOGUE",
-    "DEFAULT_SOLVER",
-    "USUAL_TRAITS",
-    "SolverInfo",
-    "Traits",
-    "auto_solver_name",
-    "list_solvers",
-    "make_solver",
-    "needs_no_package",
-    "solver_class",
-    "solver_names",
-    "traits_of",
-]
+from . import SOLVERS, Solver
 
 #: Name that stands for the solver that suits a problem.
 AUTO = "auto"
@@ -48,7 +32,7 @@ MAX_SHARING = 500
 #: Ratio of the columns' scales beyond which no α in float64 determines the weights to a gap of 1e-6.
 MAX_SCALE_RATIO = 1e4
 #: Largest bound of a variable, times their number, from which a radial kernel of few columns is for `interior-point`:
-#: an `SVC` of 10 000 points of one or two smooth features takes as long by both at C = 1e4, and at C = 1e6 0.4 to 0.7 s
+#: `SVC` of 10 000 points of one or two smooth features takes as long by both at C = 1e4, and at C = 1e6 0.4 to 0.7 s
 #: against 36 and more.
 MIN_SUM_OF_BOUNDS = 1e8
 #: Its columns, at most, and the points per column: those of two smooth features are 180 to 200.

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 
-__all__ = ["evenly", "nested_order", "restrict", "seed", "sharing"]
-
 
 def nested_order(problem: DualProblem) -> NDArray:
     """Return a random order of the Gram's points of which every prefix has the classes in proportion.
@@ -46,9 +44,9 @@ def restrict(problem: Workspace, points: NDArray) -> tuple[Workspace, NDArray]:
             upper = upper * (problem.d / total) * (1 + 1e-9) if total > 0 else np.full(len(inside), problem.d)
     if problem.groups:
         e, wider = problem.e if problem.e is None else problem.e[inside], problem.gram.n / len(points)
-        reach = [float(upper[e == sign].sum()) for sign in (1.0, -1.0)]
+        max_sums = [float(upper[e == sign].sum()) for sign in (1.0, -1.0)]
         needed = [
-            total / largest if largest else 1.0 for (_, total), largest in zip(problem.groups, reach, strict=True)
+            total / largest if largest else 1.0 for (_, total), largest in zip(problem.groups, max_sums, strict=True)
         ]
         upper = upper * max(wider, *needed)
     return problem.part(inside, problem.gram.subset(points), idx=idx, upper=upper), inside

@@ -23,22 +23,6 @@ from threadpoolctl import ThreadpoolController
 
 from .clock import Interrupt, check_time, interruptible
 
-__all__ = [
-    "MAX_N_ONE_THREAD",
-    "ONE_THREAD",
-    "STRETCH_WORK",
-    "Crew",
-    "ProcessContext",
-    "allowed",
-    "at_most",
-    "blas_for",
-    "cached_property",
-    "in_child",
-    "share",
-    "stretches",
-]
-
-
 T = TypeVar("T")
 
 

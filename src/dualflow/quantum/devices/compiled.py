@@ -21,15 +21,13 @@ from ..circuits.calibration import CalibrationCircuit
 from ..circuits.resources import Resources
 from .base import Device, Job, Readout
 from .bit_order import CHECK_SEED, SHOTS_PER_STATE, basis_states, check_bit_order
-from .guard import translated
+from .guard import device_errors
 from .partial_simulator import active_qubits
 from .readouts import Request, readout_of_counts
 from .vendor_errors import cause, device_error
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
-
-__all__ = ["CompiledDevice", "VendorJob", "measured_on"]
 
 #: Jobs that a device keeps for `fetch`.
 MAX_KEPT_JOBS = 256
@@ -226,7 +224,7 @@ class CompiledDevice(Device):
 
             calibrated = circuit.of if isinstance(circuit, CalibrationCircuit) else None
             layout = None if calibrated is None else measured_on(self.compiled(calibrated))
-            with translated(self.name, f"could not compile circuit {circuit.name!r}"):
+            with device_errors(self.name, f"could not compile circuit {circuit.name!r}"):
                 manager = generate_preset_pass_manager(
                     optimization_level=self.optimization_level,
                     seed_transpiler=self.seed_transpiler,

@@ -8,31 +8,16 @@ from . import DEVICES, make_device
 from .base import Limits
 from .compiled import CompiledDevice
 
-__all__ = ["MachineInfo", "VendorInfo", "ask", "list_vendors"]
-
 
 @dataclass(frozen=True)
 class VendorInfo:
-    """One row of `list_vendors`.
+    """One row of `list_vendors`."""
 
-    Attributes
-    ----------
-    name : str
-        Pattern of its machines' names, such as "ibm:<backend>".
-    vendor : str
-    install : str or None
-        None if its library is installed, else how to install it.
-    account : str
-        What is known of the account without network; it contains no secret.
-    holds : str
-        Limits of a job on any of its machines.
-    """
-
-    name: str
+    name: str  # pattern of its machines' names, such as "ibm:<backend>"
     vendor: str
-    install: str | None
-    account: str
-    holds: str
+    install: str | None  # None if its library is installed, else how to install it
+    account: str  # what is known of the account without network; it contains no secret
+    holds: str  # limits of a job on any of its machines
 
 
 @dataclass(frozen=True)
