@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from math import inf, isqrt
+from math import inf
 from typing import Any, NamedTuple
 
 from ..catalogue import CatalogueEntry
@@ -35,6 +35,8 @@ MAX_SCALE_RATIO = 1e4
 #: `SVC` of 10 000 points of one or two smooth features takes as long by both at C = 1e4, and at C = 1e6 0.4 to 0.7 s
 #: against 36 and more.
 MIN_SUM_OF_BOUNDS = 1e8
+#: Its columns, at most, and the points per column: those of two smooth features are 180 to 200.
+MAX_COLUMNS_FACTOR, MIN_POINTS_PER_COLUMN_FACTOR = 512, 4
 #: Points per column from which `interior-point` computes weights directly.
 MIN_POINTS_PER_COLUMN = 4
 
@@ -116,7 +118,8 @@ def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) 
     if n >= MIN_N_LOW_RANK and not traits.few_nonzero and _is_low_rank(gram, n):
         return "interior-point"
     if n >= MIN_N_LOW_RANK and MIN_SUM_OF_BOUNDS <= n * traits.bound < inf and gram.has_few_features:
-        return "interior-point" if has_few_columns(gram, isqrt(MAX_RANK_SQUARED_PER_POINT * gram.n)) else DEFAULT_SOLVER
+        most = min(MAX_COLUMNS_FACTOR, gram.n // MIN_POINTS_PER_COLUMN_FACTOR)
+        return "interior-point" if has_few_columns(gram, most) else DEFAULT_SOLVER
     tall = gram.kernel == "linear" and gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n
     apart = tall and (traits.uneven or scales_apart(gram.X, MAX_SCALE_RATIO) > MAX_SCALE_RATIO)
     return "interior-point" if apart else DEFAULT_SOLVER
