@@ -12,7 +12,7 @@ from ..core.features import scales_apart
 from ..core.gram import KernelMatrix
 from ..core.monomials import rank_by_kernel
 from ..core.problem import DualProblem, Kind
-from ..working_set.seeding import sharing
+from ..working_set.seeding import least_nonzero
 from . import SOLVERS, Solver
 
 #: Name that stands for the solver that suits a problem.
@@ -98,7 +98,7 @@ def traits_of(problem: DualProblem) -> Traits:
     """Return the traits of a problem."""
     on_simplex, has_ridge = problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX), problem.ridge.any()
     # A ridge spreads the sum over all variables.
-    return Traits(on_simplex and not has_ridge and sharing(problem) <= MAX_SHARING, ridges_apart(problem.ridge))
+    return Traits(on_simplex and not has_ridge and least_nonzero(problem) <= MAX_SHARING, ridges_apart(problem.ridge))
 
 
 def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) -> str:
