@@ -285,7 +285,7 @@ def dual_bound(
     if e is None:
         return fixed + capped_sum(u, h, None, 0.0), None
     # The interval is that of the given bounds: an implied αᵢ ≤ d would add a plateau to D.
-    low, high, best = best_of(h, e, problem.upper, u, problem.d, fixed)
+    low, high, best = best_of(h, e, problem.upper, u, problem.d, fixed, alpha)
     return best, (low, high)
 
 

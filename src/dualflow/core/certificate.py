@@ -390,6 +390,7 @@ class Certifier:
         self._last_primal: tuple[NDArray, Certificate] | None = None
         self._Q: NDArray | None = None  # for quick certificates
         self._places: tuple[Places | None] | None = None
+        self._shifted: tuple[NDArray, float] | None = None  # the α whose shift was computed last, and the shift
         self._given = np.empty(0)
         self._timed = 0, 0.0  # points with weight when the speed of a product was measured, seconds per kernel value
         self._timer = clock.Timer()
@@ -419,7 +420,10 @@ class Certifier:
         if primal is not None:
             center = problem.gram.center
             return problem.scale * (float(primal @ center) + 0.5 * problem.d * float(center @ center))
-        return problem.scale * problem.gram.constant(problem.reading.coefficients(problem, alpha, 0.0), problem.d)
+        if self._shifted is None or not np.array_equal(alpha, self._shifted[0]):
+            weights = problem.reading.coefficients(problem, alpha, 0.0)
+            self._shifted = immutable(alpha), problem.scale * problem.gram.constant(weights, problem.d)
+        return self._shifted[1]
 
     def rho(self, certificate: Certificate) -> NDArray:
         """Return Qα − p − νe of the α that a certificate is about."""

@@ -94,7 +94,7 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    # --- the four methods a solver must have ---------------------------------------------------
+    # --- the methods a solver must have; the last two read fields of the state by default ---------
 
     def start(self, context: ContextT, rng: np.random.Generator, warm: NDArray | None = None) -> StateT:
         """Return the first state; ``warm`` is a feasible α of shape (n,) to start from, or None."""
@@ -105,12 +105,13 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
         raise NotImplementedError
 
     def alpha(self, state: StateT) -> NDArray:
-        """Return α of a state, shape (n,), as it was found or measured, feasible or not."""
-        raise NotImplementedError
+        """Return α of a state, shape (n,), as it was found or measured, feasible or not; by default its ``alpha``."""
+        alpha: NDArray = state.alpha  # type: ignore[attr-defined]
+        return alpha
 
     def finished(self, state: StateT) -> bool:
-        """Whether the solver has come to rest by its own criterion."""
-        raise NotImplementedError
+        """Whether the solver has come to rest by its own criterion; by default the state's ``done``."""
+        return bool(state.done)  # type: ignore[attr-defined]
 
     # --- optional methods ----------------------------------------------------------------------
 

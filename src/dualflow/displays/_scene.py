@@ -102,7 +102,7 @@ def kernel_coordinates(gram: Any) -> NDArray:
             return np.asarray(product - product.mean())
 
         values, vectors = eigsh(
-            LinearOperator((n, n), matvec=centred, dtype=float), k=2, which="LA", v0=np.arange(n) - 0.3
+            LinearOperator((n, n), matvec=centred, dtype=float), k=2, which="LA", v0=np.arange(float(n))
         )
     order = np.argsort(-values)[:2]
     vectors = vectors[:, order] * np.sqrt(np.maximum(values[order], 0.0))

@@ -156,7 +156,9 @@ def _solution_of(run: Run, problem: DualProblem, reported: dict[str, Any], refin
     elif run.status in _MAY_BE_NOISE and engine.is_noise_dominated(run.context, run.state):
         run.status = Status.NOISE_DOMINATED
     if refine == "early" and raw is not None and raw.reaches(run.tol) and problem.n > MAX_N_REFINED:
-        refine = False  # it would take about as long again
+        # It would take about as long again, unless the state has the right bounds: then its products are over points.
+        near = run.state is not None and engine.is_exact(run.state) and problem.gram.n <= MAX_N_REFINED
+        refine = refine if near else False
     gradient = engine.gradient(run.context, run.state) if refine and run.state is not None else None
     if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
         gradient = None

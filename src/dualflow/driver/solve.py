@@ -237,7 +237,7 @@ def solve(
     ('OPTIMAL', -2.0, -3.0)
     """
     begun = time.monotonic()  # before the solver imports its packages
-    engine = _engine_of(problem, solver, options)
+    engine = _engine_of(problem, solver, options, refine)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
@@ -282,12 +282,14 @@ def solve(
     return call.by_run() if solution is None else solution
 
 
-def _engine_of(problem: DualProblem, solver: str | Solver[Any, Any], options: dict[str, Any]) -> Solver[Any, Any]:
+def _engine_of(
+    problem: DualProblem, solver: str | Solver[Any, Any], options: dict[str, Any], refine: bool | str
+) -> Solver[Any, Any]:
     """Return the solver of a call of `solve`."""
     if isinstance(solver, Solver) and not options and needs_no_package(type(solver)):  # type: ignore[arg-type]
         return solver
     bounded = problem.kind in BOUNDED or problem.kind is Kind.TWO_EQUALITIES
-    gram, traits = (problem.gram, traits_of(problem)) if bounded else (None, USUAL_TRAITS)
+    gram, traits = (problem.gram, traits_of(problem, refine)) if bounded else (None, USUAL_TRAITS)
     return make_solver(solver, options, gram, problem.n, problem.kind, traits)
 
 

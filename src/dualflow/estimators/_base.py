@@ -186,7 +186,7 @@ class Support:
     @property
     def is_linear(self) -> bool:
         """Whether the kernel is linear."""
-        return self.gram.is_linear if "gram" in self.__dict__ else self._gram.is_linear
+        return self._gram.is_linear
 
     def __getstate__(self) -> dict[str, Any]:
         return {"gram": self.gram, "_sparse_weights": {}}  # the support vectors alone

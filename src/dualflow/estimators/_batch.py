@@ -233,7 +233,7 @@ class BatchMachine(KernelMachine):
 
     def _solve(self, problem: DualProblem) -> Solution:
         """Return the solution of a fit's only problem."""
-        engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED, traits_of(problem))
+        engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED, traits_of(problem, self.refine))
         return solve_one(self, problem, engine, seeds_of(self.random_state, 1)[0])
 
     def _check_solution(self, solution: Solution) -> None:

@@ -397,13 +397,7 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         reserve: float | None = None,
         predict_dtype: str = "float64",
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.reserve = reserve
-        self.predict_dtype = predict_dtype
+        self._set_parameters(locals())
 
     def _model(self) -> Growing:
         return GrowingBall(self._as_fitted.nu)

@@ -252,6 +252,10 @@ _ROUNDS_PER_CALL_ROUGH = 16
 #: Violators that may be freed in one batch even if fewer variables are free.
 _MIN_VIOLATORS_BATCH = 32
 
+#: Relative gap at the bound of round-off, above which the search goes on, and the part of that bound it goes down to:
+#: errors of thousands of terms mostly cancel.
+_SHARP_GAP, _SHARPNESS = 1e-9, 1.0 / 64.0
+
 #: Free variables beyond which no factor is made: with its matrix it takes 4.3 GB there.
 _MAX_N_FACTOR = 16_384
 #: Error of the gradient at the start, which may come from float32, as a part of its size.
@@ -280,7 +284,7 @@ class ActiveSet:
     tol : float, default=0
         Relative gap that suffices; with 0 it runs to the optimum.
     exact_up_to : int
-        Number of variables up to which it runs to the optimum in spite of ``tol``, if there are few violators.
+        Number of points up to which it runs to the optimum in spite of ``tol``, if there are few violators.
     solve_nearly_free : callable, optional
         Returns a better α of a workspace from an α and the KKT violation of each variable. It is called where rounds
         of freeing violators and holding them again crawl.
@@ -316,6 +320,7 @@ class ActiveSet:
         self.must_factorise = False  # conjugate gradients have failed
         self.in_double = False  # a float32 factor has failed
         self.solves = 0
+        self.sharpness = 1.0
         self.converged = False
 
     def out_of_budget(self) -> bool:
@@ -349,6 +354,16 @@ class ActiveSet:
             self.update_gradient(from_scratch=True)
         return False
 
+    def sharpens(self, at_round_off: bool) -> bool:
+        """Whether the search goes on below the bound of round-off, which most gradients with large α do not come near.
+
+        It does so once, if the gap at that bound is above `_SHARP_GAP`.
+        """
+        if not at_round_off or self.sharpness < 1.0:
+            return False
+        self.sharpness = _SHARPNESS
+        return self.certifier.appraise(self.alpha, self.h + self.problem.p)[0] > _SHARP_GAP
+
     def objective(self) -> float:
         """Return f(α)."""
         return 0.5 * float(self.alpha @ (self.h - self.problem.p))
@@ -367,10 +382,12 @@ class ActiveSet:
                 self.update_gradient(from_scratch=True)
                 violators = self.violators()
             # The optimum is usually near, and reached. But many violators may each take a step: then the gap decides.
-            far = self.problem.n > self.exact_up_to or len(violators) > max(_MIN_VIOLATORS_BATCH, len(self.free))
+            far = self.problem.gram.n > self.exact_up_to or len(violators) > max(_MIN_VIOLATORS_BATCH, len(self.free))
             if len(violators) == 0 or (far and self.meets_tol()):
                 self.converged = True
-                break
+                if not self.sharpens(len(violators) == 0):
+                    break
+                continue
             if rough and not self.error:
                 stalled, last = 0, np.inf  # f from a rough gradient may lie below all later values
             value = self.objective()
@@ -575,5 +592,5 @@ class ActiveSet:
         return self.kernel_max * float(weights.sum()) + own + self.p_max
 
     def round_off(self) -> float:
-        """Return the rounding error of a gradient."""
-        return 8 * _EPS * self.size()
+        """Return the rounding error of a gradient, or the part of its bound that the search goes down to."""
+        return 8 * _EPS * self.size() * self.sharpness

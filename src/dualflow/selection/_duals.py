@@ -428,7 +428,7 @@ class Duals:
         if last is not None:
             stays = is_inside(last.beta, costs[-2] * part)
             beta[stays] = last.beta[stays]
-        if seed is not None and self.v == self.n and (weight > 0).all():
+        if seed is not None and self.v == self.n:
             out = left_out_variable(weight, part)
             candidates = np.flatnonzero((out >= 0) & (seed.beta[out] != 0) & ~stays)
             if len(candidates) and (model := self._left_out(seed, costs[-1] * weight)) is not None:

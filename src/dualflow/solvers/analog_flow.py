@@ -160,9 +160,6 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
         stretch = min(state.stretch * self.growth, longest)
         return AnalogState(alpha, nu, trace.held[-1], t, stretch, at_rest, state.seed, state.stretches + 1)
 
-    def alpha(self, state: AnalogState) -> NDArray:
-        return state.alpha
-
     def finished(self, state: AnalogState) -> bool:
         return state.at_rest or (self.t_end is not None and state.t >= self.t_end * (1 - 1e-12))
 

@@ -116,12 +116,6 @@ class Cascade(Solver[Workspace, CascadeState]):
         order = np.argsort(problem.sigma if problem.e is None else problem.sigma + 2 * problem.e, kind="stable")
         return [np.sort(order[k::count]) for k in range(count)]
 
-    def alpha(self, state: CascadeState) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: CascadeState) -> bool:
-        return state.done
-
 
 def _solve_part(problem: Workspace, J: NDArray, alpha: NDArray, tol: float, warm: bool) -> NDArray:
     """Return the optimum over the variables J alone, with the sum eᵀα that the given feasible α has over them."""

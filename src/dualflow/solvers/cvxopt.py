@@ -122,11 +122,5 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
         nu = -float(result["y"][0]) if problem.e is not None and len(result["y"]) else np.nan
         return CVXOPTState(alpha, nu, not is_late())
 
-    def alpha(self, state: CVXOPTState) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: CVXOPTState) -> bool:
-        return state.done
-
     def multiplier(self, state: CVXOPTState) -> float | None:
         return None if np.isnan(state.multiplier) else state.multiplier

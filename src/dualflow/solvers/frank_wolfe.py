@@ -104,9 +104,6 @@ class FrankWolfe(Solver[Workspace, FrankWolfeState]):
             tried.append((length * slope + 0.5 * length**2 * curvature, move, Qm, length, longest))
         return min(tried, key=lambda trial: trial[0])[1:]
 
-    def alpha(self, state: FrankWolfeState) -> NDArray:
-        return state.alpha
-
     def finished(self, state: FrankWolfeState) -> bool:
         return state.fw_gap <= 0.0
 

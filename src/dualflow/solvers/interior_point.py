@@ -80,11 +80,14 @@ class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
     def alpha(self, state: InteriorState) -> NDArray:
         return state.everywhere
 
-    def finished(self, state: InteriorState) -> bool:
-        return state.done
-
     def multiplier(self, state: InteriorState) -> float | None:
         return state.nu
+
+    def gradient(self, context: LowRank | Reduced | Dense | Affine, state: InteriorState) -> NDArray | None:
+        # A factor that pivoting found has an error of round-off times C: the refinement corrects it, and needs float64.
+        if not isinstance(context, (LowRank, Reduced)) or rank_by_kernel(context.problem.gram) is not None:
+            return None
+        return context.problem.gradient(self.alpha(state))
 
     def primal(self, context: LowRank | Reduced | Dense | Affine, state: InteriorState) -> NDArray | None:
         if not isinstance(context, (LowRank, Reduced)) or not context.features.are_points:

@@ -97,9 +97,6 @@ class Invasion(Solver[Workspace, InvasionState]):
             invasions - int(np.count_nonzero(alpha)),
         )
 
-    def alpha(self, state: InvasionState) -> NDArray:
-        return state.alpha
-
     def finished(self, state: InvasionState) -> bool:
         return state.quiet >= len(state.alpha)
 

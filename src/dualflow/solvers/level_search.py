@@ -54,9 +54,6 @@ class LevelSearch(Solver[Levels, LevelState]):
     def alpha(self, state: LevelState) -> NDArray:
         return np.array(state.alpha)
 
-    def finished(self, state: LevelState) -> bool:
-        return state.done
-
     def is_exact(self, state: LevelState) -> bool:
         return state.exact
 

@@ -263,12 +263,6 @@ class QPSolvers(Solver[Program, QPSolversState]):
         last = not reached or state.eps <= MIN_EPS
         return QPSolversState(alpha, nu, max(MIN_EPS, EPS_FACTOR * state.eps), last and not is_late(), said)
 
-    def alpha(self, state: QPSolversState) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: QPSolversState) -> bool:
-        return state.done
-
     def multiplier(self, state: QPSolversState) -> float | None:
         return None if np.isnan(state.multiplier) else state.multiplier
 

@@ -79,9 +79,6 @@ class SMO(Solver[Workspace, SMOState]):
         updates, violation = sweep(problem, alpha, h, count, self.kkt_tol)
         return replace(state, alpha=alpha, h=h, violation=violation, updates=state.updates + updates)
 
-    def alpha(self, state: SMOState) -> NDArray:
-        return state.alpha
-
     def finished(self, state: SMOState) -> bool:
         return state.violation <= self.kkt_tol
 

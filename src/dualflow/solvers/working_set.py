@@ -114,12 +114,6 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
     def step(self, context: Descent | Coordinates, state: WorkingSetState) -> WorkingSetState:
         return context.step(state)
 
-    def alpha(self, state: WorkingSetState) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: WorkingSetState) -> bool:
-        return state.done
-
     def gradient(self, context: Descent | Coordinates, state: WorkingSetState) -> NDArray | None:
         return context.gradient(state)
 

@@ -317,8 +317,7 @@ def test_the_null_device_fails_in_exact_mode_and_stops():
     "name",
     [
         "overlapping clouds",
-        "soft SVDD cloud",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("box clouds", "one-class cloud")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("soft SVDD cloud", "box clouds", "one-class cloud")),
     ],
 )
 def test_the_test_kits_gap_rejects_the_null_device(name):

@@ -371,9 +371,6 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     def step(self, context: BoxZoomContext, state: BoxZoomState) -> BoxZoomState:
         return step(context, state)
 
-    def alpha(self, state: BoxZoomState) -> NDArray:
-        return state.alpha
-
     def finished(self, state: BoxZoomState) -> bool:
         blocks = -(-len(state.alpha) // self.block)
         limit = SAMPLED_EXTRA_BLOCKS + SAMPLED_SWEEPS * blocks

@@ -330,9 +330,6 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     def step(self, context: DilationContext, state: DilationState) -> DilationState:
         return step(context, state)
 
-    def alpha(self, state: DilationState) -> NDArray:
-        return state.alpha
-
     def finished(self, state: DilationState) -> bool:
         return state.resting
 

@@ -237,12 +237,6 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
     def step(self, context: HHLContext, state: Inversion) -> Inversion:
         return state if state.done else invert(context, state)
 
-    def alpha(self, state: Inversion) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: Inversion) -> bool:
-        return state.done
-
     def circuit(self, context: HHLContext, state: Inversion) -> HHLCircuit:
         assert context.circuit is not None  # `cost` and `provenance` do not call this if no circuit is run
         return context.circuit

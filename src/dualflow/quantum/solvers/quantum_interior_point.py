@@ -286,9 +286,6 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
         after, gap = replace(own.state, inner=inner), context.form.relative_gap(inner)
         return replace(after, alpha=inner.everywhere, w=inner.w, gap=gap) if gap < state.gap else after
 
-    def alpha(self, state: NewtonState) -> NDArray:
-        return state.alpha
-
     def primal(self, context: NewtonContext, state: NewtonState) -> NDArray | None:
         features = context.form.features
         return state.w[: features.rank] if features.are_points else None

@@ -327,9 +327,6 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
     def step(self, context: ContextT, state: StateT) -> StateT:
         return context.step(state)
 
-    def alpha(self, state: StateT) -> NDArray:
-        return state.alpha
-
     def finished(self, state: StateT) -> bool:
         return state.resting and state.measured_finally
 

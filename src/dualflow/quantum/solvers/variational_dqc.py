@@ -361,9 +361,6 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
     def step(self, context: MarchContext, state: March) -> March:
         return advance(context, state)
 
-    def alpha(self, state: March) -> NDArray:
-        return state.alpha
-
     def finished(self, state: March) -> bool:
         return state.resting
 
