@@ -13,7 +13,7 @@ from ..core.features import has_few_columns, scales_apart
 from ..core.gram import KernelMatrix
 from ..core.monomials import rank_by_kernel
 from ..core.problem import DualProblem, Kind
-from ..working_set.seeding import sharing
+from ..working_set.seeding import least_nonzero
 from . import SOLVERS, Solver
 
 #: Name that stands for the solver that suits a problem.
@@ -110,7 +110,8 @@ def traits_of(problem: DualProblem, refine: bool | str) -> Traits:
     on_simplex, has_ridge = problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX), problem.ridge.any()
     bound = float(problem.upper.max()) if refine and not has_ridge else 0.0
     # A ridge spreads the sum over all variables.
-    return Traits(on_simplex and not has_ridge and sharing(problem) <= MAX_SHARING, ridges_apart(problem.ridge), bound)
+    is_shared_by_few = on_simplex and not has_ridge and least_nonzero(problem) <= MAX_SHARING
+    return Traits(is_shared_by_few, ridges_apart(problem.ridge), bound)
 
 
 def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) -> str:
