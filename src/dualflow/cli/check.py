@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as shared
-from .output import clear_errors, print_table, print_warnings, say, say_json
+from .output import Json, clear_errors, print_table, print_warnings, say, say_json
 from .predict import Label, Model, TrainedThousands, encoded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["check"]
 
 #: Exit code of a model that is not certified to the tolerance, on whatever data.
 EXIT_NOT_OPTIMAL = 1
@@ -50,7 +48,7 @@ def check(
     decimal: Decimal = None,
     thousands: TrainedThousands = None,
     format: shared.Format = None,
-    json: shared.Json = False,
+    json: Json = False,
 ) -> None:
     """Compute a saved model's certificate again, from its file.
 

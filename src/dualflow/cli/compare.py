@@ -13,6 +13,7 @@ from ..exceptions import ProblemError
 from . import options as shared
 from .output import (
     EXIT_INTERRUPTED,
+    Json,
     check_output,
     clear_errors,
     print_stripped,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ..report import Comparison
     from .table import SparseTable, Table
     from .training_data import EncodingOptions
-
-__all__ = ["compare"]
 
 #: How to read the ranks; printed below the table.
 RANKING_NOTE = (
@@ -264,7 +263,7 @@ def compare(
     thousands: shared.Thousands = None,
     missing: shared.Missing = None,
     format: shared.Format = None,
-    json: shared.Json = False,
+    json: Json = False,
     help_all: shared.HelpAll = False,
 ) -> None:
     """Compare models and solvers on a table: which to use.
@@ -384,30 +383,18 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of two classes, for training and held out, and their source.
+    """The rows of two classes, for training and held out, and their source."""
 
-    Attributes
-    ----------
-    X, y : arrays of shape (n, m) and (n,)
-    first : label or None
-        The first of the two labels that the user named.
-    X_test, y_test : arrays of shape (k, m) and (k,), or None
-        None leaves it to `compare` to hold out what it does not draw.
-    rows : int or None
-        Rows of the table, of which these are drawn; None for the digits.
-    source : str
-    about : dict of str to str
-        What was made of the columns, for the report.
-    """
-
+    #: X, y: shapes (n, m) and (n,).
     X: Any
     y: NDArray
-    first: Any
+    first: Any  # the first of the two labels that the user named; label or None
+    #: X_test, y_test: None leaves it to `compare` to hold out what it does not draw; shapes (k, m) and (k,), or None.
     X_test: Any = None
     y_test: Any = None
-    rows: int | None = None
+    rows: int | None = None  # rows of the table, of which these are drawn; None for the digits
     source: str = ""
-    about: dict[str, str] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)  # what was made of the columns, for the report
 
 
 @dataclass(frozen=True)
@@ -482,7 +469,8 @@ def _without_circuits(
         time_limit=TABLE_LIMIT_S if plan.time_limit is None else plan.time_limit,
         total_time_limit=TABLE_TOTAL_LIMIT_S if no_limit else plan.total_time_limit, circuits=False, **common,
     )  # fmt: skip
-    if len(found.y) + (0 if found.y_test is None else len(found.y_test)) < found.rows:
+    used = len(found.y) + (0 if found.y_test is None else len(found.y_test))
+    if found.rows is not None and used < found.rows:
         one = _with_titles(one, f"{len(found.y)} of {found.rows} rows, drawn at random")
     about = {"table": f"{found.source}, {found.rows} rows", **found.about}
     return replace(one, settings=about | one.settings)

@@ -18,47 +18,8 @@ from typer.core import TyperCommand
 from ..exceptions import ProblemError, did_you_mean
 from .cells import THOUSANDS, CellFormat
 from .csv_data import CsvFormat
-from .output import COMMAND_OPTIONS, OVERWRITE_HELP, Json, say
+from .output import COMMAND_OPTIONS, OVERWRITE_HELP, say
 from .table import MISSING_TEXTS
-
-__all__ = [
-    "CLASSES",
-    "LIMITS",
-    "MODEL",
-    "OUTPUT",
-    "SCORES",
-    "TABLE",
-    "ClassWeight",
-    "Coef0",
-    "Data",
-    "Decimal",
-    "Degree",
-    "Delimiter",
-    "Drop",
-    "Format",
-    "Gamma",
-    "GroupedCommand",
-    "Header",
-    "HelpAll",
-    "Impute",
-    "Json",
-    "Keep",
-    "Kernel",
-    "Missing",
-    "OneHot",
-    "Overwrite",
-    "Positive",
-    "Standardise",
-    "Text",
-    "Thousands",
-    "check_class_weight",
-    "check_exists",
-    "check_kernel",
-    "check_numbers",
-    "check_order",
-    "csv_format",
-    "number_or_text",
-]
 
 # Groups of options, the values of `rich_help_panel`.
 TABLE = "The table"

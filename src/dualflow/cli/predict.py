@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as shared
-from .output import check_output, clear_errors, print_table, print_warnings, say, say_json
+from .output import Json, check_output, clear_errors, print_table, print_warnings, say, say_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..report.scores import ClassCounts
-
-__all__ = ["Model", "TrainedThousands", "encoded", "predict"]
 
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model saved by dualflow train, or by a model's save().")
@@ -75,7 +73,7 @@ def predict(
     thousands: TrainedThousands = None,
     format: shared.Format = None,
     overwrite: shared.Overwrite = False,
-    json: shared.Json = False,
+    json: Json = False,
 ) -> None:
     """Predict the rows of a table with a saved model.
 

@@ -12,6 +12,7 @@ import typer
 from ..exceptions import ProblemError
 from . import options as shared
 from .output import (
+    Json,
     check_output,
     clear_errors,
     print_table,
@@ -24,8 +25,6 @@ from .output import (
 if TYPE_CHECKING:
     from .training import Fitted, Scored
     from .training_data import TrainingData
-
-__all__ = ["train"]
 
 # Options of the command, each with its help.
 Out = Annotated[Path, typer.Option(help="The model file to write.", rich_help_panel=shared.OUTPUT)]
@@ -149,7 +148,7 @@ def train(
     missing: shared.Missing = None,
     format: shared.Format = None,
     overwrite: shared.Overwrite = False,
-    json: shared.Json = False,
+    json: Json = False,
     help_all: shared.HelpAll = False,
 ) -> None:
     """Train a model on a table, and save it. Exit code 1: the model is saved, but not certified to --tol."""

@@ -24,11 +24,11 @@ def capped_sum(const double[::1] u, const double[::1] h, e, double nu):
     cdef double total = 0.0, rho
     cdef Index i, n = u.shape[0]
     cdef const double[::1] signs = h if e is None else e
-    cdef bint alone = e is None
+    cdef bint has_no_equality = e is None
     if h.shape[0] != n or signs.shape[0] != n:
         raise ValueError("u, h and e must be of one length")
     for i in range(n):
-        rho = h[i] if alone else h[i] - nu * signs[i]
+        rho = h[i] if has_no_equality else h[i] - nu * signs[i]
         if rho < 0:
             total += u[i] * rho
     return total
@@ -189,8 +189,8 @@ cdef inline void add_square(double size, double *largest, double *squares) noexc
 
 
 def undetermined_signs(const double[::1] sums, const double[::1] error_bound, const double[::1] e, double low, double high,
-             double price, double ratio):
-    """Return whether a sign of ρ = e(sums − ν) − price is undetermined, and the variables to recompute.
+             double common_p, double ratio):
+    """Return whether a sign of ρ = e(sums − ν) − common_p is undetermined, and the variables to recompute.
 
     ρ is the lesser of its values at ν = ``low`` and ν = ``high``. A sign is undetermined if ρ is at most the error
     bound; variables with ρ at most ``ratio`` times their error bound are to be recomputed. The error bound of
@@ -201,23 +201,23 @@ def undetermined_signs(const double[::1] sums, const double[::1] error_bound, co
         raise ValueError("sums, error_bound and e must have one length")
     found = np.empty(n, dtype=np.int64)
     cdef long long[::1] which = found
-    cdef bint some = n > 0 and undetermined_of(n, &sums[0], &error_bound[0], &e[0], low, high, price, ratio, &which[0], &count)
-    return some, found[:count]
+    cdef bint any_undetermined = n > 0 and undetermined_of(n, &sums[0], &error_bound[0], &e[0], low, high, common_p, ratio, &which[0], &count)
+    return any_undetermined, found[:count]
 
 
 cdef bint undetermined_of(Index n, const double *sums, const double *error_bound, const double *e, double low,
-                   double high, double price, double ratio, long long *which, Index *count) noexcept nogil:
+                   double high, double common_p, double ratio, long long *which, Index *count) noexcept nogil:
     cdef Index i
     cdef double rho
-    cdef bint some = False
+    cdef bint any_undetermined = False
     count[0] = 0
     for i in range(n):
-        rho = min(e[i] * (sums[i] - low), e[i] * (sums[i] - high)) - price
-        some |= rho <= error_bound[i]
+        rho = min(e[i] * (sums[i] - low), e[i] * (sums[i] - high)) - common_p
+        any_undetermined |= rho <= error_bound[i]
         if rho <= ratio * error_bound[i]:
             which[count[0]] = i
             count[0] += 1
-    return some
+    return any_undetermined
 
 
 def rough_error_bounds(double[:, ::1] found, const double[::1] half, Index features, Index terms, double total):

@@ -1,4 +1,4 @@
-"""The certificate of a pair of classes: its numbers, the tolerances it meets, and the `Certificate` made of it.
+"""The certificate of a pair of classes: its numbers, and the `Certificate` made of them.
 
 Compiled code (`_pair_bound`) writes the numbers to a row of an array. Their names and order are defined once, by the
 struct `PairCertificate` of `_pair_bound.pxd`.
@@ -7,7 +7,6 @@ struct `PairCertificate` of `_pair_bound.pxd`.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from numpy.typing import NDArray
 
@@ -17,35 +16,12 @@ from .certificate import Certificate
 from .psd import SpectrumEvidence
 from .reading import multiplier_of
 from .runtime.arrays import immutable
-from .solution import MAX_GAP_UNREFINED
-
-__all__ = ["CertificateRow", "GapTols"]
 
 #: A gap up to this part of its own rounding error counts as the least that float64 holds, because the error is
 #: estimated from above.
 MAX_PART_OF_ROUNDING = 0.1
 #: The reason that an error for a negative gap gives.
 NEGATIVE_GAP_REASON = "X changed while the pair was solved"
-
-
-class GapTols(NamedTuple):
-    """Relative gaps that a pair has to reach.
-
-    Attributes
-    ----------
-    computed : float
-        Of objective and bound as computed.
-    certified : float
-        Of the same with a bound on float64's rounding errors.
-    """
-
-    computed: float
-    certified: float
-
-    @classmethod
-    def of(cls, tol: float, refine: bool) -> GapTols:
-        """Return the gaps for a requested certified gap, and `MAX_GAP_UNREFINED` for the computed one if refined."""
-        return cls(min(MAX_GAP_UNREFINED, tol) if refine else tol, tol)
 
 
 class CertificateRow(CertificateFields):
@@ -61,11 +37,6 @@ class CertificateRow(CertificateFields):
     def size(self) -> float:
         """Size of the objective that a relative gap refers to."""
         return max(abs(self.objective), abs(self.lower_bound))
-
-    @property
-    def bias(self) -> float:
-        """b = −ν of the pair, as `Reading.bias_of`; for points with a centre, that of the centred problem."""
-        return -0.5 * (self.low + self.high)
 
     @property
     def is_finite(self) -> bool:

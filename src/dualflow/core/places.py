@@ -72,20 +72,11 @@ def grouped(hashes: NDArray, rows: NDArray) -> tuple[NDArray, NDArray] | None:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """The distinct points of a problem of a radial kernel with bounds, without a ridge.
-
-    Parameters
-    ----------
-    problem : DualProblem
-    first : int array of shape (m,)
-        A point of the Gram at each place.
-    of : int array of shape (n,)
-        The place of each variable.
-    """
+    """The distinct points of a problem of a radial kernel with bounds, without a ridge."""
 
     problem: DualProblem
-    first: NDArray
-    of: NDArray
+    first: NDArray  # a point of the Gram at each place; int array of shape (m,)
+    of: NDArray  # the place of each variable; int array of shape (n,)
 
     @cached_property
     def matrix(self) -> NDArray:

@@ -67,13 +67,17 @@ class Repeats:
         known, raw = solution.__dict__.get("certified"), solution.__dict__.get("raw_certified")
         if known is None and "made" in solution.__dict__:
             known = solution.certificate
-        certified = None if known is None else self.certificate(known)
-        is_own = certified is not None and np.array_equal(solution.raw_alpha, known.alpha)
+        certified, alpha, raw_alpha = None, self.spread(solution.alpha), self.spread(solution.raw_alpha)
+        if known is not None:
+            certified = self.certificate(known)
+            alpha = certified.alpha
+            if np.array_equal(solution.raw_alpha, known.alpha):
+                raw_alpha = alpha
         return replace(
             solution,
             problem=self.original,
-            alpha=self.spread(solution.alpha) if certified is None else certified.alpha,
-            raw_alpha=certified.alpha if is_own else self.spread(solution.raw_alpha),
+            alpha=alpha,
+            raw_alpha=raw_alpha,
             support=np.flatnonzero(np.isin(self.group, solution.support)),
             witness=None if witness is None else self.share * witness[self.group],
             trajectory=None if trajectory is None else self._trajectory(trajectory),

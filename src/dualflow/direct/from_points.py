@@ -47,19 +47,6 @@ from ..working_set.descent import MIN_GAP_FLOAT32, MIN_KKT_FLOAT32
 from ..working_set.units import ScaledVariables
 from .strategy import USUAL, Thresholds
 
-__all__ = [
-    "PairArrays",
-    "PointPairs",
-    "PointSearch",
-    "PointSums",
-    "pair_from_points",
-    "pays_in_float32",
-    "search_limits",
-    "suits_one_table",
-    "suits_points",
-]
-
-
 #: Replaces an objective of 0 as a divisor.
 MIN_OBJECTIVE = 1e-300
 
@@ -85,7 +72,7 @@ def search_limits(n: int, m: int, thresholds: Thresholds = USUAL) -> tuple[bool,
 
 
 class PointSearch:
-    """Minimise f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − price Σᵢ αᵢ for 0 ≤ α ≤ u with eᵀα fixed.
+    """Minimise f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − common_p Σᵢ αᵢ for 0 ≤ α ≤ u with eᵀα fixed.
 
     Pair updates use rows of K that are made on demand, in float32 where that is safe: this finds the support vectors
     and approximate multipliers. The free and nearly free variables are then optimised in float64 as a subproblem, which
@@ -99,7 +86,7 @@ class PointSearch:
         The points of the variables.
     e : array of shape (n,)
         Labels, ±1.
-    price : float
+    common_p : float
     upper : array of shape (n,)
     alpha : array of shape (n,)
         Feasible start.
@@ -122,7 +109,7 @@ class PointSearch:
         gram: Gram,
         order: NDArray | slice,
         e: NDArray,
-        price: float,
+        common_p: float,
         upper: NDArray,
         alpha: NDArray,
         rows: float,
@@ -133,7 +120,7 @@ class PointSearch:
         self.points: RadialPoints = gram.radial_points(float, order)
         self.single = self.points.in_single() if pays else None
         self.e, self.upper, self.entries = e, upper, 0.0
-        self.ep, self.low, self.high, self.beta = begin(e, upper, alpha, price, FINITE_BOUND)
+        self.ep, self.low, self.high, self.beta = begin(e, upper, alpha, common_p, FINITE_BOUND)
         self.subproblem, self.looks = np.empty(0, dtype=np.intp), 0
 
     @property
@@ -267,7 +254,7 @@ class PointSearch:
 
 
 class PointSums:
-    """Kernel sums for the certificate of f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − price Σᵢ αᵢ with eᵀα fixed.
+    """Kernel sums for the certificate of f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − common_p Σᵢ αᵢ with eᵀα fixed.
 
     They are what `core.mixed_precision` computes for a general problem.
 
@@ -280,7 +267,7 @@ class PointSums:
         The same in float32, if float32 is accurate enough for the kernel.
     e : array of shape (n,)
         Labels, ±1.
-    price : float
+    common_p : float
     thresholds : Thresholds
 
     Attributes
@@ -295,11 +282,11 @@ class PointSums:
         points: RadialPoints,
         single: RadialPoints | None,
         e: NDArray,
-        price: float,
+        common_p: float,
         thresholds: Thresholds = USUAL,
     ) -> None:
         self.thresholds = thresholds
-        self.points, self.single, self.e, self.price = points, single, e, price
+        self.points, self.single, self.e, self.common_p = points, single, e, common_p
         self.reach, self.features, self.columns, self.n = gram.reach, gram.X.shape[1], 0, len(e)
 
     def compute(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
@@ -333,7 +320,7 @@ class PointSums:
                 return sums
             # The points whose sign is undetermined, or nearly so, are computed anew.
             any_undetermined, missing = undetermined_signs(
-                sums, error_bounds, self.e, *ends, self.price, self.thresholds.safe_errors
+                sums, error_bounds, self.e, *ends, self.common_p, self.thresholds.safe_errors
             )
             if not any_undetermined:
                 return sums

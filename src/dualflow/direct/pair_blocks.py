@@ -16,8 +16,6 @@ from ..core.runtime.arrays import immutable
 from ..core.runtime.memory import arena_array
 from .strategy import USUAL, Thresholds
 
-__all__ = ["BlockList", "SharedBlocks", "dense_list", "relative_spread"]
-
 
 class BlockList(NamedTuple):
     """Pairs of classes and their kernel values, all read-only.

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ..core._pair_bound import AT_ALPHA, N_FIRST, N_NUMBERS, N_SECOND, certify_listed
 from ..core.certificate import Certificate
 from ..core.gram import Gram
-from ..core.pair_certificate import CertificateRow, GapTols
+from ..core.pair_certificate import CertificateRow
 from ..core.problem import DualProblem, Kind
 from ..core.radial import FEW_FEATURES
 from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
@@ -45,21 +45,6 @@ from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
 from .whole import MAX_MARGIN_SHORTFALL, WholeResult, is_wide, solve_whole, suits_whole
 
-__all__ = [
-    "Batch",
-    "CertifiedResult",
-    "DirectPair",
-    "DirectSingle",
-    "PairBatch",
-    "PairResult",
-    "is_pair",
-    "joined_weights",
-    "solve_cost_path",
-    "solve_directly",
-    "solve_pair",
-]
-
-
 #: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
 MAX_CALL_S = 0.05
 #: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
@@ -67,6 +52,26 @@ MAX_PATH_CALL_S = 0.2
 #: Free variables of a pair above which its larger C are left to single fits: pair updates take at most their time up to
 #: this number, and 1.5 to 6 times as long from 600 on.
 MAX_FREE_PATH = 400
+
+
+class GapTols(NamedTuple):
+    """Relative gaps that a pair has to reach.
+
+    Attributes
+    ----------
+    computed : float
+        Of objective and bound as computed.
+    certified : float
+        Of the same with a bound on float64's rounding errors.
+    """
+
+    computed: float
+    certified: float
+
+    @classmethod
+    def of(cls, tol: float, refine: bool) -> GapTols:
+        """Return the gaps for a requested certified gap, and `MAX_GAP_UNREFINED` for the computed one if refined."""
+        return cls(min(MAX_GAP_UNREFINED, tol) if refine else tol, tol)
 
 
 def solve_directly(
@@ -333,7 +338,8 @@ class Batch(NamedTuple):
         if lowered is not None:
             for k, (m, n, *_, start) in enumerate(table.tolist()):
                 shifts[k] = weights[start : start + m + n] @ lowered[start : start + m + n]
-        biases = np.array([row.bias for row in rows]) - shifts
+        # b = −ν, with ν in the middle of its interval, see `Reading.bias_of`.
+        biases = np.array([-0.5 * (row.low + row.high) for row in rows]) - shifts
         return cls(table, alpha, point, weights, biases, rows, shifts, seconds, entries, sums)
 
     def meet_tols(self, tol: float, tol_with_rounding: float) -> list[bool]:

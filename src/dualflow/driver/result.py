@@ -248,11 +248,11 @@ def _stretched(certifier: Certifier, certificate: Certificate) -> Certificate:
     variable is at its bound, stretching α takes every margin past 1, and adds a term of second order only.
     """
     problem, alpha = certifier.problem, certificate.alpha
-    price = float(problem.p.max())
-    if problem.d != 0 or not 0 < price == float(problem.p.min()) or (alpha >= problem.upper).any():
+    common_p = float(problem.p.max())
+    if problem.d != 0 or not 0 < common_p == float(problem.p.min()) or (alpha >= problem.upper).any():
         return certificate
     rounding = number(certificate.rounding) / float(problem.upper.max())  # of a margin, in float64
-    short = (rounding - float(certifier.rho(certificate).min())) / price
+    short = (rounding - float(certifier.rho(certificate).min())) / common_p
     if not 0 < short < MAX_MARGIN_SHORTFALL:
         return certificate
     other = certifier.certify(alpha * (1.0 + 2.0 * short))

@@ -178,8 +178,9 @@ def solve(
     solver : str or Solver
         A name of `list_solvers`, with its options as further keywords, or an instance. "auto" is "interior-point" for
         problems of 1000 variables and more whose kernel matrix is made by few columns (a linear kernel with few
-        features, polynomials of them), unless at most 500 share the sum of a simplex, and for linear kernels with very
-        uneven scales or squared-hinge weights, and "working-set" for all others; of problems with two equalities
+        features, polynomials of them), unless at most 500 share the sum of a simplex, for linear kernels with very
+        uneven scales or squared-hinge weights, and, with ``refine``, for radial kernels of few columns with bounds
+        above 1e8 / n; and "working-set" for all others; of problems with two equalities
         "interior-point" for these and "level-search" for others. The provenance has the name of the solver used.
     refine : bool or "early", default=False
         Follow up with the classical active-set refinement. Raw and refined answers are both kept. Some solvers stop

@@ -171,9 +171,9 @@ def check_stream(stream: Stream) -> None:
     agree("sum of coefficients", float(engine.e @ engine.alpha), engine.d, _DRIFT * total + 1e3 * _EPS * bound)
     problem = stream.problem()
     alpha, entry_tol = stream.alpha(), entry_round_off(problem)
-    price = float(np.abs(engine.p).max())
-    drift = (_DRIFT * float(engine.diag.max()) + entry_tol) * total + _DRIFT * (price + abs(engine.b))
-    agree("p", engine.p, p, 1e3 * _EPS * price)
+    largest_p = float(np.abs(engine.p).max())
+    drift = (_DRIFT * float(engine.diag.max()) + entry_tol) * total + _DRIFT * (largest_p + abs(engine.b))
+    agree("p", engine.p, p, 1e3 * _EPS * largest_p)
     agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, drift)
     _check_multiplier(-stream.bias / unit, problem, alpha)
     columns = engine.pool.rows[engine.member_slots[: len(S)], : engine.n]

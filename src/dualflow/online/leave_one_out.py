@@ -345,7 +345,7 @@ class Unlearning:
     def __init__(
         self, Q: NDArray, p: NDArray, e: NDArray | None, d: float, upper: NDArray, alpha: NDArray, nu: float
     ) -> None:
-        self.upper, self.price = upper, p / d if d else p
+        self.upper, self.p_rate = upper, p / d if d else p
         self.engine = engine = Engine(DenseMatrix(Q), e is not None)
         engine.has_fallback = True
         engine.append(p, upper, np.zeros(len(Q)) if e is None else e, Q.diagonal())
@@ -362,7 +362,7 @@ class Unlearning:
             engine.unlearn(k)
             # Larger bounds are equivalent to a smaller d and a smaller p within the same bounds.
             if stretch != 1.0:
-                engine.move_d(engine.d / stretch, self.price)
+                engine.move_d(engine.d / stretch, self.p_rate)
             found: NDArray = stretch * np.clip(engine.alpha, 0.0, self.upper)
         except PathError:
             return None

@@ -123,14 +123,14 @@ def best_vertex(problem: DualProblem, h: NDArray, face_of: NDArray | None = None
     e = problem.e
     if e is None:
         return np.where(h < 0, upper, lower)
-    # In x = eα every variable can rise by its room at price h/e per unit, until their sum is d.
+    # In x = eα every variable can rise by its room at cost h/e per unit, until their sum is d.
     room = upper - lower
     least = float(lower[e > 0].sum()) - float(upper[e < 0].sum())
     budget = problem.d - least
-    price = h * e
+    cost = h * e
     vertex = np.where(e > 0, lower, upper)
     open_ = np.flatnonzero(room > 0)
-    order = open_[np.argsort(price[open_], kind="stable")]
+    order = open_[np.argsort(cost[open_], kind="stable")]
     total = np.cumsum(room[order])
     count = int(np.searchsorted(total, budget * (1 + 1e-12) + np.finfo(float).tiny, side="right"))
     filled = order[:count]

@@ -95,7 +95,7 @@ def _matrix(backend: str) -> Callable[[NDArray], Any]:
 class Program:
     """The dual in a backend's form: minimise ½ aᵀPa + qᵀa with Aa = b between bounds (None: none), α = ``unit`` · a.
 
-    Its multipliers are those of the dual divided by ``price``.
+    Its multipliers are those of the dual divided by ``cost_scale``.
     """
 
     backend: str
@@ -106,7 +106,7 @@ class Program:
     lower: NDArray | None
     upper: NDArray | None
     unit: float
-    price: float
+    cost_scale: float
     origin: NDArray
 
     @classmethod
@@ -116,7 +116,7 @@ class Program:
         slope = float(np.abs(problem.p).max(initial=0.0))
         largest = float(problem.upper[np.isfinite(problem.upper)].max(initial=0.0)) or np.inf
         unit = min(largest, slope / peak) if slope else min(largest, 1.0)
-        price = slope or unit * peak
+        cost_scale = slope or unit * peak
         matrix, rows, sums = _matrix(backend), problem.e, [problem.d / unit]
         if rows is not None:
             rows = rows[None] if problem.total is None else np.vstack([rows, np.ones(problem.n)])
@@ -124,14 +124,14 @@ class Program:
         lower, upper = problem.lower / unit, problem.upper / unit
         return cls(
             backend,
-            P=matrix(problem.dense() * (unit / price)),
-            q=-problem.p / price,
+            P=matrix(problem.dense() * (unit / cost_scale)),
+            q=-problem.p / cost_scale,
             A=None if rows is None else matrix(rows),
             b=None if rows is None else np.array(sums),
             lower=lower if np.isfinite(lower).any() else None,
             upper=upper if np.isfinite(upper).any() else None,
             unit=unit,
-            price=price,
+            cost_scale=cost_scale,
             origin=problem.project(np.zeros(problem.n)),
         )
 
@@ -161,7 +161,7 @@ class Program:
             ) from error
         alpha = np.full(len(self.q), np.nan) if found.x is None else np.array(found.x, dtype=float) * self.unit
         # The backends' Lagrangian has + yᵀ(Aa − b): ν is −y.
-        nu = np.nan if self.A is None or found.y is None or not len(found.y) else -float(found.y[0]) * self.price
+        nu = np.nan if self.A is None or found.y is None or not len(found.y) else -float(found.y[0]) * self.cost_scale
         said = found.extras.get("status", getattr(found.extras.get("info"), "status", ""))
         return alpha, nu, bool(found.found), str(said).rpartition(".")[2]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from math import inf, isqrt
+from math import inf
 from typing import Any, NamedTuple
 
 from ..catalogue import CatalogueEntry
@@ -13,7 +13,7 @@ from ..core.features import has_few_columns, scales_apart
 from ..core.gram import KernelMatrix
 from ..core.monomials import rank_by_kernel
 from ..core.problem import DualProblem, Kind
-from ..working_set.seeding import sharing
+from ..working_set.seeding import least_nonzero
 from . import SOLVERS, Solver
 
 #: Name that stands for the solver that suits a problem.
@@ -35,6 +35,8 @@ MAX_SCALE_RATIO = 1e4
 #: `SVC` of 10 000 points of one or two smooth features takes as long by both at C = 1e4, and at C = 1e6 0.4 to 0.7 s
 #: against 36 and more.
 MIN_SUM_OF_BOUNDS = 1e8
+#: Its columns, at most, and the points per column: those of two smooth features are 180 to 200.
+MAX_COLUMNS_FACTOR, MIN_POINTS_PER_COLUMN_FACTOR = 512, 4
 #: Points per column from which `interior-point` computes weights directly.
 MIN_POINTS_PER_COLUMN = 4
 
@@ -108,7 +110,8 @@ def traits_of(problem: DualProblem, refine: bool | str) -> Traits:
     on_simplex, has_ridge = problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX), problem.ridge.any()
     bound = float(problem.upper.max()) if refine and not has_ridge else 0.0
     # A ridge spreads the sum over all variables.
-    return Traits(on_simplex and not has_ridge and sharing(problem) <= MAX_SHARING, ridges_apart(problem.ridge), bound)
+    is_shared_by_few = on_simplex and not has_ridge and least_nonzero(problem) <= MAX_SHARING
+    return Traits(is_shared_by_few, ridges_apart(problem.ridge), bound)
 
 
 def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) -> str:
@@ -116,7 +119,8 @@ def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) 
     if n >= MIN_N_LOW_RANK and not traits.few_nonzero and _is_low_rank(gram, n):
         return "interior-point"
     if n >= MIN_N_LOW_RANK and MIN_SUM_OF_BOUNDS <= n * traits.bound < inf and gram.has_few_features:
-        return "interior-point" if has_few_columns(gram, isqrt(MAX_RANK_SQUARED_PER_POINT * gram.n)) else DEFAULT_SOLVER
+        most = min(MAX_COLUMNS_FACTOR, gram.n // MIN_POINTS_PER_COLUMN_FACTOR)
+        return "interior-point" if has_few_columns(gram, most) else DEFAULT_SOLVER
     tall = gram.kernel == "linear" and gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n
     apart = tall and (traits.uneven or scales_apart(gram.X, MAX_SCALE_RATIO) > MAX_SCALE_RATIO)
     return "interior-point" if apart else DEFAULT_SOLVER

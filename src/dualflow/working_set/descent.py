@@ -21,7 +21,7 @@ from ..refinement.refine import MAX_N_REFINED
 from .block_rows import makes_rows, one_block_of
 from .dense import KKT_TOL_ROUND_OFF, MAX_NEARLY_FREE, nearly_free, solve_dense, solve_subset
 from .level import MAX_N_FREE_BLOCKS, MIN_GAP_LOST, Level
-from .seeding import nested_order, restrict, seed, sharing
+from .seeding import least_nonzero, nested_order, restrict, seed
 from .state import WorkingSetState, restarted
 
 #: Least KKT violation that float32 can resolve: below it the sign of a violation is not reliable.
@@ -165,7 +165,7 @@ class Descent:
     def is_shared_by_few(self) -> bool:
         """Whether few variables share d: then few are nonzero at the optimum, and few rows are needed."""
         most = MAX_FEW_SUPPORT_GIVEN if self.workspace.gram.kernel == "precomputed" else MAX_FEW_SUPPORT
-        return self.workspace.kind is Kind.CAPPED_SIMPLEX and sharing(self.workspace) <= most
+        return self.workspace.kind is Kind.CAPPED_SIMPLEX and least_nonzero(self.workspace) <= most
 
     @property
     def finishes_simplex(self) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-__all__ = ["adopt_old_methods", "old_method"]
-
 
 def old_method(old: str, new: str) -> Any:
     """Return a method under its old name: it warns with a FutureWarning and calls the method ``new``."""
