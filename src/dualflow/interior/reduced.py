@@ -299,13 +299,14 @@ class Reduced:
         rows = len(state.within) // (problem.n // problem.gram.n)
         error = np.sqrt(self.features.rank / rows * float(slopes @ slopes) / problem.n)
         floor = MIN_SLOPE * float(np.abs(problem.p).max())
-        mu = max(START_ERROR * error, floor)
+        most, mu = max(SLOPE_ERROR * error, floor), max(START_ERROR * error, floor)
         above = np.count_nonzero(state.alpha > problem.upper[state.within])
-        if above <= MAX_ABOVE_SHARE * len(state.within):
-            # Nearly feasible with the other variables at 0: the rows of the sample may do without them.
+        ties = np.count_nonzero(np.abs(slopes) <= most) > MAX_SHARE * problem.n
+        if ties and above <= MAX_ABOVE_SHARE * len(state.within):
+            # Most points are at the margin, and the sample's answer is nearly feasible with the others at 0.
             self._part = None  # its bounds are those of the sample's problem
             return self._start_at(state.within, np.zeros(problem.n), state, mu, 1)
-        return self._start_rows(state, slopes, max(SLOPE_ERROR * error, floor), mu, 1)
+        return self._start_rows(state, slopes, most, mu, 1)
 
     def check(self, state: InteriorState) -> InteriorState:
         """Return the last state if sums over all rows confirm it; else the start of the rows that are undetermined."""
