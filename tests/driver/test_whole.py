@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.datasets import make_classification
+from sklearn.svm import SVC
 
 from dualflow import Gram, certify, problems, solve
-from dualflow.direct import whole
+from dualflow.direct import pairs, whole
 from dualflow.direct.pairs import solve_directly
 from dualflow.direct.strategy import USUAL
 from dualflow.direct.whole import solve_whole, suits_whole
@@ -204,3 +205,45 @@ def test_many_free_variables_of_a_wide_pair_need_few_updates_after_a_newton_step
     assert found.certificate.relative_gap < 1e-12
     assert len(updates) >= 2
     assert sum(updates[1:]) < 0.1 * updates[0]
+
+
+def test_points_that_nearly_repeat_are_solved_over_the_whole_matrix():
+    """A run leaves a gap of 7e-7 here."""
+    rng = np.random.default_rng(3)
+    places = rng.standard_normal((70, 20))
+    at = rng.integers(70, size=1400)
+    X, y = places[at] + 1e-6 * rng.standard_normal((1400, 20)), np.where(places[at, 0] > 0, 1.0, -1.0)
+    problem = problems.svc(Gram(X, "poly", gamma=0.05), y, 1000.0)
+    assert suits_whole(problem)
+    assert not suits_whole(problem, replace(USUAL, min_share_near=1.1))
+    solution = solve(problem, refine=True)
+    reference = SVC(kernel="poly", gamma=0.05, C=1000.0, tol=1e-9).fit(X, y)
+    own = certify(problem, dense_multipliers(reference, len(X)))
+    assert solution.provenance["strategy"] == "direct"
+    assert certify(problem, solution.alpha).relative_gap <= 1e-9
+    assert solution.certificate.objective == pytest.approx(own.objective, rel=1e-7)
+
+
+def dense_multipliers(fitted, n):
+    alpha = np.zeros(n)
+    alpha[fitted.support_] = np.abs(fitted.dual_coef_[0])
+    return alpha
+
+
+@pytest.mark.parametrize(("features", "C"), [(40, 1e4), (100, 1e4)])  # from the points, and from kernel blocks
+def test_newton_steps_begin_where_a_pair_misses_its_tolerance(features, C, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((250, features)), np.where(rng.standard_normal(250) > 0, 1.0, -1.0)
+    problem = problems.svc(Gram(X), y, C)
+    tight = 0.2 * solve_directly(problem, 1e-6, True).certificate.relative_gap  # a gap that the pair cannot reach
+    refined = []
+
+    def counted(*arguments):
+        refined.append(1)
+        return solve_whole(*arguments)
+
+    monkeypatch.setattr(pairs, "solve_whole", counted)
+    monkeypatch.setattr(whole, "_minimise", None)
+    monkeypatch.setattr(pairs, "MAX_GAP_UNREFINED", tight)
+    solve_directly(problem, 1e-6, True)
+    assert refined == [1]

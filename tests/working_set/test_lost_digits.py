@@ -87,3 +87,6 @@ def test_a_gap_that_is_a_small_part_of_its_rounding_is_the_least_that_float64_ho
     assert row(1e-9, 2e-8).meets_tols(1e-10, 1e-6)
     assert not row(1e-9, 2e-9).meets_tols(1e-10, 1e-6)
     assert not row(1e-7, 2e-6).meets_tols(1e-10, 1e-6)
+    assert row(4e-10, 5e-10).meets_tols(1e-10, 1e-6)
+    assert not row(4e-10, 3e-10).meets_tols(1e-10, 1e-6)
+    assert not row(6e-10, 7e-10).meets_tols(1e-10, 1e-6)

@@ -49,6 +49,8 @@ from .whole import MAX_MARGIN_SHORTFALL, WholeResult, is_wide, solve_whole, suit
 MAX_CALL_S = 0.05
 #: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
 MAX_PATH_CALL_S = 0.2
+#: Relative gap of a pair that misses its tolerances, up to which Newton steps over the whole matrix begin with its α.
+MAX_GAP_CONTINUED = 1e-7
 #: Free variables of a pair above which its larger C are left to single fits: pair updates take at most their time up to
 #: this number, and 1.5 to 6 times as long from 600 on.
 MAX_FREE_PATH = 400
@@ -93,23 +95,25 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
         return None
-    pairs, suits = is_pair(problem), None
+    pairs, suits, start = is_pair(problem), None, None
     if pairs and _is_whole_first(problem, gram, thresholds):
         suits = suits_whole(problem, thresholds)
     if pairs and not suits:
         negative = problem.sigma < 0
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
-        pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds)
-        if pair is not None:
+        pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds, keeps_missed=True)
+        if pair is not None and pair.meets_tols(GapTols.of(tol, refine)):
             return DirectPair(pair, order)
+        if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
+            start = DirectPair(pair, order).alpha
     begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
     if suits_simplex_points(problem, thresholds):
         found = simplex_from_points(problem, gap_tol, thresholds)
         return None if found is None else DirectSingle(found, time.monotonic() - begun)
     if suits is None:
         suits = suits_whole(problem, thresholds)
-    whole = solve_whole(problem, gap_tol, tol, thresholds) if suits else None
+    whole = solve_whole(problem, gap_tol, tol, thresholds, start) if suits else None
     return None if whole is None else DirectSingle(whole, time.monotonic() - begun)
 
 
@@ -152,6 +156,7 @@ def solve_pair(
     refine: bool = True,
     start: NDArray | None = None,
     thresholds: Thresholds = USUAL,
+    keeps_missed: bool = False,
 ) -> PairResult | None:
     """Solve the pair of two classes, with y = +1 for the second; None if a run is needed.
 
@@ -161,14 +166,17 @@ def solve_pair(
         As of `PairBatch`.
     start : array, optional
         Feasible multipliers to start from, laid out as ``upper``; used if the pair is solved from its points.
+    keeps_missed : bool, default=False
+        Whether a result that misses the tolerances is returned too, if it has a certificate.
     """
     tols = GapTols.of(tol, refine)
     if _are_positive_finite(upper) and suits_points(gram, len(upper), False, thresholds):
         pairs = PointPairs(gram, groups, upper, start, thresholds)
         if pairs.serves(0, [1]):
-            return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
+            table = pairs.table([(0, 1)])
+            return next(_pairs_by_points(pairs, table, -1.0, tols, keeps_missed=keeps_missed))
         return _pair_by_search(gram, pairs.point_order, len(groups[0]), upper, -1.0, tols, start, thresholds)
-    return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
+    return PairBatch(gram, groups, upper, tol, refine, thresholds, keeps_missed)[0]
 
 
 def solve_cost_path(
@@ -248,7 +256,12 @@ def _pair_by_search(
 
 
 def _pairs_by_points(
-    pairs: PointPairs, table: NDArray, sign: float, tols: GapTols, max_call_s: float = MAX_CALL_S
+    pairs: PointPairs,
+    table: NDArray,
+    sign: float,
+    tols: GapTols,
+    max_call_s: float = MAX_CALL_S,
+    keeps_missed: bool = False,
 ) -> Iterator[PairResult | None]:
     """Solve the pairs of a table from their points; only arrays made here are written to."""
     last = table[-1]
@@ -260,7 +273,8 @@ def _pairs_by_points(
     while begin < count:
         begun = time.monotonic()
         end = pairs.solve(table, sign, tols.computed, found, begin, max_call_s, MAX_FREE_PATH)
-        yield from _pair_results(table, found, begin, end, tols, (time.monotonic() - begun) / (end - begin))
+        seconds = (time.monotonic() - begun) / (end - begin)
+        yield from _pair_results(table, found, begin, end, tols, seconds, keeps_missed)
         begin = end
         while begin < count and table[begin, _point_pairs.CONTINUES] and _has_many_free(pairs, table[end - 1], found):
             yield None
@@ -276,15 +290,24 @@ def _has_many_free(pairs: PointPairs, row: NDArray, found: PairArrays) -> bool:
 
 
 def _pair_results(
-    table: NDArray, found: PairArrays, begin: int, end: int, tols: GapTols, seconds: float
+    table: NDArray,
+    found: PairArrays,
+    begin: int,
+    end: int,
+    tols: GapTols,
+    seconds: float,
+    keeps_missed: bool = False,
 ) -> Iterator[PairResult | None]:
-    """Yield the results of pairs ``begin`` to ``end`` of a table, None for those that miss the tolerances."""
+    """Yield the results of pairs ``begin`` to ``end`` of a table.
+
+    One that misses the tolerances is None, unless ``keeps_missed`` and it has a certificate.
+    """
     alpha, point, weights, certificates, entries, sums = found
     batch = Batch.of(
         table[begin:end], alpha, point, weights, certificates[begin:end], None, seconds, entries[begin:end], sums
     )
     for k, meets in enumerate(batch.meet_tols(*tols)):
-        yield PairResult(batch, k) if meets else None
+        yield PairResult(batch, k) if meets or (keeps_missed and batch.rows[k].is_finite) else None
 
 
 class Batch(NamedTuple):
@@ -368,6 +391,10 @@ class PairResult:
         """Return this pair's part of an array of the batch."""
         part: NDArray = values[self.batch.span(self.number)]
         return part
+
+    def meets_tols(self, tols: GapTols) -> bool:
+        """Whether it meets the tolerances, see `CertificateRow.meets_tols`."""
+        return self.batch.rows[self.number].meets_tols(*tols)
 
     @property
     def alpha(self) -> NDArray:
@@ -532,6 +559,8 @@ class PairBatch(Sequence[PairResult | None]):
     refine : bool, default=True
         Whether the computed gap has to reach `MAX_GAP_UNREFINED` too.
     thresholds : Thresholds
+    keeps_missed : bool, default=False
+        Whether results from kernel blocks that miss the tolerances are items too, if they have a certificate.
 
     Attributes
     ----------
@@ -548,8 +577,9 @@ class PairBatch(Sequence[PairResult | None]):
         tol: float,
         refine: bool = True,
         thresholds: Thresholds = USUAL,
+        keeps_missed: bool = False,
     ) -> None:
-        self._thresholds = thresholds
+        self._thresholds, self._keeps_missed = thresholds, keeps_missed
         tols = GapTols.of(tol, refine)
         solvable, classes = _are_positive_finite(upper), len(groups)
         self._lists: list[Iterator[PairResult | None]] = []
@@ -597,7 +627,7 @@ class PairBatch(Sequence[PairResult | None]):
         growth = gram.growth
         if is_small and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
-            self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth)]
+            self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth, self._keeps_missed)]
             return [sum(counts)]
         if not any(pairs.any() for pairs in (*by_points, *by_blocks)):
             return [sum(counts)]
@@ -618,7 +648,8 @@ class PairBatch(Sequence[PairResult | None]):
             if by_points[i].all():
                 return searched
             parts = blocks.of(i, i + 1 + np.flatnonzero(by_blocks[i])) if blocks else ()
-            solved = (pair for part in parts for pair in _pairs_by_blocks(part, upper, sign, max_updates, tols, growth))
+            rest = (upper, sign, max_updates, tols, growth, self._keeps_missed)
+            solved = (pair for part in parts for pair in _pairs_by_blocks(part, *rest))
             ways = zip(by_blocks[i].tolist(), by_points[i].tolist(), strict=True)
             return (next(solved) if block else next(searched) if point else None for block, point in ways)
 
@@ -649,7 +680,13 @@ class PairBatch(Sequence[PairResult | None]):
 
 
 def _pairs_by_blocks(
-    part: BlockList, upper: NDArray, sign: float, max_updates: int, tols: GapTols, growth: float
+    part: BlockList,
+    upper: NDArray,
+    sign: float,
+    max_updates: int,
+    tols: GapTols,
+    growth: float,
+    keeps_missed: bool = False,
 ) -> Iterator[PairResult | None]:
     """Solve the pairs of a list from their kernel values; only arrays made here are written to."""
     within, between, listed, entries, lowered, has_digits = part
@@ -659,7 +696,7 @@ def _pairs_by_blocks(
         found: Iterator[PairResult | None] = iter(())
         if len(solved):
             own = part._replace(listed=listed[solved], entries=entries[solved], has_digits=None)
-            found = _pairs_by_blocks(own, upper, sign, max_updates, tols, growth)
+            found = _pairs_by_blocks(own, upper, sign, max_updates, tols, growth, keeps_missed)
         yield from (next(found) if has else None for has in has_digits.tolist())
         return
     last = listed[-1]
@@ -680,7 +717,7 @@ def _pairs_by_blocks(
         seconds = (time.monotonic() - begun) / (end - begin)
         batch = Batch.of(which, alpha, point, weights, certificates, lowered, seconds, entries[begin:end])
         for k, meets in enumerate(batch.meet_tols(*tols)):
-            yield PairResult(batch, k) if meets else None
+            yield PairResult(batch, k) if meets or (keeps_missed and batch.rows[k].is_finite) else None
         begin = end
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..core.bounds import dual_bound
 from ..core.certificate import Certificate, certificate_of
-from ..core.gram import Gram
+from ..core.gram import Gram, KernelMatrix
 from ..core.problem import DualProblem, Kind, paired
 from ..core.psd import SpectrumEvidence
 from ..core.runtime import clock
@@ -114,17 +114,31 @@ def _has_own_rows(problem: DualProblem) -> bool:
 
 
 def _expects_many(problem: DualProblem, thresholds: Thresholds) -> bool:
-    """Whether many points are support vectors, so that most rows of the kernel matrix are needed.
+    """Whether many points are support vectors, so that most rows of the kernel matrix are needed, or nearly repeat.
 
     The share of two samples, the second twice as large as the first, is extrapolated to all points: it falls with their
-    number where the classes are separable.
+    number where the classes are separable. Points that nearly repeat have a kernel matrix that is singular in float32,
+    in which a run would have to find the support vectors among them.
     """
     size = thresholds.sample_points_whole
+    if _repeat_nearly(problem.gram, size, thresholds):
+        return True
     share = _support_share(problem, size, thresholds)
     if share >= thresholds.min_support_share_whole:
         doublings = math.log2(problem.gram.n / size)
         share *= min(share / _support_share(problem, size // 2, thresholds), 1.0) ** doublings
     return share >= thresholds.min_support_share_whole
+
+
+def _repeat_nearly(gram: KernelMatrix, count: int, thresholds: Thresholds) -> bool:
+    """Whether most of ``count`` points have another one next to them."""
+    assert isinstance(gram, Gram)
+    K = _kernel_matrix(gram.subset(np.arange(count) * gram.n // count))
+    lengths = K.diagonal()
+    nearness = 2.0 * K / np.add.outer(lengths, lengths)  # 1 less the squared distance by the mean squared length
+    np.fill_diagonal(nearness, -np.inf)
+    has_near = nearness.max(axis=1) >= 1.0 - thresholds.max_distance_near
+    return bool(has_near.mean() >= thresholds.min_share_near)
 
 
 def _support_share(problem: DualProblem, count: int, thresholds: Thresholds) -> float:
@@ -156,7 +170,9 @@ def _support_share(problem: DualProblem, count: int, thresholds: Thresholds) -> 
     return max(float(np.count_nonzero(support)), 1.0) / count
 
 
-def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL) -> WholeResult | None:
+def solve_whole(
+    problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL, start: NDArray | None = None
+) -> WholeResult | None:
     """Solve and certify a problem for which `suits_whole` is true; None if a tolerance is not reached.
 
     Parameters
@@ -168,6 +184,8 @@ def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Th
     tol : float
         The same with the bound on rounding errors included.
     thresholds : Thresholds
+    start : array of shape (n,), optional
+        An α near the optimum, from which Newton steps begin without pair updates.
     """
     problem = problem.centred()
     gram = problem.gram
@@ -175,7 +193,8 @@ def solve_whole(problem: DualProblem, gap_tol: float, tol: float, thresholds: Th
     K = _kernel_matrix(gram)
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
-    found, psd, best = _minimise(problem, K, thresholds), SpectrumEvidence("by kernel"), None
+    found = _minimise(problem, K, thresholds) if start is None else start
+    psd, best = SpectrumEvidence("by kernel"), None
     polished, is_stretched, last = 0, False, np.inf
     while found is not None:
         clock.check_time()
