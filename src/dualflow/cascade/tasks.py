@@ -309,8 +309,10 @@ def moments(X: NDArray) -> tuple[NDArray, NDArray]:
     """Return the mean of each column, and the sum of its squared distances from that."""
     mean, spread = X.sum(axis=0) / max(1, len(X)), np.zeros(X.shape[1])
     height = max(1, NUMBERS_PER_BLOCK // max(1, X.shape[1]))
+    room = np.empty((min(len(X), height), X.shape[1]))  # one for all blocks, as in `linear_sums`
     for start in range(0, len(X), height):
-        off = X[start : start + height] - mean
+        rows = X[start : start + height]
+        off = np.subtract(rows, mean, out=room[: len(rows)])
         spread += np.einsum("ij,ij->j", off, off)
     return mean, spread
 
