@@ -108,3 +108,33 @@ def test_an_onnx_graph_has_the_same_values(fitted):
     labels, values = session.run(None, {"X": X})
     assert np.abs(values - model.decision_function(X)).max() < 1e-11
     assert np.array_equal(labels, model.predict(X))
+
+
+def test_a_pool_lends_its_rows_to_the_one_before():
+    rng = np.random.default_rng(0)
+    for leaves, joins in ((0, 0), (5, 0), (0, 7), (6, 9), (20, 3), (20, 0)):
+        rows = rng.choice(100, 20 + joins, replace=False)
+        packed = rng.integers(0, 256, (len(rows), 11), dtype=np.uint8)
+        numbers = [
+            np.full(len(rows), 2),
+            rows,
+            packed,
+            rng.normal(size=len(rows)),
+            rng.random(len(rows)),
+            rng.random(len(rows)),
+        ]
+        own, invaders = (
+            exchange.Survivors(*(column[J] for column in numbers))
+            for J in (np.argsort(rows[:20]), 20 + np.argsort(rows[20:]))
+        )
+        before, idle = own.packed.copy(), rng.choice(own.row, leaves, replace=False)
+        following, lent = own.followed(idle, invaders)
+        expected = np.sort(np.setdiff1d(rows, idle))
+        place = [int(np.flatnonzero(rows == row)[0]) for row in expected]
+        for name, column in zip(("part", "row", "packed", "target", "weight", "alpha"), numbers, strict=True):
+            np.testing.assert_array_equal(getattr(following, name), column[place])
+        J = rng.permutation(20)[:13]
+        np.testing.assert_array_equal(exchange.rows_of([following.packed, lent.packed], len(place) + J), before[J])
+        if leaves + joins:
+            assert lent.packed.lender is following.packed
+            assert len(lent.packed.rest) == leaves
