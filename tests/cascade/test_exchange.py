@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dualflow.core._points import fold_words
 
 from dualflow import CascadeSVC, ProblemError, load
 from dualflow.cascade import exchange
@@ -138,3 +139,14 @@ def test_a_pool_lends_its_rows_to_the_one_before():
         if leaves + joins:
             assert lent.packed.lender is following.packed
             assert len(lent.packed.rest) == leaves
+
+
+@pytest.mark.parametrize("n", [0, 1, 9, 10, 11, 37])
+def test_words_are_folded_as_whole_numbers_are(n):
+    """Beside Python's own numbers, which are not modulo 2⁶⁴."""
+    rng = np.random.default_rng(n)
+    words, places = rng.integers(0, 1 << 63, n, dtype=np.uint64) * 2 + 1, rng.integers(0, 1 << 63, 10, dtype=np.uint64)
+    words.flags.writeable = False
+    mixed = [int(word) ^ int(word) >> 32 for word in words]
+    sums = [sum(a * int(b) for a, b in zip(mixed[k : k + 10], places, strict=False)) for k in range(0, n, 10)]
+    assert fold_words(words, places).tolist() == [one % (1 << 64) for one in sums]
