@@ -83,7 +83,7 @@ setup(
         compiled("interior._passes", "core/clones.h", "interior/passes.h", flags=STRICT),
         compiled("online._path", "core/clones.h", "online/path.h", flags=STRICT),
         compiled("online._response", "core/clones.h", "online/path.h", flags=STRICT),
-        compiled("working_set._classes", *LOOP),
+        compiled("working_set._classes", *LOOP, "core/_pair_bound.pxd"),
         compiled("working_set._coordinates", flags=STRICT),
         compiled("working_set._from_points", *LOOP, "working_set/_from_points.pxd"),
         compiled("working_set._pairs", *LOOP),

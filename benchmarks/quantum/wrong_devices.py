@@ -1,10 +1,10 @@
 """Devices that are wrong on purpose are noticed, or do no harm; right devices raise no alarm.
 
 Two moons (noise 0.15, seed 3), RBF with gamma = 2, C = 10; n = 8 and 16; 2000 shots a circuit (`hhl` reads exact
-distributions); three seeds. A wrong device counts as noticed where the run ends DROWNED, or warns: of a fidelity below
-0.5, or of read-outs that a right device has in one of 10⁹ runs (χ²; of exact ones, a distance above 1e-4). It is
-harmless where the raw answer's excess (f − f*)/|f*| is below 1 %, or where every batch is one circuit and the fault is
-in the order of a batch. All else is missed.
+distributions); three seeds. A wrong device counts as noticed where the run ends NOISE_DOMINATED, or warns: of a
+fidelity below 0.5, or of read-outs that a right device has in one of 10⁹ runs (χ²; of exact ones, a distance above
+1e-4). It is harmless where the raw answer's excess (f − f*)/|f*| is below 1 %, or where every batch is one circuit and
+the fault is in the order of a batch. All else is missed.
 
 ``--page`` writes the table into docs/explanation/evidence.md; ``--kept FILE`` keeps the rows, and goes on from those
 it finds. ``--cost`` measures instead what a right run costs more by the comparison and the guard around its device
@@ -78,7 +78,7 @@ def run(solver: str, device: str, n: int, seed: int) -> dict[str, Any]:
     fidelity = found.provenance["fidelity"]
     excess = (problem.objective(problem.project(found.raw_alpha)) - least) / abs(least)
     warned = any(w.category is FidelityWarning for w in caught)
-    if found.raw_status.name == "DROWNED":
+    if found.raw_status.name == "NOISE_DOMINATED":
         noticed = "noise"
     elif warned:
         noticed = "fidelity" if fidelity["low"] else "distance" if fidelity["p_value"] is None else "χ²"

@@ -16,8 +16,6 @@ from typing import ClassVar, Generic, TypeVar
 from .exceptions import DualflowError, SolverUnavailable, did_you_mean, raise_interrupt
 from .persistence.unconfirmed import Unconfirmed
 
-__all__ = ["SOLVER_CLASSES", "Catalogue", "CatalogueEntry"]
-
 #: The solvers of this package: name to "module:Class", in the order in which they are listed.
 SOLVER_CLASSES = {
     "working-set": "dualflow.solvers.working_set:WorkingSet",

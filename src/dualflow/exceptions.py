@@ -6,20 +6,6 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = [
-    "BudgetSpent",
-    "ConcentrationWarning",
-    "DeviceError",
-    "DualflowError",
-    "EngineError",
-    "FitError",
-    "ProblemError",
-    "SolverMismatch",
-    "SolverUnavailable",
-    "did_you_mean",
-    "raise_interrupt",
-]
-
 
 class DualflowError(Exception):
     """Base class of the errors that dualflow raises.

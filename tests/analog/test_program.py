@@ -12,6 +12,7 @@ import pytest
 import dualflow
 from dualflow import DualflowError, Gram, SolverUnavailable, Status, list_solvers, problems, solve
 from dualflow.analog import build, simulate
+from tests.combinations import covering
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the programs of these tests are shell scripts")
 
@@ -129,8 +130,7 @@ def test_the_time_limit_ends_it(problem, ngspice, tmp_path):
     assert list(files.iterdir()) == []
 
 
-@pytest.mark.parametrize("threads", [0, 1])
-@pytest.mark.parametrize("delay", [0.0, 0.3])
+@pytest.mark.parametrize(("delay", "threads"), covering([0.0, 0.3], [0, 1], together=1))
 def test_ctrl_c_ends_it(problem, ngspice, tmp_path, monkeypatch, delay, threads):
     class Slow(subprocess.Popen):
         def __init__(self, *given, **more):

@@ -6,13 +6,14 @@ from scipy.integrate import solve_ivp
 from sklearn.datasets import load_digits, make_blobs, make_classification, make_moons
 
 from dualflow import Gram, Status, problems, solve
+from dualflow.core.low_rank import LowRankSystem
 from dualflow.flows.gradient import GradientField, interior_point, weights
 from dualflow.flows.lotka_volterra import LotkaVolterraField
 from dualflow.flows.replicator_mutator import ReplicatorMutatorField
 from dualflow.integrate.implicit import ImplicitState, implicit_start, implicit_step
 from dualflow.integrate.multiplicative import max_descent_step, multiplicative_step
 from dualflow.integrate.scipy_ivp import METHODS, ivp_step
-from dualflow.integrate.stiff_system import LowRankSystem, StiffSystem, low_rank
+from dualflow.integrate.stiff_system import StiffSystem, low_rank
 from tests.combinations import covering, often
 
 X, T = make_moons(24, noise=0.2, random_state=0)

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from dualflow import DualProblem, Gram, certify, problems
+from tests.combinations import covering
 
 
 def program(problem, alpha):
@@ -44,8 +45,7 @@ def random_problem(seed, infinite, signs):
     return DualProblem(gram, p=rng.normal(size=n), lower=0.0, upper=upper, e=e, d=float(e @ inside), sigma=e), rng
 
 
-@pytest.mark.parametrize("signs", [False, True], ids=["sum", "labels"])
-@pytest.mark.parametrize("infinite", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("infinite", "signs"), covering([0.0, 0.5, 1.0], [False, True], together=1))
 def test_bound_and_multipliers_are_the_linear_programs(infinite, signs):
     finite = plateaus = 0
     for seed in range(60):

@@ -22,7 +22,7 @@ from dualflow.cli.options import EXAMPLES
 from dualflow.cli.reading import read_new
 from dualflow.cli.table import RequestedColumns
 from dualflow.cli.training_data import EncodingOptions
-from dualflow.solvers import registry
+from dualflow.solvers import CATALOGUE, registry
 
 QUICK = ("compare", "--solvers", "smo,cvxopt", "--max-n", "12", "--problems", "hinge,svdd")
 
@@ -248,7 +248,7 @@ cli.main()
 
 
 def test_solvers_lists_all_with_what_to_install(monkeypatch):
-    monkeypatch.setitem(registry.CATALOGUE, "absent", "no_such_module_at_all:Solver")
+    monkeypatch.setitem(CATALOGUE, "absent", "no_such_module_at_all:Solver")
     result = run("solvers")
     assert result.exit_code == 0
     for name in registry.solver_names():

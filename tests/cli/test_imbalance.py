@@ -681,19 +681,21 @@ def test_rare_alarms_that_are_right_are_said():
     assert counts_text(weak).endswith("of the 1000 others it takes 300 for 'yes': 1 of 5 alarms is right.")
 
 
-@pytest.mark.parametrize("name", ["accuracy", "recall", "precision", "f1", "average_precision", "roc_auc"])
-def test_the_error_of_a_score_is_its_spread_over_samples(name):
-    rng = np.random.default_rng(0)
-    found, errors = [], []
+@pytest.fixture(scope="module")
+def scores_of_samples():
+    """The scores of 400 samples of 200 points of one class and 60 of the other."""
+    rng, truth, scores = np.random.default_rng(0), np.repeat([0, 1], [200, 60]), []
     for _ in range(400):
-        truth = np.repeat([0, 1], [200, 60])
         values = rng.normal(size=260) + 1.2 * truth
-        score = ModelScore(
-            "a", counts=ClassCounts.of(truth, values > 0.6, "ab", 1),
-            average_precision=average_precision_score(truth, values), roc_auc=roc_auc_score(truth, values),
-        )  # fmt: skip
-        found.append(score.score(name))
-        errors.append(score.error(name))
+        areas = {"average_precision": average_precision_score(truth, values), "roc_auc": roc_auc_score(truth, values)}
+        scores.append(ModelScore("a", counts=ClassCounts.of(truth, values > 0.6, "ab", 1), **areas))
+    return scores
+
+
+@pytest.mark.parametrize("name", ["accuracy", "recall", "precision", "f1", "average_precision", "roc_auc"])
+def test_the_error_of_a_score_is_its_spread_over_samples(name, scores_of_samples):
+    found = [score.score(name) for score in scores_of_samples]
+    errors = [score.error(name) for score in scores_of_samples]
     # 400 draws know their standard deviation to 1 / sqrt(800) = 3.5 %: four of these. The formulas of the
     # order assume other distributions than the normal one of these values: within a third.
     ratio = np.mean(errors) / np.std(found)

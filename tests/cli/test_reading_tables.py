@@ -20,7 +20,7 @@ from dualflow.cli.cells import CellFormat
 from dualflow.cli.csv_data import CsvFormat, read_csv
 from dualflow.cli.encoding import fit_encoding
 from dualflow.cli.labels import as_written, known_codes, labels_of
-from dualflow.cli.options import form_of
+from dualflow.cli.options import csv_format
 from dualflow.cli.reading import read_new
 from dualflow.cli.sources import Source
 from dualflow.cli.table import RequestedColumns, Table, TextColumn
@@ -32,7 +32,7 @@ def read(
 ) -> Table:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    table = read_new(path, requested or RequestedColumns(), form_of(**({"decimal": "."} | OPEN | form)))
+    table = read_new(path, requested or RequestedColumns(), csv_format(**({"decimal": "."} | OPEN | form)))
     assert isinstance(table, Table)
     return table
 

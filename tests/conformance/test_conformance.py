@@ -27,6 +27,13 @@ def _is_study(name):
 #: Points of the largest problems that .ci/run checks a quantum solver on, on circuits or with shots, and on the
 #: emulator; .ci/long takes all of them, and studies.
 SMALL, EMULATED = 8, 16
+#: Seconds each with `EMULATED` points, over the same code as with `SMALL` ones.
+EXPENSIVE = (
+    "hamiltonian-dilation",
+    "hamiltonian-lchs",
+    "hamiltonian-schrodingerisation",
+    "variational-lotka-volterra",
+)
 #: The one that .ci/run also checks on circuits: an exact emulator computes the same distributions at a tenth of Aer's
 #: price, and tests/quantum compare the two for every family. .ci/long checks all on their own devices.
 ON_CIRCUITS = "variational-flow"
@@ -39,7 +46,7 @@ def _runs():
         study = _is_study(name)
         quantum = not study and _reason_to_skip(name) is None and solver_class(name).quantum
         if quantum:
-            yield pytest.param(name, "emulator", EMULATED, id=f"{name}-emulated")
+            yield pytest.param(name, "emulator", SMALL if name in EXPENSIVE else EMULATED, id=f"{name}-emulated")
         if name == ON_CIRCUITS:
             yield pytest.param(name, None, SMALL, id=f"{name}-small-on-circuits")
         slow = (pytest.mark.slow, pytest.mark.timeout(1500)) if study or quantum else ()
@@ -175,7 +182,7 @@ def test_newcomer_is_listed_solves_and_conforms(newcomer):
     gram = dualflow.Gram([[1.0, 0.0], [0.0, 2.0]], kernel="linear")
     solution = dualflow.solve(dualflow.problems.svc(gram, [1, -1], C=0.5, fit_intercept=False), newcomer, rest=1e-13)
     assert solution.alpha == pytest.approx([0.5, 0.25], abs=1e-9)
-    report = check_solver(newcomer)
+    report = check_solver(newcomer, problems=[z for z in zoo() if z.n <= SMALL or z.name == "box clouds"])
     assert report.failed == {}
     assert "box clouds" in report.problems
 

@@ -62,6 +62,32 @@ def test_answers_by_hand_agree_with_coneqp(z):
     assert not z.unique or alpha == pytest.approx(z.alpha, abs=1e-5 * max(1.0, np.abs(z.alpha).max()))
 
 
+#: The optima of the computed problems. A report of conformance names a problem, which should stay the same one.
+COMPUTED_OPTIMA = {
+    "overlapping clouds": -13.232237599,
+    "separated clouds": -2.9267845900,
+    "one against many": -2.9426065389,
+    "Gram of rank 2": -16.355068939,
+    "moons C = 1000": -149.67408974,
+    "SVR sine": -1.1412846779,
+    "nu-SVC clouds": 1.7024903871,
+    "nu-SVR sine": -2.2827359763,
+    "box clouds": -29.246127044,
+    "squared hinge clouds": 0.037113855139,
+    "squared hinge 32": 0.0086927609485,
+    "hard SVDD cloud": -0.69340771287,
+    "soft SVDD cloud": -0.75874369680,
+    "one-class cloud": 0.16845563765,
+    "least squares clouds": -20.429990938,
+    "least squares sine": -1.4379836826,
+}
+
+
+def test_a_name_of_a_computed_problem_stands_for_the_same_problem():
+    found = {z.name: z.optimum for z in ZOO if z.why.startswith("computed")}
+    assert found == pytest.approx(COMPUTED_OPTIMA, rel=1e-8)
+
+
 @pytest.mark.parametrize("z", [z for z in ZOO if z.has_answer], ids=lambda z: z.name)
 def test_alpha_attains_the_optimum_and_is_certified(z):
     assert z.problem.infeasibility(z.alpha) <= 1e-9 * np.abs(z.alpha).max()

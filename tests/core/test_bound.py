@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dualflow.core._bound import capped_sum, maximisers
+from dualflow.core._bound import best_of, capped_sum, maximisers
 
 
 def dual(nu, h, e, u, d):
@@ -41,6 +41,19 @@ def test_every_point_of_the_interval_is_a_maximiser_and_none_beyond(seed):
         beyond = dual(nu + step, h, e, u, d)
         flat_without_end = nu + step < knots[0] or nu + step > knots[-1]
         assert beyond < best - 1e-6 or flat_without_end
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_any_alpha_leaves_the_bound_and_its_multipliers_as_they_are(seed):
+    """Free variables of α, right or wrong, narrow the range in which the maximum is looked for first, and no more."""
+    h, e, u, d = problem(seed)
+    low, high = maximisers(h, e, u, d)
+    rho = h - 0.5 * (low + high) * e
+    optimal = np.where(rho < 0, np.minimum(u, 9.0), np.where(rho > 0, 0.0, 0.5 * np.minimum(u, 9.0)))
+    ends = [np.where(np.arange(len(h)) == k, 0.5 * np.minimum(u, 9.0), 0.0) for k in np.argsort(h * e)[[0, -1]]]
+    bests = [best_of(h, e, u, u, d, 0.0, alpha) for alpha in (np.zeros(len(h)), optimal, *ends)]
+    for found in bests:
+        np.testing.assert_array_equal(found, (low, high, bests[0][2]))  # NaN without a breakpoint
 
 
 def test_a_thousand_breakpoints_against_sorting():

@@ -159,7 +159,7 @@ def test_a_growing_matrix_takes_a_centre(kernel):
     np.testing.assert_allclose(plain.center, X[:5].mean(axis=0), rtol=1e-12)
     plain = Gram(X, **kernel)
     np.testing.assert_array_equal(moved.block(np.arange(5, 90), np.arange(5, 90)), plain.full()[5:, 5:])
-    np.testing.assert_array_equal(moved.value().full(), moved.full())
+    np.testing.assert_array_equal(moved.frozen_copy().full(), moved.full())
     weights = np.zeros(90)
     weights[[7, 9]] = 1.0, -1.0
     expected = moved.gamma * ((X[7] - X[9]) @ FAR)

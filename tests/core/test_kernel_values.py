@@ -6,6 +6,7 @@ import pytest
 from dualflow import SVC, SVDD, EcoSVC, Gram, IncrementalSVC, IncrementalSVR, problems, solve
 from dualflow.core.growing import GrowingGram
 from dualflow.exceptions import ProblemError
+from tests.combinations import covering
 
 RNG = np.random.default_rng(3)
 X, Y = RNG.normal(size=(60, 3)), np.tile([0, 1], 30)
@@ -71,9 +72,7 @@ def test_callables_are_not_called_without_points(model):
     assert gram.expand(X[:3], none, np.empty((0, 2))).tolist() == [[0.0, 0.0]] * 3
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("solver", ["working-set", "smo"])
-@pytest.mark.parametrize("epsilon", [0.0, 1e-300])
+@pytest.mark.parametrize(("seed", "solver", "epsilon"), covering(range(6), ["working-set", "smo"], [0.0, 1e-300]))
 def test_a_tube_of_no_width(seed, solver, epsilon):
     """Both variables of a point may move together; on a matrix that computes kernel rows one point at a time."""
     rng = np.random.default_rng(seed)

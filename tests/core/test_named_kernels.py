@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from dualflow import SVC, SVDD, SVR, IncrementalSVC, ProblemError, SVCSearchCV, load, solve
 from dualflow.core.gram import Gram
 from dualflow.core.named_kernels import KERNELS, NamedKernel
-from dualflow.interchange import to_libsvm
+from dualflow.interchange import onnx_parts, to_c, to_libsvm, to_onnx
 from dualflow.problems import svc
 
 GAMMA, COEF0 = 0.2, 0.1
@@ -100,3 +100,12 @@ def test_files_that_do_not_know_it_refuse_it(tmp_path):
 def test_an_unknown_name_lists_the_table():
     with pytest.raises(ProblemError, match="precomputed, exponential, laplacian or a callable"):
         SVC(kernel="exponentia").fit(X, y)
+
+
+@pytest.mark.parametrize("export", [to_c, to_onnx])
+def test_an_exporter_without_a_branch_for_a_kernel_raises(export, monkeypatch):
+    if export is to_onnx:
+        pytest.importorskip("onnx")
+    monkeypatch.setattr(onnx_parts, "KERNELS", (*onnx_parts.KERNELS, "exponential"))
+    with pytest.raises(ProblemError, match="kernel='exponential' is listed for export"):
+        export(SVC(**NAMED).fit(X, y))

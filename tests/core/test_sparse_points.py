@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from dualflow.core.thin_kernel import is_thin, thin_block, thin_product
 from dualflow.core.workspace import Workspace, isolated_copy
 from dualflow.refinement import linear_systems
 from dualflow.refinement.linear_systems import ConjugateSystem
+from tests.combinations import covering
 
 #: Few words of many, held without zeros; and a table with zeros, small enough to be held with them.
 WORDS = scipy.sparse.random(120, 4000, density=0.005, format="csr", random_state=0)
@@ -45,9 +47,11 @@ def assert_close(found, wanted, tolerance=1e-12):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * size)
 
 
-@pytest.mark.parametrize("points", [WORDS, TABLE, CROWDED, FAR], ids=["words", "table", "crowded", "far"])
-@pytest.mark.parametrize("options", KERNELS.values(), ids=KERNELS)
-@pytest.mark.parametrize("form", [lambda gram: gram, KeptGram], ids=["value", "kept"])
+@pytest.mark.parametrize(
+    ("points", "options", "form"),
+    covering([WORDS, TABLE, CROWDED, FAR], list(KERNELS.values()), [lambda gram: gram, KeptGram]),
+    ids=["-".join(names) for names in product(["words", "table", "crowded", "far"], KERNELS, ["value", "kept"])],
+)
 def test_every_piece_is_that_of_the_dense_points(points, options, form):
     sparse, dense = form(Gram(points, **options)), Gram(points.toarray(), **options)
     n, rng = dense.n, np.random.default_rng(0)

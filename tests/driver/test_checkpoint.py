@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from dualflow import Checkpoint, Gram, ProblemError, Solver, Status, certify, list_solvers, problems, solve
-from dualflow.core.solver import EVERY_CONVEX, generator, generator_state
+from dualflow.core.runtime.random import generator, generator_state
+from dualflow.core.solver import EVERY_CONVEX
 from dualflow.solvers.registry import solver_class
 from dualflow.solvers.smo import SMO
 from dualflow.testing import zoo

@@ -99,7 +99,7 @@ def test_samples_predict_the_numbers_of_bounded_and_free_variables(m, C, many_fr
     assert (found is None) == many_free
     if found is not None:
         assert np.count_nonzero(found.alpha) > 1500
-        assert found.figures[0, 0] - found.figures[0, 1] <= 1e-11 * abs(found.figures[0, 0])
+        assert found.certificates[0, 0] - found.certificates[0, 1] <= 1e-11 * abs(found.certificates[0, 0])
 
 
 def test_all_rows_are_made_in_one_batch_up_to_a_number_of_points(monkeypatch, no_runs):
@@ -165,7 +165,7 @@ def test_certificates_use_the_points_and_not_the_rows(monkeypatch):
     fits_with(monkeypatch, min_rows_float32=np.inf)
     thresholds = other(min_rows_float32=np.inf)
     found = pair_from_points(Gram(X), order, m, np.full(len(X), 10.0), -1.0, thresholds=thresholds)
-    objective, bound = found.figures[0, :2]
+    objective, bound = found.certificates[0, :2]
     assert objective - bound > 1e-3 * abs(objective)
     model = SVC(C=10.0).fit(X, y)  # which leaves it to a run
     assert model.certificate_.relative_gap <= 1e-9

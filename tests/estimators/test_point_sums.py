@@ -45,14 +45,14 @@ def test_figures_are_those_of_float64(C, gamma, enough):
     alpha[ORDER] = found.alpha
     theirs = certify(problems.svc(gram, labels, C), alpha)
     for k, name in enumerate(FIGURES):
-        assert found.figures[0, k] == pytest.approx(getattr(theirs, name), rel=1e-12)
-    np.testing.assert_allclose(found.figures[0, 4:6], theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
+        assert found.certificates[0, k] == pytest.approx(getattr(theirs, name), rel=1e-12)
+    np.testing.assert_allclose(found.certificates[0, 4:6], theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
     # Not from this search, which also uses float32 sums.
     K = np.exp(-gamma * ((X[:, None] - X) ** 2).sum(axis=2))
     h = labels * (K @ (labels * alpha)) - 1.0
-    for nu in found.figures[0, 4:6]:
+    for nu in found.certificates[0, 4:6]:
         bound = -0.5 * alpha @ (h + 1.0) + np.minimum(0.0, C * (h - nu * labels)).sum()
-        assert bound <= found.figures[0, 1] + 1e-11 * abs(bound)
+        assert bound <= found.certificates[0, 1] + 1e-11 * abs(bound)
 
 
 @pytest.mark.usefixtures("wrong")
@@ -109,7 +109,7 @@ def test_all_sums_are_float64_where_most_signs_are_undetermined(monkeypatch):
     monkeypatch.setattr(from_points.PointSums, "_exact", counted)
     found = pair_from_points(Gram(X, gamma=1.0), ORDER, M, np.full(1200, 1.0), 1.0, thresholds=EAGER)
     assert [len(rows) for rows in made] == [1200 - np.count_nonzero(found.alpha)]
-    objective, bound = found.figures[0, :2]
+    objective, bound = found.certificates[0, :2]
     assert objective - bound <= 1e-10 * abs(objective)
 
 

@@ -32,6 +32,7 @@ from dualflow import (
     PartitionedLinearSVR,
     QuantileSVR,
 )
+from tests.combinations import covering
 
 RNG = np.random.default_rng(0)
 X, W = RNG.normal(size=(70, 3)), RNG.uniform(0.5, 2.0, 70)
@@ -99,8 +100,7 @@ def buffered(model, path):
     return pickle.loads(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
 
 
-@pytest.mark.parametrize("way", [mapped, buffered])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "way"), covering(list(KINDS), [mapped, buffered], together=1))
 def test_a_model_of_read_only_arrays_has_every_method(kind, way, tmp_path):
     weights = {"sample_weight": W} if kind in WEIGHTED else {}
     with warnings.catch_warnings():

@@ -23,7 +23,7 @@ from dualflow import (
     problems,
     solve,
 )
-from dualflow.core.solver import generator
+from dualflow.core.runtime.random import generator
 from dualflow.core.workspace import Workspace
 from dualflow.evolution.generations import (
     NO_MUTATION,

@@ -241,6 +241,16 @@ def test_a_certificate_that_takes_too_long_is_left_for_later(monkeypatch):
     assert np.isfinite(found.certificate.relative_gap)
 
 
+def test_what_a_fit_has_used_is_taken_from_its_limit():
+    rng, left = np.random.default_rng(0), []
+    X, y = rng.standard_normal((60, 3)), np.arange(60) % 3
+    model = SVC(time_limit=1000.0, solver="smo", callback=lambda progress: left.append(model._time_left()))
+    model.fit(X, y)
+    assert left == sorted(left, reverse=True)
+    assert 0.0 < left[-1] < left[0] < 1000.0
+    assert model._time_left() == 1000.0  # a later call has all of it
+
+
 def test_the_last_certified_state_stands_in_for_one_that_cannot_be_certified(monkeypatch):
     rng, calls = np.random.default_rng(0), []
     X, y = rng.standard_normal((300, 3)), np.arange(300) % 2

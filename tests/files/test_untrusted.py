@@ -26,7 +26,7 @@ from dualflow.persistence import container
 from dualflow.persistence.npy import array_of
 from dualflow.persistence.unconfirmed import Unconfirmed
 from dualflow.quantum.runs.journal import Journal
-from dualflow.solvers import registry
+from dualflow.solvers import CATALOGUE, registry
 from tests.fuzz.mutations import archive_of, members_of, sealed
 
 X, Y = np.random.default_rng(0).normal(size=(8, 2)), np.arange(8) % 2
@@ -323,7 +323,7 @@ def test_a_journal_needs_confirmation(tmp_path):
 
 
 def test_every_option_that_names_code_or_files_is_marked():
-    for name in registry.CATALOGUE:
+    for name in CATALOGUE:
         for field in fields(registry.solver_class(name)):
             if any(word in str(field.type) for word in ("Path", "Device", "Callable", "Any")):
                 # An ansatz without a name is not written; one from a file is one of two names.

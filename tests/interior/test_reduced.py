@@ -63,11 +63,14 @@ def test_most_steps_are_about_few_rows(name):
     assert sum(sizes) < 0.6 * 15 * sizes[-1]  # over all rows there are 15 steps and more
 
 
-def test_where_a_sample_tells_nothing_all_rows_are_iterated_over():
-    """A rare class whose weights cannot pull the plane: all other points are on their margins, of unknown bounds."""
+def test_where_a_sample_tells_nothing_its_rows_carry_the_weights_alone():
+    """A rare class whose weights cannot pull the plane: all other points are on their margins, and w = 0."""
     labels = np.where(np.arange(N) % 500 == 0, 1, -1)
-    solution = solve(problems.svc(GRAM, labels, 1.0), "interior-point")
+    problem = problems.svc(GRAM, labels, 1.0)
+    solution, sizes = solve(problem, "interior-point"), forms(problem)[1]
     assert solution.certificate.within(1e-9)
+    assert solution.certificate.objective == pytest.approx(-2.0 * np.sum(labels > 0), rel=1e-9)
+    assert max(sizes[:-1]) < 0.5 * sizes[-1]
 
 
 def test_what_cannot_be_reduced():

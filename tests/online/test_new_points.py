@@ -26,7 +26,7 @@ def standing(X: np.ndarray, y: np.ndarray, C: float, bordered: bool = True, kern
     problem = hinge(gram, y, np.full(len(y), C), fit_intercept=bordered)
     alpha = dualflow.solve(problem, tol=1e-10).alpha
     h = problem.gradient(alpha)
-    return CommunityModel(gram, y, np.full(len(y), C), alpha, h, bordered=bordered, enough=1e-7)
+    return CommunityModel(gram, y, np.full(len(y), C), alpha, h, bordered=bordered, gap_tol=1e-7)
 
 
 @pytest.mark.parametrize("C", [0.5, 10.0])
@@ -62,11 +62,11 @@ def test_a_community_away_from_its_equilibrium_is_not_at_rest():
     at = standing(X, y, 3.0)
     facts = (at.sign, at.cap)
     for alpha, h in ((0.99 * at.alpha, at.h), (at.alpha, at.h + 1e-3 * y * (at.alpha > 0) * np.arange(80))):
-        assert not CommunityModel(Gram(X, gamma=1.0), *facts, alpha, h, bordered=True, enough=1e-7).at_rest
+        assert not CommunityModel(Gram(X, gamma=1.0), *facts, alpha, h, bordered=True, gap_tol=1e-7).at_rest
     sigmoid = Gram(X, "sigmoid", gamma=1.0)
-    assert not CommunityModel(sigmoid, *facts, at.alpha, at.h, bordered=True, enough=1e-7).at_rest
+    assert not CommunityModel(sigmoid, *facts, at.alpha, at.h, bordered=True, gap_tol=1e-7).at_rest
     hard = np.full(80, np.inf)
-    assert not CommunityModel(Gram(X, gamma=1.0), y, hard, at.alpha, at.h, bordered=True, enough=1e-7).at_rest
+    assert not CommunityModel(Gram(X, gamma=1.0), y, hard, at.alpha, at.h, bordered=True, gap_tol=1e-7).at_rest
 
 
 # A linear kernel's α is not unique, and the forgotten points depend on it.

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from dualflow import ProblemError, cli
 from dualflow.cli.cells import GAP_TEXTS, CellCounts, CellFormat
-from dualflow.cli.options import form_of
+from dualflow.cli.options import csv_format
 from dualflow.cli.reading import read_new
 from dualflow.cli.table import RequestedColumns, TextColumn
 
@@ -138,7 +138,7 @@ def test_an_index_written_along_is_neither_feature_nor_label(tmp_path, index, wr
     frame.to_parquet(path) if "parquet" in writing else frame.to_csv(path)
     for _ in range({"again": 1, "twice": 2}.get(writing, 0)):
         pd.read_csv(path).to_csv(path, index=writing == "twice")
-    table = read_new(path, RequestedColumns(), form_of(None, None, ".", None))
+    table = read_new(path, RequestedColumns(), csv_format(None, None, ".", None))
     assert (table.chosen.names, table.chosen.label_name, len(table)) == (["a"], "kind", 30)
     if index != "counted" or "parquet" not in writing:  # a RangeIndex is not stored in parquet
         assert any("index" in note for note in table.notes)
@@ -190,7 +190,7 @@ def test_a_column_of_numbers_and_texts_is_refused_or_said(cells):
         path = os.path.join(folder, "t.csv")
         Path(path).write_text(content, encoding="utf-8")
         try:
-            table = read_new(Path(path), RequestedColumns(), form_of(None, True, ".", None))
+            table = read_new(Path(path), RequestedColumns(), csv_format(None, True, ".", None))
         except ProblemError:  # a sentence of its own, tested elsewhere
             return
     numeric = [CellFormat().number(cell) is not None for cell in cells]

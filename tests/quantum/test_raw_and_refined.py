@@ -120,10 +120,10 @@ def test_saved_models_keep_both_answers(tmp_path):
     model.save(tmp_path / "model")
     for other in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
         assert other.solution_.raw_summary() == model.solution_.raw_summary()
-        assert "DROWNED" in other.solution_.raw_summary()
+        assert "NOISE_DOMINATED" in other.solution_.raw_summary()
 
 
-SAID = "refined by the classical active-set method; the circuits' own answer: DROWNED"
+SAID = "refined by the classical active-set method; the circuits' own answer: NOISE_DOMINATED"
 
 
 @pytest.fixture(scope="module")

@@ -97,9 +97,8 @@ def norm_and_accuracy(model, X, y, sample_weight=None):
     return {"norm": decisions(model, X, y), "accuracy": model.score(X, y, sample_weight)}
 
 
-@pytest.mark.parametrize("n", [120, 700], ids=["float64", "float32"])
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("gamma", ["scale", 0.05])
+# Values of 120 points are kept in float64, of 700 in float32.
+@pytest.mark.parametrize(("n", "classes", "gamma"), covering([120, 700], [2, 4], ["scale", 0.05]))
 def test_all_costs_of_a_fold_share_rows_and_give_the_values_of_fits_one_by_one(n, classes, gamma, monkeypatch):
     X, y = make_classification(n, 12, n_informative=6, n_classes=classes, flip_y=0.1, random_state=0)
     y = np.array(["d", "a", "c", "b"])[y]
@@ -244,6 +243,31 @@ def test_leave_one_out_folds_start_at_their_optimum(monkeypatch, one_matrix):
     np.testing.assert_allclose(led, searched, atol=1e-5)
     assert few < 10  # the model of all points, twice
     assert many > 40
+
+
+def test_leave_one_out_with_points_of_weight_0_is_that_of_refits(monkeypatch, one_matrix):
+    """A point without weight takes no part; the folds of the others start at their optimum as ever."""
+    X, y = make_classification(n_samples=60, n_features=5, flip_y=0.2, random_state=1)
+    weight = np.ones(60)
+    weight[[3, 17, 40]], weight[5] = 0.0, 2.0
+    led, honest = [], _duals.LeftOut.without
+    monkeypatch.setattr(_duals.LeftOut, "without", lambda self, k: led.append(honest(self, k)) or led[-1])
+
+    def value(model, X, y):
+        return float(model.decision_function(X)[0])
+
+    search = SVCSearchCV(SVC(tol=1e-10, gamma=0.2), {"C": [3.0]}, cv="loo", scoring=value, refit=False)
+    with pytest.warns(UserWarning, match="does not support sample_weight"):
+        search.fit(X, y, sample_weight=weight)
+    found = [search.cv_results_[f"split{i}_test_score"][0] for i in range(60)]
+    rest = [np.delete(np.arange(60), i) for i in range(60)]
+    refits = [sklearn.svm.SVC(C=3.0, gamma=0.2, tol=1e-9).fit(X[i], y[i], weight[i]) for i in rest]
+    np.testing.assert_allclose(
+        found, [model.decision_function(X[i : i + 1])[0] for i, model in enumerate(refits)], atol=2e-5
+    )
+    assert search.cv_results_["max_relative_gap"].max() <= 1e-10
+    assert len(led) > 20
+    assert all(beta is not None for beta in led)
 
 
 def test_leave_one_out_of_several_classes():

@@ -129,7 +129,7 @@ def test_a_gap_that_is_met_in_float32_is_the_end(monkeypatch):
         search, _ = searched(gram, 1.0)
         search.solve(enough)
         gaps.append(certify(problem, search.alpha).relative_gap)
-        assert (len(search.members) > 0) == (enough < 1e-3)
+        assert (len(search.subproblem) > 0) == (enough < 1e-3)
     assert 1e-9 < gaps[0] <= 1e-2
     assert gaps[1] <= 1e-10
     monkeypatch.setattr(from_points, "TRUSTED_GAP_SHARE", 0.0)  # which is not believed

@@ -5,9 +5,10 @@ import pytest
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from dualflow import Gram, problems, solve
+from dualflow.core.pair_certificate import CertificateRow
 from dualflow.core.workspace import Workspace
 from dualflow.direct import pairs
-from dualflow.direct.pairs import CertificateRow, PairBatch
+from dualflow.direct.pairs import PairBatch
 from dualflow.working_set import dense
 from dualflow.working_set.level import Level
 

@@ -9,14 +9,10 @@ import pytest
 from dualflow.working_set._point_pairs import (
     CONTINUES,
     FILLS,
-    HIGH,
     IN_FLOAT32,
-    LOW,
-    LOWER_BOUND,
     MAX_ROWS,
     MAX_ROWS_BOUNDED,
     MAX_UPDATES,
-    OBJECTIVE,
     solve_point_pairs,
 )
 from sklearn.datasets import load_iris, load_wine, make_blobs, make_classification
@@ -24,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
 from dualflow import Gram, certify, problems
+from dualflow.core.pair_certificate import CertificateRow
 from dualflow.core.solution import MAX_GAP_UNREFINED
 from dualflow.direct.from_points import PairArrays, PointPairs
 from tests.combinations import covering
@@ -37,6 +34,8 @@ SETS = {
     "wide": make_classification(500, 130, n_informative=6, n_classes=3, random_state=0),
     "one each": (np.array([[0.0, 1.0], [2.0, 0.5], [1.0, 3.0]]), np.arange(3)),
 }
+#: Columns of the certificates.
+OBJECTIVE, LOWER_BOUND, LOW, HIGH = map(CertificateRow._fields.index, ("objective", "lower_bound", "low", "high"))
 #: Options of `solve_point_pairs`, in their order.
 OPTIONS = {
     "gap_tol": 1e-12,
@@ -67,16 +66,16 @@ def solved(pairs, table, sign=1.0, begin=0, seconds=1e9, **options):
     size, count, values = int(table[-1, -1] + table[-1, :2].sum()), len(table), OPTIONS | options
     found = PairArrays(*np.full((3, size), np.nan), np.full((count, 9), np.nan), np.full(count, np.nan), np.zeros(size))
     given_to_all = (sign, pairs.gram.X.shape[1], pairs.gram.reach, pairs.gram.growth, *values.values())
-    end = solve_point_pairs(*given(pairs), pairs.members, pairs.upper, table, *given_to_all, *found, begin, seconds)
+    end = solve_point_pairs(*given(pairs), pairs.point_order, pairs.upper, table, *given_to_all, *found, begin, seconds)
     return found, end
 
 
 def parts(pairs, table, found):
-    """Of each pair: its points, labels, bounds, α as found, and its figures."""
-    for (m, n, first, second, *_, at), figures in zip(table.tolist(), found.figures, strict=True):
+    """Of each pair: its points, labels, bounds, α as found, and its certificate."""
+    for (m, n, first, second, *_, at), certificate in zip(table.tolist(), found.certificates, strict=True):
         order = np.r_[first : first + m, second : second + n]
         labels = np.r_[np.ones(m), -np.ones(n)]
-        yield pairs.members[order], labels, pairs.upper[order], found.alpha[at : at + m + n], figures
+        yield pairs.point_order[order], labels, pairs.upper[order], found.alpha[at : at + m + n], certificate
 
 
 @pytest.mark.parametrize(
@@ -88,13 +87,13 @@ def test_each_pair_is_at_its_optimum_by_a_fresh_certificate(name, C, worth, sing
     table[:, IN_FLOAT32] = single
     found, end = solved(pairs, table, min_product_float32=worth)
     assert end == len(table)
-    for members, labels, upper, alpha, figures in parts(pairs, table, found):
+    for members, labels, upper, alpha, certificate in parts(pairs, table, found):
         problem = problems.svc(Gram(X[members], gamma=0.3), labels, 1.0, sample_weight=upper)
         theirs = certify(problem, alpha)
         assert theirs.relative_gap <= 1e-11
-        assert figures[OBJECTIVE] == pytest.approx(theirs.objective, rel=1e-12)
-        assert figures[LOWER_BOUND] == pytest.approx(theirs.lower_bound, rel=1e-12)
-        np.testing.assert_allclose(figures[LOW : HIGH + 1], theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
+        assert certificate[OBJECTIVE] == pytest.approx(theirs.objective, rel=1e-12)
+        assert certificate[LOWER_BOUND] == pytest.approx(theirs.lower_bound, rel=1e-12)
+        np.testing.assert_allclose(certificate[LOW : HIGH + 1], theirs.multiplier_interval, rtol=1e-9, atol=1e-9)
         assert (alpha >= 0).all()
         assert (alpha <= upper).all()
         peer = LIBSVM(C=1.0, gamma=0.3, tol=1e-9).fit(X[members], labels, upper)
@@ -103,7 +102,7 @@ def test_each_pair_is_at_its_optimum_by_a_fresh_certificate(name, C, worth, sing
         value = (
             0.5 * ours @ np.exp(-0.3 * ((X[members][:, None] - X[members]) ** 2).sum(axis=2)) @ ours - abs(ours).sum()
         )
-        assert figures[OBJECTIVE] <= value + 1e-6 * abs(value)  # theirs is not lower
+        assert certificate[OBJECTIVE] <= value + 1e-6 * abs(value)  # theirs is not lower
 
 
 @pytest.mark.parametrize("single", [False, True])
@@ -122,9 +121,11 @@ def test_wherever_it_begins_it_ends_at_the_optimum(name, single):
     for begin in (start, right.alpha):
         found, end = solved(pairs, table, start=begin)
         assert end == len(table)
-        gap = found.figures[:, OBJECTIVE] - found.figures[:, LOWER_BOUND]
-        assert (gap <= MAX_GAP_UNREFINED * np.abs(found.figures[:, OBJECTIVE])).all()
-        np.testing.assert_allclose(found.figures[:, OBJECTIVE], right.figures[:, OBJECTIVE], rtol=MAX_GAP_UNREFINED)
+        gap = found.certificates[:, OBJECTIVE] - found.certificates[:, LOWER_BOUND]
+        assert (gap <= MAX_GAP_UNREFINED * np.abs(found.certificates[:, OBJECTIVE])).all()
+        np.testing.assert_allclose(
+            found.certificates[:, OBJECTIVE], right.certificates[:, OBJECTIVE], rtol=MAX_GAP_UNREFINED
+        )
     assert found.entries.sum() <= right.entries.sum()  # from there, by no more rows
 
 
@@ -138,7 +139,7 @@ def test_from_an_optimum_of_large_weights_one_look_is_enough():
     found, _ = solved(pairs, table, start=right.alpha)
     survivors = np.count_nonzero(right.alpha)
     assert found.entries[0] < 3 * 1800 * survivors  # their rows, and sums over all: once
-    assert found.figures[0, OBJECTIVE] == pytest.approx(right.figures[0, OBJECTIVE], rel=MAX_GAP_UNREFINED)
+    assert found.certificates[0, OBJECTIVE] == pytest.approx(right.certificates[0, OBJECTIVE], rel=MAX_GAP_UNREFINED)
 
 
 def test_a_start_of_another_length_is_refused():
@@ -154,7 +155,7 @@ def test_sums_are_those_of_the_weights_or_none(single):
     table[:, IN_FLOAT32] = single
     found, _ = solved(pairs, table)
     for m, n, first, second, *_, at in table.tolist():
-        part, members = slice(at, at + m + n), pairs.members[np.r_[first : first + m, second : second + n]]
+        part, members = slice(at, at + m + n), pairs.point_order[np.r_[first : first + m, second : second + n]]
         right = Gram(X[members], gamma=0.1).full() @ found.weights[part]
         if single:
             assert np.isnan(found.sums[part]).all()
@@ -180,9 +181,11 @@ def test_variables_that_a_search_misses_join_the_subproblem(updates):
     right, _ = solved(pairs, table)
     table[:, FILLS : MAX_UPDATES + 1] = 1, updates  # after which it is not given up
     found, _ = solved(pairs, table)
-    relative = (found.figures[:, OBJECTIVE] - found.figures[:, LOWER_BOUND]) / np.abs(found.figures[:, OBJECTIVE])
+    relative = (found.certificates[:, OBJECTIVE] - found.certificates[:, LOWER_BOUND]) / np.abs(
+        found.certificates[:, OBJECTIVE]
+    )
     assert relative.max() <= 1e-11
-    np.testing.assert_allclose(found.figures[:, OBJECTIVE], right.figures[:, OBJECTIVE], rtol=1e-11)
+    np.testing.assert_allclose(found.certificates[:, OBJECTIVE], right.certificates[:, OBJECTIVE], rtol=1e-11)
 
 
 def far_apart(spread, n=400):
@@ -207,10 +210,10 @@ def test_sums_in_float32_are_believed_as_far_as_they_can_be(spread, enough, roug
         exact, _ = solved(pairs, table, min_product_float32=np.inf, gap_tol=enough, tol_float32=rough)
         np.testing.assert_array_equal(found.alpha, exact.alpha)
         np.testing.assert_allclose(
-            found.figures[:, [OBJECTIVE, LOWER_BOUND]], exact.figures[:, [OBJECTIVE, LOWER_BOUND]], rtol=1e-12
+            found.certificates[:, [OBJECTIVE, LOWER_BOUND]], exact.certificates[:, [OBJECTIVE, LOWER_BOUND]], rtol=1e-12
         )
         np.testing.assert_allclose(
-            found.figures[:, LOW : HIGH + 1], exact.figures[:, LOW : HIGH + 1], rtol=1e-9, atol=1e-9
+            found.certificates[:, LOW : HIGH + 1], exact.certificates[:, LOW : HIGH + 1], rtol=1e-9, atol=1e-9
         )
 
 
@@ -223,7 +226,7 @@ def test_if_too_many_signs_are_undetermined_all_sums_are_in_float64():
     # Only undetermined signs are computed anew, not nearly undetermined ones, so that it takes several rounds.
     for few in (0.0, 1e-2):
         found, _ = solved(pairs, table, **options, max_uncertain_share=few, safe_errors=1.0)
-        np.testing.assert_allclose(found.figures, exact.figures, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found.certificates, exact.certificates, rtol=1e-12, atol=1e-12)
 
 
 def test_a_call_ends_when_its_time_is_over_and_the_next_goes_on():
@@ -233,8 +236,8 @@ def test_a_call_ends_when_its_time_is_over_and_the_next_goes_on():
     for k in range(len(table)):
         found, end = solved(pairs, table, begin=k, seconds=0.0)
         assert end == k + 1
-        np.testing.assert_array_equal(found.figures[k], whole.figures[k])
-        assert np.isnan(np.delete(found.figures, k, axis=0)).all()
+        np.testing.assert_array_equal(found.certificates[k], whole.certificates[k])
+        assert np.isnan(np.delete(found.certificates, k, axis=0)).all()
         at, size = int(table[k, -1]), int(table[k, :2].sum())
         np.testing.assert_array_equal(found.alpha[at : at + size], whole.alpha[at : at + size])
         assert np.isnan(np.delete(found.alpha, np.s_[at : at + size])).all()
@@ -242,12 +245,12 @@ def test_a_call_ends_when_its_time_is_over_and_the_next_goes_on():
     assert end == len(table)
 
 
-def test_a_search_that_is_given_up_leaves_its_figures():
+def test_a_search_that_is_given_up_leaves_its_certificate():
     pairs, table = pairs_of(*SETS["many"], 10.0, 0.3)
     table[1, FILLS : MAX_ROWS_BOUNDED + 1] = 0, 3, 5, 5  # three updates, five rows
     found, _ = solved(pairs, table)
-    assert np.isnan(found.figures[1]).all()
-    assert np.isfinite(np.delete(found.figures, 1, axis=0)).all()
+    assert np.isnan(found.certificates[1]).all()
+    assert np.isfinite(np.delete(found.certificates, 1, axis=0)).all()
 
 
 @pytest.mark.parametrize(
@@ -274,19 +277,19 @@ def test_a_table_that_leads_out_of_its_arrays_is_refused(row, column, value):
     with pytest.raises(
         ValueError, match="must have all points of pair" if column == CONTINUES else "leads out of its arrays"
     ):
-        solve_point_pairs(*points, pairs.members, pairs.upper, wrong, *rest, *found, 0, 1.0)
-    members = pairs.members.copy()
+        solve_point_pairs(*points, pairs.point_order, pairs.upper, wrong, *rest, *found, 0, 1.0)
+    members = pairs.point_order.copy()
     members[5] = len(points[1])
-    with pytest.raises(ValueError, match="members"):
+    with pytest.raises(ValueError, match="point_order"):
         solve_point_pairs(*points, members, pairs.upper, table, *rest, *found, 0, 1.0)
     wrong = table.copy()
     wrong[1, IN_FLOAT32] = 1
     for fewer in (points[2][1:], points[3]), (points[2][:, 1:].copy(), points[3]), (points[2], points[3][1:]):
         with pytest.raises(ValueError, match="float32"):
-            solve_point_pairs(*points[:2], *fewer, pairs.members, pairs.upper, wrong, *rest, *found, 0, 1.0)
-    short = found._replace(figures=np.zeros((2, 9)))
+            solve_point_pairs(*points[:2], *fewer, pairs.point_order, pairs.upper, wrong, *rest, *found, 0, 1.0)
+    short = found._replace(certificates=np.zeros((2, 9)))
     with pytest.raises(ValueError, match="point and weights must be as long as alpha"):
-        solve_point_pairs(*points, pairs.members, pairs.upper, table, *rest, *short, 0, 1.0)
+        solve_point_pairs(*points, pairs.point_order, pairs.upper, table, *rest, *short, 0, 1.0)
 
 
 #: Multiples of the bounds, up and down.
@@ -319,12 +322,12 @@ def test_a_chain_of_bounds_ends_at_the_optima_of_single_pairs_with_fewer_rows(na
     in_parts, end = solved(pairs, table, seconds=0.0), 1
     while end < len(table):
         part, end = solved(pairs, table, begin=end, seconds=0.0)
-        in_parts[0].figures[end - 1] = part.figures[end - 1]
+        in_parts[0].certificates[end - 1] = part.certificates[end - 1]
     for way in (found, in_parts[0]):
-        assert not np.isnan(way.figures).any()
-        np.testing.assert_allclose(way.figures[:, OBJECTIVE], right.figures[:, OBJECTIVE], rtol=1e-11)
-        gap = way.figures[:, OBJECTIVE] - way.figures[:, LOWER_BOUND]
-        assert (gap <= 1e-10 * np.abs(way.figures[:, OBJECTIVE])).all()
+        assert not np.isnan(way.certificates).any()
+        np.testing.assert_allclose(way.certificates[:, OBJECTIVE], right.certificates[:, OBJECTIVE], rtol=1e-11)
+        gap = way.certificates[:, OBJECTIVE] - way.certificates[:, LOWER_BOUND]
+        assert (gap <= 1e-10 * np.abs(way.certificates[:, OBJECTIVE])).all()
     if name != "one each":
         assert found.entries.sum() < 0.8 * right.entries.sum()
 
@@ -334,7 +337,7 @@ def test_a_chain_ends_where_a_search_is_given_up():
     table[:, FILLS], table[1, MAX_UPDATES] = 0, 1
     found, end = solved(pairs, table)
     assert end == len(table)
-    assert np.isnan(found.figures[:, OBJECTIVE]).tolist() == [False, True, True] + [False] * (len(table) - 3)
+    assert np.isnan(found.certificates[:, OBJECTIVE]).tolist() == [False, True, True] + [False] * (len(table) - 3)
 
 
 def test_a_chain_needs_equal_points_and_room_for_all_rows():

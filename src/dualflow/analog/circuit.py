@@ -19,8 +19,6 @@ from .parts import FULL_SCALE_V, LOG_SCALE_V, TIME_CONSTANT_S, Parts
 from .text import DrawnFaults, NetlistPlan, netlist_text
 from .trace import Trace
 
-__all__ = ["CONTROL_RULE", "FLOW_RULE", "Circuit", "build"]
-
 FLOW_RULE = OneOf(words=("gradient", "lotka-volterra"))
 CONTROL_RULE = OneOf(words=("shuffled",), none=True)
 #: Terms of the fitness below this share of the largest one get no resistor, which would have 10 TΩ.

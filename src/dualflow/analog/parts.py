@@ -6,18 +6,6 @@ from dataclasses import dataclass
 
 from ..core.options import Number, OneOf, check_fields, option
 
-__all__ = [
-    "CELLS",
-    "CELL_RULE",
-    "FULL_SCALE_V",
-    "LOG_SCALE_V",
-    "RAIL_V",
-    "RESISTOR_OHM",
-    "RULES",
-    "TIME_CONSTANT_S",
-    "Parts",
-]
-
 CELLS = ("multiplier", "translinear")
 
 #: Volts of the largest α.

@@ -20,8 +20,6 @@ from ..exceptions import DualflowError, SolverUnavailable
 from .circuit import Circuit
 from .trace import Trace
 
-__all__ = ["INSTALL_COMMAND", "PROGRAM", "installed", "simulate"]
-
 #: Name of the program.
 PROGRAM = "ngspice"
 #: Command that installs it, for error messages.

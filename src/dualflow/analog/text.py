@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from .parts import FULL_SCALE_V, LOG_SCALE_V, RAIL_V, RESISTOR_OHM, TIME_CONSTANT_S, Parts
 
-__all__ = ["DrawnFaults", "NetlistPlan", "netlist_text"]
-
 #: Smallest weight wᵢ of a cell in V, its leakage: a variable below it is driven as if at it, so that it can grow again.
 LEAK_V = 1e-12
 #: Gain of real amplifiers at direct current.

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from numpy.typing import NDArray
 
-__all__ = ["Trace"]
-
 
 @dataclass(frozen=True)
 class Trace:

@@ -17,8 +17,6 @@ from ..driver.checkpoint import Checkpoint, Saved
 from ..exceptions import ProblemError
 from .records import PairState
 
-__all__ = ["CascadeCheckpoint", "State", "run_key"]
-
 #: Parameters that must be equal for a checkpoint to be resumed.
 _KEY_PARAMETERS = (
     "C",
@@ -51,20 +49,11 @@ def run_key(model: Any, data: dict[str, Any], parts: int, seed: int) -> dict[str
 
 @dataclass
 class CascadeCheckpoint:
-    """The checkpoint file of a fit, or none.
-
-    Attributes
-    ----------
-    path : Path or None
-    key : dict
-        A file with another key is refused.
-    pairs : dict of PairState
-        The states, by the number of the pair as text.
-    """
+    """The checkpoint file of a fit, or none."""
 
     path: Path | None
-    key: dict[str, Any]
-    pairs: dict[str, PairState] = field(default_factory=dict)
+    key: dict[str, Any]  # a file with another key is refused
+    pairs: dict[str, PairState] = field(default_factory=dict)  # the states, by the number of the pair as text
 
     @classmethod
     def of(cls, checkpoint: str | Path | Checkpoint | None, key: dict[str, Any]) -> CascadeCheckpoint:

@@ -30,8 +30,6 @@ from .exchange import nbytes
 from .parts import Chunk, Part, unreadable
 from .tasks import raise_if_late, run_task
 
-__all__ = ["Dask"]
-
 #: Retries of a failed task, and of a round whose data were lost.
 RETRIES = 3
 #: Seconds between two checks that the scheduler is still there.

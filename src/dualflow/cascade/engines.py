@@ -12,8 +12,6 @@ from .exchange import nbytes
 from .parts import Part
 from .tasks import raise_if_late, run_task
 
-__all__ = ["Engine", "InProcess", "Joblib", "engine_of"]
-
 #: How often a round is restarted after one of its processes died.
 RETRIES = 3
 

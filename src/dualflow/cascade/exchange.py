@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from .model import Members
 
-__all__ = ["Columns", "Packing", "Survivors", "columns_of", "nbytes", "rows_of"]
-
 #: Numbers of a block of rows whose columns are examined at a time, 1 MB.
 NUMBERS_PER_BLOCK = 1 << 17
 #: Largest number of a column that is sent in one byte.
@@ -21,21 +19,14 @@ MAX_BYTE = 255.0
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of a part's rows may be packed.
+    """How the columns of a part's rows may be packed."""
 
-    Attributes
-    ----------
-    low, high : arrays of shape (m,)
-        Least and largest number of each column; ∞ and −∞ without rows.
-    two : bool array of shape (m,)
-        Whether a column holds these two numbers only.
-    byte, single : bool arrays of shape (m,)
-        Whether all its numbers are whole and from 0 to 255, and whether float32 holds them exactly.
-    """
-
+    #: low, high: least and largest number of each column; ∞ and −∞ without rows; shape (m,).
     low: NDArray
     high: NDArray
-    two: NDArray
+    two: NDArray  # whether a column holds these two numbers only; bool array of shape (m,)
+    #: byte, single: whether all its numbers are whole and from 0 to 255, and whether float32 holds them exactly; bool
+    #: arrays of shape (m,).
     byte: NDArray
     single: NDArray
 
@@ -60,18 +51,15 @@ def columns_of(X: NDArray) -> Columns:
 
 @dataclass(frozen=True)
 class Packing:
-    """Rows of points as bytes, without loss: one-hot columns take a bit each, other numbers one, four or eight bytes.
+    """Rows of points as bytes, without loss.
 
-    Attributes
-    ----------
-    low, high : arrays
-        The two numbers of each column in ``bits``.
-    bits, byte, single, double : int arrays
-        The columns that take a bit, one byte, four and eight bytes.
+    One-hot columns take a bit each, other numbers one, four or eight bytes.
     """
 
+    #: low, high: the two numbers of each column in ``bits``.
     low: NDArray
     high: NDArray
+    #: bits, byte, single, double: the columns that take a bit, one byte, four and eight bytes; int arrays.
     bits: NDArray
     byte: NDArray
     single: NDArray

@@ -36,8 +36,6 @@ from .linear_sums import Seen, View, certificate_of, look, sums_by_sign
 from .model import LinearModel, Variables
 from .records import Round
 
-__all__ = ["LinearFit", "LinearResult"]
-
 #: Numbers of rows in this process, 64 MB, or rows per column, whichever is more; and numbers at most, 256 MB.
 NUMBERS_SENT = 1 << 23
 ROWS_PER_COLUMN = 64
@@ -63,23 +61,13 @@ MIN_STEPS_LEFT = 2.0
 
 @dataclass(frozen=True)
 class Stage:
-    """What a pass over all rows begins with.
-
-    Attributes
-    ----------
-    view : View
-    left : float
-        Number of undetermined variables in the last pass.
-    alpha : tuple of arrays, or None
-        `sums_by_sign` of a feasible α, which the pass certifies.
-    is_whole : bool
-        Whether the weights are those of all undetermined variables, not of a sample.
-    """
+    """What a pass over all rows begins with."""
 
     view: View
-    left: float
+    left: float  # number of undetermined variables in the last pass
+    #: `sums_by_sign` of a feasible α, which the pass certifies; tuple of arrays, or None.
     alpha: tuple[NDArray, NDArray] | None = None
-    is_whole: bool = False
+    is_whole: bool = False  # whether the weights are those of all undetermined variables, not of a sample
 
 
 @dataclass(frozen=True)
@@ -95,38 +83,23 @@ class LinearResult:
 
 @dataclass
 class LinearFit:
-    """The fit of one problem.
-
-    Parameters
-    ----------
-    engine : Engine
-    model : LinearModel
-    pair, parts : int
-        Number of the pair of classes, and number of parts.
-    counts, mass : tuple of float
-        Number of variables, and sum of their upper bounds, of σ = +1 and of σ = −1.
-    features : int
-    tol : float
-        Relative gap at which the fit ends.
-    max_steps : int
-    started, deadline : float, float or None
-        By `time.monotonic`.
-    on_round : callable
-        Called with a `Round` after each step; a true result ends the fit.
-    """
+    """The fit of one problem."""
 
     engine: Engine
     model: LinearModel
+    #: pair, parts: number of the pair of classes, and number of parts.
     pair: int
     parts: int
+    #: counts, mass: number of variables, and sum of their upper bounds, of σ = +1 and of σ = −1.
     counts: tuple[float, float]
     mass: tuple[float, float]
     features: int
-    tol: float
+    tol: float  # relative gap at which the fit ends
     max_steps: int
+    #: started, deadline: by `time.monotonic`.
     started: float
     deadline: float | None
-    on_round: Callable[[Round], object]
+    on_round: Callable[[Round], object]  # called with a `Round` after each step; a true result ends the fit
     _best: LinearResult | None = None
     _steps: int = 0
     _traffic: tuple[int, int] = (0, 0)

@@ -24,8 +24,6 @@ from .linear_sums import bound_of, sums_by_sign
 from .model import LinearModel, Variables
 from .parts import Loaded
 
-__all__ = ["Iterate", "Steps", "conclude"]
-
 #: Part of the tolerance at which the iteration ends by its own sums, and the smallest such gap in float64.
 OWN_TOL_FRACTION = 0.1
 MIN_OWN_GAP = 1e-11
@@ -151,55 +149,33 @@ class Iterate:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of the first pass over all rows.
+    """The sums of the first pass over all rows."""
 
-    Attributes
-    ----------
-    gram, by_e, by_rho : arrays
-        Fᵀdiag(q)F, and rows times qσe and qσρ.
-    missing, shortfall : array of shape (r,), float
-        Fᵀσα − w, and d − eᵀα.
-    totals : array
-        The sums that `_passes` names.
-    largest, count : float
-        The largest q, and the number of products αz.
-    objective, gap : float
-        f, and the relative gap by these sums.
-    """
-
+    #: gram, by_e, by_rho: Fᵀdiag(q)F, and rows times qσe and qσρ.
     gram: NDArray
     by_e: NDArray
     by_rho: NDArray
+    #: missing, shortfall: Fᵀσα − w, and d − eᵀα; shape (r,), float.
     missing: NDArray
     shortfall: float
-    totals: NDArray
+    totals: NDArray  # the sums that `_passes` names
+    #: largest, count: the largest q, and the number of products αz.
     largest: float
     count: float
+    #: objective, gap: f, and the relative gap by these sums.
     objective: float
     gap: float
 
 
 @dataclass
 class Steps:
-    """The iteration over all rows.
-
-    Parameters
-    ----------
-    engine : Engine
-    model : LinearModel
-    mass : tuple of float
-        Sum of the upper bounds of σ = +1 and of σ = −1.
-    width : int
-        Number of weights.
-    tol : float
-        Relative gap at which the iteration ends.
-    """
+    """The iteration over all rows."""
 
     engine: Engine
     model: LinearModel
-    mass: tuple[float, float]
-    width: int
-    tol: float
+    mass: tuple[float, float]  # sum of the upper bounds of σ = +1 and of σ = −1
+    width: int  # number of weights
+    tol: float  # relative gap at which the iteration ends
 
     def run(self, goes_on: Callable[[int, Sums], bool]) -> tuple[Iterate, bool]:
         """Take steps until the gap, by the iteration's own sums, is small, or ``goes_on`` is false.

@@ -22,8 +22,6 @@ from .model import NUMBERS_PER_BLOCK, LinearModel, Variables
 from .parts import Loaded
 from .tasks import CHANGED_PART
 
-__all__ = ["Seen", "View", "bound_of", "certificate_of", "look", "sums_by_sign"]
-
 
 def _blocks(model: LinearModel, X: NDArray) -> Iterator[tuple[slice, NDArray]]:
     """Yield consecutive rows, minus the centre, with the constant column of a penalised bias.
@@ -90,54 +88,33 @@ def sums_by_sign(model: LinearModel, own: Variables, alpha: NDArray) -> tuple[ND
 
 @dataclass(frozen=True)
 class View:
-    """What parts need to tell the variables whose bounds are known from the others.
-
-    Attributes
-    ----------
-    w, nu : array of shape (r,) or None, float
-        Without w all variables are undetermined.
-    radius : float
-        Variables with slopes of at most this size are undetermined. The others are at the bound that the sign shows.
-    shares : tuple of float
-        The parts of the undetermined variables of σ = +1 and −1 that are sent.
-    seed : int
-        Of the choice of these.
-    before : tuple of array, float, float, or None
-        w, ν and radius of the pass that put variables at their bounds, to find those that are at the wrong ones.
-    """
+    """What parts need to tell the variables whose bounds are known from the others."""
 
     model: LinearModel
+    #: w, nu: without w all variables are undetermined; shape (r,) or None, float.
     w: NDArray | None
     nu: float
+    #: Variables with slopes of at most this size are undetermined. The others are at the bound that the sign shows.
     radius: float
-    shares: tuple[float, float]
-    seed: int
+    shares: tuple[float, float]  # the parts of the undetermined variables of σ = +1 and −1 that are sent
+    seed: int  # of the choice of those that are sent
+    #: w, ν and radius of the pass that put variables at their bounds, to find those that are at the wrong ones; tuple
+    #: of array, float, float, or None.
     before: tuple[NDArray, float, float] | None = None
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The answer of a part to a `View`.
+    """The answer of a part to a `View`."""
 
-    Attributes
-    ----------
-    vectors, sums : arrays of shape (2, 2, r) and (2, 2, 2)
-        `sums_by_sign` of the variables at their upper bounds, and of all undetermined ones at theirs.
-    bound : array of shape (2,)
-        Share of the bound, and its rounding error.
-    count : array of shape (2,)
-        Number of undetermined variables with σ = +1 and −1.
-    wrong : float
-        The largest slope of a variable at the wrong bound.
-    X, sigma, p, upper : arrays
-        Rows, signs, slopes and bounds of the undetermined variables that are sent.
-    """
-
+    #: vectors, sums: `sums_by_sign` of the variables at their upper bounds, and of all undetermined ones at theirs;
+    #: shapes (2, 2, r) and (2, 2, 2).
     vectors: NDArray
     sums: NDArray
-    bound: NDArray
-    count: NDArray
-    wrong: float
+    bound: NDArray  # share of the bound, and its rounding error; shape (2,)
+    count: NDArray  # number of undetermined variables with σ = +1 and −1; shape (2,)
+    wrong: float  # the largest slope of a variable at the wrong bound
+    #: X, sigma, p, upper: rows, signs, slopes and bounds of the undetermined variables that are sent.
     X: NDArray
     sigma: NDArray
     p: NDArray

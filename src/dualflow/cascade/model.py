@@ -22,59 +22,31 @@ from ..core.problem import DualProblem
 from ..exceptions import ProblemError
 from .parts import Loaded
 
-__all__ = [
-    "BallModel",
-    "CascadeModel",
-    "LinearModel",
-    "Members",
-    "Model",
-    "Share",
-    "TubeModel",
-    "Variables",
-    "Window",
-    "reduced",
-    "share_of",
-    "weighty",
-]
-
 #: Numbers of a block of rows, 1 MB: it stays in the second-level cache.
 NUMBERS_PER_BLOCK = 1 << 17
 
 
 @dataclass(frozen=True)
 class Members:
-    """Rows that take part in a problem.
+    """Rows that take part in a problem."""
 
-    Attributes
-    ----------
-    row : array of shape (n,)
-        Their row numbers within their part.
-    X : array of shape (n, m)
-    target, weight : array of shape (n,)
-        Labels ±1, or numbers to fit, and factors of the upper bounds, which are above 0.
-    has_labels : bool
-        Whether ``target`` holds labels.
-    """
-
-    row: NDArray
-    X: NDArray
+    row: NDArray  # their row numbers within their part; shape (n,)
+    X: NDArray  # shape (n, m)
+    #: target, weight: labels ±1, or numbers to fit, and factors of the upper bounds, which are above 0; shape (n,).
     target: NDArray
     weight: NDArray
-    has_labels: bool = True
+    has_labels: bool = True  # whether ``target`` holds labels
 
 
 @dataclass(frozen=True)
 class Variables:
-    """The dual variables of the rows of a part: one a row in classification, two in regression. Equalities are σᵀα = d.
+    """The dual variables of the rows of a part: one a row in classification, two in regression.
 
-    Attributes
-    ----------
-    X : array of shape (n, m)
-    sigma, p, upper : arrays of shape (copies, n)
-        Signs in Q, linear terms and upper bounds, as in `core.problem.DualProblem`.
+    Equalities are σᵀα = d.
     """
 
-    X: NDArray
+    X: NDArray  # shape (n, m)
+    #: sigma, p, upper: signs in Q, linear terms and upper bounds, as in `core.problem.DualProblem`; shape (copies, n).
     sigma: NDArray
     p: NDArray
     upper: NDArray
@@ -179,19 +151,12 @@ class CascadeModel(Protocol):
 
 @dataclass(frozen=True)
 class Model:
-    """The support vector machine of a pair of classes with all numbers known, such as γ, weights and centre.
+    """The support vector machine of a pair of classes with all numbers known, such as γ, weights and centre."""
 
-    Attributes
-    ----------
-    classes, class_weight : array of shape (k,)
-    positive, negative : int
-        The classes of y = +1 and y = −1, as numbers.
-    center : array of shape (m,) or None
-        Subtracted from all points where this changes nothing but the bias (`Gram`).
-    """
-
+    #: classes, class_weight: shape (k,).
     classes: NDArray
     class_weight: NDArray
+    #: positive, negative: the classes of y = +1 and y = −1, as numbers.
     positive: int
     negative: int
     C: float
@@ -201,6 +166,7 @@ class Model:
     gamma: float
     degree: float
     coef0: float
+    #: Subtracted from all points where this changes nothing but the bias (`Gram`); shape (m,) or None.
     center: NDArray | None
 
     def members(self, loaded: Loaded, number: int) -> Members:
@@ -337,27 +303,18 @@ Window = tuple[float, float]
 
 @dataclass(frozen=True)
 class Share:
-    """The contribution of a part's points to the bound.
+    """The contribution of a part's points to the bound."""
 
-    Attributes
-    ----------
-    constant, slope : float
-        The straight line of all points without a knot in the window; without an equality the constant is their sum.
-    h, e, u : array
-        The points with a knot in the window.
-    min_h : float
-        Smallest hᵢ of all points.
-    rounding : float
-        Rounding error of the points' terms.
-    """
-
+    #: constant, slope: the straight line of all points without a knot in the window; without an equality the constant
+    #: is their sum.
     constant: float
     slope: float
+    #: h, e, u: the points with a knot in the window.
     h: NDArray
     e: NDArray
     u: NDArray
-    min_h: float
-    rounding: float = 0.0
+    min_h: float  # smallest hᵢ of all points
+    rounding: float = 0.0  # rounding error of the points' terms
 
 
 def share_of(h: NDArray, e: NDArray | None, u: NDArray, window: Window) -> Share:

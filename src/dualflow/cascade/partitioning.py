@@ -12,8 +12,6 @@ from ..core.runtime.arrays import is_dask
 from ..exceptions import ProblemError
 from .parts import Chunk, Mapped, Part, Rows
 
-__all__ = ["PARTITIONERS", "chunks_of", "delayed_chunks", "is_parts", "parts_of"]
-
 #: Ways to choose the rows of each part.
 PARTITIONERS = ("random", "clusters", "given")
 

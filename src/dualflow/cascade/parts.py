@@ -15,21 +15,6 @@ from ..core.kernel_functions import as_matrix
 from ..core.sparse_points import is_sparse
 from ..exceptions import ProblemError, SolverUnavailable
 
-__all__ = [
-    "Chunk",
-    "Loaded",
-    "Mapped",
-    "Part",
-    "RowGroup",
-    "Rows",
-    "as_numbers",
-    "dense",
-    "load",
-    "row_groups",
-    "unreadable",
-]
-
-
 #: Bytes that a sparse part may take as a dense one.
 MAX_DENSE_BYTES = 1 << 30
 

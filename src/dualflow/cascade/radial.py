@@ -15,8 +15,6 @@ from ..problems.description import BALL
 from .model import Members, Variables, weighty
 from .parts import Loaded
 
-__all__ = ["RadialBall", "RadialTube"]
-
 
 def _rows_of(loaded: Loaded) -> NDArray:
     """Return the numbers of the rows that `weighty` returns."""

@@ -10,8 +10,6 @@ from ..core.certificate import Certificate
 from ..core.solution import Status
 from .exchange import Survivors
 
-__all__ = ["CascadePairResult", "PairState", "Round"]
-
 
 @dataclass(frozen=True)
 class Round:

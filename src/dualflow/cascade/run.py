@@ -29,8 +29,6 @@ from .model import CascadeModel, Window, reduced
 from .records import CascadePairResult, PairState, Round
 from .tasks import CHANGED_PART, Broadcast, Found, PoolResult, PoolTask, begin, fetch, kind_of, solve_pool, sweep
 
-__all__ = ["Cascade"]
-
 #: Fraction of the tolerance that the pool's own solve may use.
 POOL_TOL_FRACTION = 0.25
 #: Tolerance of the first round's solve, if that is larger: its pool lacks points, so that its bound is worse anyway.

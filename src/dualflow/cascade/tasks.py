@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._points import fold_words
-from ..core.bounds import EPS, reach_of
+from ..core.bounds import EPS, sum_error
 from ..core.certificate import Certificate, certify
 from ..core.gram import Gram
 from ..core.mixed_precision import rough_sums_of_new
@@ -26,25 +26,6 @@ from ..exceptions import ProblemError
 from .exchange import Columns, Packing, Survivors, columns_of
 from .model import NUMBERS_PER_BLOCK, CascadeModel, Members, Share, Variables, Window, share_of
 from .parts import Loaded, Part, as_numbers, load
-
-__all__ = [
-    "CHANGED_PART",
-    "Broadcast",
-    "Found",
-    "PoolResult",
-    "PoolTask",
-    "Survey",
-    "begin",
-    "checksum",
-    "fetch",
-    "raise_if_late",
-    "run_task",
-    "solve_pool",
-    "survey",
-    "survey_rows",
-    "survey_values",
-    "sweep",
-]
 
 #: Text of the error for rows that differ from what they were, or for a negative gap, which proves the same.
 CHANGED_PART = "X: a part changed between two reads; parts must not change while they are fitted"
@@ -68,65 +49,36 @@ _PLACES = np.random.default_rng(0).integers(0, 1 << 63, WORDS_PER_BLOCK, dtype=n
 
 @dataclass(frozen=True)
 class Survey:
-    """Statistics of the rows of a part, which are needed before any problem is posed.
-
-    Attributes
-    ----------
-    n : int
-    classes, counts, weighty : array
-        Labels, number of rows of each, and number of its rows with a weight above 0.
-    mean, spread : array of shape (m,)
-        Mean of the features, and sum of squared distances from it.
-    mass : array
-        Sum of the weights of each class.
-    checksum : str
-        `checksum` of the rows, which every later reading must have.
-    names : tuple of str, or None
-        Names of the columns of X.
-    columns : Columns, or None
-        How they may be packed, if rows will be exchanged.
-    """
+    """Statistics of the rows of a part, which are needed before any problem is posed."""
 
     n: int
+    #: classes, counts, weighty: labels, number of rows of each, and number of its rows with a weight above 0.
     classes: NDArray
     counts: NDArray
     weighty: NDArray
+    #: mean, spread: mean of the features, and sum of squared distances from it; shape (m,).
     mean: NDArray
     spread: NDArray
-    mass: NDArray
-    checksum: str
-    names: tuple[str, ...] | None
-    columns: Columns | None
+    mass: NDArray  # sum of the weights of each class
+    checksum: str  # `checksum` of the rows, which every later reading must have
+    names: tuple[str, ...] | None  # names of the columns of X
+    columns: Columns | None  # how they may be packed, if rows will be exchanged
 
 
 @dataclass(frozen=True)
 class PoolTask:
-    """How the pool is solved.
-
-    Attributes
-    ----------
-    model : CascadeModel
-    packing : Packing
-    target, weight, alpha : arrays
-        Of the pool's points, part by part, as in `Survivors`; one weight if all are equal.
-    tol : float
-    warm : bool
-        Whether the solve starts from α.
-    time_limit : float, optional
-        Seconds after which the solve returns what it has.
-    is_solved : bool
-        Whether α is a solution, which is only certified.
-    """
+    """How the pool is solved."""
 
     model: CascadeModel
     packing: Packing
+    #: target, weight, alpha: of the pool's points, part by part, as in `Survivors`; one weight if all are equal.
     target: NDArray
     weight: NDArray
     alpha: NDArray
     tol: float
-    warm: bool
-    time_limit: float | None
-    is_solved: bool
+    warm: bool  # whether the solve starts from α
+    time_limit: float | None  # seconds after which the solve returns what it has
+    is_solved: bool  # whether α is a solution, which is only certified
 
 
 @dataclass(frozen=True)
@@ -140,56 +92,26 @@ class PoolResult:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The data that all parts share in a round, beside the pool.
-
-    Attributes
-    ----------
-    model : CascadeModel
-    packing : Packing
-    weighted : array
-        Which of the pool's points, part by part, have a multiplier other than 0, as bits.
-    coefficient : array
-        `CascadeModel.weights` of these.
-    nu : float
-        The multiplier for which KKT violations are computed.
-    window : tuple of float
-        Interval of multipliers, for `Share`.
-    threshold : float
-        KKT violation above which a point invades.
-    most : int
-        Maximum number of invaders of a part; the worst violators are taken.
-    """
+    """The data that all parts share in a round, beside the pool."""
 
     model: CascadeModel
     packing: Packing
-    weighted: NDArray
-    coefficient: NDArray
-    nu: float
-    window: Window
-    threshold: float
-    most: int
+    weighted: NDArray  # which of the pool's points, part by part, have a multiplier other than 0, as bits
+    coefficient: NDArray  # `CascadeModel.weights` of these
+    nu: float  # the multiplier for which KKT violations are computed
+    window: Window  # interval of multipliers, for `Share`; tuple of float
+    threshold: float  # KKT violation above which a point invades
+    most: int  # maximum number of invaders of a part; the worst violators are taken
 
 
 @dataclass(frozen=True)
 class Found:
-    """The answer of a part in a round.
+    """The answer of a part in a round."""
 
-    Attributes
-    ----------
-    share : Share
-        Share of the bound.
-    invaders : Survivors
-        Points outside the pool that violate a KKT condition.
-    violators : int
-        Number of all such points, sent or not.
-    idle : array of int
-        Its rows in the pool without weight and far outside the margin.
-    """
-
-    share: Share
-    invaders: Survivors
-    violators: int
-    idle: NDArray
+    share: Share  # share of the bound
+    invaders: Survivors  # points outside the pool that violate a KKT condition
+    violators: int  # number of all such points, sent or not
+    idle: NDArray  # rows of the part in the pool, without weight and far outside the margin; int array
 
 
 def run_task(
@@ -408,11 +330,11 @@ def _rounding(members: Members, variables: Variables, message: Broadcast, gram: 
     if gram is None:
         return 0.0
     offset = message.model.offset
-    reach = reach_of(np.abs(message.coefficient) * np.sqrt(np.maximum(gram.diag() + offset, 0.0)))
+    spread_error = sum_error(np.abs(message.coefficient) * np.sqrt(np.maximum(gram.diag() + offset, 0.0)))
     root = np.sqrt(np.maximum(gram.self_kernel(members.X) + offset, 0.0))
     if message.model.on_simplex:
-        return float((EPS * (gram.growth * root * reach + 1.0 + abs(message.nu))).max(initial=0.0))
-    error_bound = EPS * (gram.growth * root * reach + np.abs(variables.p) + abs(message.nu))
+        return float((EPS * (gram.growth * root * spread_error + 1.0 + abs(message.nu))).max(initial=0.0))
+    error_bound = EPS * (gram.growth * root * spread_error + np.abs(variables.p) + abs(message.nu))
     return float((variables.upper * error_bound)[rho <= error_bound].sum())
 
 

@@ -15,22 +15,6 @@ import numpy as np
 from ..exceptions import ProblemError
 from .table import CLASS_TEXTS, MISSING_TEXTS, SHOWN_CHARS, TextColumn, shortened
 
-__all__ = [
-    "GAP_TEXTS",
-    "MAX_COLUMN_TEXTS",
-    "THOUSANDS",
-    "CellCounts",
-    "CellFormat",
-    "ColumnBuilder",
-    "UnusableColumnError",
-    "is_gap",
-    "names_rows",
-    "number",
-    "quoted",
-    "raise_unusable",
-    "row_number_note",
-]
-
 #: Maximum number of different texts in a feature column; with more, these are no categories.
 MAX_COLUMN_TEXTS = 1000
 # Cells that mean a missing value in a column of numbers, in upper or lower case. In a column of text they are texts.
@@ -97,19 +81,11 @@ def _grouped(separators: str, decimal: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class CellFormat:
-    """The notation of cells: the decimal point, missing values, and the separator of thousands.
-
-    Parameters
-    ----------
-    decimal : {".", ","}
-    missing : tuple of str
-        Cells that mean a missing value.
-    thousands : {",", ".", "'", "space", None}
-        Separator of groups of three digits, a key of `THOUSANDS`; None if there is none.
-    """
+    """The notation of cells: the decimal point, missing values, and the separator of thousands."""
 
     decimal: str = "."
-    missing: tuple[str, ...] = MISSING_TEXTS
+    missing: tuple[str, ...] = MISSING_TEXTS  # cells that mean a missing value
+    #: Separator of groups of three digits, a key of `THOUSANDS`; None if there is none; {",", ".", "'", "space", None}.
     thousands: str | None = None
 
     def __post_init__(self) -> None:
@@ -280,8 +256,8 @@ def _may_number_rows(name: str, values: np.ndarray) -> bool:
 
 def _are_different(values: np.ndarray) -> bool:
     """Whether the values of more than a few rows are whole numbers, all different; NaN is no whole number."""
-    enough = len(values) > MAX_ROWS_ALL_DIFFERENT and np.array_equal(values, np.rint(values))
-    return enough and len(np.unique(values)) == len(values)
+    is_whole = len(values) > MAX_ROWS_ALL_DIFFERENT and np.array_equal(values, np.rint(values))
+    return is_whole and len(np.unique(values)) == len(values)
 
 
 class CellCounts:

@@ -8,47 +8,47 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as shared
-from .output import clear_errors, print_table, print_warnings, say, say_json
+from .output import Json, clear_errors, print_table, print_warnings, say, say_json
 from .predict import Label, Model, TrainedThousands, encoded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["check"]
 
 #: Exit code of a model that is not certified to the tolerance, on whatever data.
 EXIT_NOT_OPTIMAL = 1
 #: Exit code of an optimal model that was trained on other points or labels than DATA.
 EXIT_OTHER_DATA = 3
 
+# Options of the command, each with its help.
+Data = Annotated[
+    Path | None,
+    typer.Argument(metavar="DATA", help="A table: check whether the model was trained on its points and labels."),
+]
+Tol = Annotated[
+    float | None,
+    typer.Option(help="Relative gap up to which a model is optimal; by default the model's own, or 1e-6."),
+]
+RemovalOption = Annotated[
+    Path | None,
+    typer.Option(help="A certificate of removal (JSON): verify it, and that the model is the one after the removal."),
+]
+Decimal = Annotated[str | None, typer.Option(help='The decimal point, "." or ","; that of training by default.')]
+
 
 def check(
     model: Model,
-    data: Annotated[
-        Path | None,
-        typer.Argument(metavar="DATA", help="A table: check whether the model was trained on its points and labels."),
-    ] = None,
-    tol: Annotated[
-        float | None,
-        typer.Option(help="Relative gap up to which a model is optimal; by default the model's own, or 1e-6."),
-    ] = None,
-    removal: Annotated[
-        Path | None,
-        typer.Option(
-            help="A certificate of removal (JSON): verify it, and that the model is the one after the removal."
-        ),
-    ] = None,
+    data: Data = None,
+    tol: Tol = None,
+    removal: RemovalOption = None,
     label: Label = None,
     positive: shared.Positive = None,
     delimiter: shared.Delimiter = None,
     header: shared.Header = None,
     missing: shared.Missing = None,
-    decimal: Annotated[
-        str | None, typer.Option(help='The decimal point, "." or ","; that of training by default.')
-    ] = None,
+    decimal: Decimal = None,
     thousands: TrainedThousands = None,
     format: shared.Format = None,
-    json: shared.Json = False,
+    json: Json = False,
 ) -> None:
     """Compute a saved model's certificate again, from its file.
 
@@ -57,7 +57,7 @@ def check(
     not trained on DATA.
     """
     with clear_errors():
-        shared.check_there(model, data, removal)
+        shared.check_exists(model, data, removal)
         shared.check_order(model, data)
         import numpy as np
 
@@ -75,11 +75,7 @@ def check(
             machine, known = read_model(model)
             machine = getattr(machine, "estimator_", machine)  # of a conformal model
             certificates = list(machine.certificates_)
-        limit = tol if tol is not None else float(getattr(machine, "tol", None) or 1e-6)
-        gaps = [certificate.relative_gap for certificate in certificates]
-        met = [gap is not None and gap <= limit for gap in gaps]
-        optimal = bool(met) and all(met)
-        worst = max((float("inf") if gap is None else gap for gap in gaps), default=float("inf"))
+        facts = {"model": str(model)} | _certified_facts(machine, certificates, tol)
         verified = None
         if removal is not None:
             from ..estimators import verify_removal
@@ -94,18 +90,7 @@ def check(
             if known.written and table.labels:
                 use = np.ones(len(table), dtype=bool)
                 counts = counts_of(machine, known, table.labels, machine.predict(X), use, positive)
-        facts = {
-            "model": str(model),
-            "class": type(machine).__name__,
-            "points": len(_rows(machine)) or None,
-            "features": int(machine.n_features_in_),
-            "support_vectors": len(machine.support_),
-            "problems": len(gaps),
-            "optimal_problems": sum(met),
-            "relative_gap": worst,
-            "tol": limit,
-            "optimal": optimal,
-            "circuits": list(machine.raw_summaries_) or None,
+        facts |= {
             "data": None if data is None else same is None,
             "removal": verified,
             "scores": None if counts is None else counts.plain(),
@@ -118,14 +103,31 @@ def check(
                 title = "training rows (new rows score lower)" if same is None else "rows of the table"
                 for line in score_lines(counts, title, getattr(machine, "class_weight", None) is not None):
                     say(line)
-        if not optimal:
-            say(
-                f"{model}: {len(met) - sum(met)} of {len(met)} problems are not certified to a gap of {limit:g}",
-                err=True,
-            )
+        if not facts["optimal"]:
+            missed, of = facts["problems"] - facts["optimal_problems"], facts["problems"]
+            say(f"{model}: {missed} of {of} problems are not certified to a gap of {facts['tol']:g}", err=True)
             raise typer.Exit(EXIT_NOT_OPTIMAL)
         if same is not None:
             raise typer.Exit(EXIT_OTHER_DATA)
+
+
+def _certified_facts(machine: Any, certificates: list[Any], tol: float | None) -> dict[str, Any]:
+    """Return what the certificates of a model's problems say of it, and its sizes."""
+    limit = tol if tol is not None else float(getattr(machine, "tol", None) or 1e-6)
+    gaps = [certificate.relative_gap for certificate in certificates]
+    met = [gap is not None and gap <= limit for gap in gaps]
+    return {
+        "class": type(machine).__name__,
+        "points": len(_rows(machine)) or None,
+        "features": int(machine.n_features_in_),
+        "support_vectors": len(machine.support_),
+        "problems": len(gaps),
+        "optimal_problems": sum(met),
+        "relative_gap": max((float("inf") if gap is None else gap for gap in gaps), default=float("inf")),
+        "tol": limit,
+        "optimal": bool(met) and all(met),
+        "circuits": list(machine.raw_summaries_) or None,
+    }
 
 
 def _print_facts(facts: dict[str, Any], difference: str | None) -> None:

@@ -13,6 +13,7 @@ from ..exceptions import ProblemError
 from . import options as shared
 from .output import (
     EXIT_INTERRUPTED,
+    Json,
     check_output,
     clear_errors,
     print_stripped,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ..report import Comparison
     from .table import SparseTable, Table
     from .training_data import EncodingOptions
-
-__all__ = ["compare"]
 
 #: How to read the ranks; printed below the table.
 RANKING_NOTE = (
@@ -52,185 +51,206 @@ TABLE_TOTAL_LIMIT_S = 45.0
 #: Columns of the table of a dry run.
 DRY_RUN_COLUMNS = ("problem", "solver", "device", "circuits", "shots", "qubits", "depth", "2q gates", "QPU", "cost")
 
+# Options of the command, each with its help.
+PathOption = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV (any delimiter, .gz), parquet or svmlight with a label column; - is standard input. Without it, "
+        "the digits data of scikit-learn.",
+    ),
+]
+Data = Annotated[Path | None, typer.Option(help="The same as DATA.", rich_help_panel=shared.TABLE)]
+LabelOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Label column: its name, or its number from 1. The last by default.", rich_help_panel=shared.TABLE
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        help='The two labels to compare, "A,B"; svdd is trained on the first.', rich_help_panel=shared.CLASSES
+    ),
+]
+Digits = Annotated[
+    str,
+    typer.Option(
+        help="The two digits to compare if there is no DATA; svdd is trained on the first.",
+        rich_help_panel=shared.TABLE,
+    ),
+]
+Quantum = Annotated[
+    bool,
+    typer.Option(
+        "--quantum",
+        help="Add the solvers that run circuits, with their controls, on 64 of the rows.",
+        rich_help_panel=shared.LIMITS,
+    ),
+]
+Every = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        help="Add the problems squared_hinge (L2-SVM) and svdd, beside hinge.",
+        rich_help_panel=shared.MODEL,
+    ),
+]
+ClassWeight = Annotated[
+    str | None,
+    typer.Option(
+        help='Factors of C for the points of a class: "balanced", or "LABEL=WEIGHT,…"; by default none and, where '
+        "classes are unequal, balanced are compared.",
+        rich_help_panel=shared.CLASSES,
+    ),
+]
+Scoring = Annotated[
+    str,
+    typer.Option(
+        help="Score that chooses the model: balanced_accuracy, accuracy, recall, precision, f1, average_precision "
+        "or roc_auc.",
+        rich_help_panel=shared.CLASSES,
+    ),
+]
+ProblemsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Problems, comma separated: hinge, squared_hinge, svdd, least_squares, discriminant. By default hinge "
+        "for DATA, the first three without.",
+        rich_help_panel=shared.MODEL,
+    ),
+]
+SolversOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Solver names, comma separated (see dualflow solvers). By default all that run no circuits for DATA, "
+        "all without.",
+        rich_help_panel=shared.LIMITS,
+    ),
+]
+MaxN = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of training rows that are drawn, both classes together; by default 64 for circuits and "
+        "without DATA, else four fifths of the rows, up to 10000.",
+        rich_help_panel=shared.TABLE,
+    ),
+]
+COption = Annotated[
+    float,
+    typer.Option("--C", "-C", help="As in scikit-learn; inf is the hard margin.", rich_help_panel=shared.MODEL),
+]
+Nu = Annotated[
+    float | None,
+    typer.Option(
+        help="For svdd: the fraction of points that may lie outside, in (0, 1]; without it, none may.",
+        rich_help_panel=shared.MODEL,
+    ),
+]
+FitIntercept = Annotated[
+    str,
+    typer.Option(
+        help="Whether models have a bias: yes, no, or penalised (a constant added to the kernel).",
+        rich_help_panel=shared.MODEL,
+    ),
+]
+ShotsOption = Annotated[float, typer.Option(help="Shots per circuit; 1e4 is 10000.", rich_help_panel=shared.LIMITS)]
+DevicesOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Devices of the quantum solvers, comma separated (see dualflow devices).",
+        rich_help_panel=shared.LIMITS,
+    ),
+]
+Studies = Annotated[
+    bool, typer.Option("--studies", help='Include solvers of maturity "study".', rich_help_panel=shared.LIMITS)
+]
+Seed = Annotated[
+    int, typer.Option(help="Random seed of the drawn points and of every solver.", rich_help_panel=shared.LIMITS)
+]
+Seeds = Annotated[
+    int,
+    typer.Option(
+        help="Runs of each row that draws random numbers: the table has medians and quartiles, the report error bars.",
+        rich_help_panel=shared.LIMITS,
+    ),
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds for each solver's run; a run that reaches it shows its result so far. 4 for DATA by default, "
+        "else 2.",
+        rich_help_panel=shared.LIMITS,
+    ),
+]
+TotalTimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds for the whole comparison; runs that have not begun by then are left out. 45 by default for "
+        "DATA without circuits.",
+        rich_help_panel=shared.LIMITS,
+    ),
+]
+Tol = Annotated[float, typer.Option(help="Relative gap at which a solver stops.", rich_help_panel=shared.LIMITS)]
+ReportOption = Annotated[Path, typer.Option(help="The HTML report to write.", rich_help_panel=shared.OUTPUT)]
+Csv = Annotated[
+    Path | None,
+    typer.Option(help="Also write the table of solvers as CSV, to this file.", rich_help_panel=shared.OUTPUT),
+]
+AllRows = Annotated[
+    bool,
+    typer.Option(
+        "--all-rows",
+        help="Print all rows and what circuits took; else these are in the report.",
+        rich_help_panel=shared.OUTPUT,
+    ),
+]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Write no HTML report.", rich_help_panel=shared.OUTPUT)]
+Dry = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Only list what the quantum rows would send and cost; send nothing.",
+        rich_help_panel=shared.LIMITS,
+    ),
+]
+
 
 def compare(
-    path: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="DATA",
-            help="CSV (any delimiter, .gz), parquet or svmlight with a label column; - is standard input. Without it, "
-            "the digits data of scikit-learn.",
-        ),
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="The same as DATA.", rich_help_panel=shared.TABLE)] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="Label column: its name, or its number from 1. The last by default.", rich_help_panel=shared.TABLE
-        ),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help='The two labels to compare, "A,B"; svdd is trained on the first.', rich_help_panel=shared.CLASSES
-        ),
-    ] = None,
-    digits: Annotated[
-        str,
-        typer.Option(
-            help="The two digits to compare if there is no DATA; svdd is trained on the first.",
-            rich_help_panel=shared.TABLE,
-        ),
-    ] = "1,4",
-    quantum: Annotated[
-        bool,
-        typer.Option(
-            "--quantum",
-            help="Add the solvers that run circuits, with their controls, on 64 of the rows.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = False,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Add the problems squared_hinge (L2-SVM) and svdd, beside hinge.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = False,
-    class_weight: Annotated[
-        str | None,
-        typer.Option(
-            help='Factors of C for the points of a class: "balanced", or "LABEL=WEIGHT,…"; by default none and, where '
-            "classes are unequal, balanced are compared.",
-            rich_help_panel=shared.CLASSES,
-        ),
-    ] = None,
+    path: PathOption = None,
+    data: Data = None,
+    label: LabelOption = None,
+    classes: Classes = None,
+    digits: Digits = "1,4",
+    quantum: Quantum = False,
+    every: Every = False,
+    class_weight: ClassWeight = None,
     positive: shared.Positive = None,
-    scoring: Annotated[
-        str,
-        typer.Option(
-            help="Score that chooses the model: balanced_accuracy, accuracy, recall, precision, f1, average_precision "
-            "or roc_auc.",
-            rich_help_panel=shared.CLASSES,
-        ),
-    ] = "balanced_accuracy",
-    problems: Annotated[
-        str | None,
-        typer.Option(
-            help="Problems, comma separated: hinge, squared_hinge, svdd, least_squares, discriminant. By default hinge "
-            "for DATA, the first three without.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = None,
-    solvers: Annotated[
-        str | None,
-        typer.Option(
-            help="Solver names, comma separated (see dualflow solvers). By default all that run no circuits for DATA, "
-            "all without.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = None,
-    max_n: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of training rows that are drawn, both classes together; by default 64 for circuits and "
-            "without DATA, else four fifths of the rows, up to 10000.",
-            rich_help_panel=shared.TABLE,
-        ),
-    ] = None,
-    C: Annotated[
-        float,
-        typer.Option("--C", "-C", help="As in scikit-learn; inf is the hard margin.", rich_help_panel=shared.MODEL),
-    ] = 1.0,
-    nu: Annotated[
-        float | None,
-        typer.Option(
-            help="For svdd: the fraction of points that may lie outside, in (0, 1]; without it, none may.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = None,
+    scoring: Scoring = "balanced_accuracy",
+    problems: ProblemsOption = None,
+    solvers: SolversOption = None,
+    max_n: MaxN = None,
+    C: COption = 1.0,
+    nu: Nu = None,
     kernel: shared.Kernel = "rbf",
     gamma: shared.Gamma = "scale",
     degree: shared.Degree = 3.0,
     coef0: shared.Coef0 = 0.0,
-    fit_intercept: Annotated[
-        str,
-        typer.Option(
-            help="Whether models have a bias: yes, no, or penalised (a constant added to the kernel).",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = "yes",
-    shots: Annotated[
-        float, typer.Option(help="Shots per circuit; 1e4 is 10000.", rich_help_panel=shared.LIMITS)
-    ] = 10_000,
-    devices: Annotated[
-        str | None,
-        typer.Option(
-            help="Devices of the quantum solvers, comma separated (see dualflow devices).",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = None,
-    studies: Annotated[
-        bool, typer.Option("--studies", help='Include solvers of maturity "study".', rich_help_panel=shared.LIMITS)
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(help="Random seed of the drawn points and of every solver.", rich_help_panel=shared.LIMITS)
-    ] = 0,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            help="Runs of each row that draws random numbers: the table has medians and quartiles, the report error "
-            "bars.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = 1,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds for each solver's run; a run that reaches it shows its result so far. 4 for DATA by default, "
-            "else 2.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = None,
-    total_time_limit: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds for the whole comparison; runs that have not begun by then are left out. 45 by default for "
-            "DATA without circuits.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = None,
-    tol: Annotated[
-        float, typer.Option(help="Relative gap at which a solver stops.", rich_help_panel=shared.LIMITS)
-    ] = 1e-6,
-    report: Annotated[Path, typer.Option(help="The HTML report to write.", rich_help_panel=shared.OUTPUT)] = Path(
-        "dualflow-report.html"
-    ),
-    csv: Annotated[
-        Path | None,
-        typer.Option(help="Also write the table of solvers as CSV, to this file.", rich_help_panel=shared.OUTPUT),
-    ] = None,
-    all_rows: Annotated[
-        bool,
-        typer.Option(
-            "--all-rows",
-            help="Print all rows and what circuits took; else these are in the report.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = False,
-    no_report: Annotated[
-        bool, typer.Option("--no-report", help="Write no HTML report.", rich_help_panel=shared.OUTPUT)
-    ] = False,
+    fit_intercept: FitIntercept = "yes",
+    shots: ShotsOption = 10_000,
+    devices: DevicesOption = None,
+    studies: Studies = False,
+    seed: Seed = 0,
+    seeds: Seeds = 1,
+    time_limit: TimeLimit = None,
+    total_time_limit: TotalTimeLimit = None,
+    tol: Tol = 1e-6,
+    report: ReportOption = Path("dualflow-report.html"),
+    csv: Csv = None,
+    all_rows: AllRows = False,
+    no_report: NoReport = False,
     overwrite: shared.Overwrite = False,
-    dry: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Only list what the quantum rows would send and cost; send nothing.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = False,
+    dry: Dry = False,
     drop: shared.Drop = None,
     text: shared.Text = None,
     keep: shared.Keep = None,
@@ -243,7 +263,7 @@ def compare(
     thousands: shared.Thousands = None,
     missing: shared.Missing = None,
     format: shared.Format = None,
-    json: shared.Json = False,
+    json: Json = False,
     help_all: shared.HelpAll = False,
 ) -> None:
     """Compare models and solvers on a table: which to use.
@@ -254,7 +274,7 @@ def compare(
     After Ctrl-C, or when the time is up, the report shows the runs that have ended.
     """
     with clear_errors():
-        shared.check_there(path, data)
+        shared.check_exists(path, data)
         shared.check_class_weight(class_weight)
         from .reading import read_new
         from .table import RequestedColumns
@@ -278,15 +298,15 @@ def compare(
             _check_no_table_options(label or classes, positive or class_weight or scoring != "balanced_accuracy")
             found = _two_digits(digits)
         else:
-            form = shared.form_of(delimiter, header, decimal, missing, thousands)
+            form = shared.csv_format(delimiter, header, decimal, missing, thousands)
             columns = (tuple(given or ()) for given in (drop, text, keep))
-            how = EncodingOptions(one_hot, impute, standardise)
             table = read_new(data, RequestedColumns(label, True, *columns), form, format)
+            how = EncodingOptions(one_hot, impute, standardise)
             found = _two_classes(table, _split_names(classes), how, max_n, seed)
         options["inlier_class"] = found.first
-        three = every or dry or data is None
-        requested = ["hinge", "squared_hinge", "svdd"] if three else ["hinge"]
-        requested = requested if problems is None else _split_names(problems) or []
+        requested = _split_names(problems) or []
+        if problems is None:
+            requested = ["hinge", "squared_hinge", "svdd"] if every or dry or data is None else ["hinge"]
         circuits = quantum or (devices is not None and solvers is None)
         plan = Plan(requested, _split_names(solvers), max_n, time_limit, total_time_limit, circuits)
         if dry:
@@ -303,15 +323,20 @@ def compare(
             given = {"--label": [label], "--drop": drop, "--text": text, "--keep": keep}
             comparison = _with_next(comparison, data, given, class_weight)
         outputs.write(comparison, json, all_rows)
-        if comparison.interrupted:
-            say("Interrupted." if no_report else "Interrupted; the report shows the rows that have run.", err=True)
-            raise typer.Exit(EXIT_INTERRUPTED)
-        if json:
-            return
-        if not comparison.models:
-            say(RANKING_NOTE)
-        if "next" in comparison.settings:
-            say(f"Next: {comparison.settings['next']}")
+        _end(comparison, json, no_report)
+
+
+def _end(comparison: Comparison, json: bool, no_report: bool) -> None:
+    """Print what to do next; exit with `EXIT_INTERRUPTED` if the comparison was interrupted."""
+    if comparison.interrupted:
+        say("Interrupted." if no_report else "Interrupted; the report shows the rows that have run.", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if json:
+        return
+    if not comparison.models:
+        say(RANKING_NOTE)
+    if "next" in comparison.settings:
+        say(f"Next: {comparison.settings['next']}")
 
 
 def _check_no_table_options(of_table: object, of_classes: object) -> None:
@@ -358,30 +383,18 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of two classes, for training and held out, and their source.
+    """The rows of two classes, for training and held out, and their source."""
 
-    Attributes
-    ----------
-    X, y : arrays of shape (n, m) and (n,)
-    first : label or None
-        The first of the two labels that the user named.
-    X_test, y_test : arrays of shape (k, m) and (k,), or None
-        None leaves it to `compare` to hold out what it does not draw.
-    rows : int or None
-        Rows of the table, of which these are drawn; None for the digits.
-    source : str
-    about : dict of str to str
-        What was made of the columns, for the report.
-    """
-
+    #: X, y: shapes (n, m) and (n,).
     X: Any
     y: NDArray
-    first: Any
+    first: Any  # the first of the two labels that the user named; label or None
+    #: X_test, y_test: None leaves it to `compare` to hold out what it does not draw; shapes (k, m) and (k,), or None.
     X_test: Any = None
     y_test: Any = None
-    rows: int | None = None
+    rows: int | None = None  # rows of the table, of which these are drawn; None for the digits
     source: str = ""
-    about: dict[str, str] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)  # what was made of the columns, for the report
 
 
 @dataclass(frozen=True)
@@ -400,6 +413,11 @@ class Plan:
         """Training rows of the sections with circuits."""
         return CIRCUIT_ROWS if self.max_n is None else self.max_n
 
+    @property
+    def circuit_limit_s(self) -> float:
+        """Seconds for each row of the sections with circuits."""
+        return DIGITS_LIMIT_S if self.time_limit is None else self.time_limit
+
     def split(self) -> tuple[list[str] | None, list[str] | None]:
         """Return the solvers without and with circuits; None is all of them, an empty list none."""
         if self.solvers is None:
@@ -414,45 +432,21 @@ class Plan:
 
 def _run(plan: Plan, found: Rows, options: dict[str, Any], progress: Any) -> Comparison:
     """Return the comparison; after Ctrl-C, that of the rows so far."""
-    from ..comparison import compare as run
-
     common = {**options, "progress": progress, "announce": partial(say, err=True)}
-    limit_s = DIGITS_LIMIT_S if plan.time_limit is None else plan.time_limit
     if found.rows is None:
         return _caught(
-            run, found.X, found.y, plan.problems, plan.solvers, plan.circuit_n,
-            time_limit=limit_s, total_time_limit=plan.total_time_limit, **common,
+            found.X, found.y, plan.problems, plan.solvers, plan.circuit_n,
+            time_limit=plan.circuit_limit_s, total_time_limit=plan.total_time_limit, **common,
         )  # fmt: skip
     plain, circuits = plan.split()
-    held_out = {} if found.X_test is None else {"X_test": found.X_test, "y_test": found.y_test}
+    if found.X_test is not None:
+        common |= {"X_test": found.X_test, "y_test": found.y_test}
     parts: list[Comparison] = []
-    drawn = len(found.y) + (0 if found.y_test is None else len(found.y_test))
     if plain != []:
-        both = circuits != []
-        total_s = TABLE_TOTAL_LIMIT_S if plan.total_time_limit is None and not both else plan.total_time_limit
-        one = _caught(
-            run, found.X, found.y, plan.problems, plain, max(len(found.y), 2),
-            time_limit=TABLE_LIMIT_S if plan.time_limit is None else plan.time_limit,
-            total_time_limit=total_s, circuits=False, **held_out, **common,
-        )  # fmt: skip
-        if drawn < found.rows:
-            text = f"{len(found.y)} of {found.rows} rows, drawn at random"
-            one = replace(one, sections=tuple(replace(s, title=f"{s.title}, {text}") for s in one.sections))
-        about = {"table": f"{found.source}, {found.rows} rows", **found.about}
-        parts.append(replace(one, settings=about | one.settings))
+        parts.append(_without_circuits(plan, found, plain, common, circuits != []))
     if circuits != [] and not (parts and parts[0].interrupted):
-        for name in ("models", "positive", "scoring"):
-            common.pop(name, None)
         weights = parts[0].settings.get("class weights") if parts else None
-        common["class_weight"] = weights if common.get("class_weight") == "auto" else common.get("class_weight")
-        problems = list(dict.fromkeys([*plan.problems, *(("squared_hinge",) if plan.problems == ["hinge"] else ())]))
-        one = _caught(
-            run, found.X, found.y, problems, circuits or _circuits_and_yardsticks(options["studies"]),
-            plan.circuit_n, time_limit=limit_s, total_time_limit=plan.total_time_limit, **held_out, **common,
-        )  # fmt: skip
-        text = f"circuits on {min(plan.circuit_n, len(found.y))} of {found.rows} rows"
-        one = replace(one, sections=tuple(replace(s, title=f"{s.title}, {text}") for s in one.sections))
-        parts.append(one)
+        parts.append(_on_circuits(plan, found, circuits, common, weights))
     first, *others = parts
     for other in others:
         changed = {f"circuits: {k}": v for k, v in other.settings.items() if first.settings.get(k) != v}
@@ -465,6 +459,43 @@ def _run(plan: Plan, found: Rows, options: dict[str, Any], progress: Any) -> Com
     return first
 
 
+def _without_circuits(
+    plan: Plan, found: Rows, solvers: list[str] | None, common: dict[str, Any], circuits_follow: bool
+) -> Comparison:
+    """Return the comparison of the models, and of the solvers that run no circuits, on all training rows."""
+    no_limit = plan.total_time_limit is None and not circuits_follow
+    one = _caught(
+        found.X, found.y, plan.problems, solvers, max(len(found.y), 2),
+        time_limit=TABLE_LIMIT_S if plan.time_limit is None else plan.time_limit,
+        total_time_limit=TABLE_TOTAL_LIMIT_S if no_limit else plan.total_time_limit, circuits=False, **common,
+    )  # fmt: skip
+    used = len(found.y) + (0 if found.y_test is None else len(found.y_test))
+    if found.rows is not None and used < found.rows:
+        one = _with_titles(one, f"{len(found.y)} of {found.rows} rows, drawn at random")
+    about = {"table": f"{found.source}, {found.rows} rows", **found.about}
+    return replace(one, settings=about | one.settings)
+
+
+def _on_circuits(
+    plan: Plan, found: Rows, solvers: list[str] | None, common: dict[str, Any], weights: Any
+) -> Comparison:
+    """Return the comparison of solvers with circuits, on few rows; ``weights`` are the class weights of "auto"."""
+    common = {name: value for name, value in common.items() if name not in ("models", "positive", "scoring")}
+    common["class_weight"] = weights if common.get("class_weight") == "auto" else common.get("class_weight")
+    problems = list(dict.fromkeys([*plan.problems, *(("squared_hinge",) if plan.problems == ["hinge"] else ())]))
+    one = _caught(
+        found.X, found.y, problems, solvers or _circuits_and_yardsticks(common["studies"]), plan.circuit_n,
+        time_limit=plan.circuit_limit_s, total_time_limit=plan.total_time_limit, **common,
+    )  # fmt: skip
+    return _with_titles(one, f"circuits on {min(plan.circuit_n, len(found.y))} of {found.rows} rows")
+
+
+def _with_titles(comparison: Comparison, text: str) -> Comparison:
+    """Return a comparison whose sections say in their titles on which rows they ran."""
+    sections = (replace(section, title=f"{section.title}, {text}") for section in comparison.sections)
+    return replace(comparison, sections=tuple(sections))
+
+
 def _circuits_and_yardsticks(studies: bool) -> list[str]:
     """Return the solvers that run circuits, and two others to compare them with."""
     from ..solvers.registry import list_solvers
@@ -473,10 +504,12 @@ def _circuits_and_yardsticks(studies: bool) -> list[str]:
     return ["working-set", "cvxopt", *(info.name for info in known)]
 
 
-def _caught(run: Any, *arguments: Any, **options: Any) -> Comparison:
+def _caught(*arguments: Any, **options: Any) -> Comparison:
     """Run a comparison, and return that of the rows so far after Ctrl-C."""
+    from ..comparison import compare as compare_solvers
+
     try:
-        return run(*arguments, **options)
+        return compare_solvers(*arguments, **options)
     except KeyboardInterrupt as interrupt:
         if not hasattr(interrupt, "comparison"):
             raise
@@ -508,10 +541,9 @@ def _forecast(plan: Plan, found: Rows, options: dict[str, Any], json: bool) -> N
     """Print what the quantum rows would send and cost, as a table or as JSON."""
     from ..comparison import dry_run
 
-    limit_s = DIGITS_LIMIT_S if plan.time_limit is None else plan.time_limit
     with progress_bar() as progress:
         arguments = (found.X, found.y, plan.problems, plan.solvers, plan.circuit_n)
-        forecast = dry_run(*arguments, time_limit=limit_s, **options, progress=progress)
+        forecast = dry_run(*arguments, time_limit=plan.circuit_limit_s, **options, progress=progress)
     if json:
         rows = [dict(zip(DRY_RUN_COLUMNS, cells, strict=True)) for cells in forecast.cells()]
         say_json({"rows": rows, "total": forecast.total()})

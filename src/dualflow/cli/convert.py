@@ -11,8 +11,6 @@ import typer
 from ..exceptions import ProblemError, did_you_mean
 from .output import check_output, clear_errors, say
 
-__all__ = ["convert"]
-
 #: The formats, and the file name suffixes of each.
 SUFFIXES = {"dualflow": (".dualflow",), "libsvm": (".libsvm", ".model"), "onnx": (".onnx",)}
 _KNOWN_SUFFIXES = ", ".join(f"{suffix} ({name})" for name, suffixes in SUFFIXES.items() for suffix in suffixes)

@@ -27,8 +27,6 @@ from .cells import (
 from .sources import Source
 from .table import ColumnChooser, RequestedColumns, Table, index_positions
 
-__all__ = ["DELIMITERS", "MAX_LINE", "CsvFormat", "read_csv"]
-
 #: Maximum length of a line, in characters.
 MAX_LINE = 1 << 24
 #: Possible delimiters, the likelier ones first. Several blanks count as one delimiter.
@@ -46,19 +44,10 @@ Line = tuple[int, list[str]]
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """The format of a CSV file; values that are None are detected from the file.
+    """The format of a CSV file; values that are None are detected from the file."""
 
-    Parameters
-    ----------
-    delimiter : str, optional
-        One character.
-    header : bool, optional
-        Whether the first line names the columns.
-    cells : Cells
-    """
-
-    delimiter: str | None = None
-    header: bool | None = None
+    delimiter: str | None = None  # one character
+    header: bool | None = None  # whether the first line names the columns
     cells: CellFormat = field(default_factory=CellFormat)
 
 

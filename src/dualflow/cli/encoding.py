@@ -15,8 +15,6 @@ from ..exceptions import ProblemError
 from .cells import names_rows, quoted
 from .table import SHOWN_CHARS, Table, TextColumn, shortened
 
-__all__ = ["Column", "Encoding", "checked_width", "fit_encoding", "without_row_names"]
-
 #: Numbers of a table that are copied at a time (16 MB).
 _MAX_PART_VALUES = 1 << 21
 
@@ -56,14 +54,9 @@ class Encoding:
     """The encoding of a table: its rows become points.
 
     Number columns come first, then text columns with one feature for each of their texts.
-
-    Attributes
-    ----------
-    columns : tuple of Column
-        In the order of their features.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # in the order of their features
 
     @property
     def features(self) -> list[str]:

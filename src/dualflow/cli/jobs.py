@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..quantum.runs.journal import JobRecord
     from ..quantum.runs.sending import Sender
 
-__all__ = ["jobs"]
-
 jobs = typer.Typer(
     name="jobs",
     help="List, fetch, resume or cancel jobs on quantum computers.\n\n"

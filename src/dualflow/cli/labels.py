@@ -12,8 +12,6 @@ from ..exceptions import ProblemError, did_you_mean
 from .cells import CellFormat, number
 from .table import SHOWN_CHARS, SparseTable, Table, shortened
 
-__all__ = ["as_written", "class_weights_of", "known_codes", "label_named", "labels_of", "numbers_of"]
-
 
 def labels_of(table: Table | SparseTable) -> NDArray:
     """Return the labels of a table.

@@ -11,8 +11,6 @@ from ..exceptions import ProblemError
 from .options import GroupedCommand
 from .output import OVERWRITE_HELP, Json, clear_errors, console, print_indented, print_table, say, say_json
 
-__all__ = ["circuits", "devices", "solvers"]
-
 #: Which models pose which kind of problem; printed above the kinds that each solver solves.
 KINDS_NOTE = (
     "Problem kinds: SVC and SVR pose a box with equality (without an intercept: a box), "
@@ -72,12 +70,12 @@ def devices(
     """
     with clear_errors():
         if ask is not None:
-            from ..quantum.devices.vendors import ask as query
+            from ..quantum.devices.vendors import machine_info
 
-            found = query(ask)
+            found = machine_info(ask)
             qubits = "" if found.qubits is None else str(found.qubits)
             answer = ("device", "qubits", "a job holds at most", "queue")
-            print_table(answer, [(found.name, qubits, found.holds, found.queue)], json)
+            print_table(answer, [(found.name, qubits, found.job_limits, found.queue)], json)
             return
         from ..quantum.devices import list_devices
         from ..quantum.devices.vendors import list_vendors
@@ -95,7 +93,9 @@ def devices(
         ]
         headers = ("device", "gives", "control", "qubits", "what it is", "installed")
         machines = ("machines", "vendor", "installed", "account", "a job holds at most")
-        vendors = [(info.name, info.vendor, info.install or "yes", info.account, info.holds) for info in list_vendors()]
+        vendors = [
+            (info.name, info.vendor, info.install or "yes", info.account, info.job_limits) for info in list_vendors()
+        ]
         if json:
             parts = (("devices", headers, rows), ("machines", machines, vendors))
             say_json({name: [dict(zip(head, row, strict=True)) for row in table] for name, head, table in parts})

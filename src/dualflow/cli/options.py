@@ -18,47 +18,8 @@ from typer.core import TyperCommand
 from ..exceptions import ProblemError, did_you_mean
 from .cells import THOUSANDS, CellFormat
 from .csv_data import CsvFormat
-from .output import COMMAND_OPTIONS, OVERWRITE_HELP, Json, say
+from .output import COMMAND_OPTIONS, OVERWRITE_HELP, say
 from .table import MISSING_TEXTS
-
-__all__ = [
-    "CLASSES",
-    "LIMITS",
-    "MODEL",
-    "OUTPUT",
-    "SCORES",
-    "TABLE",
-    "ClassWeight",
-    "Coef0",
-    "Data",
-    "Decimal",
-    "Degree",
-    "Delimiter",
-    "Drop",
-    "Format",
-    "Gamma",
-    "GroupedCommand",
-    "Header",
-    "HelpAll",
-    "Impute",
-    "Json",
-    "Keep",
-    "Kernel",
-    "Missing",
-    "OneHot",
-    "Overwrite",
-    "Positive",
-    "Standardise",
-    "Text",
-    "Thousands",
-    "check_class_weight",
-    "check_kernel",
-    "check_numbers",
-    "check_order",
-    "check_there",
-    "form_of",
-    "number_or_text",
-]
 
 # Groups of options, the values of `rich_help_panel`.
 TABLE = "The table"
@@ -307,7 +268,7 @@ Coef0 = Annotated[float, typer.Option(help="Constant of the poly and sigmoid ker
 Overwrite = Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP, rich_help_panel=OUTPUT)]
 
 
-def form_of(
+def csv_format(
     delimiter: str | None,
     header: bool | None,
     decimal: str,
@@ -343,7 +304,7 @@ def check_kernel(kernel: str) -> None:
         raise ProblemError(f"--kernel={kernel!r} is not one of {', '.join(KERNELS)}{meant_kernel(kernel)}")
 
 
-def check_there(*paths: Path | None) -> None:
+def check_exists(*paths: Path | None) -> None:
     """Raise ProblemError for a path without a file, before packages are loaded; - and None are fine."""
     for path in paths:
         if path is not None and str(path) != "-" and not path.exists():

@@ -26,24 +26,6 @@ from ..persistence.files import escape_control_characters, target_of
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-__all__ = [
-    "COMMAND_OPTIONS",
-    "EXIT_CLOSED",
-    "EXIT_INTERRUPTED",
-    "OVERWRITE_HELP",
-    "Json",
-    "check_output",
-    "clear_errors",
-    "console",
-    "print_indented",
-    "print_stripped",
-    "print_table",
-    "print_warnings",
-    "progress_bar",
-    "say",
-    "say_json",
-]
-
 #: Width, in characters, of tables that are not printed to a terminal, unless the variable COLUMNS gives another.
 TABLE_WIDTH_CHARS = 120
 #: Exit code after Ctrl-C: 128 + SIGINT, as in a shell.

@@ -22,8 +22,6 @@ from .cells import (
 from .sources import MAX_BYTES, Source
 from .table import SHOWN_CHARS, ColumnChooser, RequestedColumns, Table, TextColumn, index_positions
 
-__all__ = ["MAGIC", "read_parquet"]
-
 #: First bytes of a parquet file.
 MAGIC = b"PAR1"
 #: Rows that are read at a time.

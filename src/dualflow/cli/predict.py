@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as shared
-from .output import check_output, clear_errors, print_table, print_warnings, say, say_json
+from .output import Json, check_output, clear_errors, print_table, print_warnings, say, say_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..report.scores import ClassCounts
-
-__all__ = ["Model", "TrainedThousands", "encoded", "predict"]
 
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model saved by dualflow train, or by a model's save().")
@@ -40,39 +38,42 @@ _SHOWN_ROWS = 10
 #: Unknown texts of a column that a warning shows.
 _MAX_NAMED_TEXTS = 3
 
+# Options of the command, each with its help.
+Out = Annotated[
+    Path | None,
+    typer.Option(help="CSV file to write; by default standard output, of which a terminal shows 10 rows."),
+]
+Decision = Annotated[
+    bool, typer.Option("--decision", help="Also write the decision values: the further from 0, the clearer.")
+]
+Proba = Annotated[bool, typer.Option("--proba", help="Also write the probability of each class; train with --proba.")]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column that names the rows, copied to the output as its first: its name, or its number from 1.",
+    ),
+]
+Decimal = Annotated[str | None, typer.Option(help='The decimal point, "." or ","; that of training by default.')]
+
 
 def predict(
     model: Model,
     data: shared.Data,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="CSV file to write; by default standard output, of which a terminal shows 10 rows."),
-    ] = None,
-    decision: Annotated[
-        bool, typer.Option("--decision", help="Also write the decision values: the further from 0, the clearer.")
-    ] = False,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="Also write the probability of each class; train with --proba.")
-    ] = False,
-    id: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="A column that names the rows, copied to the output as its first: its name, or its number from 1.",
-        ),
-    ] = None,
+    out: Out = None,
+    decision: Decision = False,
+    proba: Proba = False,
+    id: Id = None,
     label: Label = None,
     positive: shared.Positive = None,
     delimiter: shared.Delimiter = None,
     header: shared.Header = None,
     missing: shared.Missing = None,
-    decimal: Annotated[
-        str | None, typer.Option(help='The decimal point, "." or ","; that of training by default.')
-    ] = None,
+    decimal: Decimal = None,
     thousands: TrainedThousands = None,
     format: shared.Format = None,
     overwrite: shared.Overwrite = False,
-    json: shared.Json = False,
+    json: Json = False,
 ) -> None:
     """Predict the rows of a table with a saved model.
 
@@ -81,18 +82,15 @@ def predict(
     If the table has labels, the scores are printed, too: of classes with the confusion matrix, of numbers R².
     """
     with clear_errors():
-        shared.check_there(model, data)
+        shared.check_exists(model, data)
         shared.check_order(model, data)
         from dataclasses import replace
 
         from ..exceptions import ProblemError
-        from .scores import score_lines, training_note
         from .training_table import read_model
 
         if out is not None:
-            check_output(out, "--out", partial(_is_ours, id=id), overwrite, data)
-            if out.exists() and out.samefile(model):
-                raise ProblemError(f"--out {out} is the model file and would be lost; give another name")
+            _check_out(out, id, overwrite, data, model)
         machine, known = read_model(model)
         if proba and not hasattr(machine, "predict_proba"):
             raise ProblemError(
@@ -142,15 +140,32 @@ def predict(
             from .training import outlier_line
 
             say(outlier_line([value for value in predictions if value is not None], "rows"), err=out is None)
-        title = f"rows with a label{training_note(machine, X)}" if score else ""
-        if score and counts is None:
-            name, value = next(iter(score.items()))
-            say(f"{name} {value:.4g} on {score['labelled']} {title}", err=out is None)
-        if counts is not None:
-            for line in score_lines(counts, title, getattr(machine, "class_weight", None) is not None):
-                say(line, err=out is None)
+        if score:
+            _print_scores(score, counts, machine, X, err=out is None)
         if out is not None:
             say(f"{len(table)} predictions: {out}{_id_hint(table)}")
+
+
+def _check_out(out: Path, id: str | None, overwrite: bool, data: Path, model: Path) -> None:
+    """Raise ProblemError if the predictions cannot or must not be written to ``out``."""
+    from ..exceptions import ProblemError
+
+    check_output(out, "--out", partial(_is_ours, id=id), overwrite, data)
+    if out.exists() and out.samefile(model):
+        raise ProblemError(f"--out {out} is the model file and would be lost; give another name")
+
+
+def _print_scores(score: dict[str, Any], counts: ClassCounts | None, machine: Any, X: Any, err: bool) -> None:
+    """Print the scores of the rows with a label."""
+    from .scores import score_lines, training_note
+
+    title = f"rows with a label{training_note(machine, X)}"
+    if counts is None:
+        name, value = next(iter(score.items()))
+        say(f"{name} {value:.4g} on {score['labelled']} {title}", err=err)
+        return
+    for line in score_lines(counts, title, getattr(machine, "class_weight", None) is not None):
+        say(line, err=err)
 
 
 def encoded(
@@ -175,7 +190,7 @@ def encoded(
     from .reading import read_known
     from .table import Table
 
-    form = shared.form_of(
+    form = shared.csv_format(
         delimiter, header, decimal or known.cells.decimal, missing, thousands or known.cells.thousands
     )
     cells = replace(form.cells, missing=(*known.cells.missing, *(missing or ())))

@@ -14,9 +14,6 @@ from .parquet import MAGIC, read_parquet
 from .sources import Source, open_source
 from .table import ColumnChooser, RequestedColumns, SparseTable, Table
 
-__all__ = ["FORMATS", "SUFFIXES", "format_of", "read_known", "read_new", "read_svmlight"]
-
-
 #: File name endings of the svmlight (LIBSVM) format.
 SUFFIXES = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 

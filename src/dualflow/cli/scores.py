@@ -15,8 +15,6 @@ from ..report.scores import UNEQUAL_SHARE, ClassCounts
 from .labels import known_codes
 from .table import SHOWN_CHARS
 
-__all__ = ["CLASSIFIERS", "counts_of", "default_scoring", "score_lines", "scorer_of", "training_note"]
-
 #: The values of --kind whose labels are classes.
 CLASSIFIERS = ("svc", "nu-svc")
 

@@ -16,8 +16,6 @@ from typing import Any, BinaryIO
 from ..exceptions import ProblemError
 from ..persistence.files import open_regular
 
-__all__ = ["MAX_BYTES", "STDIN", "Source", "open_source"]
-
 #: Maximum size of a file after unpacking, in bytes. Its numbers take at most four times as much memory.
 MAX_BYTES = 1 << 30
 #: A gzip file may unpack to this size, in bytes, whatever its own size is.

@@ -12,24 +12,6 @@ from numpy.typing import NDArray
 
 from ..exceptions import ProblemError, did_you_mean
 
-__all__ = [
-    "CLASS_TEXTS",
-    "LEFT_OUT",
-    "MISSING_TEXTS",
-    "SHOWN_CHARS",
-    "ChosenColumns",
-    "ColumnChooser",
-    "RequestedColumns",
-    "SparseTable",
-    "Table",
-    "TextColumn",
-    "column_position",
-    "index_notes",
-    "index_positions",
-    "shortened",
-    "unique_names",
-]
-
 #: Stripped cells that mean a missing value.
 MISSING_TEXTS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
 #: Those of `MISSING_TEXTS` that are classes in a label column.
@@ -57,38 +39,21 @@ class TextColumn:
 
 @dataclass(frozen=True)
 class ChosenColumns:
-    """The columns of a file that make up a table.
+    """The columns of a file that make up a table."""
 
-    Attributes
-    ----------
-    places : list of int
-        Positions of the feature columns, from 0.
-    names : list of str
-        Names of the feature columns.
-    kinds : list of {"number", "text", None}
-        Kinds of the feature columns; None means that the cells decide.
-    label : int or None
-        Position of the label column.
-    label_name : str or None
-    notes : tuple of str
-        Sentences for the user.
-    kept : tuple of str
-        Names of the feature columns that stay even if they look like names of rows.
-    id, id_name : int and str, or None
-        Position and name of the column that names the rows of a result; it may be a feature, too.
-    unused : tuple of (str, str)
-        Names of the columns that are neither features nor the label, each with the reason.
-    """
-
-    places: list[int]
-    names: list[str]
+    places: list[int]  # positions of the feature columns, from 0
+    names: list[str]  # names of the feature columns
+    #: Kinds of the feature columns; None means that the cells decide; list of {"number", "text", None}.
     kinds: list[str | None]
-    label: int | None
+    label: int | None  # position of the label column
     label_name: str | None
-    notes: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences for the user
+    kept: tuple[str, ...] = ()  # names of the feature columns that stay even if they look like names of rows
+    #: id, id_name: position and name of the column that names the rows of a result; it may be a feature, too; int and
+    #: str, or None.
     id: int | None = None
     id_name: str | None = None
+    #: Names of the columns that are neither features nor the label, each with the reason.
     unused: tuple[tuple[str, str], ...] = ()
 
 
@@ -116,27 +81,13 @@ class ColumnChooser(Protocol):
 
 @dataclass(frozen=True)
 class RequestedColumns:
-    """The columns of a training table, chosen by the user's options.
+    """The columns of a training table, chosen by the user's options."""
 
-    Parameters
-    ----------
-    label : str or None
-        Name of the label column, or its number from 1; None is the last column, if ``labelled``.
-    labelled : bool
-        Whether the table has a label column.
-    drop : tuple of str
-        Columns to leave out.
-    text : tuple of str
-        Columns whose numbers are names.
-    keep : tuple of str
-        Columns that are features although they look like names of rows.
-    """
-
-    label: str | None = None
-    labelled: bool = True
-    drop: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
+    label: str | None = None  # name of the label column, or its number from 1; None is the last column, if ``labelled``
+    labelled: bool = True  # whether the table has a label column
+    drop: tuple[str, ...] = ()  # columns to leave out
+    text: tuple[str, ...] = ()  # columns whose numbers are names
+    keep: tuple[str, ...] = ()  # columns that are features although they look like names of rows
 
     def header(self, first: list[str]) -> bool | None:
         named = (*self.drop, *self.text, *self.keep, *(() if self.label is None else (self.label,)))
@@ -173,39 +124,18 @@ class RequestedColumns:
 
 @dataclass(frozen=True)
 class Table:
-    """The chosen columns of a file, before they are encoded.
-
-    Attributes
-    ----------
-    source : str
-    named : bool
-        Whether the file names its columns.
-    width : int
-        Columns of the file.
-    chosen : Chosen
-    columns : list of (array of float64 or Words)
-        Numbers are finite, or NaN where a cell is missing.
-    labels : list of str or None
-        The labels as the file writes them.
-    where : array of int, shape (n,)
-        The line in which each row ends, or its row number; ``unit`` says which.
-    unit : {"line", "row"}
-    notes : list of str
-        Sentences for the user.
-    ids : list of str or None
-        The cells of the column of ids as the file writes them.
-    """
+    """The chosen columns of a file, before they are encoded."""
 
     source: str
-    named: bool
-    width: int
+    named: bool  # whether the file names its columns
+    width: int  # columns of the file
     chosen: ChosenColumns
-    columns: list[Any]
-    labels: list[str] | None
-    where: NDArray
-    unit: str = "line"
-    notes: list[str] = field(default_factory=list)
-    ids: list[str] | None = None
+    columns: list[Any]  # numbers are finite, or NaN where a cell is missing; list of (array of float64 or Words)
+    labels: list[str] | None  # the labels as the file writes them
+    where: NDArray  # the line in which each row ends, or its row number; ``unit`` says which; int array of shape (n,)
+    unit: str = "line"  # {"line", "row"}
+    notes: list[str] = field(default_factory=list)  # sentences for the user
+    ids: list[str] | None = None  # the cells of the column of ids as the file writes them
 
     def __len__(self) -> int:
         return len(self.where)
@@ -265,21 +195,12 @@ class Table:
 
 @dataclass(frozen=True)
 class SparseTable:
-    """The content of an svmlight file.
-
-    Attributes
-    ----------
-    source : str
-    X : CSR array of shape (n, m)
-    labels : list of str
-    first : {0, 1}
-        Index of the first feature in the file.
-    """
+    """The content of an svmlight file."""
 
     source: str
-    X: Any
+    X: Any  # CSR array of shape (n, m)
     labels: list[str]
-    first: int
+    first: int  # index of the first feature in the file; {0, 1}
 
     def __len__(self) -> int:
         return len(self.labels)

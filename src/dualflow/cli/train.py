@@ -12,6 +12,7 @@ import typer
 from ..exceptions import ProblemError
 from . import options as shared
 from .output import (
+    Json,
     check_output,
     clear_errors,
     print_table,
@@ -25,106 +26,115 @@ if TYPE_CHECKING:
     from .training import Fitted, Scored
     from .training_data import TrainingData
 
-__all__ = ["train"]
+# Options of the command, each with its help.
+Out = Annotated[Path, typer.Option(help="The model file to write.", rich_help_panel=shared.OUTPUT)]
+LabelOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Label column: its name, or its number from 1. The last by default; none for svdd and one-class.",
+        rich_help_panel=shared.TABLE,
+    ),
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        help="svc or nu-svc (classes), svr or nu-svr (numbers), svdd or one-class (outliers); by default svc if "
+        "labels are classes.",
+        rich_help_panel=shared.MODEL,
+    ),
+]
+COption = Annotated[
+    float | None,
+    typer.Option(
+        "--C", "-C", help="For svc, svr and nu-svr, as in scikit-learn; 1 by default.", rich_help_panel=shared.MODEL
+    ),
+]
+Nu = Annotated[
+    str | None,
+    typer.Option(
+        help="For svdd and one-class: the fraction of points that may lie outside. For nu-svc and nu-svr: the "
+        "fraction that may lie on the wrong side of the margin or outside of the tube.",
+        rich_help_panel=shared.MODEL,
+    ),
+]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(help="For svr: errors up to this size cost nothing; 0.1 by default.", rich_help_panel=shared.MODEL),
+]
+Search = Annotated[
+    bool,
+    typer.Option(
+        "--search",
+        help="Choose C, gamma and, of unequal classes, the weights by cross-validation before the fit.",
+        rich_help_panel=shared.SCORES,
+    ),
+]
+SearchTime = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds for --search, 60 by default; the best setting that was reached is taken.",
+        rich_help_panel=shared.SCORES,
+    ),
+]
+Scoring = Annotated[
+    str | None,
+    typer.Option(
+        help="Score of --search and --cv, a name of scikit-learn's; by default accuracy, of unequal classes "
+        "balanced_accuracy, and of numbers r2.",
+        rich_help_panel=shared.SCORES,
+    ),
+]
+Proba = Annotated[
+    bool,
+    typer.Option(
+        "--proba",
+        help="Calibrate probabilities by leave-one-out, for dualflow predict --proba.",
+        rich_help_panel=shared.SCORES,
+    ),
+]
+Cv = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of folds: cross-validate the model; scores are then of rows it had not seen.",
+        rich_help_panel=shared.SCORES,
+    ),
+]
+Solver = Annotated[
+    str, typer.Option(help="Name of a solver (see dualflow solvers), or auto.", rich_help_panel=shared.LIMITS)
+]
+Tol = Annotated[float, typer.Option(help="Relative gap up to which a model is optimal.", rich_help_panel=shared.LIMITS)]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        help="Maximum seconds for the fit, and for the search without --search-time.", rich_help_panel=shared.LIMITS
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Random seed of folds and solvers.", rich_help_panel=shared.SCORES)]
 
 
 def train(
     data: shared.Data,
-    out: Annotated[Path, typer.Option(help="The model file to write.", rich_help_panel=shared.OUTPUT)] = Path(
-        "model.dualflow"
-    ),
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="Label column: its name, or its number from 1. The last by default; none for svdd and one-class.",
-            rich_help_panel=shared.TABLE,
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            help="svc or nu-svc (classes), svr or nu-svr (numbers), svdd or one-class (outliers); by default svc if "
-            "labels are classes.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = None,
-    C: Annotated[
-        float | None,
-        typer.Option(
-            "--C", "-C", help="For svc, svr and nu-svr, as in scikit-learn; 1 by default.", rich_help_panel=shared.MODEL
-        ),
-    ] = None,
-    nu: Annotated[
-        str | None,
-        typer.Option(
-            help="For svdd and one-class: the fraction of points that may lie outside. For nu-svc and nu-svr: the "
-            "fraction that may lie on the wrong side of the margin or outside of the tube.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="For svr: errors up to this size cost nothing; 0.1 by default.", rich_help_panel=shared.MODEL
-        ),
-    ] = None,
+    out: Out = Path("model.dualflow"),
+    label: LabelOption = None,
+    kind: Kind = None,
+    C: COption = None,
+    nu: Nu = None,
+    epsilon: Epsilon = None,
     class_weight: shared.ClassWeight = None,
     positive: shared.Positive = None,
     kernel: shared.Kernel = "rbf",
     gamma: shared.Gamma = "scale",
     degree: shared.Degree = 3.0,
     coef0: shared.Coef0 = 0.0,
-    search: Annotated[
-        bool,
-        typer.Option(
-            "--search",
-            help="Choose C, gamma and, of unequal classes, the weights by cross-validation before the fit.",
-            rich_help_panel=shared.SCORES,
-        ),
-    ] = False,
-    search_time: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds for --search, 60 by default; the best setting that was reached is taken.",
-            rich_help_panel=shared.SCORES,
-        ),
-    ] = None,
-    scoring: Annotated[
-        str | None,
-        typer.Option(
-            help="Score of --search and --cv, a name of scikit-learn's; by default accuracy, of unequal classes "
-            "balanced_accuracy, and of numbers r2.",
-            rich_help_panel=shared.SCORES,
-        ),
-    ] = None,
-    proba: Annotated[
-        bool,
-        typer.Option(
-            "--proba",
-            help="Calibrate probabilities by leave-one-out, for dualflow predict --proba.",
-            rich_help_panel=shared.SCORES,
-        ),
-    ] = False,
-    cv: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of folds: cross-validate the model; scores are then of rows it had not seen.",
-            rich_help_panel=shared.SCORES,
-        ),
-    ] = None,
-    solver: Annotated[
-        str, typer.Option(help="Name of a solver (see dualflow solvers), or auto.", rich_help_panel=shared.LIMITS)
-    ] = "auto",
-    tol: Annotated[
-        float, typer.Option(help="Relative gap up to which a model is optimal.", rich_help_panel=shared.LIMITS)
-    ] = 1e-6,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            help="Maximum seconds for the fit, and for the search without --search-time.", rich_help_panel=shared.LIMITS
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of folds and solvers.", rich_help_panel=shared.SCORES)] = 0,
+    search: Search = False,
+    search_time: SearchTime = None,
+    scoring: Scoring = None,
+    proba: Proba = False,
+    cv: Cv = None,
+    solver: Solver = "auto",
+    tol: Tol = 1e-6,
+    time_limit: TimeLimit = None,
+    seed: Seed = 0,
     drop: shared.Drop = None,
     text: shared.Text = None,
     keep: shared.Keep = None,
@@ -138,12 +148,12 @@ def train(
     missing: shared.Missing = None,
     format: shared.Format = None,
     overwrite: shared.Overwrite = False,
-    json: shared.Json = False,
+    json: Json = False,
     help_all: shared.HelpAll = False,
 ) -> None:
     """Train a model on a table, and save it. Exit code 1: the model is saved, but not certified to --tol."""
     with clear_errors():
-        shared.check_there(data)
+        shared.check_exists(data)
         shared.check_class_weight(class_weight)
         from ..core.options import Number
         from ..exceptions import FitError
@@ -161,7 +171,7 @@ def train(
         budget_s = next((s for s in (budget_s, time_limit) if s is not None), SEARCH_BUDGET_S)
         steps = Steps(search, budget_s, proba, cv, seed)
         replaced = check_output(out, "--out", container.is_model_file, overwrite, data)
-        form = shared.form_of(delimiter, header, decimal, missing, thousands)
+        form = shared.csv_format(delimiter, header, decimal, missing, thousands)
         columns = (tuple(given or ()) for given in (drop, text, keep))
         requested = RequestedColumns(label, kind in (None, *LABELLED), *columns)
         options = ClassOptions(class_weight, positive, scoring, proba)

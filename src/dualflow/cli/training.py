@@ -19,8 +19,6 @@ from ..report.scores import UNEQUAL_SHARE, ClassCounts
 from .scores import CLASSIFIERS
 from .training_data import KINDS, TrainingData
 
-__all__ = ["Fitted", "Scored", "Steps", "cv_splits", "fitted_model", "new_model", "scored_model", "search_splits"]
-
 #: Parameters that only some kinds have.
 _OWN_PARAMETERS = {
     "svc": ("C", "class-weight"),
@@ -49,24 +47,12 @@ Progress = Callable[[int, int | None, str], object]
 
 @dataclass(frozen=True)
 class Steps:
-    """What `dualflow train` does beside one fit.
-
-    Attributes
-    ----------
-    search : bool
-    budget_s : float
-        Seconds for the search.
-    proba : bool
-        Whether probabilities are calibrated.
-    cv : int or None
-        Number of folds.
-    seed : int
-    """
+    """What `dualflow train` does beside one fit."""
 
     search: bool
-    budget_s: float
-    proba: bool
-    cv: int | None
+    budget_s: float  # seconds for the search
+    proba: bool  # whether probabilities are calibrated
+    cv: int | None  # number of folds
     seed: int
 
 

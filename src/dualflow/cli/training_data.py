@@ -17,18 +17,6 @@ from .scores import CLASSIFIERS, default_scoring, scorer_of
 from .table import SHOWN_CHARS, SparseTable, Table
 from .training_table import SparseEncoding, TrainingTable
 
-__all__ = [
-    "KINDS",
-    "LABELLED",
-    "ClassOptions",
-    "Classes",
-    "EncodingOptions",
-    "TrainingData",
-    "kind_of",
-    "labels_for",
-    "training_data",
-]
-
 #: Estimators by the values of --kind.
 KINDS = {
     "svc": "SVC",
@@ -122,30 +110,15 @@ class ClassOptions:
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of a training table, and the options on them.
+    """The classes of a training table, and the options on them."""
 
-    Attributes
-    ----------
-    y : array of shape (n,) or None
-    classes : array of shape (k,)
-        The labels, sorted; empty unless ``kind`` is svc.
-    written : tuple of str
-    weights : None, "balanced" or dict
-        The value of ``class_weight``.
-    positive : str or None
-        The class that --positive names, as the file writes it.
-    scoring : str
-    scorer : callable or None
-        None without labels.
-    """
-
-    y: NDArray | None
-    classes: NDArray
+    y: NDArray | None  # shape (n,) or None
+    classes: NDArray  # the labels, sorted; empty unless ``kind`` is svc; shape (k,)
     written: tuple[str, ...]
-    weights: Any
-    positive: str | None
+    weights: Any  # the value of ``class_weight``; None, "balanced" or dict
+    positive: str | None  # the class that --positive names, as the file writes it
     scoring: str
-    scorer: Any
+    scorer: Any  # None without labels
 
     @classmethod
     def of(
@@ -189,32 +162,16 @@ class Classes:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A training table, its points and labels, and how they were made.
+    """A training table, its points and labels, and how they were made."""
 
-    Attributes
-    ----------
-    table : Table or SparseTable
-        Without the columns that only name its rows.
-    cells : CellFormat
-    kind : str
-        A key of `KINDS`.
-    how : EncodingOptions
-    encoding : Encoding or SparseEncoding
-    X : array or CSR array of shape (n, m)
-    y : array of shape (n,) or None
-    written : tuple of str
-        The classes as the file writes them.
-    classes : Classes
-    """
-
-    table: Table | SparseTable
+    table: Table | SparseTable  # without the columns that only name its rows
     cells: CellFormat
-    kind: str
+    kind: str  # a key of `KINDS`
     how: EncodingOptions
-    encoding: Any
-    X: Any
-    y: NDArray | None
-    written: tuple[str, ...]
+    encoding: Any  # Encoding or SparseEncoding
+    X: Any  # array or CSR array of shape (n, m)
+    y: NDArray | None  # shape (n,) or None
+    written: tuple[str, ...]  # the classes as the file writes them
     classes: Classes
 
     @property

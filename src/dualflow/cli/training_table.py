@@ -20,8 +20,6 @@ from .cells import THOUSANDS, CellFormat, is_gap
 from .encoding import Column, Encoding
 from .table import SHOWN_CHARS, ChosenColumns, SparseTable, column_position, index_notes, unique_names
 
-__all__ = ["TABLE_FORMAT", "SparseEncoding", "TrainingTable", "read_model"]
-
 #: Version of the table description in a model's file.
 TABLE_FORMAT = 1
 #: Columns that a message names at most.
@@ -30,21 +28,12 @@ MAX_NAMED = 12
 
 @dataclass(frozen=True)
 class SparseEncoding:
-    """The encoding of an svmlight file: its rows become points.
+    """The encoding of an svmlight file: its rows become points."""
 
-    Attributes
-    ----------
-    first : {0, 1}
-        Index of the first feature in the file.
-    scales : array of shape (count,), or None
-        Each feature is divided by its scale; None leaves the features as they are.
-    count : int
-        Number of features.
-    """
-
-    first: int
+    first: int  # index of the first feature in the file; {0, 1}
+    #: Each feature is divided by its scale; None leaves the features as they are; shape (count,), or None.
     scales: NDArray | None
-    count: int
+    count: int  # number of features
 
     @property
     def features(self) -> list[str]:
@@ -62,42 +51,19 @@ class SparseEncoding:
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """How a model reads a table: it finds the columns of training, and encodes them.
-
-    Attributes
-    ----------
-    encoding : Encoding or SparseEncoding
-    named : bool
-        Whether columns are found by their names; if not, by their positions.
-    width : int
-        Number of columns of the training file.
-    label : str or None
-        Name of the label column.
-    label_place : int or None
-        Position of the label column in the training file, from 0.
-    written : tuple of str
-        The classes as the training file wrote them.
-    cells : CellFormat
-    requested_label : str, optional
-        Another label column for this table, by its name or its number from 1.
-    positive : str, optional
-        The class whose recall and precision are given.
-    requested_id : str, optional
-        The column of this table that names its rows, by its name or its number from 1.
-    unused : dict of str to str
-        The columns of the training file that the model does not use, each with the reason.
-    """
+    """How a model reads a table: it finds the columns of training, and encodes them."""
 
     encoding: Encoding | SparseEncoding
-    named: bool = True
-    width: int = 0
-    label: str | None = None
-    label_place: int | None = None
-    written: tuple[str, ...] = ()
+    named: bool = True  # whether columns are found by their names; if not, by their positions
+    width: int = 0  # number of columns of the training file
+    label: str | None = None  # name of the label column
+    label_place: int | None = None  # position of the label column in the training file, from 0
+    written: tuple[str, ...] = ()  # the classes as the training file wrote them
     cells: CellFormat = field(default_factory=CellFormat)
-    requested_label: str | None = None
-    positive: str | None = None
-    requested_id: str | None = None
+    requested_label: str | None = None  # another label column for this table, by its name or its number from 1
+    positive: str | None = None  # the class whose recall and precision are given
+    requested_id: str | None = None  # the column of this table that names its rows, by its name or its number from 1
+    #: The columns of the training file that the model does not use, each with the reason.
     unused: dict[str, str] = field(default_factory=dict)
 
     def header(self, first: list[str]) -> bool | None:

@@ -17,8 +17,6 @@ from .plan import OWN_SHOTS, plan, planned_shots
 from .rows import ProgressCallback
 from .tasks import Task, given_task, tasks_from_data
 
-__all__ = ["DryRow", "DryRun", "dry_run"]
-
 
 @dataclass(frozen=True)
 class DryRow:
@@ -49,12 +47,7 @@ class DryRow:
 
 @dataclass(frozen=True)
 class DryRun:
-    """The estimates of the quantum rows of a comparison, none of which was run.
-
-    Attributes
-    ----------
-    rows : tuple of DryRow
-    """
+    """The estimates of the quantum rows of a comparison, none of which was run."""
 
     rows: tuple[DryRow, ...]
 

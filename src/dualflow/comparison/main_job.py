@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -28,8 +29,6 @@ from .plan import OWN_SHOTS, Entry, plan, planned_shots
 from .repairs import check_repairs
 from .rows import ProgressCallback, RowRunner, refusal
 from .tasks import Subsample, Task, given_settings, given_task, tasks_from_data
-
-__all__ = ["announcement", "compare"]
 
 
 def announcement(
@@ -248,46 +247,16 @@ def compare(
         "coef0": coef0,
         "inlier_class": inlier_class,
     }
-    if class_weight == AUTO_WEIGHTS and not models:
-        raise ProblemError("class_weight='auto' needs models=True, whose scores choose the weights")
-    if positive is not None and not models:
-        raise ProblemError(f"positive={positive!r} needs models=True, whose recall and precision are of this class")
-    if scoring not in SCORES:
-        raise ProblemError(f"scoring={scoring!r} is not one of {', '.join(SCORES)}{did_you_mean(str(scoring), SCORES)}")
+    scored = _ScoredModels(models, class_weight, positive, scoring, C, fit_intercept, time_limit, progress)
+    scored.check()
     posing |= {"class_weight": class_weight, "models": models, "positive": positive}
-    scores: tuple[ModelScore, ...] = ()
-
-    def weights_of(data: Subsample, gram: Gram) -> Any:
-        nonlocal scores
-        if not models:
-            return class_weight
-        known = isinstance(gram.kernel, str) and gram.kernel in MODEL_KERNELS
-        if not known or not np.isfinite(C) or fit_intercept is not True:
-            raise ProblemError(
-                f"models=True needs kernel {' or '.join(MODEL_KERNELS)}, a finite C and fit_intercept=True, found "
-                f"kernel={gram.kernel!r}, C={C!r}, fit_intercept={fit_intercept!r}"
-            )
-        scores = score_models(
-            data,
-            gram,
-            C=C,
-            class_weight=class_weight,
-            positive=positive,
-            time_limit=time_limit,
-            progress=lambda text: None if progress is None else progress(0, None, text),  # type: ignore[arg-type]
-        )
-        best = best_model(scores, scoring)
-        if class_weight != AUTO_WEIGHTS:
-            return class_weight
-        return None if best is None else best.class_weight
-
     with limit_kernel_wait(time_limit):
         if isinstance(X, DualProblem):
             tasks, settings, mending = [given_task(X, posing, compare)], given_settings(X), ()
         else:
             for name in ("class_weight", "models", "positive"):
                 del posing[name]
-            tasks, settings = tasks_from_data(X, random_state=random_state, weights_of=weights_of, **posing)
+            tasks, settings = tasks_from_data(X, random_state=random_state, weights_of=scored.weights_of, **posing)
         indefinite = [task for task in tasks if task.certifier.psd.kind == "indefinite"]
     total = len(entries) * len(tasks) + len(mending) * len(indefinite)
     run = RowRunner(shots, random_state, tol, time_limit, progress, total, mending, seeds)
@@ -297,7 +266,7 @@ def compare(
         announce(announcement(tasks, entries, repairs_in_all, time_limit, total_time_limit, seeds))
     if total_time_limit is not None:
         run.ends = time.monotonic() + total_time_limit
-    sections = tuple(run.section(task, entries) for task in tasks)
+    sections = tuple(run.run_section(task, entries) for task in tasks)
     settings |= {
         "repairs of indefinite kernels": list(mending) if indefinite else None,
         "shots per circuit": shots if any(entry.role not in ("classical", "reference") for entry in entries) else None,
@@ -308,14 +277,73 @@ def compare(
         "seeds of each sampled row": seeds if seeds > 1 else None,
     }
     if models:
-        settings["models compared by"] = scoring
+        settings |= {"models compared by": scoring, "positive class": scored.positive_class}
         del settings["class +1"]
-        settings["positive class"] = next(s.counts.classes[s.counts.positive] for s in scores if s.counts is not None)
-    found = Comparison(sections, settings, _versions(), run.interrupt is not None, scores, scoring)
+    found = Comparison(sections, settings, _versions(), run.interrupt is not None, scored.scores, scoring)
     if run.interrupt is not None:
         run.interrupt.comparison = found  # type: ignore[attr-defined]
         raise run.interrupt
     return found
+
+
+@dataclass
+class _ScoredModels:
+    """The models that a comparison scores on the held-out points, and the class weights that the scores choose.
+
+    ``wanted`` says whether models are scored; the other arguments are those of `compare`.
+    """
+
+    wanted: bool
+    class_weight: Any
+    positive: Any
+    scoring: str
+    C: float
+    fit_intercept: Any
+    time_limit: float | None
+    progress: ProgressCallback | None
+    scores: tuple[ModelScore, ...] = ()
+
+    def check(self) -> None:
+        """Raise `ProblemError` for arguments that need ``models``, or an unknown score."""
+        if self.class_weight == AUTO_WEIGHTS and not self.wanted:
+            raise ProblemError("class_weight='auto' needs models=True, whose scores choose the weights")
+        if self.positive is not None and not self.wanted:
+            raise ProblemError(
+                f"positive={self.positive!r} needs models=True, whose recall and precision are of this class"
+            )
+        if self.scoring not in SCORES:
+            meant = did_you_mean(str(self.scoring), SCORES)
+            raise ProblemError(f"scoring={self.scoring!r} is not one of {', '.join(SCORES)}{meant}")
+
+    def weights_of(self, data: Subsample, gram: Gram) -> Any:
+        """Score the models, if they are wanted, and return the class weights of the comparison."""
+        if not self.wanted:
+            return self.class_weight
+        known = isinstance(gram.kernel, str) and gram.kernel in MODEL_KERNELS
+        if not known or not np.isfinite(self.C) or self.fit_intercept is not True:
+            raise ProblemError(
+                f"models=True needs kernel {' or '.join(MODEL_KERNELS)}, a finite C and fit_intercept=True, found "
+                f"kernel={gram.kernel!r}, C={self.C!r}, fit_intercept={self.fit_intercept!r}"
+            )
+        progress = self.progress
+        self.scores = score_models(
+            data,
+            gram,
+            C=self.C,
+            class_weight=self.class_weight,
+            positive=self.positive,
+            time_limit=self.time_limit,
+            progress=lambda text: None if progress is None else progress(0, None, text),  # type: ignore[arg-type]
+        )
+        best = best_model(self.scores, self.scoring)
+        if self.class_weight != AUTO_WEIGHTS:
+            return self.class_weight
+        return None if best is None else best.class_weight
+
+    @property
+    def positive_class(self) -> Any:
+        """The class whose recall and precision the scores are."""
+        return next(s.counts.classes[s.counts.positive] for s in self.scores if s.counts is not None)
 
 
 def _versions() -> dict[str, str]:

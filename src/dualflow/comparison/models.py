@@ -24,8 +24,6 @@ from ..report.scores import UNEQUAL_SHARE, ClassCounts, ModelScore
 from .rows import MAX_RUNS, REPEATED_S
 from .tasks import Subsample, point_weights, weights_text
 
-__all__ = ["AUTO_WEIGHTS", "MODEL_KERNELS", "score_models", "tried_weights"]
-
 #: Kernels that both packages know by these names.
 MODEL_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: Value of ``class_weight`` that tries none and "balanced" where the classes are unequal.

@@ -15,8 +15,6 @@ from ..quantum.solvers.base import CircuitSolver
 from ..solvers import Solver
 from ..solvers.registry import list_solvers, solver_class, solver_names
 
-__all__ = ["CONTROLS", "DEFAULT_SHOTS", "OWN_SHOTS", "REFERENCE", "Entry", "plan", "planned_shots"]
-
 #: The solver whose answer is the reference of each section.
 REFERENCE = "cvxopt"
 #: Value of ``shots`` that leaves an instance its own, and gives solvers by name `DEFAULT_SHOTS`.

@@ -14,8 +14,6 @@ from ..exceptions import ProblemError
 from ..report import Row
 from .tasks import Task
 
-__all__ = ["REPAIR_SOLVER", "check_repairs", "repaired_task", "with_best_objective", "with_repair_note"]
-
 #: The solver of the repaired problems.
 REPAIR_SOLVER = "working-set"
 

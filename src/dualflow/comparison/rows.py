@@ -38,20 +38,6 @@ from .plan import REFERENCE, Entry
 from .repairs import REPAIR_SOLVER, repaired_task, with_best_objective, with_repair_note
 from .tasks import Task
 
-__all__ = [
-    "MAX_RUNS",
-    "REPEATED_S",
-    "ProgressCallback",
-    "RowRunner",
-    "floors_of",
-    "quartiles",
-    "ranked",
-    "reason_text",
-    "refusal",
-    "shot_floor",
-    "with_margins",
-]
-
 
 def with_margins(rows: list[Row], groups: list[int], tol: float) -> list[Row]:
     """Return the rows; those that ran circuits get their `Row.margin` if both of their controls were run.
@@ -141,9 +127,9 @@ def ranked(rows: list[Row], tol: float) -> tuple[Row, ...]:
     places, out = {True: 0, False: 0}, []
     for row in sorted(rows, key=key):
         if row.raw_gap is not None and row.role not in ("control", "repair"):
-            apart = row.role == "emulated"
-            places[apart] += 1
-            row = replace(row, rank=places[apart])
+            is_emulated = row.role == "emulated"
+            places[is_emulated] += 1
+            row = replace(row, rank=places[is_emulated])
         out.append(row)
     return tuple(_with_ties(out, tol))
 
@@ -238,38 +224,25 @@ ProgressCallback = Callable[[int, int, str], None]
 
 @dataclass
 class RowRunner:
-    """Runs the rows of all sections.
+    """Runs the rows of all sections."""
 
-    Attributes
-    ----------
-    shots, random_state, tol, time_limit, repairs, seeds
-        As for `compare`.
-    progress : callable or None
-    total, done : int
-        Rows in all, and rows that have begun.
-    interrupt : KeyboardInterrupt or None
-        The Ctrl-C after which no row begins.
-    warmed_up : set of int
-        Keys of the solvers that have run their first step.
-    ends : float
-        Value of `time.monotonic` after which no row begins.
-    """
-
+    #: shots, random_state, tol, time_limit, repairs, seeds: as for `compare`.
     shots: int | None
     random_state: int
     tol: float
     time_limit: float | None
     progress: ProgressCallback | None
+    #: total, done: rows in all, and rows that have begun.
     total: int
     repairs: tuple[str, ...] = ()
     seeds: int = 1
     done: int = 0
-    interrupt: KeyboardInterrupt | None = None
-    warmed_up: set[int] = field(default_factory=set)
-    ends: float = math.inf
+    interrupt: KeyboardInterrupt | None = None  # the Ctrl-C after which no row begins
+    warmed_up: set[int] = field(default_factory=set)  # keys of the solvers that have run their first step
+    ends: float = math.inf  # value of `time.monotonic` after which no row begins
     max_dense_n: int | None = None  # points up to which dense solvers run; None is no limit
 
-    def section(self, task: Task, entries: list[Entry]) -> Section:
+    def run_section(self, task: Task, entries: list[Entry]) -> Section:
         problem, certifier = task.problem, task.certifier
         reference, note = self.reference(problem)
         floors: Floors = {}
@@ -327,8 +300,8 @@ class RowRunner:
     @property
     def stop_reason(self) -> str | None:
         """The reason why no further row begins; None if rows may begin."""
-        late = _NOT_RUN_TIME_OVER if time.monotonic() >= self.ends else None
-        return late if self.interrupt is None else _NOT_RUN_INTERRUPTED
+        reason = _NOT_RUN_TIME_OVER if time.monotonic() >= self.ends else None
+        return reason if self.interrupt is None else _NOT_RUN_INTERRUPTED
 
     def report_next(self, task: Task, *what: str | None, rows: int = 1) -> None:
         """Report the next row to the progress function, and count it."""
@@ -339,8 +312,8 @@ class RowRunner:
 
     def reference(self, problem: DualProblem) -> tuple[Solution | None, str | None]:
         """Return the reference of a section, or None with the reason; the section's rows run in both cases."""
-        if (late := self.stop_reason) is not None:
-            return None, f"no reference: {late}"
+        if (reason := self.stop_reason) is not None:
+            return None, f"no reference: {reason}"
         if self.max_dense_n is not None and problem.n > self.max_dense_n:
             return None, f"none above {self.max_dense_n} points"
         solution = None
@@ -443,11 +416,15 @@ class RowRunner:
                 if entry.role == "reference" and reference is not None:
                     solution = reference
                 else:
-                    late = self.warm_up(entry)
+                    warm_up_s = self.warm_up(entry)
                     # The solver runs to the tolerance itself, not only far enough for refinement: raw answers rank.
                     solver = make_solver(entry.solver, entry.options).aim(self.tol)
                     solution = self.best_run(
-                        task.problem, solver, once=entry.device is not None, late=late, random_state=random_state
+                        task.problem,
+                        solver,
+                        once=entry.device is not None,
+                        warm_up_s=warm_up_s,
+                        random_state=random_state,
                     )
                 if entry.device is not None and not solution.cost.circuits and solution.raw_status is Status.TIME_LIMIT:
                     reason = "; ".join(filter(None, (_TOO_SLOW, solution.provenance.get("device_error"))))
@@ -466,17 +443,17 @@ class RowRunner:
         problem: DualProblem,
         solver: str | Solver,
         once: bool = False,
-        late: float = 0.0,
+        warm_up_s: float = 0.0,
         random_state: int | None = None,
     ) -> Solution:
         """Return the answer of the fastest of up to `MAX_RUNS` runs, of which none begins after `REPEATED_S`.
 
-        With ``once`` there is one run; ``late`` seconds are subtracted from its time limit.
+        With ``once`` there is one run; ``warm_up_s`` seconds are subtracted from its time limit.
         """
         found: list[Solution] = []
         limit = self.limit()
         if limit is not None:
-            limit = max(limit - late, MIN_ROW_S)
+            limit = max(limit - warm_up_s, MIN_ROW_S)
         while len(found) < MAX_RUNS:
             solution = solve(
                 problem,

@@ -29,8 +29,6 @@ from ..solvers.registry import make_solver, solver_class
 from .plan import CONTROLS, REFERENCE
 from .rows import ProgressCallback, floors_of, quartiles, reason_text
 
-__all__ = ["ScalingPoint", "ScalingStudy", "scaling_study"]
-
 #: Certified relative gap to which the reference is solved: far below any floor of shots.
 REFERENCE_TOL = 1e-10
 #: Shots that are studied by default, one for each decade.
@@ -417,7 +415,7 @@ class _Runner:
         """Return the certifier of a problem and its classical reference."""
         if id(problem) not in self.references:
             solution = solve(problem, REFERENCE, tol=REFERENCE_TOL, refine=True)
-            self.references[id(problem)] = Certifier(problem.value()), solution
+            self.references[id(problem)] = Certifier(problem.frozen_copy()), solution
         return self.references[id(problem)]
 
     def floor(

@@ -22,41 +22,19 @@ from ..estimators._validation import class_weights, exact_labels
 from ..estimators.lda import RANK_TOL, Scatter
 from ..exceptions import ProblemError, did_you_mean
 
-__all__ = [
-    "PROBLEMS",
-    "Subsample",
-    "Task",
-    "given_settings",
-    "given_task",
-    "make_task",
-    "point_weights",
-    "stratified",
-    "tasks_from_data",
-    "weights_text",
-]
-
 
 @dataclass(frozen=True)
 class Subsample:
-    """Training points, held-out points, and the two labels.
+    """Training points, held-out points, and the two labels."""
 
-    Attributes
-    ----------
-    X, y : arrays of shape (n, m) and (n,)
-        The subsample.
-    X_test, y_test : arrays of shape (k, m) and (k,)
-        Held-out points.
-    classes : list of two labels, sorted
-    inlier : label
-        The class on which svdd is trained.
-    """
-
+    #: X, y: the subsample; shapes (n, m) and (n,).
     X: NDArray
     y: NDArray
+    #: X_test, y_test: held-out points; shapes (k, m) and (k,).
     X_test: NDArray
     y_test: NDArray
-    classes: list[Any]
-    inlier: Any
+    classes: list[Any]  # list of two labels, sorted
+    inlier: Any  # the class on which svdd is trained; label
 
     @classmethod
     def split(
@@ -155,27 +133,14 @@ def _two_classes(labels: NDArray) -> list[Any]:
 
 @dataclass(frozen=True)
 class Task:
-    """The task of one section: its problem, its certifier, and held-out points.
-
-    Attributes
-    ----------
-    name, title : str
-    make : callable
-        Defines the problem on a `Gram`.
-    certifier : Certifier
-        Certifies the answers of all rows.
-    Z : array of shape (k, m)
-        Held-out points.
-    signs : array of shape (k,)
-        Their true signs, ±1.
-    """
+    """The task of one section: its problem, its certifier, and held-out points."""
 
     name: str
     title: str
-    make: Callable[[Gram], DualProblem]
-    certifier: Certifier
-    Z: NDArray
-    signs: NDArray
+    make: Callable[[Gram], DualProblem]  # defines the problem on a `Gram`
+    certifier: Certifier  # certifies the answers of all rows
+    Z: NDArray  # held-out points; shape (k, m)
+    signs: NDArray  # their true signs, ±1; shape (k,)
 
     @property
     def problem(self) -> DualProblem:
@@ -266,7 +231,7 @@ def given_task(problem: DualProblem, given: dict[str, Any], function: Callable[.
         default = defaults[name].default
         if value is not default and not (type(value) is type(default) and value == default):
             raise ProblemError(f"{name} must not be given with a DualProblem, which defines it already; leave it out")
-    own = problem.value()
+    own = problem.frozen_copy()
     title = f"As it was posed, {own.model}"
     return Task(own.model, title, lambda gram: own, Certifier(own), np.empty((0, 1)), np.empty(0))
 

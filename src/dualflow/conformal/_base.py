@@ -42,8 +42,6 @@ from ._models import (
     relative_gaps,
 )
 
-__all__ = ["Conformal", "folds_of", "rank"]
-
 _RULES: dict[str, Rule] = {
     "confidence_level": Number(above=0, below=1),
     "verbose": Flag(),

@@ -22,17 +22,6 @@ from ..exceptions import ProblemError
 from ..online.point_paths import PointPaths
 from ..online.state import PathError
 
-__all__ = [
-    "MAX_POINTS_LEFT_OUT",
-    "Models",
-    "check_left_out",
-    "has_paths",
-    "held_out",
-    "left_out",
-    "no_report",
-    "relative_gaps",
-]
-
 #: Most points for leaving out one at a time: a matrix of 8000 × 8000 takes half a gigabyte.
 MAX_POINTS_LEFT_OUT = 8000
 #: Matrices of that size in memory at the same time: kernel, weights, columns of the margin points (twice as long for a
@@ -54,33 +43,16 @@ def no_report(done: int, count: int) -> None:
 
 @dataclass(frozen=True)
 class Models:
-    """k models over the points of a Gram; number 0 is the model of all points.
+    """k models over the points of a Gram; number 0 is the model of all points."""
 
-    Attributes
-    ----------
-    gram : KeptGram
-        The kernel matrix of the u points that have weight in any model.
-    rows : int array of shape (u,)
-        The indices of these points.
-    weights : array of shape (u, k)
-        Weights of the points in each model's expansion.
-    biases : array of shape (k,)
-        The bias of each model.
-    without : int array of shape (n,)
-        The model that leaves out each point; 0 where leaving it out does not change the model.
-    values : array of shape (n,)
-        The decision value of each point by that model.
-    gap : float
-        The largest certified relative gap of all models.
-    """
-
-    gram: KeptGram
-    rows: NDArray
-    weights: NDArray
-    biases: NDArray
+    gram: KeptGram  # the kernel matrix of the u points that have weight in any model
+    rows: NDArray  # the indices of these points; int array of shape (u,)
+    weights: NDArray  # weights of the points in each model's expansion; shape (u, k)
+    biases: NDArray  # the bias of each model; shape (k,)
+    #: The model that leaves out each point; 0 where leaving it out does not change the model; int array of shape (n,).
     without: NDArray
-    values: NDArray
-    gap: float
+    values: NDArray  # the decision value of each point by that model; shape (n,)
+    gap: float  # the largest certified relative gap of all models
 
     def spread(self, n: int) -> NDArray:
         """Return the weights of all n points, shape (n, k)."""

@@ -18,8 +18,6 @@ from ._base import Conformal, ModelReporter, row_blocks
 from ._learned import LearnedPoints
 from ._models import Models, has_paths
 
-__all__ = ["ConformalSVC"]
-
 #: Scores that differ by less than this part of the largest count as equal, so that round-off rejects no label.
 TIE_TOL = 1e-9
 #: A p-value above α by less than this counts as α: the difference is round-off of 1 − confidence_level.

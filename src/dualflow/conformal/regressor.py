@@ -16,8 +16,6 @@ from ..exceptions import ProblemError
 from ._base import Conformal, rank, row_blocks
 from ._models import Models
 
-__all__ = ["ConformalSVR"]
-
 
 class ConformalSVR(RegressorMixin, Conformal):
     """Prediction intervals of an `SVR` or a `QuantileSVR`, which contain a new y with guaranteed probability.

@@ -24,11 +24,11 @@ def capped_sum(const double[::1] u, const double[::1] h, e, double nu):
     cdef double total = 0.0, rho
     cdef Index i, n = u.shape[0]
     cdef const double[::1] signs = h if e is None else e
-    cdef bint alone = e is None
+    cdef bint has_no_equality = e is None
     if h.shape[0] != n or signs.shape[0] != n:
         raise ValueError("u, h and e must be of one length")
     for i in range(n):
-        rho = h[i] if alone else h[i] - nu * signs[i]
+        rho = h[i] if has_no_equality else h[i] - nu * signs[i]
         if rho < 0:
             total += u[i] * rho
     return total
@@ -53,16 +53,26 @@ def maximisers(const double[::1] h, const double[::1] e, const double[::1] u, do
 
 
 def best_of(const double[::1] h, const double[::1] e, const double[::1] u, const double[::1] capped, double d,
-            double fixed):
+            double fixed, const double[::1] alpha):
     """Return the ends of `maximisers`, and the best bound at these ends and at their midpoint.
 
     The bound is ``fixed`` + νd + Σ min(0, uᵢρᵢ), where u is replaced by ``capped``: u reduced to the largest values
-    that the constraint admits.
+    that the constraint admits. At an optimum ``alpha`` its free variables enclose the maximum, which saves most of the
+    selection.
     """
-    low, high = maximisers(h, e, u, d)
+    cdef Index i, n = h.shape[0]
     cdef double ends[3]
-    cdef double best = -INFINITY, found
+    cdef double best = -INFINITY, found, least = INFINITY, most = -INFINITY, low = 0.0, high = 0.0
+    cdef double[::1] work = np.empty(2 * max(n, 1))
     cdef int k
+    if not e.shape[0] == u.shape[0] == alpha.shape[0] == n or n == 0:
+        raise ValueError("h, e, u and alpha must have one length, and a variable")
+    for i in range(n):
+        if 0 < alpha[i] < u[i]:
+            least, most = min(least, h[i] / e[i]), max(most, h[i] / e[i])
+    if not least <= most:
+        least, most = -INFINITY, INFINITY
+    largest_at(n, &h[0], &e[0], &u[0], d, least, most, &work[0], &low, &high)
     ends[0], ends[1], ends[2] = low, 0.5 * (low + high), high
     for k in range(3):
         found = fixed + ends[k] * d + capped_sum(capped, h, e, ends[k])
@@ -115,7 +125,7 @@ cdef double rounding_of(Index n, const double *h, const double *e, const double 
                         const double *root, const double *beside, double nu, double growth, double terms, double shift) noexcept nogil:
     """Return an estimate of the rounding error of f(α) − D(ν) = Σ αᵢρᵢ − min(0, uᵢρᵢ), ρ = h − νe.
 
-    By Cauchy and Schwarz the error of (Qα)ᵢ is about δᵢ = ``growth`` · ε √Qᵢᵢ r, where r is the `reach_of` |αⱼ|√Qⱼⱼ.
+    By Cauchy and Schwarz the error of (Qα)ᵢ is about δᵢ = ``growth`` · ε √Qᵢᵢ r, where r is the `sum_error` of |αⱼ|√Qⱼⱼ.
     The error of ρᵢ is δᵢ and the rounding of its other terms. A term of the sum has slope αᵢ where ρᵢ > 0 and αᵢ − uᵢ
     where ρᵢ < 0. Errors of terms mostly cancel, so the root of their squares counts.
 
@@ -127,18 +137,18 @@ cdef double rounding_of(Index n, const double *h, const double *e, const double 
     """
     cdef Index i
     cdef double mass = 0.0, sum = 0.0, largest = 0.0, squares = 0.0, total = 0.0, shifted = 0.0
-    cdef double reach, rho, length, error_bound, room, slope
+    cdef double error, rho, length, error_bound, room, slope
     for i in range(n):
         length = fabs(alpha[i]) * (root[i] if root != NULL else 1.0)
         mass += fabs(alpha[i])
         sum += length
         add_square(length, &largest, &squares)
-    reach = reached(n, sum, largest * sqrt(squares))
+    error = sum_error_of(n, sum, largest * sqrt(squares))
     largest = 0.0
     for i in range(n):
         rho = h[i] - nu * e[i] if nu != 0 else h[i]
         length = root[i] if root != NULL else 1.0
-        error_bound = DBL_EPSILON * (growth * reach * length + (beside[i] if beside != NULL else 1.0) + fabs(nu))
+        error_bound = DBL_EPSILON * (growth * error * length + (beside[i] if beside != NULL else 1.0) + fabs(nu))
         room = u[i] - alpha[i] if isfinite(u[i]) else alpha[i]
         slope = max(alpha[i], room)
         if fabs(rho) > error_bound + shift * length:
@@ -149,7 +159,7 @@ cdef double rounding_of(Index n, const double *h, const double *e, const double 
             + DBL_EPSILON * (0.5 * (1.0 + sqrt(<double>n)) * terms + fabs(nu) * mass))
 
 
-def reach_of(const double[::1] sizes):
+def sum_error(const double[::1] sizes):
     """Return the rounding error of a sum of terms of these sizes, in units of ε.
 
     It is the root of their squares, for the independent errors of the terms, plus a part of their sum that grows with
@@ -160,10 +170,10 @@ def reach_of(const double[::1] sizes):
     for i in range(sizes.shape[0]):
         sum += sizes[i]
         add_square(sizes[i], &largest, &squares)
-    return reached(sizes.shape[0], sum, largest * sqrt(squares))
+    return sum_error_of(sizes.shape[0], sum, largest * sqrt(squares))
 
 
-cdef inline double reached(Index n, double sum, double norm) noexcept nogil:
+cdef inline double sum_error_of(Index n, double sum, double norm) noexcept nogil:
     return norm + min(1.0, SUM_ERROR * sqrt(<double>n)) * sum
 
 
@@ -179,8 +189,8 @@ cdef inline void add_square(double size, double *largest, double *squares) noexc
 
 
 def undetermined_signs(const double[::1] sums, const double[::1] error_bound, const double[::1] e, double low, double high,
-             double price, double ratio):
-    """Return whether a sign of ρ = e(sums − ν) − price is undetermined, and the variables to recompute.
+             double common_p, double ratio):
+    """Return whether a sign of ρ = e(sums − ν) − common_p is undetermined, and the variables to recompute.
 
     ρ is the lesser of its values at ν = ``low`` and ν = ``high``. A sign is undetermined if ρ is at most the error
     bound; variables with ρ at most ``ratio`` times their error bound are to be recomputed. The error bound of
@@ -191,23 +201,23 @@ def undetermined_signs(const double[::1] sums, const double[::1] error_bound, co
         raise ValueError("sums, error_bound and e must have one length")
     found = np.empty(n, dtype=np.int64)
     cdef long long[::1] which = found
-    cdef bint some = n > 0 and undetermined_of(n, &sums[0], &error_bound[0], &e[0], low, high, price, ratio, &which[0], &count)
-    return some, found[:count]
+    cdef bint any_undetermined = n > 0 and undetermined_of(n, &sums[0], &error_bound[0], &e[0], low, high, common_p, ratio, &which[0], &count)
+    return any_undetermined, found[:count]
 
 
 cdef bint undetermined_of(Index n, const double *sums, const double *error_bound, const double *e, double low,
-                   double high, double price, double ratio, long long *which, Index *count) noexcept nogil:
+                   double high, double common_p, double ratio, long long *which, Index *count) noexcept nogil:
     cdef Index i
     cdef double rho
-    cdef bint some = False
+    cdef bint any_undetermined = False
     count[0] = 0
     for i in range(n):
-        rho = min(e[i] * (sums[i] - low), e[i] * (sums[i] - high)) - price
-        some |= rho <= error_bound[i]
+        rho = min(e[i] * (sums[i] - low), e[i] * (sums[i] - high)) - common_p
+        any_undetermined |= rho <= error_bound[i]
         if rho <= ratio * error_bound[i]:
             which[count[0]] = i
             count[0] += 1
-    return some
+    return any_undetermined
 
 
 def rough_error_bounds(double[:, ::1] found, const double[::1] half, Index features, Index terms, double total):

@@ -5,6 +5,8 @@ A certificate equals that of `Certifier` up to round-off, without the cost of it
 arithmetic, as the bound itself (`_bound`).
 """
 
+from collections import namedtuple
+
 import numpy as np
 from libc.math cimport INFINITY, NAN, fabs, sqrt
 from libc.float cimport DBL_EPSILON, DBL_MIN
@@ -12,54 +14,32 @@ from libc.float cimport DBL_EPSILON, DBL_MIN
 from ._bound cimport Index, largest_at, rounding_of, shortfall_of
 
 
-#: The figures of a certificate: where each stands in its row.
-cdef enum:
-    OBJECTIVE = 0
-    LOWER_BOUND = 1
-    INFEASIBILITY = 2
-    DISTANCE = 3  # of the projection from α
-    NU_LOW = 4
-    NU_HIGH = 5
-    QUADRATIC = 6  # αᵀQα
-    TERMS = 7  # the size of the terms of f
-    ROUNDING = 8  # the part of the gap that may be round-off of float64
-    FIGURES = 9  # length of a row
-
-#: The description of a pair of classes: where each number stands in its row.
-cdef enum:
-    FIRST_COUNT = 0  # points of the first class
-    SECOND_COUNT = 1
-    FIRST_BLOCK = 2  # where the kernel values within the first class begin in `within`
-    CROSS_BLOCK = 3  # where those between the two classes begin in `between`
-    SECOND_BLOCK = 4  # where those within the second class begin in `within`
-    FIRST_STRIDE = 5  # distance of the rows of these blocks
-    CROSS_STRIDE = 6
-    SECOND_STRIDE = 7
-    FIRST_UPPER = 8  # where the upper bounds of the first class begin in `upper`
-    SECOND_UPPER = 9
-    ALPHA = 10  # where the pair's variables begin in `alpha`
-    PAIR_NUMBERS = 11  # length of a row
+cdef PairCertificate BLANK
+#: A row of certificates in Python: a named tuple with the fields of `PairCertificate`.
+CertificateFields = namedtuple("CertificateFields", <dict>BLANK)
+#: Length of a row.
+N_NUMBERS = n_numbers()
 
 
 def check_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
                  const double[::1] upper, const double[::1] alpha, double sign):
     """Raise a ValueError if a pair of classes refers to a place outside its arrays.
 
-    ``listed`` has one row of 11 numbers a pair, see the enumeration above.
+    ``listed`` has one row of 11 numbers a pair, see `_pair_bound.pxd`.
     """
     cdef Index k
     cdef long long m, n
-    if listed.shape[1] != PAIR_NUMBERS or (sign != 1 and sign != -1):
+    if listed.shape[1] != N_COLUMNS or (sign != 1 and sign != -1):
         raise ValueError("a pair must be described by 11 numbers, and sign must be 1 or -1")
     for k in range(listed.shape[0]):
-        m, n = listed[k, FIRST_COUNT], listed[k, SECOND_COUNT]
+        m, n = listed[k, N_FIRST], listed[k, N_SECOND]
         if not (0 < m < 1 << 30 and 0 < n < 1 << 30
-                and fits(listed[k, FIRST_BLOCK], m, m, listed[k, FIRST_STRIDE], within.shape[0])
-                and fits(listed[k, CROSS_BLOCK], m, n, listed[k, CROSS_STRIDE], between.shape[0])
-                and fits(listed[k, SECOND_BLOCK], n, n, listed[k, SECOND_STRIDE], within.shape[0])
-                and fits(listed[k, FIRST_UPPER], 1, m, m, upper.shape[0])
-                and fits(listed[k, SECOND_UPPER], 1, n, n, upper.shape[0])
-                and fits(listed[k, ALPHA], 1, m + n, m + n, alpha.shape[0])):
+                and fits(listed[k, WITHIN_FIRST], m, m, listed[k, STRIDE_FIRST], within.shape[0])
+                and fits(listed[k, BETWEEN], m, n, listed[k, STRIDE_BETWEEN], between.shape[0])
+                and fits(listed[k, WITHIN_SECOND], n, n, listed[k, STRIDE_SECOND], within.shape[0])
+                and fits(listed[k, UPPER_FIRST], 1, m, m, upper.shape[0])
+                and fits(listed[k, UPPER_SECOND], 1, n, n, upper.shape[0])
+                and fits(listed[k, AT_ALPHA], 1, m + n, m + n, alpha.shape[0])):
             raise ValueError(f"pair {k} refers to a place outside its arrays")
 
 
@@ -70,26 +50,27 @@ cdef inline bint fits(long long start, long long rows, long long columns, long l
 
 def certify_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,
                    const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
-                   double[::1] weights, double[:, ::1] figures, double growth):
+                   double[::1] weights, double[:, ::1] certificates, double growth):
     """Certify the α of listed pairs of classes (see `check_listed`), as `Certifier` does, up to round-off.
 
     ``point`` receives the projections, laid out as ``alpha``; ``weights`` receives these with the signs of the labels;
-    each row of ``figures`` receives the figures of one pair, in the order of the enumeration above. ``growth`` is as in
-    `_bound.rounding_of`. If an α is not feasible to round-off, its figures are NaN: `Certifier` must project it. Calls
-    with separate output arrays may run in parallel.
+    each row of ``certificates`` receives the `PairCertificate` of one pair. ``growth`` is as in `_bound.rounding_of`. If
+    an α is not feasible to round-off, its row is NaN: `Certifier` must project it. Calls with separate output arrays may
+    run in parallel.
     """
     check_listed(within, between, listed, upper, alpha, sign)
     cdef Index count = listed.shape[0], largest = 0, k
-    if not point.shape[0] == weights.shape[0] == alpha.shape[0] or figures.shape[0] != count or figures.shape[1] != FIGURES:
-        raise ValueError("point and weights must be as long as alpha, and figures (count, 9)")
+    if (not point.shape[0] == weights.shape[0] == alpha.shape[0] or certificates.shape[0] != count
+            or certificates.shape[1] != n_numbers()):
+        raise ValueError(f"point and weights must be as long as alpha, and certificates (count, {N_NUMBERS})")
     for k in range(count):
-        largest = max(largest, <Index>(listed[k, FIRST_COUNT] + listed[k, SECOND_COUNT]))
+        largest = max(largest, <Index>(listed[k, N_FIRST] + listed[k, N_SECOND]))
     cdef double[::1] work = np.empty(max(1, 6 * largest))
     with nogil:
         for k in range(count):
             certify_one(&within[0], &between[0], &listed[k, 0], &upper[0], sign,
-                        &alpha[listed[k, ALPHA]], &point[listed[k, ALPHA]], &weights[listed[k, ALPHA]],
-                        &figures[k, 0], &work[0], growth)
+                        &alpha[listed[k, AT_ALPHA]], &point[listed[k, AT_ALPHA]], &weights[listed[k, AT_ALPHA]],
+                        <PairCertificate *>&certificates[k, 0], &work[0], growth)
 
 
 def read_listed(const double[::1] weights, const long long[::1] starts, double left):
@@ -157,54 +138,59 @@ def read_listed(const double[::1] weights, const long long[::1] starts, double l
 
 
 def project_pair(Index m, const double[::1] upper, double sign, const double[::1] alpha, double[::1] point,
-                 double[::1] weights, double[::1] figures):
+                 double[::1] weights, double[::1] certificate):
     """Write the part of `certify_listed` for one pair that needs no kernel values: ``point``, ``weights``, and the
     infeasibility and distance of the projection."""
     cdef Index n = alpha.shape[0]
-    check_pair(m, n, upper, point, weights, figures)
+    check_pair(m, n, upper, point, weights, certificate)
     cdef double[::1] work = np.empty(2 * n)
-    project_one(m, n, &upper[0], &upper[m], sign, &alpha[0], &point[0], &weights[0], &figures[0], &work[0])
+    project_one(m, n, &upper[0], &upper[m], sign, &alpha[0], &point[0], &weights[0], <PairCertificate *>&certificate[0],
+                &work[0])
 
 
 def certify_pair(Index m, const double[::1] upper, double sign, const double[::1] point, const double[::1] weights,
-                 const double[::1] values, double[::1] figures, double growth):
-    """Write the other figures of `certify_listed` for one pair, given ``values`` = K weights of a radial kernel."""
+                 const double[::1] values, double[::1] certificate, double growth):
+    """Write the other numbers of `certify_listed` for one pair, given ``values`` = K weights of a radial kernel."""
     cdef Index n = point.shape[0], k
-    check_pair(m, n, upper, values, weights, figures)
-    if figures[OBJECTIVE] != figures[OBJECTIVE]:  # NaN: `project_pair` found α infeasible
+    cdef PairCertificate *row
+    check_pair(m, n, upper, values, weights, certificate)
+    row = <PairCertificate *>&certificate[0]
+    if row.objective != row.objective:  # NaN: `project_pair` found α infeasible
         return
     cdef double[::1] work = np.empty(5 * n)
     for k in range(n):
         work[k], work[n + k] = sign * (values[k] if k < m else -values[k]), sign if k < m else -sign
         work[2 * n + k] = upper[k]
-    bound_one(n, &point[0], &figures[0], &work[0], NULL, growth)
+    bound_one(n, &point[0], row, &work[0], NULL, growth)
 
 
 cdef check_pair(Index m, Index n, const double[::1] upper, const double[::1] one, const double[::1] other,
-                const double[::1] figures):
-    if not (0 < m < n and upper.shape[0] == one.shape[0] == other.shape[0] == n and figures.shape[0] == FIGURES):
-        raise ValueError("the vectors of a pair must have one length and points of both classes, and figures 9 numbers")
+                const double[::1] certificate):
+    if not (0 < m < n and upper.shape[0] == one.shape[0] == other.shape[0] == n and certificate.shape[0] == n_numbers()):
+        raise ValueError("the vectors of a pair must have one length and points of both classes, and certificate "
+                         f"{N_NUMBERS} numbers")
 
 
 cdef void certify_one(const double *within, const double *between, const long long *pair, const double *upper, double sign,
-                      const double *alpha, double *point, double *weights, double *figures, double *work, double growth) noexcept nogil:
+                      const double *alpha, double *point, double *weights, PairCertificate *row, double *work,
+                      double growth) noexcept nogil:
     """Certify one pair; ``work`` holds 6n numbers."""
-    cdef Index m = pair[FIRST_COUNT], n = pair[FIRST_COUNT] + pair[SECOND_COUNT], k
+    cdef Index m = pair[N_FIRST], n = pair[N_FIRST] + pair[N_SECOND], k
     cdef double *root = work + 5 * n
-    if project_one(m, n, upper + pair[FIRST_UPPER], upper + pair[SECOND_UPPER], sign, alpha, point, weights, figures,
+    if project_one(m, n, upper + pair[UPPER_FIRST], upper + pair[UPPER_SECOND], sign, alpha, point, weights, row,
                    work + n):
         product(within, between, pair, point, work)
         for k in range(n):
             if k < m:
-                root[k] = within[pair[FIRST_BLOCK] + k * (pair[FIRST_STRIDE] + 1)]
+                root[k] = within[pair[WITHIN_FIRST] + k * (pair[STRIDE_FIRST] + 1)]
             else:
-                root[k] = within[pair[SECOND_BLOCK] + (k - m) * (pair[SECOND_STRIDE] + 1)]
+                root[k] = within[pair[WITHIN_SECOND] + (k - m) * (pair[STRIDE_SECOND] + 1)]
             root[k] = sqrt(max(root[k], 0.0))
-        bound_one(n, point, figures, work, root, growth)
+        bound_one(n, point, row, work, root, growth)
 
 
 cdef bint project_one(Index m, Index n, const double *upper, const double *others, double sign, const double *alpha,
-                      double *point, double *weights, double *figures, double *work) noexcept nogil:
+                      double *point, double *weights, PairCertificate *row, double *work) noexcept nogil:
     """Project α of one pair onto its feasible set, and return whether it was feasible to round-off.
 
     Labels and bounds are written to ``work``, which holds 2n numbers.
@@ -213,8 +199,8 @@ cdef bint project_one(Index m, Index n, const double *upper, const double *other
     cdef double *e = work
     cdef double *u = work + n
     cdef double missing = 0.0, given = 0.0, total = 0.0, off = 0.0, room, widest = -1.0, moved = 0.0, round_off
-    for k in range(FIGURES):
-        figures[k] = NAN
+    for k in range(n_numbers()):
+        (<double *>row)[k] = NAN
     for k in range(n):
         u[k] = upper[k] if k < m else others[k - m]
         e[k] = sign if k < m else -sign
@@ -241,12 +227,12 @@ cdef bint project_one(Index m, Index n, const double *upper, const double *other
     for k in range(n):
         moved += (alpha[k] - point[k]) ** 2
         weights[k] = e[k] * point[k]
-    figures[OBJECTIVE] = 0.0
-    figures[INFEASIBILITY], figures[DISTANCE] = max(off, fabs(given)), sqrt(moved)
+    row.objective = 0.0
+    row.infeasibility, row.projection_distance = max(off, fabs(given)), sqrt(moved)
     return True
 
 
-cdef void bound_one(Index n, const double *point, double *figures, double *work, const double *root,
+cdef void bound_one(Index n, const double *point, PairCertificate *row, double *work, const double *root,
                     double growth) noexcept nogil:
     """Write objective, bound, multipliers and rounding of one pair; ``work`` begins with Qα, labels and bounds, and
     holds 5n numbers. ``root`` is √Kᵢᵢ, NULL where that is 1."""
@@ -276,17 +262,17 @@ cdef void bound_one(Index n, const double *point, double *figures, double *work,
             if bound < 0:
                 left += u[k] * bound
         best = max(best, -0.5 * quadratic + left)
-    figures[OBJECTIVE], figures[LOWER_BOUND] = 0.5 * quadratic - total, best
-    figures[NU_LOW], figures[NU_HIGH], figures[QUADRATIC], figures[TERMS] = low, high, quadratic, 0.5 * quadratic + total
+    row.objective, row.lower_bound = 0.5 * quadratic - total, best
+    row.low, row.high, row.quadratic, row.terms = low, high, quadratic, 0.5 * quadratic + total
     nu = 0.5 * (low + high)
-    figures[ROUNDING] = missing * fabs(h[widest]) + rounding_of(
-        n, h, e, u, point, root, NULL, nu, growth, figures[TERMS], missing * (root[widest] if root != NULL else 1.0))
+    row.rounding = missing * fabs(h[widest]) + rounding_of(
+        n, h, e, u, point, root, NULL, nu, growth, row.terms, missing * (root[widest] if root != NULL else 1.0))
 
 
 cdef void product(const double *within, const double *between, const long long *pair, const double *point,
                   double *out) noexcept nogil:
     """Write Qα of a pair to ``out``: the sum of the columns where α is not 0."""
-    cdef Index m = pair[FIRST_COUNT], n = pair[SECOND_COUNT], k, j
+    cdef Index m = pair[N_FIRST], n = pair[N_SECOND], k, j
     cdef const double *row
     cdef double weight
     for j in range(m + n):
@@ -296,17 +282,17 @@ cdef void product(const double *within, const double *between, const long long *
             continue
         weight = point[k] if k < m else -point[k]
         if k < m:
-            row = within + pair[FIRST_BLOCK] + k * pair[FIRST_STRIDE]
+            row = within + pair[WITHIN_FIRST] + k * pair[STRIDE_FIRST]
             for j in range(m):
                 out[j] += weight * row[j]
-            row = between + pair[CROSS_BLOCK] + k * pair[CROSS_STRIDE]
+            row = between + pair[BETWEEN] + k * pair[STRIDE_BETWEEN]
             for j in range(n):
                 out[m + j] += weight * row[j]
         else:
-            row = between + pair[CROSS_BLOCK] + (k - m)
+            row = between + pair[BETWEEN] + (k - m)
             for j in range(m):
-                out[j] += weight * row[j * pair[CROSS_STRIDE]]
-            row = within + pair[SECOND_BLOCK] + (k - m) * pair[SECOND_STRIDE]
+                out[j] += weight * row[j * pair[STRIDE_BETWEEN]]
+            row = within + pair[WITHIN_SECOND] + (k - m) * pair[STRIDE_SECOND]
             for j in range(n):
                 out[m + j] += weight * row[j]
     for j in range(n):

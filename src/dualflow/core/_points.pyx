@@ -201,17 +201,17 @@ def small_numbers(const long long[::1] labels):
     low = high = labels[0]
     for i in range(1, n):
         low, high = min(low, labels[i]), max(high, labels[i])
-    cdef unsigned long long reach = <unsigned long long>high - <unsigned long long>low
-    if reach >= <unsigned long long>n:
+    cdef unsigned long long span = <unsigned long long>high - <unsigned long long>low
+    if span >= <unsigned long long>n:
         return None
     codes = np.empty(n, dtype=np.intp)
-    cdef Index[::1] which = codes, place = np.empty(reach + 1, dtype=np.intp)
-    for i in range(<Index>reach + 1):
+    cdef Index[::1] which = codes, place = np.empty(span + 1, dtype=np.intp)
+    for i in range(<Index>span + 1):
         place[i] = 0
     for i in range(n):
         place[labels[i] - low] = 1
     found = []
-    for i in range(<Index>reach + 1):
+    for i in range(<Index>span + 1):
         if place[i]:
             found.append(low + i)
             place[i] = count

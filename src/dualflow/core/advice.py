@@ -12,8 +12,6 @@ from .problem import DualProblem
 from .shot_floor import DRAWS, sampled
 from .status import Status
 
-__all__ = ["advice_on"]
-
 #: Distance of the points from the origin, in units of their spread, from which centring is advised.
 MIN_DISTANCE_SPREADS = 20.0
 #: Gap of a solution sampled again, relative to its own gap, from which shot noise limits it: a gap that missing steps
@@ -88,7 +86,7 @@ def _on_circuits(
             f"The device binds: its read-outs are not those of its circuits (fidelity {fidelity['slope']:.2f}), and "
             "more shots or steps do not help. Check it by dualflow.testing.check_device, or take another one."
         )
-    if ended is Status.DROWNED:
+    if ended is Status.NOISE_DOMINATED:
         return "Noise binds: take a device with less, fewer points, or mitigation='confusion'; shots alone do not help."
     if ended is Status.TIME_LIMIT:
         return f"The time binds: raise time_limit; {_REFINED}."

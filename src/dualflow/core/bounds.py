@@ -14,33 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from ._bound import best_of, capped_sum, maximisers, reach_of, rounded, shortfall
+from ._bound import best_of, capped_sum, maximisers, rounded, shortfall, sum_error
 from .gram import GROWTH, KernelMatrix
 from .problem import DualProblem, Kind
 from .reading import Interval, multiplier_of
 from .workspace import MAX_N_FACTOR, Workspace
-
-__all__ = [
-    "EPS",
-    "affine_bound",
-    "contradiction",
-    "dual_bound",
-    "expanded",
-    "gaps",
-    "hard_margin_bound",
-    "inseparability_witness",
-    "kkt_violation",
-    "level_of",
-    "primal_error",
-    "primal_product",
-    "primal_rounding",
-    "product_error",
-    "reach_of",
-    "ridges_apart",
-    "rounding",
-    "slack_bound",
-    "vanishing",
-]
 
 EPS = float(np.finfo(float).eps)
 #: Size of f, as a part of the size of its terms, below which f is round-off.
@@ -91,13 +69,15 @@ def rounding(
     objective: float,
     bound: tuple[float, Interval | None],
     by_margin: bool = False,
+    exact_error: float | None = None,
 ) -> float:
     """Return an estimate of the rounding error of a gap f − D, absolute; ``bound`` is D and its multipliers.
 
-    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds.
+    ``by_margin`` says that D is that of `hard_margin_bound`, though the problem has finite bounds. ``exact_error``
+    replaces the `sum_error` of |αⱼ|√Qⱼⱼ where weights of equal points were summed exactly (`places`).
 
-    The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `reach_of` |αⱼ|√Qⱼⱼ, and what the
-    equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
+    The errors of Qα are those of sums of kernel values, in proportion to √Qᵢᵢ and the `sum_error` of |αⱼ|√Qⱼⱼ, and
+    what the equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
     """
     (lower, interval), e = bound, problem.e
     if not (np.isfinite(lower) and np.isfinite(objective)):
@@ -108,6 +88,8 @@ def rounding(
     root = np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
     beside = np.abs(problem.p) + abs(level) + problem.ridge * size
     growth = problem.gram.growth
+    if exact_error is not None:
+        growth *= exact_error / (sum_error(size * root) or 1.0)
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
     terms += abs(level) * float(size.sum()) if level else 0.0
     upper = problem.effective_upper
@@ -119,7 +101,7 @@ def rounding(
         of_equality += missing * (abs(float(h[m])) + float(problem.ridge[m]) * room)
     if problem.kind is not Kind.AFFINE and np.isfinite(upper).any() and not by_margin:
         return of_equality + float(rounded(h - level, e, upper, alpha, root, beside, nu, growth, terms, shift))
-    error_bound = EPS * (growth * root * reach_of(size * root) + beside + abs(nu)) + shift * root
+    error_bound = EPS * (growth * root * sum_error(size * root) + beside + abs(nu)) + shift * root
     of_terms = 4.0 * (1.0 + problem.n**0.5) * EPS * terms + of_equality
     if problem.kind is Kind.AFFINE:
         # Half the square of the error of ρ in the norm of Q⁻¹, at most that of the ridge, and its product with ρ.
@@ -150,12 +132,12 @@ def primal_rounding(
     own: tuple[NDArray, NDArray],
     other: tuple[NDArray, NDArray],
     bound: tuple[float, Interval | None],
-    lost_of_bound: float | None = None,
+    bound_error: float | None = None,
 ) -> float:
     """Return the rounding error of a gap whose bound comes from weights of the features, absolute.
 
     ``own`` are the weights of α (`expanded`) and their `primal_product`, from which f is computed; ``other`` are those
-    of the bound. ``lost_of_bound`` is the error of the bound, if that is a `slack_bound`.
+    of the bound. ``bound_error`` is the error of the bound, if that is a `slack_bound`.
 
     The error of f is that of Σσαx, in proportion to Σ|αx| of each feature. The error of D is that of ⟨w, x⟩, in
     proportion to Σ|wx| of each point, so columns of a large scale do no harm if their weights are small. The residual
@@ -169,13 +151,13 @@ def primal_rounding(
     features, points = _term_sizes(problem, size, w)
     off, total, mass = GROWTH * EPS * features, float(problem.sigma @ alpha), float(size.sum())
     upper = problem.effective_upper
-    if lost_of_bound is None:
+    if bound_error is None:
         error_bound = scale * (GROWTH * points + problem.offset * mass) + problem.ridge * size
         error_bound = error_bound + np.abs(problem.p) + abs(nu) + abs(level)
         error_bound *= EPS
         loses = product - problem.p - level - (0.0 if e is None else nu * e) < error_bound
-        lost_of_bound = float(np.where(np.isfinite(upper), upper, alpha)[loses] @ error_bound[loses])
-    lost = lost_of_bound
+        bound_error = float(np.where(np.isfinite(upper), upper, alpha)[loses] @ error_bound[loses])
+    lost = bound_error
     lost += scale * float(np.abs(v) @ off + 0.5 * off @ off + problem.offset * abs(total) * EPS * mass)
     terms = 0.5 * (scale * float(v @ v + w @ w + problem.offset * total**2) + float(problem.ridge @ (alpha * alpha)))
     terms += float(np.abs(problem.p) @ size) + abs(nu * problem.d) + abs(level) * mass
@@ -194,7 +176,7 @@ def _term_sizes(problem: DualProblem, size: NDArray, w: NDArray) -> tuple[NDArra
 def product_error(problem: DualProblem, alpha: NDArray) -> NDArray:
     """Return the rounding error of each entry of Qα, shape (n,)."""
     size, root = np.abs(alpha), np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
-    error: NDArray = EPS * (problem.gram.growth * root * reach_of(size * root) + problem.ridge * size)
+    error: NDArray = EPS * (problem.gram.growth * root * sum_error(size * root) + problem.ridge * size)
     return error
 
 
@@ -303,7 +285,7 @@ def dual_bound(
     if e is None:
         return fixed + capped_sum(u, h, None, 0.0), None
     # The interval is that of the given bounds: an implied αᵢ ≤ d would add a plateau to D.
-    low, high, best = best_of(h, e, problem.upper, u, problem.d, fixed)
+    low, high, best = best_of(h, e, problem.upper, u, problem.d, fixed, alpha)
     return best, (low, high)
 
 

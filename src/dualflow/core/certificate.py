@@ -42,15 +42,13 @@ from .bounds import (
 )
 from .kernel_cache import KeptGram
 from .mixed_precision import Screen
+from .places import Places, places_of
 from .problem import DualProblem, Kind
 from .psd import SpectrumEvidence
 from .reading import Interval, multiplier_of
 from .runtime import clock
 from .runtime.arrays import immutable, packed, unpacked
 from .workspace import Workspace
-
-__all__ = ["Certificate", "Certifier", "Products", "certificate_of", "certify", "examined"]
-
 
 #: Part of the weights that may have changed for a product to be updated from the last one from scratch.
 MAX_PART_CHANGED = 0.5
@@ -131,6 +129,8 @@ MIN_GAP_PRIMAL = 1e-12
 MIN_ROUNDING_MARGIN = 1e-4
 #: The problems with finite bounds for which the bound of a hard margin holds.
 _CAN_SEPARATE = (Kind.BOX, Kind.BOX_EQUALITY)
+#: Relative gaps, their rounding error included, between which round-off may be what is left.
+MIN_GAP_PLACES, MAX_GAP_PLACES = 1e-10, 1e-5
 #: Relative gap beyond which objective and bound are shown beside it: it is at most 2 if they differ in sign.
 MIN_GAP_SIDES = 0.1
 
@@ -299,6 +299,23 @@ def certify(problem: DualProblem, alpha: ArrayLike) -> Certificate:
     return Certifier(problem).certify(alpha)
 
 
+def by_places(places: Places, known: Certificate) -> Certificate:
+    """Return the better of a certificate and that of its α with weights of equal points summed exactly."""
+    problem, alpha = places.problem, known.alpha
+    Qa, exact_error = places.product(alpha)
+    bound = dual_bound(problem, alpha, Qa)
+    objective = 0.5 * float(alpha @ Qa) - float(problem.p @ alpha)
+    rounding_error = rounding(problem, alpha, Qa, objective, bound, exact_error=exact_error)
+    found = certificate_of(problem, known.psd, alpha, alpha, alpha, Qa, bound, rounding_error=rounding_error)
+    found = replace(found, infeasibility=known.infeasibility, projection_distance=known.projection_distance)
+    return found if _largest_gap(found) < _largest_gap(known) else known
+
+
+def may_be_rounded(certificate: Certificate) -> bool:
+    """Whether a gap is so small that round-off may be what is left of it, and not yet below all tolerances."""
+    return certificate.within(MAX_GAP_PLACES) and not certificate.within(MIN_GAP_PLACES)
+
+
 def examined(problem: DualProblem, certificate: Certificate, psd: SpectrumEvidence | None = None) -> Certificate:
     """Return a certificate with evidence that its matrix is positive semidefinite, where that was only presumed.
 
@@ -372,6 +389,8 @@ class Certifier:
         #: The weights of features that were tried for it, and the better of the two certificates.
         self._last_primal: tuple[NDArray, Certificate] | None = None
         self._Q: NDArray | None = None  # for quick certificates
+        self._places: tuple[Places | None] | None = None
+        self._shifted: tuple[NDArray, float] | None = None  # the α whose shift was computed last, and the shift
         self._given = np.empty(0)
         self._timed = 0, 0.0  # points with weight when the speed of a product was measured, seconds per kernel value
         self._timer = clock.Timer()
@@ -386,6 +405,13 @@ class Certifier:
         """Return the evidence that Q is positive semidefinite."""
         return self.workspace.psd
 
+    @property
+    def places(self) -> Places | None:
+        """The places of the problem, None if they are not few."""
+        if self._places is None:
+            self._places = (places_of(self.problem),)
+        return self._places[0]
+
     def shift(self, alpha: NDArray, primal: NDArray | None = None) -> float:
         """Return the multiplier of the given problem minus that of the centred one, at α or at weights ``primal``."""
         if not self._moved:
@@ -394,7 +420,10 @@ class Certifier:
         if primal is not None:
             center = problem.gram.center
             return problem.scale * (float(primal @ center) + 0.5 * problem.d * float(center @ center))
-        return problem.scale * problem.gram.constant(problem.reading.coefficients(problem, alpha, 0.0), problem.d)
+        if self._shifted is None or not np.array_equal(alpha, self._shifted[0]):
+            weights = problem.reading.coefficients(problem, alpha, 0.0)
+            self._shifted = immutable(alpha), problem.scale * problem.gram.constant(weights, problem.d)
+        return self._shifted[1]
 
     def rho(self, certificate: Certificate) -> NDArray:
         """Return Qα − p − νe of the α that a certificate is about."""
@@ -485,15 +514,15 @@ class Certifier:
         # Qα by way of Σσαx: kernel values of such points have lost the digits that f needs.
         v = expanded(problem, point)
         Qa, (product, square) = primal_product(problem, point, v)[0], primal_product(problem, point, w)
-        bound, lost_of_bound = dual_bound(problem, point, product, square), None
+        bound, bound_error = dual_bound(problem, point, product, square), None
         if self._has_uneven_slacks:
             error = primal_error(problem, point, w)
-            lower, lost_of_bound = slack_bound(problem, point, product, square, error)
+            lower, bound_error = slack_bound(problem, point, product, square, error)
             bound = lower, bound[1]
-        lost = primal_rounding(problem, point, (v, Qa), (w, product), bound, lost_of_bound)
+        rounding_error = primal_rounding(problem, point, (v, Qa), (w, product), bound, bound_error)
         shift = self.shift(point, w)
         level = level_of(problem, product)
-        made_by_w = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, lost, level)
+        made_by_w = certificate_of(problem, self.psd, given, projection, point, Qa, bound, shift, rounding_error, level)
         return replace(made_by_w, primal=w) if _largest_gap(made_by_w) < _largest_gap(certificate) else certificate
 
     @property
@@ -510,10 +539,11 @@ class Certifier:
         if certificate.gap is None or certificate.within(MIN_GAP_PRIMAL) or not self._has_uneven_slacks:
             return made
         error = product_error(problem, point)
-        lower, lost = slack_bound(problem, point, Qa, float(point @ Qa), error)
-        lost += 0.5 * float(np.abs(point) @ error) + 4.0 * (1.0 + problem.n**0.5) * EPS * abs(certificate.objective)
+        lower, rounding_error = slack_bound(problem, point, Qa, float(point @ Qa), error)
+        sum_rounding = 4.0 * (1.0 + problem.n**0.5) * EPS * abs(certificate.objective)
+        rounding_error += 0.5 * float(np.abs(point) @ error) + sum_rounding
         bound = lower, certificate.multiplier_interval
-        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, lost=lost)
+        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, rounding_error=rounding_error)
         return _Certified(other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
 
     def certify_product(self, alpha: NDArray, Qa: NDArray, problem: DualProblem) -> Certificate:
@@ -531,7 +561,16 @@ class Certifier:
         point, Qa, bound = self._bound(projection, Qa)
         level, shift = level_of(self.problem, Qa), self.shift(point)
         made = certificate_of(self.problem, self.psd, given, projection, point, Qa, bound, shift, level=level)
-        return self._by_slack(given, projection, self._by_margin(given, projection, _Certified(made, point, Qa)))
+        found = self._by_slack(given, projection, self._by_margin(given, projection, _Certified(made, point, Qa)))
+        return self._by_places(found)
+
+    def _by_places(self, made: _Certified) -> _Certified:
+        """Return what was made, or the certificate `by_places` where round-off leaves a gap, if that is better."""
+        known = made.certificate
+        if not may_be_rounded(known) or self.places is None:
+            return made
+        found = by_places(self.places, known)
+        return made if found is known else _Certified(found, made.point, self.places.product(made.point)[0])
 
     def _by_margin(self, given: NDArray, projection: NDArray, made: _Certified) -> _Certified:
         """Return what was made, or the certificate of a hard margin if its gap plus rounding is smaller.
@@ -547,8 +586,10 @@ class Certifier:
             return made
         scaling, lower_bound, interval = found  # of the best point on the ray; α itself stays what it is
         bound = lower_bound, None if interval is None else (interval[0] / scaling, interval[1] / scaling)
-        lost = rounding(problem, point, Qa, certificate.objective, bound, by_margin=True)
-        other = certificate_of(problem, self.psd, given, projection, point, Qa, bound, self.shift(point), lost)
+        rounding_error = rounding(problem, point, Qa, certificate.objective, bound, by_margin=True)
+        other = certificate_of(
+            problem, self.psd, given, projection, point, Qa, bound, self.shift(point), rounding_error
+        )
         return _Certified(other, point, Qa) if _largest_gap(other) < _largest_gap(certificate) else made
 
     def appraise(self, alpha: NDArray, Qa: NDArray) -> tuple[float, NDArray]:
@@ -596,7 +637,7 @@ def certificate_of(
     Qa: NDArray,
     bound: tuple[float, Interval | None],
     shift: float = 0.0,
-    lost: float | None = None,
+    rounding_error: float | None = None,
     level: float | None = None,
 ) -> Certificate:
     """Return the certificate of an α, from its product and bound.
@@ -613,7 +654,7 @@ def certificate_of(
         The lower bound, and the interval of multipliers that give it, or None.
     shift : float, default=0
         As from `Certifier.shift`.
-    lost : float, optional
+    rounding_error : float, optional
         The rounding error of the gap, if not that of Qα (`bounds.rounding`).
     level : float, optional
         The multiplier of a second equality.
@@ -621,11 +662,13 @@ def certificate_of(
     (lower_bound, interval), quadratic, away = bound, float(point @ Qa), given - projection
     objective = 0.5 * quadratic - float(problem.p @ point)
     gap = relative_gap = None
-    lost = None if not psd.is_psd else rounding(problem, point, Qa, objective, bound) if lost is None else lost
-    if lost is not None:
-        gap, relative_gap = gaps(objective, lower_bound, lost, contradiction(problem.gram))
+    if rounding_error is None and psd.is_psd:
+        rounding_error = rounding(problem, point, Qa, objective, bound)
+    if rounding_error is not None and psd.is_psd:
+        gap, relative_gap = gaps(objective, lower_bound, rounding_error, contradiction(problem.gram))
         if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
-            relative_gap = lost = 0.0  # both are 0 to round-off: for example the ball around copies of one point
+            # Both are 0 to round-off: for example the ball around copies of one point.
+            relative_gap = rounding_error = 0.0
     nu = None if interval is None else multiplier_of(interval)
     radius = problem.reading.radius(problem, quadratic, nu)
     if nu is not None and interval is not None and shift:
@@ -649,6 +692,6 @@ def certificate_of(
         quadratic=quadratic,
         psd=psd,
         stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),
-        rounding=lost,
+        rounding=rounding_error if psd.is_psd else None,
         level=level,
     )

@@ -9,8 +9,6 @@ from .certificate import Certificate
 from .problem import DualProblem
 from .sparse_points import SparsePoints, given_points
 
-__all__ = ["coefficients", "decision_values", "feature_weights"]
-
 
 def coefficients(problem: DualProblem, certificate: Certificate) -> NDArray:
     """Return the weight of each *point* of the Gram in the decision function, shape (gram.n,).
@@ -30,7 +28,7 @@ def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray |
     if certificate.primal is None:
         return None
     posed = problem if certificate.level is None else problem.at_level(certificate.level)
-    unit = posed.reading.unit(posed, certificate.quadratic, certificate.multiplier)
+    unit = posed.reading.weight_divisor(posed, certificate.quadratic, certificate.multiplier)
     found: NDArray = certificate.primal / unit
     return found
 

@@ -14,8 +14,6 @@ from .problem import DualProblem
 from .runtime.random import generator_of, generator_state
 from .sparse_points import SparsePoints
 
-__all__ = ["fingerprint", "seed_of", "start_of"]
-
 #: Kernel rows that are hashed for a callable, instead of its code.
 PROBE_ROWS = 16
 #: Decimals of these rows that are hashed, relative to the largest entry: libraries of another machine may round the

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CONTROLS", "EVIDENCE", "Ending", "margin", "margin_text"]
-
 #: Control devices, whose outcomes do not depend on the circuit. A result like that of one of them is no evidence.
 CONTROLS = ("null", "control:random")
 #: Least `margin` of a result over its controls that counts as evidence.
@@ -18,20 +16,11 @@ MAX_MARGIN_SHOWN = 1000.0
 
 @dataclass(frozen=True)
 class Ending:
-    """Where a run ended.
+    """Where a run ended."""
 
-    Attributes
-    ----------
-    excess : float
-        (f − f*)/|f*|.
-    circuits : int or None
-    reached : bool
-        Whether the tolerance ended it.
-    """
-
-    excess: float
+    excess: float  # (f − f*)/|f*|
     circuits: int | None
-    reached: bool
+    reached: bool  # whether the tolerance ended it
 
 
 def margin(own: Ending, control: Ending, level: float) -> float:

@@ -10,8 +10,6 @@ from .problem import DualProblem
 from .runtime.memory import check_factor
 from .workspace import Workspace
 
-__all__ = ["FactoredWorkspace", "factor_of"]
-
 
 def factor_of(problem: DualProblem, max_rank: int) -> NDArray | None:
     """Return L of shape (n, r), r ≤ ``max_rank``, with Q = LLᵀ + diag(ridge), or None if it needs more columns.

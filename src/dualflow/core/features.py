@@ -18,12 +18,13 @@ from .monomials import monomials, rank_by_kernel
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-__all__ = ["Features", "features_of", "pivoted_features", "scales_apart"]
-
 #: Rest of the diagonal of K at which the factorisation stops, relative to its largest entry. Certificates use K itself.
 DIAGONAL_TOL = 1e-14
 #: Points of a sample that is factorised first: if its rank is high, so is that of all points.
 SAMPLE_POINTS = 1024
+#: Points of a first sample, whose factor takes a millisecond, and its rank as a part of them, up to which that of all
+#: may be low: two smooth features have 100 to 180.
+FIRST_SAMPLE_POINTS, MAX_FIRST_RANK_SHARE = 256, 0.75
 #: Pivots of a panel.
 PANEL_PIVOTS = 32
 #: Least pivot of a panel, relative to its largest: round-off of the columns grows with the inverse.
@@ -32,18 +33,11 @@ MIN_PIVOT = 1e-6
 
 @dataclass(frozen=True)
 class Features:
-    """F of a kernel matrix, F = points − center.
+    """F of a kernel matrix, F = points − center."""
 
-    Attributes
-    ----------
-    points : array of shape (n, r)
-    center : array of shape (r,) or None
-    are_points : bool
-        Whether these are the coordinates of the points themselves, so that weights of them are a linear model.
-    """
-
-    points: NDArray
-    center: NDArray | None = None
+    points: NDArray  # shape (n, r)
+    center: NDArray | None = None  # shape (r,) or None
+    #: Whether these are the coordinates of the points themselves, so that weights of them are a linear model.
     are_points: bool = False
 
     @property
@@ -92,6 +86,17 @@ def pivoted_features(gram: KernelMatrix, most: int) -> Features | None:
             return None
     found, pivots = _pivots(gram, np.arange(gram.n), most)
     return Features(found) if len(pivots) else None
+
+
+def has_few_columns(gram: KernelMatrix, most: int) -> bool:
+    """Whether a factor of a positive semidefinite K by pivoting has at most ``most`` columns.
+
+    That of a small sample says no in little time if K has a high rank.
+    """
+    sample = np.arange(0, gram.n, max(1, gram.n // FIRST_SAMPLE_POINTS))
+    if len(_pivots(gram, sample, int(MAX_FIRST_RANK_SHARE * len(sample)))[1]) == 0:
+        return False
+    return pivoted_features(gram, most) is not None
 
 
 def _pivots(gram: KernelMatrix, J: NDArray, most: int) -> tuple[NDArray, NDArray]:

@@ -42,18 +42,6 @@ from .runtime.memory import arena_array, check_block, check_memory, submatrix
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
 
-__all__ = [
-    "BLOCK_ENTRIES",
-    "GROWTH",
-    "LINEAR_GROWTH",
-    "MIN_POINTS_SEPARATE",
-    "Gram",
-    "KernelMatrix",
-    "measured",
-    "reach",
-]
-
-
 EPS = float(np.finfo(float).eps)
 #: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
 BLOCK_ENTRIES = 1 << 22

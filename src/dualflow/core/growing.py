@@ -12,8 +12,6 @@ from .gram import Gram, KernelMatrix, measured
 from .kernel_functions import KernelFunction, as_matrix, mean_of
 from .radial import RadialPoints
 
-__all__ = ["GrowingGram"]
-
 _KERNEL = ("kernel", "gamma", "degree", "coef0", "center")
 
 
@@ -85,7 +83,7 @@ class GrowingGram(KernelMatrix):
     def count(self, entries: int) -> None:
         self.entries_computed += entries
 
-    def value(self) -> Gram:
+    def frozen_copy(self) -> Gram:
         """Return the `Gram` of the current points."""
         return Gram.of(self, self.X)
 

@@ -25,9 +25,6 @@ from .runtime.threads import STRETCH_WORK, share, stretches
 from .sparse_points import SparsePoints
 from .thin_kernel import is_thin
 
-__all__ = ["Evaluate", "KeptGram", "RowCache", "enlarged"]
-
-
 #: ``evaluate(J, start, out)`` writes the entries start, start + 1, … of rows J to ``out``, one row for each of J.
 Evaluate = Callable[[NDArray, int, NDArray], object]
 #: ``empty(shape, dtype)`` returns an array with arbitrary entries.
@@ -500,7 +497,7 @@ class KeptGram(KernelMatrix):
         part._less_center = None if centred is None else immutable_rows(centred, J)
         return part
 
-    def value(self) -> Gram:
+    def frozen_copy(self) -> Gram:
         """Return the `Gram` of these points."""
         return Gram.of(self, self.X)
 

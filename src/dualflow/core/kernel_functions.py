@@ -20,30 +20,6 @@ from .runtime.clock import awaited, check_time
 from .runtime.warn import warn_user
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
-__all__ = [
-    "KernelFunction",
-    "as_matrix",
-    "as_points",
-    "call_kernel",
-    "call_kernel_diagonal",
-    "centred_lengths",
-    "centred_variance",
-    "check_callable",
-    "check_gamma",
-    "check_kernel",
-    "check_number",
-    "check_precomputed",
-    "from_differences",
-    "is_finite",
-    "kernel_values",
-    "largest_entry",
-    "mean_of",
-    "meant_kernel",
-    "squared_lengths",
-    "trial_rows",
-]
-
-
 #: Largest ‖mean‖², in units of the variance, for which rounding of the mean does not spoil the variance.
 MAX_OFFSET_VARIANCES = 1e8
 #: Numbers of a matrix up to which its variance is computed in one piece, with a copy.

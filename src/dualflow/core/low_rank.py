@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from .problem import DualProblem
 from .runtime.clock import check_time
 
-__all__ = ["LowRankSystem", "thin_factor"]
-
 #: Largest rank that counts as low, as a part of n.
 MAX_RANK_PART = 0.25
 #: Rows of a QR factorisation: 8192 rows of 20 columns stay in a core's cache. Up to this number there is only one.

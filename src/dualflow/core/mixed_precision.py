@@ -19,8 +19,6 @@ from .radial import EXPONENTIAL_COST, RadialPoints
 from .sparse_points import SparsePoints
 from .workspace import Workspace
 
-__all__ = ["Screen", "is_bounded", "rough_sums", "rough_sums_of_new"]
-
 #: Multiplications of a product below which float64 alone is used: it takes about two milliseconds.
 MIN_MULTIPLICATIONS = 1 << 25
 #: Part of the variables that may be recomputed in float64; if more signs are undetermined, all are.
@@ -102,8 +100,8 @@ class Screen:
     def is_worthwhile(self, count: int) -> bool:
         """Whether float32 saves time for ``count`` variables with weight."""
         gram = self.problem.gram
-        enough = gram.n * count * (EXPONENTIAL_COST + gram.X.shape[1]) >= MIN_MULTIPLICATIONS
-        return self.applies and enough and not gram.has_dense
+        pays = gram.n * count * (EXPONENTIAL_COST + gram.X.shape[1]) >= MIN_MULTIPLICATIONS
+        return self.applies and pays and not gram.has_dense
 
     def _sums(self, weights: NDArray, few: NDArray | None = None) -> tuple[NDArray, NDArray]:
         """Return Σⱼ weightsⱼ k(xᵢ, xⱼ) of all points, or a few, in float32, and their error bounds, shapes (n,).

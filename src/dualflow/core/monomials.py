@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-__all__ = ["monomial_product", "monomials", "product_by_monomials", "rank_by_kernel"]
-
 #: Kernel values of a product from which monomials are considered: about a second of kernel values. Products of smaller
 #: problems keep their bits.
 MIN_VALUES_MONOMIALS = 1 << 26

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
 
-__all__ = ["KERNELS", "NamedKernel", "named", "values_of_products"]
-
 #: Degree up to which integer powers are computed by products: numpy's pow is 20 times slower.
 MAX_DEGREE_PRODUCTS = 64
 #: Entries of a part whose powers are computed at a time: its copies stay in the cache, and need no new memory.

@@ -11,8 +11,6 @@ import numpy as np
 
 from ..exceptions import ProblemError
 
-__all__ = ["Flag", "Number", "OneOf", "Rule", "check_fields", "option", "rules_of"]
-
 
 @dataclass(frozen=True)
 class Rule:
@@ -84,8 +82,8 @@ class Number(Rule):
         except OverflowError:  # an int larger than any float
             return False
         # The conditions are written so that NaN fails them.
-        reach = value <= self.at_most and (value < self.below or self.below == math.inf)
-        return bool(value >= self.at_least and (value > self.above or self.above == -math.inf) and reach)
+        below_end = value <= self.at_most and (value < self.below or self.below == math.inf)
+        return bool(value >= self.at_least and (value > self.above or self.above == -math.inf) and below_end)
 
     def _kind(self) -> str:
         within = math.isfinite(self.at_least) and math.isfinite(self.at_most)

@@ -20,9 +20,8 @@ from .gram import BLOCK_ENTRIES, Gram
 from .reading import Reading
 from .runtime.arrays import MAX_ENTRIES_CACHED, immutable
 from .runtime.clock import check_time
+from .runtime.deprecation import old_method
 from .runtime.memory import arena_array, check_memory
-
-__all__ = ["DualProblem", "Kind", "dense_matrix", "kind_of", "paired", "project_onto"]
 
 
 class Kind(Enum):
@@ -308,18 +307,19 @@ class DualProblem:
             return
         if self.e is not self.sigma and not (np.abs(self.e) == 1).all():
             self._raise("e must hold +1 and −1 only")
-        reach = float(self.upper[self.e > 0].sum()), float(self.upper[self.e < 0].sum())
-        if not free and not -reach[1] * (1 + 1e-12) <= self.d <= reach[0] * (1 + 1e-12):
-            raise ProblemError(f"no α is feasible: eᵀα can be {-reach[1]:.6g}…{reach[0]:.6g}, and d = {self.d:.6g}")
+        max_sums = float(self.upper[self.e > 0].sum()), float(self.upper[self.e < 0].sum())
+        least, largest = -max_sums[1], max_sums[0]
+        if not free and not least * (1 + 1e-12) <= self.d <= largest * (1 + 1e-12):
+            raise ProblemError(f"no α is feasible: eᵀα can be {least:.6g}…{largest:.6g}, and d = {self.d:.6g}")
         if self.total is None:
             return
         if free or not np.isfinite(self.upper).all() or not np.isfinite(self.total):
             raise ProblemError("total needs finite bounds: lower = 0, upper < ∞, and must be finite itself")
         sums = 0.5 * (self.total + self.d), 0.5 * (self.total - self.d)
-        if not all(0 <= wanted <= most * (1 + 1e-12) for wanted, most in zip(sums, reach, strict=True)):
+        if not all(0 <= wanted <= most * (1 + 1e-12) for wanted, most in zip(sums, max_sums, strict=True)):
             raise ProblemError(
-                f"no α is feasible: variables with e = +1 can sum to {reach[0]:.6g} and those with e = −1 to "
-                f"{reach[1]:.6g}, and d and total require {sums[0]:.6g} and {sums[1]:.6g}"
+                f"no α is feasible: variables with e = +1 can sum to {max_sums[0]:.6g} and those with e = −1 to "
+                f"{max_sums[1]:.6g}, and d and total require {sums[0]:.6g} and {sums[1]:.6g}"
             )
 
     def _raise(self, message: str) -> NoReturn:
@@ -333,12 +333,12 @@ class DualProblem:
         arrays = {name: immutable(v, v.dtype) for name, v in state.items() if isinstance(v, np.ndarray)}
         self.__dict__.update(state | arrays)
 
-    def value(self) -> DualProblem:
+    def frozen_copy(self) -> DualProblem:
         """Return an immutable problem equal to this one: itself, unless it or its Gram has caches or can grow."""
         if type(self) is DualProblem and isinstance(self.gram, Gram):
             return self
         given = {f.name: getattr(self, f.name) for f in fields(DualProblem) if f.init}
-        return DualProblem(**given | {"gram": self.gram if isinstance(self.gram, Gram) else self.gram.value()})
+        return DualProblem(**given | {"gram": self.gram if isinstance(self.gram, Gram) else self.gram.frozen_copy()})
 
     def centred(self) -> DualProblem:
         """Return the problem with its points less their mean, if kernel and model allow it, else itself.
@@ -348,16 +348,18 @@ class DualProblem:
         if not (isinstance(self.gram, Gram) and self.is_translatable):
             return self
         gram = self.gram.centred()
-        return self if gram is self.gram else self._with(gram=gram, p=immutable(self.reading.price(self, gram)))
+        return self if gram is self.gram else self._with(gram=gram, p=immutable(self.reading.linear_term(self, gram)))
 
     @property
     def is_translatable(self) -> bool:
         """Whether kernel and model allow a translation of the points."""
-        return self.gram.is_translatable and self.reading.moves(self)
+        return self.gram.is_translatable and self.reading.is_translatable(self)
 
-    def within(self, upper: NDArray) -> DualProblem:
+    def with_upper(self, upper: NDArray) -> DualProblem:
         """Return the problem with other upper bounds ≥ 0; that a feasible point remains is not checked."""
         return self._with(upper=immutable(upper), kind=kind_of(self.lower, upper, self.e, self.d, self.total))
+
+    value, within = old_method("value", "frozen_copy"), old_method("within", "with_upper")
 
     def at_level(self, level: float) -> DualProblem:
         """Return the problem with the second equality replaced by its multiplier μ, the ``level``: p becomes p + μ.

@@ -13,8 +13,6 @@ from .gram import KernelMatrix
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-__all__ = ["ProductPoints"]
-
 #: Kernel values computed at a time.
 MAX_VALUES_STORED = 1 << 20
 #: Degree up to which a power is computed by multiplications.
@@ -23,19 +21,10 @@ MAX_DEGREE = 16
 
 @dataclass(frozen=True)
 class ProductPoints:
-    """Points scaled for the kernel, in one precision: k(x, z) = (aᵀb − half_a − half_b)^degree with a = √γ x.
+    """Points scaled for the kernel, in one precision: k(x, z) = (aᵀb − half_a − half_b)^degree with a = √γ x."""
 
-    Attributes
-    ----------
-    points : array of shape (n, m)
-        Scaled points, with zeros appended until m is a multiple of 4.
-    half : array of shape (n,)
-        −coef0/2, or 0 for the linear kernel, for which γ is 1.
-    degree : int
-    """
-
-    points: NDArray
-    half: NDArray
+    points: NDArray  # scaled points, with zeros appended until m is a multiple of 4; shape (n, m)
+    half: NDArray  # −coef0/2, or 0 for the linear kernel, for which γ is 1; shape (n,)
     degree: int
 
     @staticmethod

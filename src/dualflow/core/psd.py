@@ -14,18 +14,6 @@ from .kernel_functions import as_matrix, check_precomputed
 from .runtime.arrays import PART_NUMBERS
 from .runtime.memory import arena_array
 
-__all__ = [
-    "MAX_POINTS_CHECKED",
-    "MIN_POINTS_SCREENED",
-    "REPAIRS",
-    "REPAIR_HINT",
-    "Repair",
-    "SpectrumEvidence",
-    "examine",
-    "repair",
-    "screen",
-]
-
 #: Largest n for which evidence is computed by default: it takes one Cholesky factorisation, a second at most.
 MAX_POINTS_CHECKED = 4096
 

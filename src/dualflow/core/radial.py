@@ -22,9 +22,6 @@ from .runtime.memory import arena_array
 from .runtime.threads import STRETCH_WORK, allowed, share, stretches
 from .sparse_points import SparsePoints, products
 
-__all__ = ["MIN_PART_SQUARE", "RadialPoints", "bits_of", "radial_product", "values_of"]
-
-
 #: Numbers of X from which it saves time to check whether all of them are 0 or 1.
 MIN_NUMBERS_BITS = 1 << 14
 #: Features up to which points are packed into bits: the table of kernel values then stays in the first-level cache.
@@ -98,23 +95,16 @@ class RadialPoints:
     """Points scaled by √(2γ) for the kernel, with half their squared lengths, in one precision.
 
     k(x, z) = exp(aᵀb − ‖a‖²/2 − ‖b‖²/2) with a = √(2γ)x.
-
-    Attributes
-    ----------
-    points : array of shape (n, m), or SparsePoints
-        Scaled points, with zeros appended until m is a multiple of 4; sparse ones keep their width.
-    half : array of shape (n,)
-        ‖a‖²/2.
-    bits : array of shape (n, words), or None
-        The coordinates as bits, 64 to a word, if all of them were 0 or 1 before scaling (one-hot columns,
-        fingerprints): ‖x − z‖² is then the number of bits that differ.
-    table : array of shape (64 · words + 1,), or None
-        The kernel value for each number of differing bits, in float64.
     """
 
+    #: Scaled points, with zeros appended until m is a multiple of 4; sparse ones keep their width; shape (n, m), or
+    #: SparsePoints.
     points: Any
-    half: NDArray
+    half: NDArray  # ‖a‖²/2; shape (n,)
+    #: The coordinates as bits, 64 to a word, if all of them were 0 or 1 before scaling (one-hot columns, fingerprints):
+    #: ‖x − z‖² is then the number of bits that differ; shape (n, words), or None.
     bits: NDArray | None = None
+    #: The kernel value for each number of differing bits, in float64; shape (64 · words + 1,), or None.
     table: NDArray | None = None
 
     @classmethod

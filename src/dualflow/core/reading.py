@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .gram import KernelMatrix
-
-__all__ = ["Interval", "Posed", "Reading", "finite_middle", "multiplier_of"]
+from .runtime.deprecation import adopt_old_methods, old_method
 
 #: The multipliers ν of the equality that maximise the dual bound: their least and greatest.
 Interval = tuple[float, float]
@@ -53,6 +52,10 @@ class Posed(Protocol):
     def d(self) -> float: ...
 
 
+#: Old names of methods of `Reading`, each with the new one.
+_RENAMED = {"price": "linear_term", "moves": "is_translatable", "unit": "weight_divisor"}
+
+
 @dataclass(frozen=True)
 class Reading:
     """The formulas of most models, with decision function Σ σᵢαᵢ(k(x, xᵢ) + c) − ν; other models override some.
@@ -78,18 +81,21 @@ class Reading:
     #: Whether decision values need k(z, z) of new points, which a precomputed kernel matrix does not have.
     needs_self_kernel: ClassVar[bool] = False
 
+    def __init_subclass__(cls) -> None:
+        adopt_old_methods(cls, **_RENAMED)
+
     def demands_separation(self, problem: Posed) -> bool:
         """Whether the model has no optimum if the data are not separable, so that a witness of that may exist."""
         return bool(problem.kind.may_be_unbounded)
 
-    def moves(self, problem: Posed) -> bool:
+    def is_translatable(self, problem: Posed) -> bool:
         """Whether a translation in feature space changes only bias and multiplier.
 
         By default it is so if σᵢαᵢ sum to 0 for all feasible α.
         """
         return problem.e is not None and problem.d == 0 and np.array_equal(problem.e, problem.sigma)
 
-    def price(self, problem: Posed, gram: KernelMatrix) -> NDArray:
+    def linear_term(self, problem: Posed, gram: KernelMatrix) -> NDArray:
         """Return the linear term p after a translation of the points; ``gram`` has the translated points."""
         return problem.p
 
@@ -121,9 +127,11 @@ class Reading:
         """Return the radius of the ball, for models with one, else None."""
         return None
 
-    def unit(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
+    def weight_divisor(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
         """Return the divisor that turns σᵢαᵢ into weights of the decision function."""
         return 1.0
+
+    price, moves, unit = (old_method(old, new) for old, new in _RENAMED.items())
 
     def coefficients(
         self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None

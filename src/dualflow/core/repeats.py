@@ -10,28 +10,21 @@ merged one has the ridge 1/Σ(1/rᵢ), and is spread in proportion to 1/rᵢ, wh
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._points import hash_rows
-from .certificate import Certificate
+from .certificate import Certificate, by_places, may_be_rounded
 from .gram import Gram
+from .places import few_distinct, grouped, places_of
 from .problem import DualProblem
 from .runtime.arrays import immutable
 from .solution import Progress, Solution, Trajectory
 from .sparse_points import SparsePoints
 
-__all__ = ["Repeats", "repeats_of"]
-
 #: Variables from which equal ones are looked for: a smaller problem takes about as long as the sample.
 MIN_VARIABLES = 1000
-#: Points of the sample, in units of the square root of the number of points: if each point occurs twice, the sample has
-#: 32 equal pairs on average.
-SAMPLE_PER_ROOT = 8
-#: Columns in which the points of the sample are compared first.
-SAMPLE_COLUMNS = 8
 #: Largest number of distinct variables, as a part of all, for which the merged problem is solved: it then saves more
 #: time than hashing takes.
 MAX_DISTINCT_SHARE = 0.7
@@ -39,24 +32,13 @@ MAX_DISTINCT_SHARE = 0.7
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """A merged problem, and the map from its answers to those of the original problem.
+    """A merged problem, and the map from its answers to those of the original problem."""
 
-    Parameters
-    ----------
-    problem : DualProblem
-        The merged problem, with one variable for each group of equal ones.
-    group : int array of shape (n,)
-        The merged variable that stands for each original one.
-    share : array of shape (n,)
-        The part of the merged variable that each original one gets.
-    original : DualProblem
-        The problem with equal variables.
-    """
-
-    problem: DualProblem
-    group: NDArray
-    share: NDArray
-    original: DualProblem
+    problem: DualProblem  # the merged problem, with one variable for each group of equal ones
+    group: NDArray  # the merged variable that stands for each original one; int array of shape (n,)
+    share: NDArray  # the part of the merged variable that each original one gets; shape (n,)
+    original: DualProblem  # the problem with equal variables
+    point: tuple[NDArray, NDArray]  # a point of the Gram at each place, and the place of each point
 
     def spread(self, alpha: NDArray) -> NDArray:
         """Return the original α, shape (n,), of a merged one; variables at a bound are at their bound to the bit."""
@@ -69,8 +51,15 @@ class Repeats:
         return np.bincount(self.group, alpha, minlength=self.problem.n)
 
     def certificate(self, certificate: Certificate) -> Certificate:
-        """Return a certificate with the original α; the infeasibility of that is at most the stated one."""
-        return replace(certificate, alpha=self.spread(certificate.alpha))
+        """Return a certificate with the original α; the infeasibility of that is at most the stated one.
+
+        Where round-off leaves a gap, α is rounded so that the sums of each place are right, and certified by these.
+        """
+        found = replace(certificate, alpha=self.spread(certificate.alpha))
+        places = places_of(self.original, self.point) if may_be_rounded(certificate) else None
+        if places is None:
+            return found
+        return by_places(places, replace(found, alpha=immutable(places.rounded(found.alpha))))
 
     def solution(self, solution: Solution) -> Solution:
         """Return the original problem's solution of a merged one."""
@@ -78,12 +67,17 @@ class Repeats:
         known, raw = solution.__dict__.get("certified"), solution.__dict__.get("raw_certified")
         if known is None and "made" in solution.__dict__:
             known = solution.certificate
-        certified = None if known is None else self.certificate(known)
+        certified, alpha, raw_alpha = None, self.spread(solution.alpha), self.spread(solution.raw_alpha)
+        if known is not None:
+            certified = self.certificate(known)
+            alpha = certified.alpha
+            if np.array_equal(solution.raw_alpha, known.alpha):
+                raw_alpha = alpha
         return replace(
             solution,
             problem=self.original,
-            alpha=self.spread(solution.alpha) if certified is None else certified.alpha,
-            raw_alpha=self.spread(solution.raw_alpha),
+            alpha=alpha,
+            raw_alpha=raw_alpha,
             support=np.flatnonzero(np.isin(self.group, solution.support)),
             witness=None if witness is None else self.share * witness[self.group],
             trajectory=None if trajectory is None else self._trajectory(trajectory),
@@ -113,20 +107,20 @@ def repeats_of(problem: DualProblem) -> Repeats | None:
     if problem.n < MIN_VARIABLES or not isinstance(gram, Gram) or not gram.has_named_kernel:
         return None
     points = gram.X
-    if isinstance(points, SparsePoints) or not _few_distinct(points) or problem.lower.any():
+    if isinstance(points, SparsePoints) or not few_distinct(points, MAX_DISTINCT_SHARE) or problem.lower.any():
         return None
     ridge = problem.ridge
     has_ridge = bool(ridge.any())
     if has_ridge and not (ridge.min() > 0 and np.isposinf(problem.upper).all()):
         return None
-    point = _grouped(hash_rows(points), points)
+    point = grouped(hash_rows(points), points)
     if point is None:
         return None
     idx = np.arange(problem.n) if problem.idx is None else problem.idx
     first_point, of_point = point
     signs = problem.sigma + (2.0 * problem.e if problem.e is not None else 0.0)
     keys = np.stack([of_point[idx].astype(float), signs, problem.p], axis=1)
-    merged = _grouped(hash_rows(keys), keys)
+    merged = grouped(hash_rows(keys), keys)
     if merged is None or len(merged[0]) > MAX_DISTINCT_SHARE * problem.n:
         return None
     first, group = merged
@@ -160,39 +154,4 @@ def repeats_of(problem: DualProblem) -> Repeats | None:
         total=problem.total,
     )
     share = np.divide(weight, total[group], out=np.zeros(problem.n), where=total[group] > 0)
-    return Repeats(small, group, share, problem)
-
-
-def _few_distinct(points: NDArray) -> bool:
-    """Whether a random sample has enough equal pairs for at most `MAX_DISTINCT_SHARE` of all points to be distinct."""
-    n = len(points)
-    sample = _sample(n)
-    # If MAX_DISTINCT_SHARE of n points differ and none occurs more than twice, 1 − MAX_DISTINCT_SHARE of n are pairs.
-    most = len(sample) - 0.5 * (1.0 - MAX_DISTINCT_SHARE) * len(sample) ** 2 / n
-    # A few columns show most points to be different, at a cost that does not grow with the features.
-    step = 1 + points.shape[1] // SAMPLE_COLUMNS
-    return all(_count_distinct(hash_rows(points, sample, each)) <= most for each in (step, 1))
-
-
-def _count_distinct(hashes: NDArray) -> int:
-    ordered = np.sort(hashes)
-    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
-
-
-@lru_cache(maxsize=16)
-def _sample(n: int) -> NDArray:
-    """Return the indices of random points, ascending; evenly spaced ones would miss copies that follow each other."""
-    return np.unique(np.random.default_rng(0).integers(n, size=int(SAMPLE_PER_ROOT * n**0.5)))
-
-
-def _grouped(hashes: NDArray, rows: NDArray) -> tuple[NDArray, NDArray] | None:
-    """Return the first row of each group of equal rows, ascending, and the group of each row.
-
-    None if rows with one hash are not equal.
-    """
-    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(order), dtype=np.intp)
-    place[order] = np.arange(len(order))
-    first, group = first[order], place[group]
-    return (first, group) if np.array_equal(rows[first][group], rows) else None
+    return Repeats(small, group, share, problem, point)

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from .problem import DualProblem, Kind
 
-__all__ = ["encoding_of", "sampled", "sampled_excess"]
-
 #: Draws of which the median excess is taken.
 DRAWS = 11
 _DISTRIBUTIONS = (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)

@@ -21,18 +21,6 @@ from .shot_floor import sampled_excess
 from .status import Status
 from .summary import floors_of, summary_of
 
-__all__ = [
-    "MAX_GAP_UNREFINED",
-    "Cost",
-    "DirectResult",
-    "LeftOut",
-    "Progress",
-    "Solution",
-    "Status",
-    "Trajectory",
-    "raw_summaries",
-]
-
 #: Certified relative gap up to which no refinement is run.
 MAX_GAP_UNREFINED = 1e-10
 #: Numbers of shots at which a running shot floor is computed.
@@ -403,14 +391,14 @@ class Solution:
     def shows_circuits(self) -> bool:
         """Whether `alpha` comes from circuits, or is refined and they contributed to it.
 
-        They contributed unless their own result is DROWNED, or its excess is above 5 % and above 3 times the excess of
-        the optimum sampled with the same shots.
+        They contributed unless their own result is NOISE_DOMINATED, or its excess is above 5 % and above 3 times the
+        excess of the optimum sampled with the same shots.
         """
         if not self.ran_circuits or not self.refined:
             return self.ran_circuits
         excess = self.raw_excess
-        if self.raw_ended is Status.DROWNED or excess <= MAX_EXCESS:
-            return self.raw_ended is not Status.DROWNED
+        if self.raw_ended is Status.NOISE_DOMINATED or excess <= MAX_EXCESS:
+            return self.raw_ended is not Status.NOISE_DOMINATED
         if self.cost.shots == 0:
             return False
         return excess <= MAX_SAMPLED_EXCESSES * sampled_excess(self.problem, self.alpha, self.cost.shots)

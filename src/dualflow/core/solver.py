@@ -14,11 +14,9 @@ from ..exceptions import SolverMismatch, did_you_mean
 from .options import check_fields
 from .problem import DualProblem, Kind
 from .psd import REPAIR_HINT, SpectrumEvidence
-from .runtime.random import generator, generator_state
+from .runtime.deprecation import adopt_old_methods, old_method
 from .solution import DirectResult
 from .workspace import Workspace
-
-__all__ = ["BOUNDED", "EVERY_CONVEX", "SOLVERS", "Solver", "generator", "generator_state"]
 
 #: Kinds with a finite optimum for any data, except least squares.
 BOUNDED = frozenset({Kind.BOX_EQUALITY, Kind.BOX, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX})
@@ -96,7 +94,7 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    # --- the four methods a solver must have ---------------------------------------------------
+    # --- the methods a solver must have; the last two read fields of the state by default ---------
 
     def start(self, context: ContextT, rng: np.random.Generator, warm: NDArray | None = None) -> StateT:
         """Return the first state; ``warm`` is a feasible α of shape (n,) to start from, or None."""
@@ -107,12 +105,13 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
         raise NotImplementedError
 
     def alpha(self, state: StateT) -> NDArray:
-        """Return α of a state, shape (n,), as it was found or measured, feasible or not."""
-        raise NotImplementedError
+        """Return α of a state, shape (n,), as it was found or measured, feasible or not; by default its ``alpha``."""
+        alpha: NDArray = state.alpha  # type: ignore[attr-defined]
+        return alpha
 
     def finished(self, state: StateT) -> bool:
-        """Whether the solver has come to rest by its own criterion."""
-        raise NotImplementedError
+        """Whether the solver has come to rest by its own criterion; by default the state's ``done``."""
+        return bool(state.done)  # type: ignore[attr-defined]
 
     # --- optional methods ----------------------------------------------------------------------
 
@@ -196,9 +195,15 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
         """Return what else a reader needs to repeat the run: device, job ids."""
         return {}
 
-    def drowned(self, context: ContextT, state: StateT) -> bool:
+    def is_noise_dominated(self, context: ContextT, state: StateT) -> bool:
         """Whether the measured outcomes of a state are dominated by noise: as good as uniform."""
         return False
+
+    drowned = old_method("drowned", "is_noise_dominated")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        adopt_old_methods(cls, drowned="is_noise_dominated")
 
     def aim(self, tol: float, hand_over: bool = False) -> Self:
         """Return the solver with its open options set for a certified relative gap of ``tol``.

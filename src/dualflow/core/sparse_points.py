@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from .runtime.arrays import Value, immutable
 
-__all__ = ["SparsePoints", "alike", "check_indices", "checked_rows", "given_points", "held", "is_sparse", "products"]
-
 #: Numbers of a dense matrix up to which points are always stored so (2 MB).
 MAX_NUMBERS_SMALL = 1 << 18
 #: The same if dense products are faster (64 MB).

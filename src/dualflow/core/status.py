@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Status"]
-
 
 class Status(Enum):
     """How a solve ended; the value is the sentence shown to users.
@@ -37,7 +35,8 @@ class Status(Enum):
         "The budget of the run does not hold its next circuits; this is the state that was reached within it, and a "
         "larger budget goes on from the same checkpoint or journal."
     )
-    DROWNED = "Noise dominates the circuits: the measured outcomes cannot be distinguished from uniform ones."
+    NOISE_DOMINATED = "Noise dominates the circuits: the measured outcomes cannot be distinguished from uniform ones."
+    DROWNED = NOISE_DOMINATED  # old name, an alias
     STOPPED = "The callback stopped the run; this is the state that was reached."
     NOT_SEPARABLE = "The data are not separable: no hard margin exists, and the witness proves it."
     BROKEN = "The solver returned NaN or infinity; its last finite state is given."

@@ -11,8 +11,6 @@ from .certificate import Certifier
 from .shot_floor import DRAWS, sampled
 from .status import Status
 
-__all__ = ["floors_of", "summary_of"]
-
 #: Multiple of the shot floor up to which the shots limit the excess, as in `Solution.shows_circuits`.
 MAX_FLOORS = 3.0
 #: Multiple of the shot floor below which counts alone cannot have brought the answer there.
@@ -100,7 +98,7 @@ def _what_to_read(solution: Any, raw: Any, excess: float | None, floors: tuple[f
     """Return the sentence on which of the numbers to read."""
     if raw.relative_gap is None:
         return "Read the objective beside those of other solvers: without a positive semidefinite Q nothing bounds it."
-    if solution.raw_ended is Status.DROWNED:
+    if solution.raw_ended is Status.NOISE_DOMINATED:
         return "Read the status: the outcomes are as good as uniform, and no number here shows what the circuits do."
     if not solution.ran_circuits or floors is None or excess is None:
         whose = "the circuits' own answer" if solution.ran_circuits else "the answer"

@@ -18,8 +18,6 @@ from .named_kernels import values_of_products
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-__all__ = ["ThinBlock", "is_thin", "thin_block", "thin_product"]
-
 #: Average number of coordinates that two points share, up to which this form is faster.
 MAX_COMMON_COORDINATES = 0.2
 #: Largest γ‖x‖²: exp(−γ‖x‖²) and its inverse are then far from the limits of float64.

@@ -23,8 +23,6 @@ from .runtime.memory import arena_array
 from .runtime.threads import cached_property
 from .sparse_points import SparsePoints
 
-__all__ = ["Workspace", "isolated_copy"]
-
 _FIELDS = tuple(field.name for field in fields(DualProblem))
 _given = attrgetter(*_FIELDS)
 #: Immutable types.

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._bound import undetermined_signs
-from ..core._pair_bound import certify_pair, project_pair
+from ..core._pair_bound import N_NUMBERS, certify_pair, project_pair
 from ..core.gram import Gram
 from ..core.mixed_precision import is_bounded, rough_sums
+from ..core.pair_certificate import CertificateRow
 from ..core.radial import EXPONENTIAL_COST, FEW_FEATURES, RadialPoints, radial_product
 from ..core.runtime import clock
 from ..core.runtime.memory import arena_array
@@ -27,7 +28,7 @@ from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED
 from ..core.sparse_points import SparsePoints
 from ..working_set._from_points import solve_points
-from ..working_set._point_pairs import HIGH, IN_FLOAT32, LOW, LOWER_BOUND, N_FIGURES, OBJECTIVE, solve_point_pairs
+from ..working_set._point_pairs import IN_FLOAT32, solve_point_pairs
 from ..working_set._wishes import begin, multiplier, violations, weights_of
 from ..working_set.dense import (
     FINITE_BOUND,
@@ -45,19 +46,6 @@ from ..working_set.dense import (
 from ..working_set.descent import MIN_GAP_FLOAT32, MIN_KKT_FLOAT32
 from ..working_set.units import ScaledVariables
 from .strategy import USUAL, Thresholds
-
-__all__ = [
-    "PairArrays",
-    "PointPairs",
-    "PointSearch",
-    "PointSums",
-    "pair_from_points",
-    "pays_in_float32",
-    "search_limits",
-    "suits_one_table",
-    "suits_points",
-]
-
 
 #: Replaces an objective of 0 as a divisor.
 MIN_OBJECTIVE = 1e-300
@@ -84,7 +72,7 @@ def search_limits(n: int, m: int, thresholds: Thresholds = USUAL) -> tuple[bool,
 
 
 class PointSearch:
-    """Minimise f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − price Σᵢ αᵢ for 0 ≤ α ≤ u with eᵀα fixed.
+    """Minimise f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − common_p Σᵢ αᵢ for 0 ≤ α ≤ u with eᵀα fixed.
 
     Pair updates use rows of K that are made on demand, in float32 where that is safe: this finds the support vectors
     and approximate multipliers. The free and nearly free variables are then optimised in float64 as a subproblem, which
@@ -98,7 +86,7 @@ class PointSearch:
         The points of the variables.
     e : array of shape (n,)
         Labels, ±1.
-    price : float
+    common_p : float
     upper : array of shape (n,)
     alpha : array of shape (n,)
         Feasible start.
@@ -110,7 +98,7 @@ class PointSearch:
     ----------
     entries : float
         Kernel entries evaluated.
-    members : int array
+    subproblem : int array
         Variables of the float64 subproblem.
     looks : int
         Times that violators joined it.
@@ -121,7 +109,7 @@ class PointSearch:
         gram: Gram,
         order: NDArray | slice,
         e: NDArray,
-        price: float,
+        common_p: float,
         upper: NDArray,
         alpha: NDArray,
         rows: float,
@@ -132,8 +120,8 @@ class PointSearch:
         self.points: RadialPoints = gram.radial_points(float, order)
         self.single = self.points.in_single() if pays else None
         self.e, self.upper, self.entries = e, upper, 0.0
-        self.ep, self.low, self.high, self.beta = begin(e, upper, alpha, price, FINITE_BOUND)
-        self.members, self.looks = np.empty(0, dtype=np.intp), 0
+        self.ep, self.low, self.high, self.beta = begin(e, upper, alpha, common_p, FINITE_BOUND)
+        self.subproblem, self.looks = np.empty(0, dtype=np.intp), 0
 
     @property
     def alpha(self) -> NDArray:
@@ -211,17 +199,17 @@ class PointSearch:
         sums : array of shape (n,)
             Kβ in float64, β = eα, up to a constant.
         """
-        excess, members = self._excess(sums - self.ep), self.members
+        excess, subproblem = self._excess(sums - self.ep), self.subproblem
         if self.single is None or self.looks == MAX_LOOKS:
             return False
-        if not len(members):
-            joining = members = self._nearly_free(sums - self.ep)
+        if not len(subproblem):
+            joining = subproblem = self._nearly_free(sums - self.ep)
         else:
-            excess[members] = 0.0
+            excess[subproblem] = 0.0
             (joining,) = (excess > KKT_TOL).nonzero()
         self.looks += 1
         if len(joining):
-            self._solve_subset(np.union1d(members, joining))
+            self._solve_subset(np.union1d(subproblem, joining))
         return len(joining) > 0
 
     def _gap(self, G: NDArray) -> float:
@@ -249,7 +237,7 @@ class PointSearch:
 
     def _solve_subset(self, W: NDArray) -> None:
         """Optimise over the variables W in float64, with all others fixed."""
-        self.members = W
+        self.subproblem = W
         if not len(W):
             return
         fixed = self.beta != 0
@@ -266,7 +254,7 @@ class PointSearch:
 
 
 class PointSums:
-    """Kernel sums for the certificate of f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − price Σᵢ αᵢ with eᵀα fixed.
+    """Kernel sums for the certificate of f = ½ Σᵢⱼ eᵢeⱼKᵢⱼαᵢαⱼ − common_p Σᵢ αᵢ with eᵀα fixed.
 
     They are what `core.mixed_precision` computes for a general problem.
 
@@ -279,7 +267,7 @@ class PointSums:
         The same in float32, if float32 is accurate enough for the kernel.
     e : array of shape (n,)
         Labels, ±1.
-    price : float
+    common_p : float
     thresholds : Thresholds
 
     Attributes
@@ -294,11 +282,11 @@ class PointSums:
         points: RadialPoints,
         single: RadialPoints | None,
         e: NDArray,
-        price: float,
+        common_p: float,
         thresholds: Thresholds = USUAL,
     ) -> None:
         self.thresholds = thresholds
-        self.points, self.single, self.e, self.price = points, single, e, price
+        self.points, self.single, self.e, self.common_p = points, single, e, common_p
         self.reach, self.features, self.columns, self.n = gram.reach, gram.X.shape[1], 0, len(e)
 
     def compute(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
@@ -332,7 +320,7 @@ class PointSums:
                 return sums
             # The points whose sign is undetermined, or nearly so, are computed anew.
             any_undetermined, missing = undetermined_signs(
-                sums, error_bounds, self.e, *ends, self.price, self.thresholds.safe_errors
+                sums, error_bounds, self.e, *ends, self.common_p, self.thresholds.safe_errors
             )
             if not any_undetermined:
                 return sums
@@ -359,7 +347,7 @@ class PairArrays(NamedTuple):
 
     Attributes
     ----------
-    alpha, point, weights, figures : arrays
+    alpha, point, weights, certificates : arrays
         As of `core._pair_bound.certify_listed`.
     entries : array of shape (n_pairs,)
         Kernel entries evaluated for each pair.
@@ -370,7 +358,7 @@ class PairArrays(NamedTuple):
     alpha: NDArray
     point: NDArray
     weights: NDArray
-    figures: NDArray
+    certificates: NDArray
     entries: NDArray
     sums: NDArray = EMPTY
 
@@ -440,7 +428,7 @@ class PointPairs:
         thresholds: Thresholds = USUAL,
     ) -> None:
         self.thresholds = thresholds
-        self.gram, self.upper, self.members = gram, upper, np.concatenate(groups)
+        self.gram, self.upper, self.point_order = gram, upper, np.concatenate(groups)
         self.start = EMPTY if start is None else start
         self.sizes = [len(group) for group in groups]
         points, least = gram.ready, sum(sorted(self.sizes)[:2])
@@ -498,7 +486,7 @@ class PointPairs:
                 points.half,
                 np.empty((0, 1), dtype=np.float32) if single is None else single.points,
                 np.empty(0, dtype=np.float32) if single is None else single.half,
-                self.members,
+                self.point_order,
                 self.upper,
                 table,
                 sign,
@@ -588,21 +576,22 @@ def pair_from_points(
             return None
     if not search.solve(gap_tol, n_support):
         return None
-    point, weights, figures = np.empty(n), np.zeros(n), np.empty((1, N_FIGURES))
+    point, weights, certificates = np.empty(n), np.zeros(n), np.empty((1, N_NUMBERS))
 
     growth = gram.growth
 
     def certify(sums: NDArray) -> tuple[float, float]:
-        certify_pair(m, upper, sign, point, weights, sums, figures[0], growth)
-        return figures[0, LOW], figures[0, HIGH]
+        certify_pair(m, upper, sign, point, weights, sums, certificates[0], growth)
+        row = CertificateRow._make(certificates[0])
+        return row.low, row.high
 
     products = PointSums(gram, search.points, search.single, e, 1.0, thresholds)
     while True:
         clock.check_time()
         alpha = search.alpha
-        project_pair(m, upper, sign, alpha, point, weights, figures[0])
+        project_pair(m, upper, sign, alpha, point, weights, certificates[0])
         sums = products.compute(weights, certify)
         search.entries += float(n) * products.columns
-        objective, bound = float(figures[0, OBJECTIVE]), float(figures[0, LOWER_BOUND])
-        if objective - bound <= gap_tol * max(abs(objective), abs(bound)) or not search.extend(sums):
-            return PairArrays(alpha, point, weights, figures, np.array([search.entries]))
+        row = CertificateRow._make(certificates[0].tolist())
+        if row.objective - row.lower_bound <= gap_tol * row.size or not search.extend(sums):
+            return PairArrays(alpha, point, weights, certificates, np.array([search.entries]))

@@ -10,13 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core._pair_bound import N_COLUMNS, N_FIRST, N_SECOND
 from ..core.gram import Gram
 from ..core.runtime.arrays import immutable
 from ..core.runtime.memory import arena_array
-from ..working_set._classes import N_COLUMNS, N_FIRST, N_SECOND
 from .strategy import USUAL, Thresholds
-
-__all__ = ["BlockList", "SharedBlocks", "dense_list", "relative_spread"]
 
 
 class BlockList(NamedTuple):

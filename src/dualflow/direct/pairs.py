@@ -8,9 +8,8 @@ So a list of pairs is solved and certified by one or two compiled calls, over sh
 points; an object for a pair is made when it is read. A pair is solved in float64 to the accuracy that `working-set`
 reaches. A pair whose certificate misses the tolerances is not returned: it is left to a run.
 
-The way of a pair's certificate: compiled code of `core._pair_bound` writes its numbers to a row of an array of figures.
-`CertificateRow` names them and compares them with the tolerances, a `Batch` holds the rows of all pairs of a call, and
-`PairResult.certificate` makes the `Certificate` when it is read.
+The certificate of a pair is in `core.pair_certificate`: compiled code writes its numbers to a row of an array, and a
+`Batch` holds these rows for all pairs of a call.
 """
 
 from __future__ import annotations
@@ -27,20 +26,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core._pair_bound import certify_listed
-from ..core.bounds import MIN_PART_OF_TERMS, gaps
+from ..core._pair_bound import AT_ALPHA, N_FIRST, N_NUMBERS, N_SECOND, certify_listed
 from ..core.certificate import Certificate
 from ..core.gram import Gram
+from ..core.pair_certificate import CertificateRow
 from ..core.problem import DualProblem, Kind
-from ..core.psd import SpectrumEvidence
 from ..core.radial import FEW_FEATURES
-from ..core.reading import Reading, multiplier_of
 from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
 from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED, DirectResult, Status
 from ..core.sparse_points import SparsePoints
 from ..refinement.refine import support_set
-from ..working_set import _classes, _point_pairs
+from ..working_set import _point_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
 from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
 from .pair_blocks import BlockList, SharedBlocks, dense_list
@@ -48,27 +45,6 @@ from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
 from .whole import MAX_MARGIN_SHORTFALL, WholeResult, is_wide, solve_whole, suits_whole
 
-__all__ = [
-    "Batch",
-    "CertificateRow",
-    "CertifiedResult",
-    "DirectPair",
-    "DirectSingle",
-    "PairBatch",
-    "PairResult",
-    "is_pair",
-    "joined_weights",
-    "solve_cost_path",
-    "solve_directly",
-    "solve_pair",
-]
-
-
-#: A gap up to this part of its own rounding error counts as the least that float64 holds, because the error is
-#: estimated from above.
-MAX_PART_OF_ROUNDING = 0.1
-#: The reason that an error for a negative gap gives.
-NEGATIVE_GAP_REASON = "X changed while the pair was solved"
 #: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
 MAX_CALL_S = 0.05
 #: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
@@ -76,6 +52,26 @@ MAX_PATH_CALL_S = 0.2
 #: Free variables of a pair above which its larger C are left to single fits: pair updates take at most their time up to
 #: this number, and 1.5 to 6 times as long from 600 on.
 MAX_FREE_PATH = 400
+
+
+class GapTols(NamedTuple):
+    """Relative gaps that a pair has to reach.
+
+    Attributes
+    ----------
+    computed : float
+        Of objective and bound as computed.
+    certified : float
+        Of the same with a bound on float64's rounding errors.
+    """
+
+    computed: float
+    certified: float
+
+    @classmethod
+    def of(cls, tol: float, refine: bool) -> GapTols:
+        """Return the gaps for a requested certified gap, and `MAX_GAP_UNREFINED` for the computed one if refined."""
+        return cls(min(MAX_GAP_UNREFINED, tol) if refine else tol, tol)
 
 
 def solve_directly(
@@ -171,7 +167,7 @@ def solve_pair(
         pairs = PointPairs(gram, groups, upper, start, thresholds)
         if pairs.serves(0, [1]):
             return next(_pairs_by_points(pairs, pairs.table([(0, 1)]), -1.0, tols))
-        return _pair_by_search(gram, pairs.members, len(groups[0]), upper, -1.0, tols, start, thresholds)
+        return _pair_by_search(gram, pairs.point_order, len(groups[0]), upper, -1.0, tols, start, thresholds)
     return PairBatch(gram, groups, upper, tol, refine, thresholds)[0]
 
 
@@ -258,9 +254,9 @@ def _pairs_by_points(
     last = table[-1]
     size = int(last[_point_pairs.AT_ALPHA] + last[_point_pairs.N_FIRST] + last[_point_pairs.N_SECOND])
     count, begin = len(table), 0
-    figures, sums = np.empty((count, _point_pairs.N_FIGURES)), np.empty(len(pairs.start))
-    figures.fill(np.nan)
-    found = PairArrays(np.zeros(size), np.empty(size), np.empty(size), figures, np.empty(count), sums)
+    certificates, sums = np.empty((count, N_NUMBERS)), np.empty(len(pairs.start))
+    certificates.fill(np.nan)
+    found = PairArrays(np.zeros(size), np.empty(size), np.empty(size), certificates, np.empty(count), sums)
     while begin < count:
         begun = time.monotonic()
         end = pairs.solve(table, sign, tols.computed, found, begin, max_call_s, MAX_FREE_PATH)
@@ -283,72 +279,12 @@ def _pair_results(
     table: NDArray, found: PairArrays, begin: int, end: int, tols: GapTols, seconds: float
 ) -> Iterator[PairResult | None]:
     """Yield the results of pairs ``begin`` to ``end`` of a table, None for those that miss the tolerances."""
-    alpha, point, weights, figures, entries, sums = found
+    alpha, point, weights, certificates, entries, sums = found
     batch = Batch.of(
-        table[begin:end], alpha, point, weights, figures[begin:end], None, seconds, entries[begin:end], sums
+        table[begin:end], alpha, point, weights, certificates[begin:end], None, seconds, entries[begin:end], sums
     )
     for k, meets in enumerate(batch.meet_tols(*tols)):
         yield PairResult(batch, k) if meets else None
-
-
-class GapTols(NamedTuple):
-    """Relative gaps that a pair has to reach.
-
-    Attributes
-    ----------
-    computed : float
-        Of objective and bound as computed.
-    certified : float
-        Of the same with a bound on float64's rounding errors.
-    """
-
-    computed: float
-    certified: float
-
-    @classmethod
-    def of(cls, tol: float, refine: bool) -> GapTols:
-        """Return the gaps for a requested certified gap, and `MAX_GAP_UNREFINED` for the computed one if refined."""
-        return cls(min(MAX_GAP_UNREFINED, tol) if refine else tol, tol)
-
-
-class CertificateRow(NamedTuple):
-    """The numbers of one pair's certificate, in the order of `core._pair_bound.certify_listed`; NaN if α is infeasible.
-
-    Attributes
-    ----------
-    objective, lower_bound, infeasibility, projection_distance, quadratic, rounding
-        As in `Certificate`.
-    low, high : float
-        Ends of the multiplier interval.
-    terms : float
-        Size of the objective's terms.
-    """
-
-    objective: float
-    lower_bound: float
-    infeasibility: float
-    projection_distance: float
-    low: float
-    high: float
-    quadratic: float
-    terms: float
-    rounding: float
-
-    @property
-    def vanishes(self) -> bool:
-        """Whether objective and bound are 0 up to float64's rounding."""
-        return max(abs(self.objective), abs(self.lower_bound)) <= MIN_PART_OF_TERMS * self.terms
-
-    def meets_tols(self, tol: float, tol_with_rounding: float) -> bool:
-        """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with the bound on rounding.
-
-        A gap that is a small part of its own rounding error meets ``tol`` too: float64 holds no smaller one.
-        """
-        if not all(map(math.isfinite, self)):
-            return False
-        gap, size = self.objective - self.lower_bound, max(abs(self.objective), abs(self.lower_bound))
-        is_least = gap <= max(tol * size, MAX_PART_OF_ROUNDING * self.rounding)
-        return (is_least and gap + self.rounding <= tol_with_rounding * size) or self.vanishes
 
 
 class Batch(NamedTuple):
@@ -391,18 +327,19 @@ class Batch(NamedTuple):
         alpha: NDArray,
         point: NDArray,
         weights: NDArray,
-        figures: NDArray,
+        certificates: NDArray,
         lowered: NDArray | None,
         seconds: float,
         entries: NDArray,
         sums: NDArray = EMPTY,
     ) -> Batch:
-        """Return the batch, with rows and biases from the certificates' figures; ``lowered`` is as in `BlockList`."""
-        rows, shifts = list(map(CertificateRow._make, figures.tolist())), np.zeros(len(table))
+        """Return the batch, with its rows and biases; ``lowered`` is as in `BlockList`."""
+        rows, shifts = list(map(CertificateRow._make, certificates.tolist())), np.zeros(len(table))
         if lowered is not None:
             for k, (m, n, *_, start) in enumerate(table.tolist()):
                 shifts[k] = weights[start : start + m + n] @ lowered[start : start + m + n]
-        biases = np.array([Reading.bias_of((row.low, row.high)) for row in rows]) - shifts
+        # b = −ν, with ν in the middle of its interval, see `Reading.bias_of`.
+        biases = np.array([-0.5 * (row.low + row.high) for row in rows]) - shifts
         return cls(table, alpha, point, weights, biases, rows, shifts, seconds, entries, sums)
 
     def meet_tols(self, tol: float, tol_with_rounding: float) -> list[bool]:
@@ -473,32 +410,12 @@ class PairResult:
     @property
     def relative_gap(self) -> float:
         """Certified relative gap, as the `certificate` has it."""
-        row = self.batch.rows[self.number]
-        return 0.0 if row.vanishes else gaps(row.objective, row.lower_bound, row.rounding, NEGATIVE_GAP_REASON)[1]
+        return self.batch.rows[self.number].gaps[1]
 
     @property
     def certificate(self) -> Certificate:
         """Certificate of `alpha`, as a `Certifier` makes it."""
-        row, shift = self.batch.rows[self.number], float(self.batch.shifts[self.number])
-        gap, relative_gap = gaps(row.objective, row.lower_bound, row.rounding, NEGATIVE_GAP_REASON)
-        low, high = row.low + shift, row.high + shift
-        return Certificate(
-            alpha=immutable(self.point),
-            objective=row.objective,
-            lower_bound=row.lower_bound,
-            gap=gap,
-            relative_gap=0.0 if row.vanishes else relative_gap,
-            infeasibility=row.infeasibility,
-            projection_distance=row.projection_distance,
-            multiplier=multiplier_of((low, high)),
-            multiplier_interval=(low, high),
-            bias=self.bias,
-            bias_interval=(-high, -low),
-            radius=None,
-            quadratic=row.quadratic,
-            psd=SpectrumEvidence("by kernel"),
-            rounding=0.0 if row.vanishes else row.rounding,
-        )
+        return self.batch.rows[self.number].certificate(self.point, float(self.batch.shifts[self.number]), self.bias)
 
 
 def joined_weights(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:
@@ -746,7 +663,7 @@ def _pairs_by_blocks(
         yield from (next(found) if has else None for has in has_digits.tolist())
         return
     last = listed[-1]
-    size = int(last[_classes.AT_ALPHA] + last[_classes.N_FIRST] + last[_classes.N_SECOND])
+    size = int(last[AT_ALPHA] + last[N_FIRST] + last[N_SECOND])
     alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
     while begin < len(listed):
         begun = time.monotonic()
@@ -754,28 +671,28 @@ def _pairs_by_blocks(
             within, between, listed, upper, sign, alpha, begin, KKT_TOL_ROUND_OFF, max_updates, MAX_CALL_S
         )
         which = listed[begin:end]
-        figures = np.empty((end - begin, _point_pairs.N_FIGURES))
-        certify_listed(within, between, which, upper, sign, alpha, point, weights, figures, growth)
-        if stretched := [k for k in range(end - begin) if _stretch(which[k], upper, alpha, figures[k], tols)]:
-            again = np.empty((len(stretched), _point_pairs.N_FIGURES))
+        certificates = np.empty((end - begin, N_NUMBERS))
+        certify_listed(within, between, which, upper, sign, alpha, point, weights, certificates, growth)
+        if stretched := [k for k in range(end - begin) if _stretch(which[k], upper, alpha, certificates[k], tols)]:
+            again = np.empty((len(stretched), N_NUMBERS))
             certify_listed(within, between, which[stretched], upper, sign, alpha, point, weights, again, growth)
-            figures[stretched] = again
+            certificates[stretched] = again
         seconds = (time.monotonic() - begun) / (end - begin)
-        batch = Batch.of(which, alpha, point, weights, figures, lowered, seconds, entries[begin:end])
+        batch = Batch.of(which, alpha, point, weights, certificates, lowered, seconds, entries[begin:end])
         for k, meets in enumerate(batch.meet_tols(*tols)):
             yield PairResult(batch, k) if meets else None
         begin = end
 
 
-def _stretch(pair: NDArray, upper: NDArray, alpha: NDArray, figures: NDArray, tols: GapTols) -> bool:
+def _stretch(pair: NDArray, upper: NDArray, alpha: NDArray, certificates: NDArray, tols: GapTols) -> bool:
     """Multiply a pair's α, in place, by a number next to 1 that takes all margins past 1; whether that was done.
 
     See `whole._stretched`. It leaves a relative gap of 2 (factor − 1), and is done if that is less, the
     gap misses its tolerance, and no variable is at its bound.
     """
-    row = CertificateRow._make(figures.tolist())
-    gap, size = row.objective - row.lower_bound, max(abs(row.objective), abs(row.lower_bound))
-    if not (all(map(math.isfinite, row)) and gap > tols.computed * size):
+    row = CertificateRow._make(certificates.tolist())
+    gap, size = row.objective - row.lower_bound, row.size
+    if not (row.is_finite and gap > tols.computed * size):
         return False
     m, n, *_, first, second, start = pair.tolist()
     bounds, own = np.concatenate([upper[first : first + m], upper[second : second + n]]), alpha[start : start + m + n]

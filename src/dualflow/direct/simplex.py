@@ -18,18 +18,16 @@ from ..core.reading import Interval
 from ..core.runtime import clock
 from ..core.sparse_points import SparsePoints
 from ..refinement.refine import supporting
-from ..working_set.seeding import evenly, sharing
+from ..working_set.seeding import evenly_spread, least_nonzero
 from .from_points import PointSearch, PointSums
 from .strategy import USUAL, Thresholds
-
-__all__ = ["SimplexResult", "simplex_from_points", "suits_simplex_points"]
 
 
 def suits_simplex_points(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether a problem is first tried from its points, with kernel rows made on demand.
 
     It must be on a simplex, over points of the radial kernel with one variable each, without ridge, and with the same
-    price for all variables. Of many points, few must be able to hold d.
+    p for all variables. Of many points, few must be able to hold d.
     """
     gram, n = problem.gram, problem.n
     if (
@@ -46,7 +44,7 @@ def suits_simplex_points(problem: DualProblem, thresholds: Thresholds = USUAL) -
     if not uniform or problem.ridge.any() or problem.offset:
         return False
     max_nonzero = min(int(n * thresholds.max_row_share), thresholds.max_start_points)
-    return n <= thresholds.max_points_filled or sharing(problem) <= max_nonzero
+    return n <= thresholds.max_points_filled or least_nonzero(problem) <= max_nonzero
 
 
 class SimplexResult(NamedTuple):
@@ -78,12 +76,14 @@ def simplex_from_points(problem: DualProblem, gap_tol: float, thresholds: Thresh
     certificate uses kernel values that are computed anew from the points.
     """
     scale, p, e = problem.scale, problem.p, problem.sigma
-    price = float(p[0]) / scale
-    start = evenly(problem)
-    search = PointSearch(problem.gram, slice(None), e, price, problem.upper, start, sharing(problem), thresholds)
+    common_p = float(p[0]) / scale
+    start = evenly_spread(problem)
+    search = PointSearch(
+        problem.gram, slice(None), e, common_p, problem.upper, start, least_nonzero(problem), thresholds
+    )
     if not search.solve(gap_tol):
         return None
-    products = PointSums(problem.gram, search.points, search.single, e, price, thresholds)
+    products = PointSums(problem.gram, search.points, search.single, e, common_p, thresholds)
     psd = SpectrumEvidence("by kernel")
     bound: tuple[float, Interval | None] = (-np.inf, None)
     certify_s = 0.0

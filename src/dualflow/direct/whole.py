@@ -30,8 +30,6 @@ from ..working_set.units import ScaledVariables
 from .pair_blocks import relative_spread
 from .strategy import USUAL, Thresholds
 
-__all__ = ["WholeResult", "is_wide", "solve_whole", "suits_whole"]
-
 #: The feasible sets that the pair loop takes.
 _KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
 #: Newton steps over the free variables after the pair loop.
@@ -215,10 +213,10 @@ def _stretched(best: WholeResult) -> NDArray | None:
     adds a term of second order only.
     """
     problem, certificate = best.problem, best.certificate
-    alpha, price, largest = certificate.alpha, float(problem.p.max()), float(problem.upper.max())
-    if problem.d != 0 or not 0 < price == float(problem.p.min()) or (alpha >= problem.upper).any():
+    alpha, common_p, largest = certificate.alpha, float(problem.p.max()), float(problem.upper.max())
+    if problem.d != 0 or not 0 < common_p == float(problem.p.min()) or (alpha >= problem.upper).any():
         return None
-    short = ((certificate.rounding or 0.0) / largest - float(best.rho.min())) / price
+    short = ((certificate.rounding or 0.0) / largest - float(best.rho.min())) / common_p
     return alpha * (1.0 + 2.0 * short) if 0 < short < MAX_MARGIN_SHORTFALL else None
 
 
@@ -290,12 +288,12 @@ def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArr
     if problem.ridge.any():
         M = M.copy() if M is K else M
         M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
-    diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.reach
+    diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.max_own_change
     is_rough, starts_newton = is_large, False
     for _ in range(MAX_RESTARTS):
         G = (M @ scaled.beta)[slots] - scaled.ep
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
-        until = ROUGH_VIOLATION * scaled.reach if is_rough else tolerance
+        until = ROUGH_VIOLATION * scaled.max_own_change if is_rough else tolerance
         moved, violation, _ = solve_pairs(
             M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, until, limit, None, starts_newton
         )

@@ -15,34 +15,6 @@ import numpy as np
 
 from ..exceptions import ProblemError, SolverUnavailable
 
-__all__ = [
-    "BLUE",
-    "COLOURS",
-    "CONTROL_LINES",
-    "CONTROL_MARKERS",
-    "DARK",
-    "GREEN",
-    "GREY",
-    "INSTALL",
-    "LEAST_GAP",
-    "MARKERS",
-    "ORANGE",
-    "PURPLE",
-    "SIGNS",
-    "VERMILION",
-    "axes_for",
-    "class_name",
-    "control_style",
-    "decades",
-    "drawn_gaps",
-    "legend_above",
-    "legend_below",
-    "mark_level",
-    "matplotlib_part",
-    "say_level",
-    "titled",
-]
-
 # The colours of Okabe and Ito, which differ for colour-blind readers, too. Classes also differ by their markers.
 BLUE = "#0072B2"
 ORANGE = "#E69F00"

@@ -16,18 +16,6 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from ._axes import COLOURS, DARK, GREY, SIGNS, matplotlib_part
 
-__all__ = [
-    "Plane",
-    "Scene",
-    "dense_rows",
-    "kernel_coordinates",
-    "paint",
-    "plane_of",
-    "scene_of_estimator",
-    "scene_of_solution",
-]
-
-
 #: Points with more entries than this (zeros included) stay sparse.
 MAX_DENSE_ENTRIES = 20_000_000
 
@@ -42,20 +30,11 @@ def dense_rows(X: Any) -> Any:
 
 @dataclass(frozen=True)
 class Plane:
-    """A plane through the mean, onto which points are projected.
+    """A plane through the mean, onto which points are projected."""
 
-    Attributes
-    ----------
-    mean : array of shape (m,)
-    axes : array of shape (2, m)
-        Orthonormal directions of the plane.
-    shares : array of shape (2,)
-        Fractions of the variance along the axes.
-    """
-
-    mean: NDArray
-    axes: NDArray
-    shares: NDArray
+    mean: NDArray  # shape (m,)
+    axes: NDArray  # orthonormal directions of the plane; shape (2, m)
+    shares: NDArray  # fractions of the variance along the axes; shape (2,)
 
     def places(self, X: Any) -> NDArray:
         """Return coordinates of points in the plane, shape (k, 2)."""
@@ -123,7 +102,7 @@ def kernel_coordinates(gram: Any) -> NDArray:
             return np.asarray(product - product.mean())
 
         values, vectors = eigsh(
-            LinearOperator((n, n), matvec=centred, dtype=float), k=2, which="LA", v0=np.arange(n) - 0.3
+            LinearOperator((n, n), matvec=centred, dtype=float), k=2, which="LA", v0=np.arange(float(n))
         )
     order = np.argsort(-values)[:2]
     vectors = vectors[:, order] * np.sqrt(np.maximum(values[order], 0.0))
@@ -133,39 +112,19 @@ def kernel_coordinates(gram: Any) -> NDArray:
 
 @dataclass(frozen=True)
 class Scene:
-    """The content of a plot.
+    """The content of a plot."""
 
-    Attributes
-    ----------
-    kind : {"margin", "classes", "ball", "value"}
-        Two classes; several classes; inside and outside; a regression.
-    X : array or CSR of shape (n, m)
-    y : array of shape (n,) or None
-        Labels, or targets.
-    support : array or CSR of shape (k, m)
-    support_y : array of shape (k,) or None
-        Labels or targets of the support vectors, if known.
-    function : callable
-        Maps points of shape (k, m) to decision values, to numbers of classes, or to predictions.
-    classes : array
-        Labels as the user gave them, sorted; empty if there are none.
-    features : tuple of str, optional
-    epsilon : float or None
-        Half the width of a regression's tube.
-    circuits : tuple of str
-        Summaries of the circuits' own answers.
-    """
-
-    kind: str
-    X: Any
-    y: NDArray | None
-    support: Any
-    support_y: NDArray | None
+    kind: str  # "margin" (two classes), "classes", "ball" (inside and outside) or "value" (a regression)
+    X: Any  # array or CSR of shape (n, m)
+    y: NDArray | None  # labels, or targets; shape (n,) or None
+    support: Any  # array or CSR of shape (k, m)
+    support_y: NDArray | None  # labels or targets of the support vectors, if known; shape (k,) or None
+    #: Maps points of shape (k, m) to decision values, to numbers of classes, or to predictions.
     function: Callable[[NDArray], NDArray]
-    classes: NDArray
+    classes: NDArray  # labels as the user gave them, sorted; empty if there are none
     features: tuple[str, ...] | None = None
-    epsilon: float | None = None
-    circuits: tuple[str, ...] = ()
+    epsilon: float | None = None  # half the width of a regression's tube
+    circuits: tuple[str, ...] = ()  # summaries of the circuits' own answers
 
 
 def scene_of_solution(solution: Any) -> Scene:

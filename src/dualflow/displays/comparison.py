@@ -25,9 +25,6 @@ from ._axes import (
     matplotlib_part,
 )
 
-__all__ = ["ComparisonDisplay", "place_labels"]
-
-
 #: Factor on the measured width of a label: hinting makes text wider at other resolutions.
 LABEL_WIDTH_FACTOR = 1.08
 #: Font size of the labels, in points.
@@ -261,46 +258,12 @@ class ComparisonDisplay:
 
     def _section(self, ax: Any, section: Any, style: dict[str, Any]) -> tuple[NDArray, list[str], list[str]]:
         """Draw one problem; return its points, the names of rows, and those of controls, empty for other rows."""
-        value, lowest, highest, label = QUANTITIES[self.y]
         rows = [row for row in section.rows if row.role in ROLES]
         shown = [(row, *self._measured(row)) for row in rows]
         shown = [(row, time, gap) for row, time, gap in shown if time > 0 and math.isfinite(gap)]
-        found: dict[str, Any] = {}
-        bars: list[Any] = []
-        for role, (colour, marker, filled, _) in ROLES.items():
-            mine = np.array([(time, gap) for row, time, gap in shown if row.role == role]).reshape(-1, 2)
-            if len(mine):
-                faces = colour if filled else "none"
-                own: dict[str, Any] = {
-                    "facecolors": faces,
-                    "edgecolors": colour,
-                    "marker": marker,
-                    "s": 34,
-                    "zorder": 3,
-                }
-                found[role] = ax.scatter(mine[:, 0], drawn_gaps(mine[:, 1]), **own | style)
-            # The refined gap has no band: its runs end at round-off.
-            banded = [
-                row for row, _, _ in shown if row.role == role and getattr(row, lowest) is not None and not self.refined
-            ]
-            if banded:
-                times, gaps, low, high = np.array(
-                    [[row.wall_time_s, *(getattr(row, name) for name in (value, lowest, highest))] for row in banded]
-                ).T
-                gaps, low, high = drawn_gaps(gaps), drawn_gaps(low), drawn_gaps(high)
-                bars.append(
-                    ax.errorbar(times, gaps, [gaps - low, high - gaps], fmt="none", ecolor=colour, capsize=2, zorder=2)
-                )
-        self.scatters_.append(found)
-        self.bars_.append(bars)
-        what = "after refinement" if self.refined else "raw"
-        time = "wall time with refinement / s" if self.refined else "wall time / s"
-        left = [_name(row) for row in rows if all(row is not one for one, _, _ in shown)]
-        missing = f"; {len(left)} row{'' if len(left) == 1 else 's'} without a gap{_listed(left)}" if left else ""
-        ax.set(xlabel=time, ylabel=f"{label}, {what}")
-        seeds = max((row.seeds for row, _, _ in shown), default=1)
-        median = f"; median and quartiles of {seeds} seeds" if bars else ""
-        ax.set_title(f"{section.title}\nn = {section.n}{missing}{median}", fontsize="small")
+        self.scatters_.append(self._draw_points(ax, shown, style))
+        self.bars_.append(self._draw_bars(ax, [row for row, _, _ in shown]))
+        self._write_titles(ax, section, rows, [row for row, _, _ in shown])
         if not shown:
             ax.text(0.5, 0.5, "no row has a certified gap", transform=ax.transAxes, ha="center", va="center")
             ax.set(xticks=[], yticks=[])
@@ -321,14 +284,51 @@ class ComparisonDisplay:
         shown.sort(key=lambda one: (one[0].rank is None, one[0].rank or 0))
         points = np.array([(time, gap) for _, time, gap in shown])
         points[:, 1] = drawn_gaps(points[:, 1])
-        is_control = [row.role == "control" for row, _, _ in shown]
-        names = ["" if control else _name(row) for (row, *_), control in zip(shown, is_control, strict=True)]
-        several = len({row.solver for (row, *_), control in zip(shown, is_control, strict=True) if control}) > 1
-        controls = [
-            (_control(row) + f" of {row.solver}" * several) if control else ""
-            for (row, *_), control in zip(shown, is_control, strict=True)
-        ]
-        return points, names, controls
+        return points, *_names_of([row for row, _, _ in shown])
+
+    def _draw_points(self, ax: Any, shown: list[Any], style: dict[str, Any]) -> dict[str, Any]:
+        """Draw a point for each of the ``shown`` (row, time, gap); return the points by role."""
+        found: dict[str, Any] = {}
+        for role, (colour, marker, filled, _) in ROLES.items():
+            mine = np.array([(time, gap) for row, time, gap in shown if row.role == role]).reshape(-1, 2)
+            if len(mine):
+                own: dict[str, Any] = {
+                    "facecolors": colour if filled else "none",
+                    "edgecolors": colour,
+                    "marker": marker,
+                    "s": 34,
+                    "zorder": 3,
+                }
+                found[role] = ax.scatter(mine[:, 0], drawn_gaps(mine[:, 1]), **own | style)
+        return found
+
+    def _draw_bars(self, ax: Any, rows: list[Any]) -> list[Any]:
+        """Draw the quartiles of rows with several seeds; a refined gap has none: its runs end at round-off."""
+        if self.refined:
+            return []
+        value, lowest, highest, _ = QUANTITIES[self.y]
+        bars = []
+        for role, (colour, *_) in ROLES.items():
+            banded = [row for row in rows if row.role == role and getattr(row, lowest) is not None]
+            if banded:
+                times, gaps, low, high = np.array(
+                    [[row.wall_time_s, *(getattr(row, name) for name in (value, lowest, highest))] for row in banded]
+                ).T
+                gaps, low, high = drawn_gaps(gaps), drawn_gaps(low), drawn_gaps(high)
+                bars.append(
+                    ax.errorbar(times, gaps, [gaps - low, high - gaps], fmt="none", ecolor=colour, capsize=2, zorder=2)
+                )
+        return bars
+
+    def _write_titles(self, ax: Any, section: Any, rows: list[Any], shown: list[Any]) -> None:
+        """Write the title and the names of the axes; the title names rows without a gap."""
+        left = [_name(row) for row in rows if all(row is not one for one in shown)]
+        missing = f"; {len(left)} row{'' if len(left) == 1 else 's'} without a gap{_listed(left)}" if left else ""
+        what, time = ("after refinement", "wall time with refinement / s") if self.refined else ("raw", "wall time / s")
+        ax.set(xlabel=time, ylabel=f"{QUANTITIES[self.y][3]}, {what}")
+        seeds = max((row.seeds for row in shown), default=1)
+        median = f"; median and quartiles of {seeds} seeds" if self.bars_[-1] else ""
+        ax.set_title(f"{section.title}\nn = {section.n}{missing}{median}", fontsize="small")
 
     def _measured(self, row: Any) -> tuple[float, float]:
         gap = row.refined_gap if self.refined else getattr(row, QUANTITIES[self.y][0])
@@ -336,6 +336,14 @@ class ComparisonDisplay:
         if gap is None or time is None:
             return 0.0, math.nan
         return time + (row.refine_time_s or 0.0 if self.refined else 0.0), gap
+
+
+def _names_of(rows: list[Any]) -> tuple[list[str], list[str]]:
+    """Return the names of rows, empty for controls, and those of controls, empty for other rows."""
+    several = len({row.solver for row in rows if row.role == "control"}) > 1
+    names = ["" if row.role == "control" else _name(row) for row in rows]
+    controls = [_control(row) + f" of {row.solver}" * several if row.role == "control" else "" for row in rows]
+    return names, controls
 
 
 def _control(row: Any) -> str:

@@ -11,8 +11,6 @@ from ..exceptions import ProblemError
 from ._axes import GREEN, GREY, MARKERS, SIGNS, VERMILION, axes_for, class_name, legend_below, matplotlib_part, titled
 from ._scene import dense_rows, kernel_coordinates, plane_of
 
-__all__ = ["EcosystemDisplay"]
-
 #: Links are searched among this number of the largest survivors.
 MAX_LINKED_SURVIVORS = 500
 #: Variables that are drawn, at most; of more, a sample with equal steps between the indices, and those with links.

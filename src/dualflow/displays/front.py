@@ -9,8 +9,6 @@ import numpy as np
 from ..exceptions import ProblemError
 from ._axes import BLUE, DARK, GREY, VERMILION, axes_for, decades, legend_below
 
-__all__ = ["draw_front"]
-
 
 def draw_front(front: Any, ax: Any = None, picked: Any = None) -> Any:
     """Draw the plot that `ParetoFront.plot` describes, and return its axes."""
@@ -34,8 +32,8 @@ def draw_front(front: Any, ax: Any = None, picked: Any = None) -> Any:
         handles += ax.step(norms, errors, "o-", where="post", markersize=3, color=BLUE, label="points")
     if front.weights is not None and len(positive):
         grid = np.geomspace(positive.min(), norms.max(), 400)
-        reach = front.lower_bound(grid)
-        handles.append(ax.fill_between(grid, 0.0, reach, color=GREY, alpha=0.25, lw=0, label="certified: out of reach"))
+        bound = front.lower_bound(grid)
+        handles.append(ax.fill_between(grid, 0.0, bound, color=GREY, alpha=0.25, lw=0, label="certified: out of reach"))
     if picked is not None:
         label = "picked" if picked.C is None else f"picked: C = {picked.C:.3g}"
         style = {"markersize": 13, "color": VERMILION, "markeredgecolor": DARK, "zorder": 4, "linestyle": ""}

@@ -10,8 +10,6 @@ import numpy as np
 from ..exceptions import ProblemError
 from ._axes import BLUE, DARK, axes_for, control_style, drawn_gaps, legend_below, matplotlib_part
 
-__all__ = ["QuantumRunDisplay"]
-
 #: Most hollow markers on the line of a control.
 MAX_CONTROL_MARKERS = 12
 #: Runs with more states are drawn without markers.

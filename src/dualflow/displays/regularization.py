@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from ._axes import BLUE, SIGNS, axes_for
 
-__all__ = ["RegularizationPathDisplay"]
-
 #: Variables whose α is drawn, by default; more lines than this hide each other.
 MAX_LINES = 40
 

@@ -10,8 +10,6 @@ import numpy as np
 from ..exceptions import ProblemError, did_you_mean
 from ._axes import COLOURS, DARK, GREY, MARKERS, axes_for, control_style, drawn_gaps, legend_below, matplotlib_part
 
-__all__ = ["ScalingDisplay"]
-
 #: Quantities that can be drawn, with their labels.
 QUANTITIES = {"gap": "certified relative gap, raw", "excess": "excess $(f - f^*)/|f^*|$"}
 #: Labels of the columns that can be on the x axis.

@@ -11,8 +11,6 @@ from ..exceptions import ProblemError
 from ._axes import BLUE, COLOURS, DARK, GREY, MARKERS, axes_for, class_name, legend_below, matplotlib_part, titled
 from ._scene import Scene, paint, plane_of, scene_of_estimator, scene_of_solution
 
-__all__ = ["SupportDisplay"]
-
 #: Maximum number of values (points times features) of the grid that are evaluated in one batch.
 MAX_BATCH_VALUES = 2_000_000
 

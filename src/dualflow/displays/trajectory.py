@@ -24,8 +24,6 @@ from ._axes import (
     titled,
 )
 
-__all__ = ["TrajectoryDisplay"]
-
 #: The quantities that can be drawn, one in each panel.
 QUANTITIES = ("alpha", "survivors", "objective", "gap")
 #: The time axis is logarithmic above this ratio of last to first time: implicit steps grow by 10 and more at each step.

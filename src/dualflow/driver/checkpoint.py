@@ -34,9 +34,6 @@ from ..persistence.files import open_regular, replacing
 from ..persistence.npy import array_of
 from ..solvers import Solver
 
-__all__ = ["Checkpoint", "CheckpointFile", "Saved", "check_writable", "load", "save"]
-
-
 #: Version of the file format.
 FORMAT = 4
 #: Kinds of dtype that an array of a state may have.
@@ -85,23 +82,13 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Saved:
-    """The content of a checkpoint file.
-
-    Attributes
-    ----------
-    path : Path
-    state : of the solver's ``state_type``
-    steps : int
-    wall_time_s : float
-        Solver seconds of all runs so far.
-    rows : dict of arrays
-        Columns of the trajectory that cannot be computed from its other columns and the problem.
-    """
+    """The content of a checkpoint file."""
 
     path: Path
-    state: Any
+    state: Any  # of the solver's ``state_type``
     steps: int
-    wall_time_s: float
+    wall_time_s: float  # solver seconds of all runs so far
+    #: Columns of the trajectory that cannot be computed from its other columns and the problem; dict of arrays.
     rows: dict[str, NDArray]
 
 
@@ -109,7 +96,7 @@ def save(saved: Saved, key: dict[str, Any]) -> None:
     """Write a checkpoint atomically: a full disk (an OSError) or a kill leaves the old file as it was."""
     arrays: dict[str, NDArray] = {f"row:{name}": array for name, array in saved.rows.items()}
     header = {"format": FORMAT, "key": key, "steps": saved.steps, "wall_time_s": saved.wall_time_s}
-    header["state"] = _plain(saved.state, "state", arrays)
+    header["state"] = _to_json(saved.state, "state", arrays)
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     # Built in memory first: if writing fails, zipfile's own errors would hide the reason.
     content = io.BytesIO()
@@ -156,11 +143,12 @@ def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
                     f"checkpoint {path} belongs to another run: its {name} is {header['key'].get(name)!r}, "
                     f"this run's is {value!r}; give another path or delete the file"
                 )
-        state = _made(state_type, header["state"], "state", arrays)
+        state = _from_json(state_type, header["state"], "state", arrays)
         rows = {name.removeprefix("row:"): arrays.pop(name) for name in list(arrays) if name.startswith("row:")}
         if arrays:
             raise ValueError(f"it holds arrays {sorted(arrays)} that belong to nothing")
-        steps, wall_time_s = _a(int, header["steps"], "steps"), _a(float, header["wall_time_s"], "wall_time_s")
+        steps = _exactly(int, header["steps"], "steps")
+        wall_time_s = _exactly(float, header["wall_time_s"], "wall_time_s")
         if steps < 0 or not 0.0 <= wall_time_s < math.inf:
             raise ValueError(f"it says that {steps} steps took {wall_time_s} s")
         return Saved(path, state, steps, wall_time_s, rows)
@@ -170,24 +158,24 @@ def load(path: Path, key: dict[str, Any], state_type: type) -> Saved:
         raise ProblemError(f"checkpoint {path} is not a dualflow checkpoint or is damaged: {error}") from error
 
 
-def _plain(value: Any, where: str, arrays: dict[str, NDArray]) -> Any:
+def _to_json(value: Any, where: str, arrays: dict[str, NDArray]) -> Any:
     """Return the part of a state that JSON can hold; its arrays go to ``arrays`` under their names, and become null."""
     if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name), f"{where}:{f.name}", arrays) for f in fields(value)}
+        return {f.name: _to_json(getattr(value, f.name), f"{where}:{f.name}", arrays) for f in fields(value)}
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in _KINDS:
             raise ProblemError(f"checkpoint: the array {where} has dtype {value.dtype}, which a file cannot hold")
         arrays[where] = value
         return None
     if isinstance(value, Mapping):
-        return {str(name): _plain(item, f"{where}:{name}", arrays) for name, item in value.items()}
+        return {str(name): _to_json(item, f"{where}:{name}", arrays) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(item, f"{where}:{k}", arrays) for k, item in enumerate(value)]
+        return [_to_json(item, f"{where}:{k}", arrays) for k, item in enumerate(value)]
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
-    """Return the value of a declared type from the output of `_plain`, and remove its arrays from ``arrays``.
+def _from_json(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
+    """Return the value of a declared type from the output of `_to_json`, and remove its arrays from ``arrays``.
 
     ValueError if the value is of another type.
     """
@@ -195,12 +183,12 @@ def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
     if kind is Any:
         kind = np.ndarray if where in arrays else type(plain)
         if kind is list:
-            return [_made(Any, item, f"{where}:{k}", arrays) for k, item in enumerate(plain)]
+            return [_from_json(Any, item, f"{where}:{k}", arrays) for k, item in enumerate(plain)]
     if origin in (typing.Union, types.UnionType):
         if plain is None and where not in arrays and type(None) in arguments:
             return None
         (kind,) = (argument for argument in arguments if argument is not type(None))
-        return _made(kind, plain, where, arrays)
+        return _from_json(kind, plain, where, arrays)
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         names = [f.name for f in fields(kind)]
@@ -208,28 +196,29 @@ def _made(kind: Any, plain: Any, where: str, arrays: dict[str, NDArray]) -> Any:
         needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
         if not isinstance(plain, dict) or not needed <= set(plain) <= set(names):
             raise ValueError(f"its {where} is not of {names}")
-        return kind(**{name: _made(hints[name], plain[name], f"{where}:{name}", arrays) for name in plain})  # type: ignore[operator]
+        return kind(**{name: _from_json(hints[name], plain[name], f"{where}:{name}", arrays) for name in plain})  # type: ignore[operator]
     if kind is np.ndarray or origin is np.ndarray:
         array = arrays.pop(where, None)
         if array is None or array.dtype.kind not in _KINDS:
             raise ValueError(f"its {where} is no array of numbers")
         return array
     if origin is tuple:
-        items = _a(list, plain, where)
+        items = _exactly(list, plain, where)
         kinds = [arguments[0]] * len(items) if arguments[-1] is Ellipsis else arguments
         return tuple(
-            _made(own, item, f"{where}:{k}", arrays) for k, (own, item) in enumerate(zip(kinds, items, strict=True))
+            _from_json(own, item, f"{where}:{k}", arrays)
+            for k, (own, item) in enumerate(zip(kinds, items, strict=True))
         )
     if (origin or kind) is dict:
         item_kind = arguments[1] if arguments else Any
-        items = _a(dict, plain, where).items()
-        return {name: _made(item_kind, item, f"{where}:{name}", arrays) for name, item in items}
+        items = _exactly(dict, plain, where).items()
+        return {name: _from_json(item_kind, item, f"{where}:{name}", arrays) for name, item in items}
     if kind is float and type(plain) is int:
         return float(plain)
-    return _a(kind, plain, where)
+    return _exactly(kind, plain, where)
 
 
-def _a(kind: type, value: Any, where: str) -> Any:
+def _exactly(kind: type, value: Any, where: str) -> Any:
     """Return the value if it is of exactly the given type; else ValueError."""
     if type(value) is not kind:
         raise ValueError(f"its {where} is {value!r}, not of type {kind.__name__}")
@@ -255,26 +244,14 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
 
 @dataclass
 class CheckpointFile:
-    """The checkpoint file of a run, if it has one.
-
-    Attributes
-    ----------
-    checkpoint : Checkpoint or None
-    key : dict
-        Identifies the run: a file with another key is refused.
-    saved : Saved or None
-        What the run resumed from.
-    open : bool
-        Whether states may be saved. False until the run has started, so that an incomplete start replaces no file.
-    error : str or None
-        Why the last save failed.
-    """
+    """The checkpoint file of a run, if it has one."""
 
     checkpoint: Checkpoint | None
-    key: dict[str, Any] = field(default_factory=dict)
-    saved: Saved | None = None
+    key: dict[str, Any] = field(default_factory=dict)  # identifies the run: a file with another key is refused
+    saved: Saved | None = None  # what the run resumed from
+    #: Whether states may be saved. False until the run has started, so that an incomplete start replaces no file.
     open: bool = False
-    error: str | None = None
+    error: str | None = None  # why the last save failed
     saved_at: float = 0.0
 
     @classmethod

@@ -24,8 +24,6 @@ from ..refinement.refine import MAX_N_REFINED, support_set, supporting
 from ..solvers import Solver
 from .run import Run, number
 
-__all__ = ["attach_solution", "conclude", "conclude_interrupted", "provenance_of"]
-
 #: Statuses after which nothing is refined: the time is over, or the run can be resumed for an answer of its own.
 _NOT_REFINED = (
     Status.TIME_LIMIT,
@@ -155,10 +153,12 @@ def _solution_of(run: Run, problem: DualProblem, reported: dict[str, Any], refin
     raw = None if later else run.certifier.certify(raw_alpha, primal=primal)
     if raw is not None and run.status not in _FINAL and run.within_tol(raw):
         run.status = Status.OPTIMAL
-    elif run.status in _MAY_BE_NOISE and engine.drowned(run.context, run.state):
-        run.status = Status.DROWNED
+    elif run.status in _MAY_BE_NOISE and engine.is_noise_dominated(run.context, run.state):
+        run.status = Status.NOISE_DOMINATED
     if refine == "early" and raw is not None and raw.reaches(run.tol) and problem.n > MAX_N_REFINED:
-        refine = False  # it would take about as long again
+        # It would take about as long again, unless the state has the right bounds: then its products are over points.
+        near = run.state is not None and engine.is_exact(run.state) and problem.gram.n <= MAX_N_REFINED
+        refine = refine if near else False
     gradient = engine.gradient(run.context, run.state) if refine and run.state is not None else None
     if gradient is not None and (np.shape(gradient) != raw_alpha.shape or not np.isfinite(gradient).all()):
         gradient = None
@@ -248,11 +248,11 @@ def _stretched(certifier: Certifier, certificate: Certificate) -> Certificate:
     variable is at its bound, stretching α takes every margin past 1, and adds a term of second order only.
     """
     problem, alpha = certifier.problem, certificate.alpha
-    price = float(problem.p.max())
-    if problem.d != 0 or not 0 < price == float(problem.p.min()) or (alpha >= problem.upper).any():
+    common_p = float(problem.p.max())
+    if problem.d != 0 or not 0 < common_p == float(problem.p.min()) or (alpha >= problem.upper).any():
         return certificate
     rounding = number(certificate.rounding) / float(problem.upper.max())  # of a margin, in float64
-    short = (rounding - float(certifier.rho(certificate).min())) / price
+    short = (rounding - float(certifier.rho(certificate).min())) / common_p
     if not 0 < short < MAX_MARGIN_SHORTFALL:
         return certificate
     other = certifier.certify(alpha * (1.0 + 2.0 * short))

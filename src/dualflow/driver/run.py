@@ -29,9 +29,6 @@ from ..solvers import Solver
 from ..working_set.dense import solve_nearly_free
 from .checkpoint import CheckpointFile, Saved
 
-__all__ = ["Record", "Run", "number"]
-
-
 #: Fields of a record that a checkpoint has: those that certificates do not give.
 _STORED = ("t", "alpha", "multiplier", "shots")
 

@@ -32,24 +32,10 @@ from ..direct.pairs import CertifiedResult
 from ..exceptions import FitError, ProblemError
 from ..refinement.refine import support_set
 from ..solvers import Solver
-from ..solvers.registry import AUTO, DEFAULT_SOLVER, USUAL_TRAITS, make_solver, needs_no_package, traits_of
+from ..solvers.registry import AUTO, USUAL_TRAITS, make_solver, needs_no_package, traits_of
 from .checkpoint import Checkpoint, CheckpointFile, check_writable
 from .result import attach_solution, conclude, conclude_interrupted, provenance_of
 from .run import Record, Run
-
-__all__ = [
-    "AUTO",
-    "DEFAULT_SOLVER",
-    "ON_INTERRUPT",
-    "Progress",
-    "attach_interrupted",
-    "check_limits",
-    "check_time_limit",
-    "limit_kernel_wait",
-    "offers_direct",
-    "solve",
-    "time_limited",
-]
 
 
 def offers_direct(engine: Solver[Any, Any], problem: DualProblem) -> bool:
@@ -192,8 +178,9 @@ def solve(
     solver : str or Solver
         A name of `list_solvers`, with its options as further keywords, or an instance. "auto" is "interior-point" for
         problems of 1000 variables and more whose kernel matrix is made by few columns (a linear kernel with few
-        features, polynomials of them), unless at most 500 share the sum of a simplex, and for linear kernels with very
-        uneven scales or squared-hinge weights, and "working-set" for all others; of problems with two equalities
+        features, polynomials of them), unless at most 500 share the sum of a simplex, for linear kernels with very
+        uneven scales or squared-hinge weights, and, with ``refine``, for radial kernels of few columns with bounds
+        above 1e8 / n; and "working-set" for all others; of problems with two equalities
         "interior-point" for these and "level-search" for others. The provenance has the name of the solver used.
     refine : bool or "early", default=False
         Follow up with the classical active-set refinement. Raw and refined answers are both kept. Some solvers stop
@@ -251,7 +238,7 @@ def solve(
     ('OPTIMAL', -2.0, -3.0)
     """
     begun = time.monotonic()  # before the solver imports its packages
-    engine = _engine_of(problem, solver, options)
+    engine = _engine_of(problem, solver, options, refine)
     check_limits(tol, max_steps, time_limit)
     if refine not in (False, True, "early"):
         raise ProblemError(f"refine={refine!r} is not one of False, True, 'early'")
@@ -259,7 +246,7 @@ def solve(
         ON_INTERRUPT.check("on_interrupt", on_interrupt)
     checked = time.monotonic()
     if type(problem) is not DualProblem or not isinstance(problem.gram, Gram):
-        problem = problem.value()
+        problem = problem.frozen_copy()
     is_large = len(problem.p) >= repeats.MIN_VARIABLES
     if is_large and engine.merges_repeats and (merged := repeats.repeats_of(problem)) is not None:
         return _solve_merged(
@@ -296,12 +283,14 @@ def solve(
     return call.by_run() if solution is None else solution
 
 
-def _engine_of(problem: DualProblem, solver: str | Solver[Any, Any], options: dict[str, Any]) -> Solver[Any, Any]:
+def _engine_of(
+    problem: DualProblem, solver: str | Solver[Any, Any], options: dict[str, Any], refine: bool | str
+) -> Solver[Any, Any]:
     """Return the solver of a call of `solve`."""
     if isinstance(solver, Solver) and not options and needs_no_package(type(solver)):  # type: ignore[arg-type]
         return solver
     bounded = problem.kind in BOUNDED or problem.kind is Kind.TWO_EQUALITIES
-    gram, traits = (problem.gram, traits_of(problem)) if bounded else (None, USUAL_TRAITS)
+    gram, traits = (problem.gram, traits_of(problem, refine)) if bounded else (None, USUAL_TRAITS)
     return make_solver(solver, options, gram, problem.n, problem.kind, traits)
 
 

@@ -38,22 +38,6 @@ from ..exceptions import ProblemError, did_you_mean
 from ._persistence import Persistent
 from ._validation import checked_data
 
-__all__ = [
-    "MIN_TIME_LEFT_S",
-    "KernelMachine",
-    "Support",
-    "as_csr",
-    "fitted",
-    "frozen",
-    "immutable",
-    "is_same",
-    "nearest",
-    "read_lazily",
-    "set_by_fit",
-    "unavailable",
-    "uninterrupted",
-]
-
 
 def as_csr(array: Any) -> Any:
     """Return a dense or sparse array as CSR: a matrix or an array, as scikit-learn's configuration says."""
@@ -92,7 +76,7 @@ class _Fitted:
         return self.make(model)
 
 
-class _Immutable(_Fitted):
+class _ReadOnly(_Fitted):
     """A fitted attribute that cannot be set, and whose array is read-only."""
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:
@@ -113,9 +97,9 @@ def fitted(make: Callable[[Any], Any]) -> Any:
     return _Fitted(make)
 
 
-def immutable(make: Callable[[Any], Any]) -> Any:
+def read_only_property(make: Callable[[Any], Any]) -> Any:
     """Return a property of fitted models whose value is a read-only array and which cannot be set."""
-    return _Immutable(make)
+    return _ReadOnly(make)
 
 
 def read_lazily(name: str) -> Any:
@@ -202,7 +186,7 @@ class Support:
     @property
     def is_linear(self) -> bool:
         """Whether the kernel is linear."""
-        return self.gram.is_linear if "gram" in self.__dict__ else self._gram.is_linear
+        return self._gram.is_linear
 
     def __getstate__(self) -> dict[str, Any]:
         return {"gram": self.gram, "_sparse_weights": {}}  # the support vectors alone

@@ -40,8 +40,6 @@ from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, solve_one, thread_count
 from ._validation import are_objects
 
-__all__ = ["MIN_RELATIVE_COEF", "BatchMachine", "Seeds", "iterations_of", "seeds_of", "without_round_off"]
-
 #: Coefficients up to this part of the largest are round-off of a projection, and are set to 0.
 MIN_RELATIVE_COEF = 16 * float(np.finfo(float).eps)
 
@@ -235,7 +233,7 @@ class BatchMachine(KernelMachine):
 
     def _solve(self, problem: DualProblem) -> Solution:
         """Return the solution of a fit's only problem."""
-        engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED, traits_of(problem))
+        engine = self._engine(problem.gram, problem.n, problem.kind in BOUNDED, traits_of(problem, self.refine))
         return solve_one(self, problem, engine, seeds_of(self.random_state, 1)[0])
 
     def _check_solution(self, solution: Solution) -> None:

@@ -28,8 +28,6 @@ from ._left_out import LEFT_OUT_TOL, MAX_POINTS_EXACT, certified_optimum, held_o
 from ._one_vs_one import CertifiedPair, OneVsOneMachine
 from ._verify import stored
 
-__all__ = ["METHODS", "CalibratedMachine", "Calibrator", "coupled"]
-
 #: How decision values become probabilities.
 METHODS = ("sigmoid", "isotonic", "venn-abers")
 #: Points of each class that are added to the targets of the sigmoid: with ½ (Krichevsky and Trofimov 1981) the

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from ..cascade.partitioning import chunks_of, delayed_chunks
 from ..core.runtime.arrays import is_dask
 
-__all__ = ["accuracy", "by_chunks", "explained_variance", "is_dask"]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 

@@ -15,11 +15,9 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from ..core.options import OneOf
 from ..core.runtime.arrays import packed, unpacked
 from ..exceptions import ProblemError
-from ._base import KernelMachine, as_csr, immutable, set_by_fit, unavailable
+from ._base import KernelMachine, as_csr, read_only_property, set_by_fit, unavailable
 from ._chunks import accuracy, by_chunks, is_dask
 from ._validation import winners
-
-__all__ = ["Joint", "PairClassifier", "PairSupport", "class_pairs", "constants_of", "join_support", "libsvm_layout"]
 
 #: Numbers, classes and coefficients of the support vectors of one pair of classes.
 PairSupport = tuple[NDArray, NDArray, NDArray]
@@ -209,7 +207,7 @@ class PairClassifier(ClassifierMixin, KernelMachine):
             return accuracy(self, X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
-    @immutable
+    @read_only_property
     def coef_(self) -> NDArray:
         """Weights of the features, shape (n_pairs, n_features), CSR if X was sparse; linear kernel only."""
         if self._as_fitted.kernel != "linear":

@@ -21,16 +21,15 @@ from ..core.options import Number, OneOf
 from ..core.problem import DualProblem
 from ..core.runtime.warn import warn_user
 from ..core.solution import Solution, Status
-from ..driver.solve import DEFAULT_SOLVER, solve
+from ..driver.solve import solve
 from ..exceptions import FitError, ProblemError
 from ..online.invasion import round_off_gap
 from ..online.stream import Community, learn
 from ..refinement.refine import refine, snap
+from ..solvers.registry import DEFAULT_SOLVER
 from ._base import fitted
 from ._streaming import StreamMachine, remembered
 from ._verify import agree, round_off, stored
-
-__all__ = ["Ecology"]
 
 #: Howell's N_s: points solved as a batch before any point is forgotten.
 MIN_FIRST_POINTS = 30
@@ -105,7 +104,7 @@ class Ecology(StreamMachine):
             equilibrate=self._equilibrate,
             reserve=self._reserve_size,
             n_init=self._first_points(),
-            enough=0.1 * self.tol,
+            gap_tol=0.1 * self.tol,
         )
         if len(X):
             self._warn_unless_equilibrium(community)

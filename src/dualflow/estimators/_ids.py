@@ -15,23 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 
-__all__ = ["PointNames", "as_ids", "as_names", "check_new_names", "new_ids", "objects"]
-
 
 @dataclass
 class PointNames:
-    """The names of points, in both directions.
+    """The names of points, in both directions."""
 
-    Attributes
-    ----------
-    number_of : dict
-        The number of each name.
-    name_of : dict
-        The name of each number.
-    """
-
-    number_of: dict[Hashable, int] = field(default_factory=dict)
-    name_of: dict[int, Hashable] = field(default_factory=dict)
+    number_of: dict[Hashable, int] = field(default_factory=dict)  # the number of each name
+    name_of: dict[int, Hashable] = field(default_factory=dict)  # the name of each number
 
     def add(self, names: Iterable[Hashable], numbers: NDArray) -> None:
         """Name new points."""

@@ -27,8 +27,6 @@ from ._ids import PointNames, as_ids, as_names, check_new_names, new_ids
 from ._streaming import TOL, StreamMachine, optimum, remembered, warn_of_gap
 from ._verify import check_stream, stored
 
-__all__ = ["IncrementalMachine"]
-
 
 class IncrementalMachine(StreamMachine):
     """Base class of the estimators that learn and forget one point at a time.

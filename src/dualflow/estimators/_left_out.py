@@ -23,17 +23,6 @@ from ..online.point_paths import MIN_FREE_DISTANCE
 from ..online.state import PathError
 from ._batch import without_round_off
 
-__all__ = [
-    "LEFT_OUT_TOL",
-    "MAX_INFEASIBILITY",
-    "balances",
-    "certified_optimum",
-    "held_out_decisions",
-    "left_out_decisions",
-    "left_out_values",
-    "response_and_distance",
-]
-
 #: Certified relative gap of every leave-one-out model.
 LEFT_OUT_TOL = 1e-9
 #: Points of a pair of classes up to which all models without a point are exact: 2000 points take about 1 s of processor
@@ -217,7 +206,7 @@ def held_out_decisions(problem: DualProblem) -> NDArray:
         upper = np.where(held, 0.0, problem.upper)
         classes = np.unique(problem.sigma[upper > 0])
         if len(classes) == 2:
-            found = solve(problem.within(upper), "working-set", tol=LEFT_OUT_TOL)
+            found = solve(problem.with_upper(upper), "working-set", tol=LEFT_OUT_TOL)
             values[held] = (problem.gram.matvec(found.coefficients) + found.bias)[held]
         elif len(classes):
             values[held] = classes[0]

@@ -25,43 +25,22 @@ from ..exceptions import ProblemError
 from ..online.leave_one_out import each_without
 from ..problems.checks import NU_RULE
 from ..problems.description import NU_OR_NONE_RULE
-from ._base import KernelMachine, fitted, immutable, set_by_fit, unavailable
+from ._base import KernelMachine, fitted, read_only_property, set_by_fit, unavailable
 from ._chunks import by_chunks
 from ._left_out import LEFT_OUT_TOL, certified_optimum
 from ._verify import stored
-
-__all__ = [
-    "NU_RULE",
-    "NU_RULE_OR_NONE",
-    "Ball",
-    "LeftOutScores",
-    "Scores",
-    "ShareOfNew",
-    "left_out_scores",
-    "rank_for",
-    "share_of",
-    "sphere",
-]
-
 
 _EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Leave-one-out scores of n points.
+    """Leave-one-out scores of n points."""
 
-    Attributes
-    ----------
-    values : array of shape (n,)
-        The score of each point by the model without it, in the order of the problem: −‖φ(x) − a‖² for a ball,
-        ⟨w, φ(x)⟩ for a plane whose weights sum to 1.
-    relative_gap : float
-        The largest certified relative gap of the leave-one-out models.
-    """
-
+    #: The score of each point by the model without it, in the order of the problem: −‖φ(x) − a‖² for a ball, ⟨w, φ(x)⟩
+    #: for a plane whose weights sum to 1; shape (n,).
     values: NDArray
-    relative_gap: float
+    relative_gap: float  # the largest certified relative gap of the leave-one-out models
 
     def threshold(self, contamination: float) -> float:
         """Return the score below which a point is outside: the p-value of such a point is ≤ ``contamination``."""
@@ -71,27 +50,13 @@ class Scores:
 
 @dataclass(frozen=True)
 class LeftOutScores(Scores):
-    """Leave-one-out scores, with the distinct models behind them.
+    """Leave-one-out scores, with the distinct models behind them."""
 
-    Attributes
-    ----------
-    model_of : int array of shape (n,)
-        The model without each point, as a row of ``weights``.
-    weights : sparse array of shape (models, n)
-        The α of each model.
-    squares : array of shape (models,)
-        ‖a‖² of each ball; 0 for planes.
-    slack : float
-        Round-off of a score: scores that differ by less count as equal.
-    refits : int
-        Number of models that were solved for, instead of found along the path of the optimum.
-    """
-
-    model_of: NDArray
-    weights: scipy.sparse.csr_array
-    squares: NDArray
-    slack: float
-    refits: int
+    model_of: NDArray  # the model without each point, as a row of ``weights``; int array of shape (n,)
+    weights: scipy.sparse.csr_array  # the α of each model; sparse array of shape (models, n)
+    squares: NDArray  # ‖a‖² of each ball; 0 for planes; shape (models,)
+    slack: float  # round-off of a score: scores that differ by less count as equal
+    refits: int  # number of models that were solved for, instead of found along the path of the optimum
 
     def below(self, scores: NDArray) -> NDArray:
         """Return, for each of k new points, how many training points score no more than it, shape (k,).
@@ -533,7 +498,7 @@ class Ball(OutlierMixin, KernelMachine):
         """Return +1 for points inside the ball or on it, −1 for points outside, shape (n_new,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
-    @immutable
+    @read_only_property
     def center_(self) -> NDArray:
         """Centre of the ball in input space, shape (n_features,); linear kernel only."""
         if self._as_fitted.kernel != "linear":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,16 +44,6 @@ from ._validation import (
     require_two_classes,
 )
 from ._verify import agree, known_classes, round_off, scale_loss, stored
-
-__all__ = [
-    "OneVsOneMachine",
-    "PairSolutions",
-    "Pairs",
-    "can_use_batch",
-    "read_pairs",
-    "spread_to_all_pairs",
-]
-
 
 #: Points up to which ``refine=False`` also takes the batch. Above, a run is faster, because it may end at ``tol``.
 MAX_POINTS_UNREFINED = 8192
@@ -125,7 +115,12 @@ class Pairs(Sequence[NDArray]):
 
     def places(self, k: int) -> NDArray:
         """Return the position in `by_class` of each point of pair ``k``."""
-        return np.argsort(self.by_class(k))
+        points = self.by_class(k)
+        if points.max(initial=-1) != len(points) - 1:
+            return np.argsort(points)
+        places = np.empty_like(points)  # they are all points, in another order
+        places[points] = np.arange(len(points))
+        return places
 
     def signs(self, k: int) -> NDArray:
         """Return the labels of the points of pair ``k``: +1 for its first class, or, of two classes, for the second."""
@@ -368,8 +363,36 @@ class OneVsOneMachine(BatchMachine):
     probability: bool | str = False
     _pose = staticmethod(_posed)
 
-    def _fit_pairs(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
-        """Encode the labels, weigh the points, solve the pairs of classes and set the fitted attributes."""
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
+            Finite numbers, dense or, unless the kernel is precomputed, in any sparse format of scipy. With a callable
+            kernel, X may be whatever the kernel takes, for example a list of texts.
+        y : array of shape (n,)
+            Labels of at least two classes.
+        sample_weight : array of shape (n,), optional
+            Multiplies C, point by point; ν is a share of their sum. Points with a weight of 0 or less are left out.
+
+        Returns
+        -------
+        The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range. If ``C=np.inf`` and the classes cannot be separated, the error is a
+            `FitError`, whose ``solution`` has the status NOT_SEPARABLE and a witness.
+        SolverMismatch, SolverUnavailable, TypeError
+            The solver cannot solve this problem, needs a package that is not installed, or does not have an option.
+
+        Warns
+        -----
+        ConvergenceWarning
+            A solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
+        """
         with self._transaction():
             self._take_parameters()
             if callable(self.kernel) or self._objects is not None:
@@ -397,6 +420,7 @@ class OneVsOneMachine(BatchMachine):
             if self.probability:
                 self._calibrate(own_weight)
             self._publish()
+        return self
 
     def _calibrate(self, weight: NDArray | None = None) -> None:
         """Prepare `predict_proba`, in a subclass with a parameter ``probability``."""
@@ -424,7 +448,7 @@ class OneVsOneMachine(BatchMachine):
         runs: list[Any] = [pair if result is None else None for pair, result in zip(found, results, strict=True)]
         steps = np.array([1 if run is None else iterations_of(run) for run in runs])
         moved = gram.kernel != "rbf" and gram.is_translatable
-        moved = moved and all(run is None or run.problem.reading.moves(run.problem) for run in runs)
+        moved = moved and all(run is None or run.problem.reading.is_translatable(run.problem) for run in runs)
         given = [None if run is None else feature_weights(run.problem, run.provisional) for run in runs]
         support, counts, bias, pair_coef, dual_coef = read_pairs(pairs, found, results)
         if self._present is not None:

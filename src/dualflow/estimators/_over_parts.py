@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
@@ -25,8 +25,6 @@ from ._batch import seeds_of
 from ._chunks import by_chunks, explained_variance, is_dask
 from ._solving import thread_count
 from .cascade_svc import cloned, parts_given, warn_unless_optimal, without_client
-
-__all__ = ["OverParts", "RegressorOverParts", "Report"]
 
 #: Called with the record of each round; a true value ends the rounds.
 Report = Callable[[Round], bool | None]
@@ -61,9 +59,30 @@ class OverParts(KernelMachine):
     def __getstate__(self) -> dict[str, Any]:
         return without_client(super().__getstate__())
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit the model."""
-        started = time.monotonic()
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model; the parameters are those of `CascadeSVC.fit`.
+
+        A regression takes numbers in place of labels. A ball ignores y, also that of a list of parts.
+
+        Returns
+        -------
+        The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range, or a part changed between two reads.
+        EngineError
+            The processes or the cluster are lost.
+        FitError
+            ``time_limit`` was over before each problem had a certificate.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The iteration of a problem ended above ``tol``.
+        """
+        started, y = time.monotonic(), None if self._y_holds == "nothing" else y
         with clock.keeping_interrupts(), self._transaction():
             self._take_parameters()
             if self.n_jobs is not None:
@@ -88,6 +107,7 @@ class OverParts(KernelMachine):
             self._read(summary, parts, surveys, found)
             self.rounds_ = rounds
         warn_unless_optimal(found)
+        return self
 
     def _solve(self, engine: Any, surveys: list[Survey], started: float, report: Report) -> tuple[Any, list[Any]]:
         """Return what the surveys say of all parts, and the results of the problems."""

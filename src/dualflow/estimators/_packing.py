@@ -25,18 +25,6 @@ from ..refinement.refine import support_set
 from ._persistence import is_quantum
 from ._verify import agree, check_center, scale_loss, sparse_points, stored
 
-__all__ = [
-    "Pose",
-    "Table",
-    "joint_gram",
-    "pack_attributes",
-    "pack_gram",
-    "pack_solutions",
-    "unpack_gram",
-    "unpack_solutions",
-    "unpacked",
-]
-
 _T = TypeVar("_T")
 #: Array attributes: name -> (dtype kinds, a name for each dimension …).
 Table = Mapping[str, tuple[str, ...]]

@@ -37,22 +37,6 @@ from ..solvers import CATALOGUE, Solver
 from ..solvers import CATALOGUE as SOLVERS
 from ..solvers.registry import AUTO, solver_class
 
-__all__ = [
-    "CLASSES",
-    "EXTERNAL_OPTIONS",
-    "FORMAT",
-    "Persistent",
-    "decode",
-    "encode",
-    "is_quantum",
-    "load",
-    "load_with_header",
-    "mark_unconfirmed",
-    "model_of",
-    "save_with_header",
-]
-
-
 #: Options of solvers with effects outside the process: the device that runs circuits, and the journal file.
 EXTERNAL_OPTIONS = ("device", "journal")
 

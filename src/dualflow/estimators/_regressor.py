@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,14 +11,13 @@ from sklearn.base import RegressorMixin
 
 from ..core.decision import feature_weights
 from ..core.gram import Gram
-from ._base import immutable, set_by_fit, unavailable
+from ..core.solution import Solution
+from ._base import read_only_property, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._chunks import by_chunks, explained_variance, is_dask
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off, stored
-
-__all__ = ["ValueMachine", "stored_values"]
 
 #: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
 _STORED = {
@@ -47,6 +46,51 @@ class ValueMachine(RegressorMixin, BatchMachine):
     #: add, shape (n_outputs,).
     _constant: Any = 0.0
 
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
+            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
+        y : array of shape (n,)
+            Finite numbers, in one column.
+        sample_weight : array of shape (n,), optional
+            Multiplies C, point by point; ν is a share of their sum. Points with a weight of 0 or less are left out.
+
+        Returns
+        -------
+        The fitted estimator itself.
+
+        Raises
+        ------
+        ProblemError
+            Data or parameters are out of range. If ``C=np.inf`` and no function lies within the tube, it is a
+            `FitError`.
+        SolverMismatch, SolverUnavailable, TypeError
+            The solver cannot solve this problem, needs a package, or does not have an option.
+
+        Warns
+        -----
+        ConvergenceWarning
+            A solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
+        """
+        with self._transaction():
+            self._take_parameters()
+            gram, rows, part, values, given = self._taken(X, y, sample_weight)
+            self.solutions_ = self._solutions(gram, part, values, given)
+            self._rows = [rows] * len(self.solutions_)
+            self._read(gram, rows)
+            self._publish()
+        return self
+
+    def _solutions(self, gram: Gram, part: Gram, values: NDArray, weight: NDArray | None) -> list[Solution]:
+        """Return the solution of each output.
+
+        ``gram`` is of all points, ``part``, the ``values`` to fit and ``weight`` of those with a weight above 0.
+        """
+        raise NotImplementedError
+
     def _taken(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[Gram, NDArray, Any, NDArray, NDArray | None]:
@@ -67,7 +111,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
         coefficients = np.array([without_round_off(solution.coefficients) for solution in self.solutions_])
         (support,) = np.nonzero(coefficients.any(axis=0))
         # A centre does not change an expansion whose weights sum to 0, except for the digits that it saves.
-        own = self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.moves(problem))
+        own = self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.is_translatable(problem))
         self.dual_coef_, self.n_support_ = coefficients[:, support], np.array([len(support)])
         self._keep_linear([feature_weights(one.problem, one.provisional) for one in self.solutions_])
         self._constant = np.zeros(len(coefficients))
@@ -94,7 +138,7 @@ class ValueMachine(RegressorMixin, BatchMachine):
             return explained_variance(self, X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
-    @immutable
+    @read_only_property
     def coef_(self) -> NDArray:
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         return self._feature_weights()

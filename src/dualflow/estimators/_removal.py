@@ -21,8 +21,6 @@ from .svc import SVC
 from .svdd import SVDD
 from .svr import SVR
 
-__all__ = ["model_digest", "removal_record", "state_of", "verify_removal"]
-
 #: What the record says that it is.
 KIND = "dualflow certificate of removal"
 #: Version of the record's fields.

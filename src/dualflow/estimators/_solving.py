@@ -33,21 +33,6 @@ from ..quantum.runs.fit_part import fit_part_context
 from ..solvers import Solver
 from ._base import MIN_TIME_LEFT_S
 
-__all__ = [
-    "ProgressReporter",
-    "Solving",
-    "check_arguments",
-    "has_step_limit",
-    "ignored_arguments",
-    "refines",
-    "solve_batch",
-    "solve_one",
-    "step_limit",
-    "thread_count",
-    "warn_of_ignored",
-]
-
-
 #: Seconds between two printed lines where standard output is not a terminal: a log stays short.
 LINE_INTERVAL_S = 1.0
 #: Seconds between two updates of the line on a terminal: fast enough to look continuous.

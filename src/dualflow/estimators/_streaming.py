@@ -12,14 +12,13 @@ from ..core.certificate import Certificate, certify
 from ..core.problem import DualProblem
 from ..core.runtime.warn import warn_user
 from ..core.solution import Cost, Solution, Status
-from ..driver.solve import DEFAULT_SOLVER, solve
+from ..driver.solve import solve
 from ..exceptions import ProblemError
+from ..solvers.registry import DEFAULT_SOLVER
 from ._base import KernelMachine
 from ._persistence import encode
 from ._removal import removal_record, state_of
 from ._validation import checked_data
-
-__all__ = ["TOL", "StreamMachine", "optimum", "remembered", "warn_of_gap"]
 
 #: Relative gap above which a stream's state is not taken for the optimum, and warns.
 TOL = 1e-6

@@ -23,25 +23,6 @@ from ..core.runtime.arrays import filled, is_dask
 from ..core.sparse_points import check_indices, is_sparse
 from ..exceptions import ProblemError
 
-__all__ = [
-    "are_objects",
-    "are_words",
-    "check_same_classes",
-    "checked_data",
-    "checked_weight",
-    "class_weights",
-    "classes_with_weight",
-    "codes_of",
-    "encode",
-    "exact_labels",
-    "label_text",
-    "names_not_in",
-    "nonnegative_weight",
-    "require_two_classes",
-    "stream_class_weights",
-    "winners",
-]
-
 
 def are_words(labels: NDArray) -> bool:
     """Whether all labels are text."""

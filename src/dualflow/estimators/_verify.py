@@ -17,18 +17,6 @@ from ..core.sparse_points import SparsePoints
 from ..online.bordered import bordered_inverse
 from ..online.growing_problem import Stream
 
-__all__ = [
-    "agree",
-    "check_center",
-    "check_point_identity",
-    "check_stream",
-    "known_classes",
-    "round_off",
-    "scale_loss",
-    "sparse_points",
-    "stored",
-]
-
 _EPS = float(np.finfo(float).eps)
 #: γ‖x − c‖² above which the rounding of x − c changes kernel values.
 _MAX_REACH = 1e18
@@ -183,9 +171,9 @@ def check_stream(stream: Stream) -> None:
     agree("sum of coefficients", float(engine.e @ engine.alpha), engine.d, _DRIFT * total + 1e3 * _EPS * bound)
     problem = stream.problem()
     alpha, entry_tol = stream.alpha(), entry_round_off(problem)
-    price = float(np.abs(engine.p).max())
-    drift = (_DRIFT * float(engine.diag.max()) + entry_tol) * total + _DRIFT * (price + abs(engine.b))
-    agree("p", engine.p, p, 1e3 * _EPS * price)
+    largest_p = float(np.abs(engine.p).max())
+    drift = (_DRIFT * float(engine.diag.max()) + entry_tol) * total + _DRIFT * (largest_p + abs(engine.b))
+    agree("p", engine.p, p, 1e3 * _EPS * largest_p)
     agree("gradient", engine.g, matrix.product(engine.alpha) - engine.p + engine.b * engine.e, drift)
     _check_multiplier(-stream.bias / unit, problem, alpha)
     columns = engine.pool.rows[engine.member_slots[: len(S)], : engine.n]

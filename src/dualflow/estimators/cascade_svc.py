@@ -58,21 +58,6 @@ from ._validation import (
 )
 from ._verify import known_classes, stored
 
-__all__ = [
-    "CascadeSVC",
-    "DataSummary",
-    "cloned",
-    "common_width",
-    "joint_support",
-    "moments_of_all",
-    "numbered",
-    "parts_given",
-    "points_at",
-    "warn_unless_optimal",
-    "width_of",
-    "without_client",
-]
-
 
 def cloned(model: Any) -> Any:
     """Return an unfitted copy for `sklearn.base.clone`, with the same engine, because a client cannot be copied."""
@@ -178,51 +163,21 @@ def numbered(parts: list[Part], sizes: NDArray, part: NDArray, row: NDArray) -> 
 
 @dataclass(frozen=True)
 class DataSummary:
-    """Statistics of all parts together.
+    """Statistics of all parts together."""
 
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    sizes : array of shape (n_parts,)
-        Number of rows of each part.
-    classes : array of shape (n_classes,)
-        The class labels.
-    class_weight : array of shape (n_classes,)
-        The factor of C of each class.
-    mass : array of shape (n_classes,)
-        Sum of the weights of each class's rows.
-    present : int array
-        Indices of the classes that have rows of positive weight.
-    gamma : float
-        The kernel width.
-    center : array of shape (m,), or None
-        The point that is subtracted from all points.
-    mean : array of shape (m,)
-        Mean of the features.
-    spread : array of shape (m,)
-        Sum of squared differences from the mean.
-    counts : array of shape (n_classes,)
-        Number of rows of each class with a weight above 0.
-    checksums : list of str
-        `Survey.checksum` of each part.
-    packing : Packing
-        How rows are packed where they are exchanged.
-    """
-
-    n: int
-    sizes: NDArray
-    classes: NDArray
-    present: NDArray
-    class_weight: NDArray
-    mass: NDArray
-    gamma: float
-    center: NDArray | None
-    mean: NDArray
-    spread: NDArray
-    counts: NDArray
-    checksums: list[str]
-    packing: Packing
+    n: int  # number of rows
+    sizes: NDArray  # number of rows of each part; shape (n_parts,)
+    classes: NDArray  # the class labels; shape (n_classes,)
+    present: NDArray  # indices of the classes that have rows of positive weight; int array
+    class_weight: NDArray  # the factor of C of each class; shape (n_classes,)
+    mass: NDArray  # sum of the weights of each class's rows; shape (n_classes,)
+    gamma: float  # the kernel width
+    center: NDArray | None  # the point that is subtracted from all points; shape (m,), or None
+    mean: NDArray  # mean of the features; shape (m,)
+    spread: NDArray  # sum of squared differences from the mean; shape (m,)
+    counts: NDArray  # number of rows of each class with a weight above 0; shape (n_classes,)
+    checksums: list[str]  # `Survey.checksum` of each part
+    packing: Packing  # how rows are packed where they are exchanged
 
     @classmethod
     def of(cls, model: Any, surveys: list[Survey]) -> DataSummary:

@@ -32,8 +32,6 @@ from .cascade_svc import (
 )
 from .partitioned_linear import ValueSummary
 
-__all__ = ["CascadeSVDD", "CascadeSVR"]
-
 
 class _CascadeValues(OverParts):
     """Base class of cascades without classes."""
@@ -182,27 +180,6 @@ class CascadeSVR(RegressorOverParts, _CascadeValues):
     ) -> None:
         self._set_parameters(locals())
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CascadeSVR:
-        """Fit the model; X, y and weights are as in `CascadeSVC.fit`, with numbers in place of labels.
-
-        Returns
-        -------
-        CascadeSVR
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError, EngineError, FitError
-            As in `CascadeSVC.fit`.
-
-        Warns
-        -----
-        ConvergenceWarning
-            The rounds ended above ``tol``.
-        """
-        self._fit(X, y, sample_weight)
-        return self
-
     def _pose(self, summary: ValueSummary, gamma: float) -> tuple[RadialTube, float]:
         mean, shift = summary.mean[:-1], float(summary.mean[-1])
         return RadialTube(gamma, mean, float(self.C), float(self.epsilon), shift), self.C * summary.mass
@@ -278,27 +255,6 @@ class CascadeSVDD(Ball, _CascadeValues):
         n_jobs: int | None = None,
     ) -> None:
         self._set_parameters(locals())
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CascadeSVDD:
-        """Fit the ball; X and weights are as in `CascadeSVC.fit`, and y is ignored, also that of a list of parts.
-
-        Returns
-        -------
-        CascadeSVDD
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError, EngineError, FitError
-            As in `CascadeSVC.fit`.
-
-        Warns
-        -----
-        ConvergenceWarning
-            The rounds ended above ``tol``.
-        """
-        self._fit(X, None, sample_weight)
-        return self
 
     def _pose(self, summary: ValueSummary, gamma: float) -> tuple[RadialBall, float]:
         return RadialBall(gamma, summary.mean[:-1], float(self.nu), summary.mass), 1.0

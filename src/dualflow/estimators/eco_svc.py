@@ -39,9 +39,6 @@ from ._validation import (
 )
 from ._verify import check_point_identity, known_classes, stored
 
-__all__ = ["BatchUpdates", "EcoSVC"]
-
-
 #: Up to this many violating new points are added one by one along the path of the optimum, where the problem has no
 #: intercept and so no compiled call that starts from the current α. With more, solving again is faster.
 MAX_PATH_CANDIDATES = 8
@@ -104,14 +101,14 @@ class BatchUpdates(Ecology):
             sign,
             cap,
             ids,
-            standing=self._standing_for,
+            model_of=self._model_of,
             optimum=self._solve_remembered,
-            lead=0 if self._sum_is_fixed() else MAX_PATH_CANDIDATES,
+            max_path_violators=0 if self._sum_is_fixed() else MAX_PATH_CANDIDATES,
             reserve=self._reserve_size,
             n_init=self._first_points(),
         )
 
-    def _standing_for(self, c: Community) -> CommunityModel:
+    def _model_of(self, c: Community) -> CommunityModel:
         """Return the state of a community as an update needs it, from the cache if that is current."""
         facts = (*self._kernel_now(), self.tol)
         known, state = self.__dict__.get("_standing", (None, None))
@@ -124,7 +121,7 @@ class BatchUpdates(Ecology):
 
     def _equilibrium_rule(self) -> dict[str, Any]:
         """Return the arguments that say what counts as an equilibrium: the constraint on Σσα, and the tolerance."""
-        return {"bordered": self._sum_is_fixed(), "enough": 0.1 * self.tol}
+        return {"bordered": self._sum_is_fixed(), "gap_tol": 0.1 * self.tol}
 
     def _solve_remembered(self, c: Community) -> Equilibrium | None:
         """Return the equilibrium of all remembered points, by one compiled call or a run.

@@ -16,8 +16,6 @@ from ._ecology import Ecology
 from ._one_class import Ball, sphere
 from ._verify import agree
 
-__all__ = ["EcoSVDD"]
-
 
 class EcoSVDD(Ball, Ecology):
     """Support vector data description of a stream that remembers its survivors (Howell's EcoSVDD, 23-31).

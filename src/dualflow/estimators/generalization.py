@@ -28,14 +28,6 @@ from ._validation import winners
 from .nu_svm import NuSVC
 from .svc import SVC
 
-__all__ = [
-    "GeneralizationReport",
-    "PairReport",
-    "generalization_report",
-    "pair_report",
-]
-
-
 #: Number of points up to which the smallest ball is computed; beyond, its solve would dominate the report.
 MAX_POINTS_BALL = 4096
 

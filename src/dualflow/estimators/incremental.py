@@ -37,8 +37,6 @@ from ._validation import (
 )
 from ._verify import check_point_identity, known_classes, stored
 
-__all__ = ["IncrementalSVC", "IncrementalSVDD", "IncrementalSVR"]
-
 
 class IncrementalSVC(PairClassifier, IncrementalMachine):
     """Support vector classifier that learns and forgets one point at a time, exactly.
@@ -399,13 +397,7 @@ class IncrementalSVDD(Ball, IncrementalMachine):
         reserve: float | None = None,
         predict_dtype: str = "float64",
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.reserve = reserve
-        self.predict_dtype = predict_dtype
+        self._set_parameters(locals())
 
     def _model(self) -> Growing:
         return GrowingBall(self._as_fitted.nu)

@@ -35,9 +35,6 @@ from ._validation import checked_data, encode, require_two_classes
 from ._verify import agree, known_classes, stored
 from .least_squares import DEFAULT_SOLVER
 
-__all__ = ["LDA", "RANK_TOL", "Scatter", "differences"]
-
-
 #: Directions with a smaller deviation, in units of the features' deviations, are left out; scikit-learn's default.
 RANK_TOL = 1e-4
 
@@ -46,30 +43,15 @@ _SHARE = Number(at_least=0, at_most=1, note="or 'auto'")
 
 @dataclass(frozen=True)
 class Scatter:
-    """The covariance S within classes, in scaled coordinates of the directions in which points vary.
+    """The covariance S within classes, in scaled coordinates of the directions in which points vary."""
 
-    Attributes
-    ----------
-    priors : array of shape (n_classes,)
-        Prior probabilities of the classes.
-    means : array of shape (n_classes, m)
-        Means of the classes.
-    unit : array of shape (m,)
-        Deviation of each feature within classes, with shrinkage; 1 for a feature that does not vary.
-    basis : array of shape (r, m)
-        Orthonormal rows: the directions, in those units, in which points vary.
-    root : array of shape (r, k)
-        S = root·rootᵀ + diag(ridge) in these coordinates.
-    ridge : array of shape (r,)
-        The part of S that shrinkage adds to the diagonal.
-    """
-
-    priors: NDArray
-    means: NDArray
+    priors: NDArray  # prior probabilities of the classes; shape (n_classes,)
+    means: NDArray  # means of the classes; shape (n_classes, m)
+    #: Deviation of each feature within classes, with shrinkage; 1 for a feature that does not vary; shape (m,).
     unit: NDArray
-    basis: NDArray
-    root: NDArray
-    ridge: NDArray
+    basis: NDArray  # orthonormal rows: the directions, in those units, in which points vary; shape (r, m)
+    root: NDArray  # S = root·rootᵀ + diag(ridge) in these coordinates; shape (r, k)
+    ridge: NDArray  # the part of S that shrinkage adds to the diagonal; shape (r,)
 
     @classmethod
     def of(cls, X: NDArray, codes: NDArray, priors: NDArray, shrinkage: Any, rank_tol: float) -> Scatter:

@@ -26,9 +26,6 @@ from ._one_vs_one import OneVsOneMachine, Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 
-__all__ = ["DEFAULT_SOLVER", "LSSVC", "LSSVR", "intercept_of", "posed_again"]
-
-
 #: Solver of problems without bounds, of `LDA` too: the flow is linear there, so that one implicit step is exact. The
 #: working-set solver needs bounds.
 DEFAULT_SOLVER = "gradient-flow"
@@ -137,38 +134,6 @@ class LSSVC(OneVsOneMachine, PairClassifier):
     ) -> None:
         self._set_parameters(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LSSVC:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            As in `SVC`.
-        y : array of shape (n,)
-            Labels of at least two classes.
-        sample_weight : array of shape (n,), optional
-            Multiplies C, point by point. Points with a weight of 0 or less are left out.
-
-        Returns
-        -------
-        LSSVC
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError
-            Data or parameters are out of range.
-        SolverMismatch, SolverUnavailable, TypeError
-            The solver cannot solve this problem, needs a package, or does not have an option.
-
-        Warns
-        -----
-        ConvergenceWarning
-            A solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
-        """
-        self._fit_pairs(X, y, sample_weight)
-        return self
-
     def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> list[Solution]:
         seeds = seeds_of(self.random_state, len(pairs))
 
@@ -267,45 +232,11 @@ class LSSVR(ValueMachine):
     ) -> None:
         self._set_parameters(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LSSVR:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
-        y : array of shape (n,)
-            Finite numbers, in one column.
-        sample_weight : array of shape (n,), optional
-            Multiplies C, point by point. Points with a weight of 0 or less are left out.
-
-        Returns
-        -------
-        LSSVR
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError
-            Data or parameters are out of range.
-        SolverMismatch, SolverUnavailable, TypeError
-            The solver cannot solve this problem, needs a package, or does not have an option.
-
-        Warns
-        -----
-        ConvergenceWarning
-            The solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
-        """
-        with self._transaction():
-            self._take_parameters()
-            gram, rows, part, values, given = self._taken(X, y, sample_weight)
-            problem = problems.least_squares(
-                part, values, self.C, fit_intercept=self.fit_intercept, sample_weight=given, regression=True
-            )
-            self.solutions_, self._rows = [self._solve(problem)], [rows]
-            self._read(gram, rows)
-            self._publish()
-        return self
+    def _solutions(self, gram: Gram, part: Gram, values: NDArray, weight: NDArray | None) -> list[Solution]:
+        problem = problems.least_squares(
+            part, values, self.C, fit_intercept=self.fit_intercept, sample_weight=weight, regression=True
+        )
+        return [self._solve(problem)]
 
     # --- files ---------------------------------------------------------------------------------
 

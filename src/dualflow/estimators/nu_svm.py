@@ -30,9 +30,6 @@ from ._one_vs_one import CertifiedPair, Pairs
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
 
-__all__ = ["NuSVC", "NuSVR"]
-
-
 #: C of the C-SVC that is near the limit of the ν-SVC where the margin ends, in units of 1/k(x, x) of centred points.
 LIMIT_C = 1e3
 #: A ν that is feasible for any sizes of the classes; a problem from a file is posed with it before its own ν is set.
@@ -100,6 +97,11 @@ class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
     Signs are those of `SVC`: with two classes y = +1 is ``classes_[1]``; with more, the pair (i, j) has y = +1 for
     class i.
 
+    `fit` raises `ProblemError` if ν is infeasible, with the largest feasible ν, and `FitError` if the classes overlap
+    for every plane and every ν: the margin ρ is 0, and there is no model. It warns (UserWarning) if ν is so small for
+    two classes that their margin ρ is 0, and no plane is better than another. Their model is then the one near the
+    least ν with a margin, which is that of an SVC with a large C.
+
     Examples
     --------
     >>> from dualflow import NuSVC
@@ -145,43 +147,6 @@ class NuSVC(CalibratedMachine, PairClassifier, BatchMachine):
         probability: bool | str = False,
     ) -> None:
         self._set_parameters(locals())
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NuSVC:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            As in `SVC`.
-        y : array of shape (n,)
-            Labels of at least two classes.
-        sample_weight : array of shape (n,), optional
-            Weights of the points: ν is a share of their sum. Points with a weight of 0 or less are left out.
-
-        Returns
-        -------
-        NuSVC
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError
-            Data or parameters are out of range, or ν is infeasible. The message names the largest feasible ν.
-        FitError
-            The classes overlap for every plane and every ν: the margin ρ is 0, and there is no model.
-        SolverMismatch, SolverUnavailable, TypeError
-            The solver cannot solve this problem, needs a package, or does not have an option.
-
-        Warns
-        -----
-        ConvergenceWarning
-            A solve ended above ``tol``.
-        UserWarning
-            ν is so small for two classes that their margin ρ is 0, and no plane is better than another. Their model is
-            the one near the least ν with a margin, which is that of an SVC with a large C.
-        """
-        self._fit_pairs(X, y, sample_weight)
-        return self
 
     def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> list[Solution]:
         masses = [float(weight[group].sum()) for group in pairs.groups]
@@ -323,43 +288,8 @@ class NuSVR(ValueMachine):
     ) -> None:
         self._set_parameters(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NuSVR:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            As in `SVR`.
-        y : array of shape (n,)
-            Finite numbers.
-        sample_weight : array of shape (n,), optional
-            Multiplies C, point by point; ν is a share of their sum. Points with a weight of 0 or less are left out.
-
-        Returns
-        -------
-        NuSVR
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError
-            Data or parameters are out of range.
-        SolverMismatch, SolverUnavailable, TypeError
-            The solver cannot solve this problem, needs a package, or does not have an option.
-
-        Warns
-        -----
-        ConvergenceWarning
-            The solve ended above ``tol``.
-        """
-        with self._transaction():
-            self._take_parameters()
-            gram, rows, part, values, given = self._taken(X, y, sample_weight)
-            problem = problems.nu_svr(part, values, self.C, nu=self.nu, sample_weight=given)
-            self.solutions_, self._rows = [self._solve(problem)], [rows]
-            self._read(gram, rows)
-            self._publish()
-        return self
+    def _solutions(self, gram: Gram, part: Gram, values: NDArray, weight: NDArray | None) -> list[Solution]:
+        return [self._solve(problems.nu_svr(part, values, self.C, nu=self.nu, sample_weight=weight))]
 
     def _engine(self, gram: Gram, n: int, bounded: bool, traits: Traits = USUAL_TRAITS) -> Solver[Any, Any]:
         return make_solver(self.solver, self.solver_options, gram, n, Kind.TWO_EQUALITIES)

@@ -15,15 +15,13 @@ from ..core.gram import Gram
 from ..core.problem import DualProblem
 from ..driver.solve import AUTO, Progress
 from ..solvers import Solver
-from ._base import immutable, set_by_fit, unavailable
+from ._base import read_only_property, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._chunks import by_chunks
 from ._one_class import NU_RULE, ShareOfNew
 from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off
-
-__all__ = ["OneClassSVM"]
 
 #: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
 _STORED = {
@@ -186,7 +184,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         self.n_iter_ = iterations_of(solution)
         self._set_status([solution])
 
-    @immutable
+    @read_only_property
     def offset_(self) -> NDArray:
         """The distance term ρ, shape (1,): decision_function = score_samples − offset_."""
         return -self.intercept_
@@ -216,7 +214,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         """Return +1 for points inside or on the plane, −1 for points outside, shape (n_new,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
-    @immutable
+    @read_only_property
     def coef_(self) -> NDArray:
         """Weights of the features, shape (1, n_features), CSR if X was sparse; linear kernel only."""
         return self._feature_weights()

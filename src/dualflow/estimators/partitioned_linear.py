@@ -31,8 +31,6 @@ from .cascade_svc import (
     signed,
 )
 
-__all__ = ["PartitionedLinearSVC", "PartitionedLinearSVDD", "PartitionedLinearSVR"]
-
 
 @dataclass(frozen=True)
 class Posed:
@@ -191,31 +189,6 @@ class PartitionedLinearSVC(PartitionedLinear, PairClassifier):
     ) -> None:
         self._set_parameters(locals())
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PartitionedLinearSVC:
-        """Fit the model; the parameters are those of `CascadeSVC.fit`.
-
-        Returns
-        -------
-        PartitionedLinearSVC
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError
-            Data or parameters are out of range, or a part changed between two reads.
-        EngineError
-            The processes or the cluster are lost.
-        FitError
-            ``time_limit`` was over before each pair of classes had a certificate.
-
-        Warns
-        -----
-        ConvergenceWarning
-            The iteration of a pair ended above ``tol``.
-        """
-        self._fit(X, y, sample_weight)
-        return self
-
     def _pose(self, surveys: list[Survey]) -> tuple[DataSummary, list[Posed]]:
         summary, posed = DataSummary.of(self, surveys), list[Posed]()
         masses = self.C * summary.class_weight * summary.mass
@@ -315,22 +288,6 @@ class PartitionedLinearSVR(RegressorOverParts, PartitionedLinear):
     ) -> None:
         self._set_parameters(locals())
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PartitionedLinearSVR:
-        """Fit the model; X, y and weights are as in `CascadeSVC.fit`, with numbers in place of labels.
-
-        Returns
-        -------
-        PartitionedLinearSVR
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError, EngineError, FitError
-            As in `PartitionedLinearSVC.fit`.
-        """
-        self._fit(X, y, sample_weight)
-        return self
-
     def _pose(self, surveys: list[Survey]) -> tuple[ValueSummary, list[Posed]]:
         found = ValueSummary.of(self, surveys)
         size = float(np.sqrt(found.spread[-1])) + self.epsilon
@@ -403,22 +360,6 @@ class PartitionedLinearSVDD(Ball, PartitionedLinear):
         n_jobs: int | None = None,
     ) -> None:
         self._set_parameters(locals())
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PartitionedLinearSVDD:
-        """Fit the ball; X and weights are as in `CascadeSVC.fit`, and y is ignored, also that of a list of parts.
-
-        Returns
-        -------
-        PartitionedLinearSVDD
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError, EngineError, FitError
-            As in `PartitionedLinearSVC.fit`.
-        """
-        self._fit(X, None, sample_weight)
-        return self
 
     def _pose(self, surveys: list[Survey]) -> tuple[ValueSummary, list[Posed]]:
         found = ValueSummary.of(self, surveys)

@@ -14,6 +14,7 @@ from .. import problems
 from ..core.gram import Gram
 from ..core.options import Flag
 from ..core.problem import DualProblem
+from ..core.solution import Solution
 from ..driver.solve import AUTO, Progress
 from ..exceptions import ProblemError
 from ..problems.classification import FINITE_C_RULE
@@ -24,8 +25,6 @@ from ._chunks import by_chunks
 from ._packing import unpacked
 from ._regressor import ValueMachine, stored_values
 from ._solving import Solving
-
-__all__ = ["QuantileSVR"]
 
 
 class QuantileSVR(ValueMachine):
@@ -89,6 +88,10 @@ class QuantileSVR(ValueMachine):
     _rules = {"C": FINITE_C_RULE, "non_crossing": Flag()}
     _kept = (*ValueMachine._kept, "non_crossing")
 
+    quantile: float | Sequence[float]
+    C: float
+    non_crossing: bool
+
     def __init__(
         self,
         quantile: float | Sequence[float] = 0.5,
@@ -116,31 +119,9 @@ class QuantileSVR(ValueMachine):
         shrinking: bool = True,
         cache_size: float = 200,
     ) -> None:
-        self.quantile = quantile
-        self.C = C
-        self.non_crossing = non_crossing
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.solver_options = solver_options
-        self.refine = refine
-        self.tol = tol
-        self.max_steps = max_steps
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-        self.random_state = random_state
-        self.predict_dtype = predict_dtype
-        self.n_jobs = n_jobs
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.shrinking = shrinking
-        self.cache_size = cache_size
+        self._set_parameters(locals())
 
-    def _requested(self) -> NDArray:
+    def _checked_quantiles(self) -> NDArray:
         """Return the quantiles, shape (n_quantiles,), or raise a `ProblemError`."""
         given: Any = self.quantile
         found = [given] if np.ndim(given) == 0 else list(given)
@@ -150,52 +131,21 @@ class QuantileSVR(ValueMachine):
             raise ProblemError(f"quantile={given!r} must be a number, or numbers in ascending order")
         return np.array(found, dtype=float)
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> QuantileSVR:
-        """Fit the model.
+    def _check_parameters(self, *names: str) -> None:
+        super()._check_parameters(*names)
+        if not names:
+            self._checked_quantiles()
 
-        Parameters
-        ----------
-        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            As in `SVR`.
-        y : array of shape (n,)
-            Finite numbers.
-        sample_weight : array of shape (n,), optional
-            Multiplies C, point by point. Points with a weight of 0 or less are left out.
+    def _solutions(self, gram: Gram, part: Gram, values: NDArray, weight: NDArray | None) -> list[Solution]:
+        quantiles = self._checked_quantiles()
 
-        Returns
-        -------
-        QuantileSVR
-            The fitted estimator itself.
+        def posed(k: int) -> DualProblem:
+            return problems.quantile_svr(part, values, self.C, quantile=float(quantiles[k]), sample_weight=weight)
 
-        Raises
-        ------
-        ProblemError
-            Data or parameters are out of range.
-        SolverMismatch, SolverUnavailable, TypeError
-            The solver cannot solve this problem, needs a package, or does not have an option.
-
-        Warns
-        -----
-        ConvergenceWarning
-            A solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
-        """
-        with self._transaction():
-            self._take_parameters()
-            quantiles = self._requested()
-            gram, rows, part, values, given = self._taken(X, y, sample_weight)
-
-            def posed(k: int) -> DualProblem:
-                return problems.quantile_svr(part, values, self.C, quantile=float(quantiles[k]), sample_weight=given)
-
-            engine = self._engine(part, 2 * part.n, True)
-            seeds = seeds_of(self.random_state, len(quantiles))
-            self.solutions_ = Solving(self, posed, seeds, engine).run()  # type: ignore[assignment]
-            self._rows = [rows] * len(quantiles)
-            self.quantiles_ = quantiles
-            self._is_scalar = np.ndim(self.quantile) == 0
-            self._read(gram, rows)
-            self._publish()
-        return self
+        engine = self._engine(part, 2 * part.n, True)
+        found: Any = Solving(self, posed, seeds_of(self.random_state, len(quantiles)), engine).run()
+        self.quantiles_, self._is_scalar = quantiles, np.ndim(self.quantile) == 0
+        return list(found)
 
     @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:

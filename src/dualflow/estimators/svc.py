@@ -28,8 +28,6 @@ from ._classifier import PairClassifier
 from ._one_vs_one import Pairs, PairSolutions, can_use_batch
 from ._solving import Solving, solve_batch, solve_one
 
-__all__ = ["SVC"]
-
 
 class SVC(CalibratedMachine, PairClassifier, BatchMachine):
     """Support vector classifier. Any solver can solve its dual, and every solution has a certificate.
@@ -207,44 +205,6 @@ class SVC(CalibratedMachine, PairClassifier, BatchMachine):
     ) -> None:
         self._set_parameters(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SVC:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Finite numbers, dense or, unless the kernel is precomputed, in any sparse format of scipy. With a callable
-            kernel, X may be whatever the kernel takes, for example a list of texts.
-        y : array of shape (n,)
-            Labels of at least two classes.
-        sample_weight : array of shape (n,), optional
-            Multiplies C, point by point. Points with a weight of 0 or less are left out.
-
-        Returns
-        -------
-        SVC
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError
-            Data or parameters are out of range. If ``C=np.inf`` and the classes cannot be separated, the error is a
-            `FitError`, whose ``solution`` has the status NOT_SEPARABLE and a witness.
-        SolverMismatch
-            The solver cannot solve this problem.
-        SolverUnavailable
-            The solver needs a package that is not installed.
-        TypeError
-            The solver does not have an option.
-
-        Warns
-        -----
-        ConvergenceWarning
-            A solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
-        """
-        self._fit_pairs(X, y, sample_weight)
-        return self
-
     def _solve_pairs(self, gram: Gram, weight: NDArray, pairs: Pairs) -> Sequence[Solution | PairResult]:
         """Solve the pairs of classes, keep their solutions, and return the results.
 
@@ -257,7 +217,8 @@ class SVC(CalibratedMachine, PairClassifier, BatchMachine):
         seeds, size = seeds_of(self.random_state, count), 2 * gram.n // classes  # mean number of points of a pair
         first_seed = seeds[0]
         uneven = self.loss == "squared_hinge" and ridges_apart(weight[weight > 0])
-        engine = self._engine(gram, size, math.isfinite(self.C), Traits(uneven=uneven))
+        bound = self.C * float(weight.max()) if self.refine and self.loss == "hinge" else 0.0
+        engine = self._engine(gram, size, math.isfinite(self.C), Traits(uneven=uneven, bound=bound))
         if problem is not None:
             solutions: list[Solution | PairResult] = [solve_one(self, problem, engine, first_seed)]
             self.__dict__.pop("_solved", None)

@@ -22,8 +22,6 @@ from ._packing import pack_attributes, pack_solutions, unpacked
 from ._validation import checked_data, nonnegative_weight
 from ._verify import agree, round_off, stored
 
-__all__ = ["SVDD"]
-
 #: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
 _STORED = {"support_": ("i", "support"), "n_support_": ("i", "one"), "dual_coef_": ("f", "one", "support")}
 _NUMBERS = ("radius_", "offset_", "_center_square", "_constant_diag")

@@ -23,8 +23,6 @@ from ..solvers import Solver
 from ._base import MIN_TIME_LEFT_S
 from ._regressor import ValueMachine, stored_values
 
-__all__ = ["SVR"]
-
 #: Condition numbers of the kernel matrix that are assumed in turn, to choose a finite C for the hard tube.
 CONDITIONS = (1e2, 1e4, 1e6, 1e8, 1e10)
 
@@ -129,51 +127,13 @@ class SVR(ValueMachine):
     ) -> None:
         self._set_parameters(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SVR:
-        """Fit the model.
+    def _solutions(self, gram: Gram, part: Gram, values: NDArray, weight: NDArray | None) -> list[Solution]:
+        def posed(C: float) -> DualProblem:
+            return problems.svr(part, values, C, epsilon=self.epsilon, sample_weight=weight)
 
-        Parameters
-        ----------
-        X : array of shape (n, n_features), or (n, n) if the kernel is precomputed
-            Finite numbers; dense, or of any sparse format of scipy unless the kernel is precomputed.
-        y : array of shape (n,)
-            Finite numbers.
-        sample_weight : array of shape (n,), optional
-            Multiplies C, point by point. Points with a weight of 0 or less are left out.
-
-        Returns
-        -------
-        SVR
-            The fitted estimator itself.
-
-        Raises
-        ------
-        ProblemError
-            Data or parameters are out of range. If ``C=np.inf`` and no function lies within the tube, it is a
-            `FitError`.
-        SolverMismatch, SolverUnavailable, TypeError
-            The solver cannot solve this problem, needs a package, or does not have an option.
-
-        Warns
-        -----
-        ConvergenceWarning
-            The solve ended above ``tol``, or its certificate is withheld because the kernel is indefinite.
-        """
-        with self._transaction():
-            self._take_parameters()
-            gram, rows, part, values, given = self._taken(X, y, sample_weight)
-
-            def posed(C: float) -> DualProblem:
-                return problems.svr(part, values, C, epsilon=self.epsilon, sample_weight=given)
-
-            if np.inf > self.C:
-                solution = self._solve(posed(self.C))
-            else:
-                solution = self._hard_tube(posed, _hard_tube_costs(gram, values))
-            self.solutions_, self._rows = [solution], [rows]
-            self._read(gram, rows)
-            self._publish()
-        return self
+        if np.inf > self.C:
+            return [self._solve(posed(self.C))]
+        return [self._hard_tube(posed, _hard_tube_costs(gram, values))]
 
     def _hard_tube(self, posed: Callable[[float], DualProblem], costs: list[float]) -> Solution:
         """Return the solution for the first C that no coefficient comes near."""

@@ -12,18 +12,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "best_hinge_thresholds",
-    "best_thresholds",
-    "least_weighted",
-    "lower_hull",
-    "mistakes",
-    "nondominated",
-    "sandwich",
-    "threshold_of",
-    "widest_gaps",
-]
-
 
 def nondominated(F: NDArray) -> NDArray:
     """Return the nondominated rows of F of shape (k, 2), by rising first criterion; of equal rows the first is kept."""

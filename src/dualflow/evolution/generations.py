@@ -14,27 +14,6 @@ from numpy.typing import NDArray
 
 from ._mating import evaluate, mate
 
-__all__ = [
-    "IMPROVEMENT",
-    "MUTATIONS",
-    "NO_MUTATION",
-    "Evolution",
-    "Rules",
-    "adapted_sigma",
-    "add_gaussian_noise",
-    "bernoulli",
-    "coordinate_sweep",
-    "evaluate_population",
-    "evolve",
-    "improve",
-    "mutated_genes",
-    "pairings",
-    "random_population",
-    "survivors",
-    "swaps",
-]
-
-
 #: "switching-gaussian" is the outlook of the paper: Gaussian on the variables that switching has not fixed at 0 or u.
 MUTATIONS = ("gaussian", "switching", "hybrid", "switching-gaussian")
 #: Generations of Gaussian mutation between two applications of the 1/5 rule.
@@ -130,70 +109,35 @@ def adapted_sigma(sigma: float, successes: int, trials: int) -> float:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of an evolution; `dualflow.solvers.evolution_strategy` gives the paper's values.
+    """The rules of an evolution; `dualflow.solvers.evolution_strategy` gives the paper's values."""
 
-    Attributes
-    ----------
-    mutation : str
-        One of `MUTATIONS`.
-    crossover : float
-        Probability that a pair is crossed.
-    entrants : int
-        Size of a tournament.
-    patience : int
-        Generations without improvement after which the evolution ends.
-    limit : int
-        Generations after which it ends in any case.
-    sweeps : int
-        Sweeps of coordinate descent for each individual; 0 for none.
-    """
-
-    mutation: str
-    crossover: float
-    entrants: int
-    patience: int
-    limit: int
-    sweeps: int
+    mutation: str  # one of `MUTATIONS`
+    crossover: float  # probability that a pair is crossed
+    entrants: int  # size of a tournament
+    patience: int  # generations without improvement after which the evolution ends
+    limit: int  # generations after which it ends in any case
+    sweeps: int  # sweeps of coordinate descent for each individual; 0 for none
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """A population between two generations.
+    """A population between two generations."""
 
-    Attributes
-    ----------
-    population : array of shape (k, n)
-        Sorted, the fittest last.
-    values, products : arrays of shape (k,) and (k, n)
-        f and αᵀQ of each.
-    sigma : float
-        Standard deviation of the Gaussian mutation, in units of u.
-    successes, trials : int
-        Children fitter than both parents, and all children, since the 1/5 rule was last applied.
-    generation, stale : int
-        Number of generations, and of those since the last improvement.
-    loose : array of shape (n,)
-        1 for variables that the Gaussian mutation may change, else 0.
-    is_switching : bool
-        Whether the switching phase of "switching-gaussian" is not over.
-    evaluations : int
-        Number of individuals evaluated.
-    rng : dict
-        State of the random generator, for checkpoints; `evolve` takes the generator itself.
-    """
-
-    population: NDArray
+    population: NDArray  # sorted, the fittest last; shape (k, n)
+    #: values, products: f and αᵀQ of each; shapes (k,) and (k, n).
     values: NDArray
     products: NDArray
-    sigma: float
+    sigma: float  # standard deviation of the Gaussian mutation, in units of u
+    #: successes, trials: children fitter than both parents, and all children, since the 1/5 rule was last applied.
     successes: int
     trials: int
+    #: generation, stale: number of generations, and of those since the last improvement.
     generation: int
     stale: int
-    loose: NDArray
-    is_switching: bool
-    evaluations: int
-    rng: dict[str, Any]
+    loose: NDArray  # 1 for variables that the Gaussian mutation may change, else 0; shape (n,)
+    is_switching: bool  # whether the switching phase of "switching-gaussian" is not over
+    evaluations: int  # number of individuals evaluated
+    rng: dict[str, Any]  # state of the random generator, for checkpoints; `evolve` takes the generator itself
 
     def resting(self, rules: Rules) -> bool:
         """Return whether the evolution has ended."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from .generations import IMPROVEMENT, evaluate_population, improve
 
-__all__ = ["Swarm", "SwarmRules", "move_swarm", "moved"]
-
 
 @dataclass(frozen=True)
 class SwarmRules:
@@ -27,27 +25,16 @@ class SwarmRules:
 
 @dataclass(frozen=True)
 class Swarm:
-    """A swarm between two generations.
+    """A swarm between two generations."""
 
-    Attributes
-    ----------
-    places, velocities : arrays of shape (k, n)
-    best_places : array of shape (k, n)
-        Best place of each particle.
-    best_values : array of shape (k,)
-        f at these places.
-    leader : array of shape (n,)
-        The best place of all; ``leader_value`` is its f.
-    generation, stale, evaluations, rng
-        As in `Evolution`.
-    """
-
+    #: places, velocities: shape (k, n).
     places: NDArray
     velocities: NDArray
-    best_places: NDArray
-    best_values: NDArray
-    leader: NDArray
+    best_places: NDArray  # best place of each particle; shape (k, n)
+    best_values: NDArray  # f at these places; shape (k,)
+    leader: NDArray  # the best place of all; ``leader_value`` is its f; shape (n,)
     leader_value: float
+    #: generation, stale, evaluations, rng: as in `Evolution`.
     generation: int
     stale: int
     evaluations: int

@@ -31,8 +31,6 @@ from ..core.factored import FactoredWorkspace
 from ..core.problem import DualProblem, Kind
 from ..exceptions import ProblemError
 
-__all__ = ["DemographicFlow"]
-
 #: Newton steps for the implicit part. They converge from one side; the error is then round-off.
 NEWTON_STEPS = 6
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
 
-__all__ = ["GradientField", "equality_multiplier", "equality_multipliers", "interior_point", "weights"]
-
 
 def weights(problem: DualProblem, alpha: NDArray) -> NDArray:
     """Return the metric w of the flow, shape (n,).

@@ -31,8 +31,6 @@ from scipy.special import expit, logit
 from ..core.problem import DualProblem
 from .gradient import equality_multiplier, interior_point, weights
 
-__all__ = ["LogitLotkaVolterra", "LotkaVolterraField"]
-
 
 class LotkaVolterraField:
     """The flow in α and λ; its state y is (α, λ), shape (n + 1,). Without an equality λ stays 0.

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem
 from .gradient import GradientField, equality_multiplier, weights
 
-__all__ = ["ReplicatorMutatorField"]
-
 
 class ReplicatorMutatorField(GradientField):
     """The replicator-mutator flow; its state y is α, shape (n,), strictly inside the bounds.

@@ -26,8 +26,6 @@ from ..refinement.linear_systems import ConjugateSystem, factorise
 from .implicit import ImplicitState
 from .stiff_system import low_rank
 
-__all__ = ["MAX_RELATIVE_ROUND_OFF", "FreeFlow"]
-
 _EPS = float(np.finfo(float).eps)
 #: Largest number of variables for which Q is formed and factorised.
 MAX_N_DENSE = 8000

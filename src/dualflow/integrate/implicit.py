@@ -22,11 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.factored import FactoredWorkspace
+from ..core.low_rank import LowRankSystem
 from ..core.problem import DualProblem
 from ..flows.gradient import weights
-from .stiff_system import LowRankSystem, StiffSystem
-
-__all__ = ["ImplicitState", "implicit_start", "implicit_step"]
+from .stiff_system import StiffSystem
 
 #: Largest fraction of the way to the boundary that a step goes.
 _BOUNDARY_FRACTION = 0.995
@@ -48,31 +47,18 @@ _CORRECTOR_WEIGHTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 @dataclass(frozen=True)
 class ImplicitState:
-    """The state of an integration.
+    """The state of an integration."""
 
-    Attributes
-    ----------
-    t, h : float
-        Flow time, and the length of the next step.
-    alpha : array of shape (n,)
-    nu : float
-        Multiplier of eᵀα = d.
-    z_lower, z_upper : array of shape (n,)
-        Slacks of the lower and upper bounds.
-    moved : float
-        Fraction of the last step that the bounds allowed; 0 at the start.
-    level : float
-        Multiplier μ of a second equality, 1ᵀα = total.
-    """
-
+    #: t, h: flow time, and the length of the next step.
     t: float
     h: float
-    alpha: NDArray
-    nu: float
+    alpha: NDArray  # shape (n,)
+    nu: float  # multiplier of eᵀα = d
+    #: z_lower, z_upper: slacks of the lower and upper bounds; shape (n,).
     z_lower: NDArray
     z_upper: NDArray
-    moved: float = 0.0
-    level: float = 0.0
+    moved: float = 0.0  # fraction of the last step that the bounds allowed; 0 at the start
+    level: float = 0.0  # multiplier μ of a second equality, 1ᵀα = total
 
     def complementarity(self, problem: DualProblem) -> float:
         """Return the mean of αz and (u − α)y, the ε of this state."""
@@ -124,9 +110,9 @@ def implicit_step(
     """
     system = _System(problem, state, tau, factor)
     change = _mehrotra_change(problem, state, system) if mutation is None else system.towards(mutation)
-    reach = system.reach(change, _BOUNDARY_FRACTION)
-    moved = _move(state, change, reach)
-    return replace(moved, t=state.t + reach * state.h, h=state.h * growth, moved=reach)
+    fraction = system.feasible_fraction(change, _BOUNDARY_FRACTION)
+    moved = _move(state, change, fraction)
+    return replace(moved, t=state.t + fraction * state.h, h=state.h * growth, moved=fraction)
 
 
 class _Change(NamedTuple):
@@ -149,15 +135,15 @@ class _Change(NamedTuple):
         )
 
 
-def _move(state: ImplicitState, change: _Change, reach: float) -> ImplicitState:
-    """Return the state after the fraction ``reach`` of a change."""
+def _move(state: ImplicitState, change: _Change, fraction: float) -> ImplicitState:
+    """Return the state after a fraction of a change."""
     return replace(
         state,
-        alpha=state.alpha + reach * change.alpha,
-        nu=state.nu + reach * change.nu,
-        z_lower=state.z_lower + reach * change.lower,
-        z_upper=state.z_upper + reach * change.upper,
-        level=state.level + reach * change.level,
+        alpha=state.alpha + fraction * change.alpha,
+        nu=state.nu + fraction * change.nu,
+        z_lower=state.z_lower + fraction * change.lower,
+        z_upper=state.z_upper + fraction * change.upper,
+        level=state.level + fraction * change.level,
     )
 
 
@@ -166,24 +152,24 @@ def _mehrotra_change(problem: DualProblem, state: ImplicitState, system: _System
     # The predictor is a step without mutation; the corrector aims at its ε, second-order terms included.
     ahead = system.towards(0.0)
     now = state.complementarity(problem)
-    then = _move(state, ahead, system.reach(ahead)).complementarity(problem)
+    then = _move(state, ahead, system.feasible_fraction(ahead)).complementarity(problem)
     sigma = min((then / now) ** 3, _MAX_MUTATION_RATIO) if now > 0 else 0.0
     if state.moved > 0.9:
         sigma *= _MAX_MUTATION_RATIO  # the bounds hardly shortened the last step, so that ε can fall faster
     goal = sigma * now
     change = system.towards(goal, ahead)
-    reach = system.reach(change)
+    fraction = system.feasible_fraction(change)
     for _ in range(_MAX_CORRECTORS):
-        if reach > 0.9999:
+        if fraction > 0.9999:
             break
         # A longer step would move some products far from ε. The corrector moves them back; the best weight is kept.
-        corrector = system.recentre(change, min(1.0, 1.08 * reach + _CORRECTOR_AIM), goal)
+        corrector = system.recentre(change, min(1.0, 1.08 * fraction + _CORRECTOR_AIM), goal)
         tried = [change.plus(corrector, weight) for weight in _CORRECTOR_WEIGHTS]
-        reaches = [system.reach(candidate) for candidate in tried]
-        best = int(np.argmax(reaches))
-        if reaches[best] < 1.01 * reach + _MIN_CORRECTOR_GAIN * (1.0 - 1.01 * reach):
+        fractions = [system.feasible_fraction(candidate) for candidate in tried]
+        best = int(np.argmax(fractions))
+        if fractions[best] < 1.01 * fraction + _MIN_CORRECTOR_GAIN * (1.0 - 1.01 * fraction):
             break
-        change, reach = tried[best], reaches[best]
+        change, fraction = tried[best], fractions[best]
     return change
 
 
@@ -279,10 +265,10 @@ class _System:
             products[~bounded] = 0.0
         return self._solve(lower, upper, 0.0, 0.0)
 
-    def reach(self, change: _Change, fraction: float = 1.0) -> float:
+    def feasible_fraction(self, change: _Change, target: float = 1.0) -> float:
         """Return the largest part of a change, at most 1, that keeps α inside its bounds and the slacks positive."""
         moves = self._stack(change.alpha, -change.alpha, change.lower, change.upper)
         falls = moves < 0
         if not falls.any():
             return 1.0
-        return min(1.0, fraction / float((-moves[falls] / self.values[falls]).max()))
+        return min(1.0, target / float((-moves[falls] / self.values[falls]).max()))

@@ -12,8 +12,6 @@ from scipy.special import expit
 
 from ..core.problem import DualProblem
 
-__all__ = ["max_descent_step", "multiplicative_step"]
-
 
 def max_descent_step(problem: DualProblem) -> float:
     """Return a step length with which f cannot rise.

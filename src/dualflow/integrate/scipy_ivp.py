@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from ..exceptions import DualflowError
 
-__all__ = ["METHODS", "ivp_step"]
-
 METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 
 

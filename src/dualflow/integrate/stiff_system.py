@@ -21,12 +21,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ..core.low_rank import LowRankSystem
 from ..core.problem import DualProblem
 from ..core.runtime.clock import check_time
 from ..refinement.linear_systems import factorise
-
-__all__ = ["LowRankSystem", "StiffSystem", "low_rank"]
 
 #: Largest relative error κ from leaving the extinct variables out of the factorisation.
 _MAX_EXTINCTION_ERROR = 1e-4

@@ -21,9 +21,7 @@ from ..core.options import OneOf
 from ..exceptions import ProblemError
 from ..persistence.files import replacing_text
 from .libsvm_model import LibsvmModel
-from .onnx_parts import Parts, parts_of
-
-__all__ = ["to_c"]
+from .onnx_parts import Parts, parts_of, unwritable_kernel
 
 #: Fraction bits of fixed-point features and decision values.
 FRACTION_BITS = 16
@@ -281,6 +279,8 @@ class _Floating:
         base = f"  sum = {self.literal(parts.gamma)} * sum + {self.literal(parts.coef0)};"
         if parts.kernel == "sigmoid":
             return [base, f"  return {self.call('tanh')}(sum);"]
+        if parts.kernel != "poly":
+            raise unwritable_kernel(parts.kernel)
         if not float(parts.degree).is_integer():
             degree = self.literal(parts.degree)
             return [base, f"  return sum > 0 ? {self.call('pow')}(sum, {degree}) : 0;"]

@@ -17,8 +17,6 @@ from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
 from .libsvm_text import KERNELS, MAX_INT, Parts, read, write
 
-__all__ = ["from_libsvm", "to_libsvm"]
-
 #: Support vectors with more entries than this (zeros included) stay sparse.
 _MAX_DENSE_ENTRIES = 1 << 22
 

@@ -16,8 +16,6 @@ from ..core.kernel_functions import as_matrix
 from ..core.sparse_points import checked_rows
 from ..exceptions import ProblemError
 
-__all__ = ["LibsvmModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class LibsvmModel:

@@ -17,8 +17,6 @@ from ..core.named_kernels import KERNELS as NAMED
 from ..exceptions import ProblemError
 from ..persistence.files import escape_control_characters, open_regular, replacing_text
 
-__all__ = ["KERNELS", "MAX_BYTES", "MAX_LINE", "TYPES", "Parts", "read", "write"]
-
 #: Maximum size of a file, in bytes; its numbers take less memory than their text.
 MAX_BYTES = 1 << 30
 #: Maximum length of a line, in bytes; a line is split in one call.

@@ -2,7 +2,8 @@
 
 A model becomes a graph of elementary ONNX operators, which computes in float64. The operators SVMClassifier and
 SVMRegressor of ONNX-ML are not used: they compute in float32, which loses digits for a large C or for features far
-from 0, they have no center and no balls, and they swap the two classes.
+from 0, they have no center and no balls, and they swap the two classes. Where a pipeline takes named columns, the
+graph has one input a column, of the type that it was fitted on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,10 +40,73 @@ from ..estimators import (
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
 from ..persistence.files import replacing
 from .libsvm_model import LibsvmModel
-from .onnx_columns import columns_of
-from .onnx_parts import Parts, labels_of, parts_of
+from .onnx_parts import Parts, labels_of, parts_of, unwritable_kernel
 
-__all__ = ["Graph", "draw", "register_onnx", "to_onnx"]
+
+def columns_of(model: Any, numbers: Any) -> list[tuple[str, Any]] | None:
+    """Return name and type of each column that a model takes by name; None if it takes one matrix.
+
+    ``numbers`` is the tensor type of columns that are no categories.
+    """
+    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
+
+    names = getattr(model, "feature_names_in_", None)
+    transformer = _first_step(model)
+    if names is None or not isinstance(transformer, ColumnTransformer):
+        return None
+    kinds = dict.fromkeys(names.tolist(), numbers)
+    dropped: list[str] = []
+    for _, step, columns in transformer.transformers_:
+        given = _names_of(columns, names)
+        if isinstance(step, str) and step == "drop":
+            dropped += given
+            continue
+        for name, kind in zip(given, _categories(step, len(given)), strict=True):
+            if kind in "OUS":
+                kinds[name] = StringTensorType
+            elif kind in "iub":
+                kinds[name] = Int64TensorType
+    # skl2onnx counts places among the inputs, so that columns chosen by their place need all inputs.
+    by_place = any(_are_places(columns) for _, step, columns in transformer.transformers if not isinstance(step, str))
+    return [(name, kind([None, 1])) for name, kind in kinds.items() if by_place or name not in dropped]
+
+
+def _first_step(model: Any) -> Any:
+    """Return the first transformer of a pipeline, or of pipelines within one."""
+    while isinstance(model, Pipeline):
+        model = model.steps[0][1]
+    return model
+
+
+def _are_places(columns: Any) -> bool:
+    """Whether columns are a slice, a mask or numbers, and not names."""
+    return isinstance(columns, slice) or np.asarray(columns).dtype.kind in "iub"
+
+
+def _names_of(columns: Any, names: NDArray) -> list[str]:
+    """Return the names that columns stand for: a name, names, places, a mask, or a slice of names or places."""
+    if isinstance(columns, str):
+        return [columns]
+    if isinstance(columns, slice):
+        places = {name: k for k, name in enumerate(names.tolist())}
+        start, stop = places.get(columns.start, columns.start), columns.stop
+        if isinstance(stop, str):  # as in pandas, the last name is in a slice of names
+            stop = places[stop] + 1
+        columns = slice(start, stop, columns.step)
+    elif not _are_places(columns):
+        return list(columns)
+    found: list[str] = names[columns].tolist()
+    return found
+
+
+def _categories(step: Any, count: int) -> str:
+    """Return the kind of dtype of the values of each column, "f" for numbers that are no categories."""
+    step = _first_step(step)
+    categories = getattr(step, "categories_", None)
+    if categories is not None and len(categories) == count:
+        return "".join(values.dtype.kind for values in categories)
+    statistics = getattr(step, "statistics_", None)  # of a SimpleImputer
+    return ("O" if getattr(statistics, "dtype", np.dtype(float)).kind in "OU" else "f") * count
 
 
 #: A radial kernel value counts as 0 if γ‖x‖² of the point is larger than this, as in `core.gram`.
@@ -182,6 +247,8 @@ def _of_products(graph: Graph, parts: Parts, inner: str, x: str) -> str:
     base = graph.node("Add", graph.node("Mul", inner, graph.constant(parts.gamma)), graph.constant(parts.coef0))
     if parts.kernel == "sigmoid":
         return graph.node("Tanh", base)
+    if parts.kernel != "poly":
+        raise unwritable_kernel(parts.kernel)
     if not parts.degree.is_integer():  # a negative base gives NaN, but one that is negative by round-off gives 0
         longest = parts.gamma * max(1.0, float(np.sqrt(parts.squares.max())))
         size = graph.node(

@@ -16,9 +16,7 @@ from ..core.gram import MAX_REACH_PRODUCTS
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
 
-__all__ = ["KERNELS", "MAX_BYTES", "Parts", "labels_of", "parts_of"]
-
-#: Kernels that a graph can compute.
+#: Kernels that a graph and a C header can compute; each has a branch in `onnx_export` and `c_export`.
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: Maximum size of the arrays, in bytes: protobuf messages are below 2 GiB, and the graph itself needs some room.
 MAX_BYTES = (1 << 31) - (1 << 20)
@@ -199,6 +197,11 @@ def _check_kernel(model: Any, name: str) -> None:
             f"{name}: its kernel is {found}, which ONNX graphs and C headers cannot compute; fit with one of "
             f"{', '.join(KERNELS)}"
         )
+
+
+def unwritable_kernel(kernel: str) -> ProblemError:
+    """Return the error for a kernel of `KERNELS` for which an exporter has no branch."""
+    return ProblemError(f"kernel={kernel!r} is listed for export, but this exporter does not write it")
 
 
 def _classifier(model: Any) -> dict[str, Any]:

@@ -20,8 +20,6 @@ try:
 except ImportError:
     Classifier = object  # `RiverClassifier` then says what is missing
 
-__all__ = ["RiverClassifier"]
-
 
 class RiverClassifier(Classifier):
     """An `IncrementalSVC` or `EcoSVC` that learns a stream of river.

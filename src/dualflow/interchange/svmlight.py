@@ -16,8 +16,6 @@ from ..core.sparse_points import checked_rows, is_sparse
 from ..exceptions import ProblemError
 from ..persistence.files import escape_control_characters, open_regular, replacing
 
-__all__ = ["MAX_BYTES", "MAX_FEATURES", "MAX_LINE", "from_svmlight", "parsed", "to_svmlight"]
-
 #: Maximum size of a file, in bytes.
 MAX_BYTES = 1 << 30
 #: Maximum length of a line, in bytes; a line is split in one call.

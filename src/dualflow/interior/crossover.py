@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem
 from .state import InteriorState
 
-__all__ = ["Form", "FreeStep", "at_bounds"]
-
 #: Linear systems to solve, at most.
 MAX_SOLVES = 12
 #: Factor from the last step's q to the weights of the systems' proximal terms. With two equalities it is 1: border
@@ -67,9 +65,9 @@ def _sides(problem: DualProblem, state: InteriorState) -> tuple[NDArray, NDArray
     alpha, room, low, high = state.at
     capped, live = np.isfinite(problem.upper), problem.upper > 0
     unit = np.minimum(problem.upper, float(alpha.max()) or 1.0)
-    price = float((low + high)[live].mean()) or 1.0
-    at_lower = ~live | (alpha * price < low * unit)
-    at_upper = capped & ~at_lower & (room * price < high * unit)
+    multiplier_scale = float((low + high)[live].mean()) or 1.0
+    at_lower = ~live | (alpha * multiplier_scale < low * unit)
+    at_upper = capped & ~at_lower & (room * multiplier_scale < high * unit)
     return at_lower, at_upper
 
 
@@ -82,7 +80,7 @@ def at_bounds(form: Form, state: InteriorState, q: NDArray, quick: bool = False)
     """
     problem, upper = form.problem, form.problem.upper
     at_lower, at_upper = _sides(problem, state)
-    price = float((state.at[2] + state.at[3])[upper > 0].mean())
+    multiplier_scale = float((state.at[2] + state.at[3])[upper > 0].mean())
     best: InteriorState | None = None
     least = np.inf
     for _ in range(1 if quick else MAX_ROUNDS):
@@ -94,7 +92,7 @@ def at_bounds(form: Form, state: InteriorState, q: NDArray, quick: bool = False)
         worst = float(wrong.max())
         if worst < least:
             best, least = state, worst
-        violators = (wrong > MAX_WRONG_MULTIPLIER * price) & (at_lower | at_upper)
+        violators = (wrong > MAX_WRONG_MULTIPLIER * multiplier_scale) & (at_lower | at_upper)
         if not violators.any():
             break
         at_lower, at_upper = at_lower & ~violators, at_upper & ~violators

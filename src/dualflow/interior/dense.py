@@ -20,8 +20,6 @@ from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from .crossover import at_bounds
 from .state import CONVERGED_GAP, InteriorState, has_ended, inside
 
-__all__ = ["Affine", "Dense"]
-
 _EPS = float(np.finfo(float).eps)
 _NONE = np.empty(0)
 

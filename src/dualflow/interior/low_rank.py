@@ -34,15 +34,6 @@ from ._passes import Rows
 from .crossover import at_bounds
 from .state import InteriorState, has_ended, inside
 
-__all__ = [
-    "EXACT_GAP",
-    "MIN_ROW_SHARE",
-    "STEP_TO_BOUND",
-    "LowRank",
-    "System",
-    "copies_of",
-]
-
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows: a few milliseconds.
 PRODUCTS_PER_STRETCH = 1 << 24
@@ -176,12 +167,12 @@ class LowRank:
         F[:, r:] = np.sqrt(self.problem.offset)
         return _FreeStep(self, free, F)
 
-    def relative_gap(self, state: InteriorState) -> float:
+    def relative_gap(self, state: InteriorState, slopes: NDArray | None = None) -> float:
         """Return the gap between f at α and the bound that w and ν give, as a part of |f|.
 
-        An infinite upper bound counts as the largest α.
+        An infinite upper bound counts as the largest α. ``slopes`` are those of the state, if they are known.
         """
-        problem, alpha, slopes = self.problem, state.alpha, self.slopes(state)
+        problem, alpha, slopes = self.problem, state.alpha, self.slopes(state) if slopes is None else slopes
         w_alpha = self.weighted_rows(alpha)
         missing = w_alpha - state.w
         room = np.where(np.isfinite(problem.upper), problem.upper - alpha, float(alpha.max()))

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem
 from ..flows.gradient import interior_point
 
-__all__ = ["CONVERGED_GAP", "MAX_STALLED", "MAX_STALLED_NEAR", "NEAR_GAP", "InteriorState", "has_ended", "inside"]
-
 #: Weight of a given start in its mixture with the interior point.
 WARM_SHARE = 0.9
 #: Every start is at most this part of its upper bounds. If the equality needs all variables at their bounds the start
@@ -36,68 +34,41 @@ def has_ended(gap: float, stalled: int) -> bool:
 
 @dataclass(frozen=True)
 class InteriorState:
-    """State of the iteration.
+    """State of the iteration."""
 
-    Attributes
-    ----------
-    at : array of shape (4, n)
-        α, its room u − α, and the multipliers of α ≥ 0 and α ≤ u. All are positive until the end, when α may be at a
-        bound and the only row.
-    w, values : array of shape (r,), array of shape (N,)
-        Weights of the features, an independent variable, and F w; empty in the dense form.
-    nu, level : float
-        The multipliers ν of eᵀα = d and μ of 1ᵀα = total; 0 without such an equality.
-    gap : float
-        Relative gap by the iteration's own sums.
-    best, stalled : float, int
-        The least gap so far, and steps since it fell by a tenth.
-    largest : float
-        The largest q of the last step.
-    tried : float
-        The gap at which exact bounds were tried last.
-    moved : float
-        The part of the last step that the bounds allowed.
-    done, exact : bool
-        Whether the iteration has ended, and whether α is exact at its bounds.
-    within : int array
-        The variables of the state, if it is over a part of them (`Reduced`); else empty.
-    rest : array of shape (n,)
-        α of the other variables.
-    share : array of shape (len(within),)
-        If the variables are a sample: the part of its group that was sampled, for each variable.
-    fixed_rows : array of shape (r,)
-        The part of Fᵀσα of the other variables.
-    rounds : int
-        Times that variables have been chosen.
-    delta : float
-        δ of the next step of the relaxation (`Reduced`); 0 if the next step is one along the central path.
-    center : array of shape (k,)
-        Its centre, of the state's variables.
-    centers : int
-        Number of centres so far that were an α before; -1 once the relaxation has failed.
-    """
-
+    #: α, its room u − α, and the multipliers of α ≥ 0 and α ≤ u. All are positive until the end, when α may be at a
+    #: bound and the only row. Shape (4, n).
     at: NDArray
+    #: w, values: weights of the features, an independent variable, and F w; empty in the dense form; shapes (r,) and
+    #: (N,).
     w: NDArray
     values: NDArray
+    #: nu, level: the multipliers ν of eᵀα = d and μ of 1ᵀα = total; 0 without such an equality.
     nu: float
-    gap: float = np.inf
+    gap: float = np.inf  # relative gap by the iteration's own sums
+    #: best, stalled: the least gap so far, and steps since it fell by a tenth.
     best: float = np.inf
     stalled: int = 0
-    largest: float = 0.0
-    moved: float = 0.0
+    largest: float = 0.0  # the largest q of the last step
+    moved: float = 0.0  # the part of the last step that the bounds allowed
+    #: done, exact: whether the iteration has ended, and whether α is exact at its bounds.
     done: bool = False
     exact: bool = False
+    #: The variables of the state, if it is over a part of them (`Reduced`); else empty; int array.
     within: NDArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    rest: NDArray = field(default_factory=lambda: np.empty(0))
+    rest: NDArray = field(default_factory=lambda: np.empty(0))  # α of the other variables; shape (n,)
+    #: If the variables are a sample: the part of its group that was sampled, for each variable; shape (len(within),).
     share: NDArray = field(default_factory=lambda: np.empty(0))
+    #: The part of Fᵀσα of the other variables; shape (r,).
     fixed_rows: NDArray = field(default_factory=lambda: np.empty(0))
-    rounds: int = 0
+    rounds: int = 0  # times that variables have been chosen
+    #: δ of the next step of the relaxation (`Reduced`); 0 if the next step is one along the central path.
     delta: float = 0.0
+    #: Centre of that step, of the variables of the state; shape (k,).
     center: NDArray = field(default_factory=lambda: np.empty(0))
-    centers: int = 0
+    centers: int = 0  # number of centres so far that were an α before; -1 once the relaxation has failed
     level: float = 0.0
-    tried: float = np.inf
+    tried: float = np.inf  # the gap at which exact bounds were tried last
 
     @property
     def alpha(self) -> NDArray:

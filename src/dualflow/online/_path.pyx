@@ -307,7 +307,7 @@ cdef bint exchange(Buffers *R, Index k, double v) noexcept nogil:
     """
     cdef Index j, m = R.counters[COUNT], first = -1
     cdef double s = 1.0 if R.where[k] == AT_LOWER else (-1.0 if R.where[k] == AT_UPPER else v)
-    cdef double reach = R.u[k] - R.alpha[k] if s > 0 else R.alpha[k], rate, room
+    cdef double change = R.u[k] - R.alpha[k] if s > 0 else R.alpha[k], rate, room
     cdef Index i
     cdef const double *column
     for j in range(m):
@@ -316,24 +316,24 @@ cdef bint exchange(Buffers *R, Index k, double v) noexcept nogil:
             continue
         i = R.members[j]
         room = (R.u[i] - R.alpha[i]) / rate if rate > 0 else R.alpha[i] / -rate
-        if room < reach:
-            reach = room
+        if room < change:
+            change = room
             first = j
-    if reach == INFINITY:
+    if change == INFINITY:
         return True
-    reach = max(reach, 0.0)
+    change = max(change, 0.0)
     for j in range(m):
-        R.alpha[R.members[j]] += s * reach * R.direction[j + 1]
-    R.figures[MULTIPLIER] += s * reach * R.direction[0]
+        R.alpha[R.members[j]] += s * change * R.direction[j + 1]
+    R.figures[MULTIPLIER] += s * change * R.direction[0]
     column = R.rows + R.slot[k] * R.stride
     combine(R.n, R.stride, m, R.rows, R.member_slots, R.direction + 1, R.gamma)
     for i in range(R.n):
         R.gamma[i] += column[i] + R.e[i] * R.direction[0]
-    advance(R.n, s * reach, R.gamma, R.g)
+    advance(R.n, s * change, R.gamma, R.g)
     if first < 0:
         set_to_bound(R, k, s > 0)
         return True
-    R.alpha[k] += s * reach
+    R.alpha[k] += s * change
     i = R.members[first]
     set_to_bound(R, i, s * R.direction[first + 1] > 0)
     remove(R, first)
@@ -384,7 +384,7 @@ cdef int set_log(Buffers *R, log) except -1:
     return 0
 
 
-def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, double reach, Index limit):
+def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, double distance, Index limit):
     """Follow the optimum while variable ``c`` moves at rate ``v`` = ±1, or d = eᵀα at rate ``d_rate`` and p at ``p_rate``.
 
     Parameters
@@ -399,7 +399,7 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
         Whether to stop where g_c = 0.
     d_rate : float
     p_rate : array of shape (n,) or None
-    reach : float
+    distance : float
         Distance that d is to move.
     limit : int
         Number of breakpoints after which the call returns.
@@ -407,7 +407,7 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
     Returns
     -------
     code : int
-        `ARRIVED`: c has reached its bound, or d has moved by ``reach``. `AT_MARGIN`: c has become a margin point. The
+        `ARRIVED`: c has reached its bound, or d has moved by ``distance``. `AT_MARGIN`: c has become a margin point. The
         path goes on with another call after `WANTS_COLUMN` (once column ``counters[WANTED]`` is cached), `DRIFTED`
         (once the inverse is computed from scratch) and `PAUSED` (immediately). `STUCK`: no variable can take up the
         change. `INDEFINITE`: γ_cc < 0.
@@ -442,7 +442,7 @@ def follow(engine, Index c, double v, bint to_margin, double d_rate, p_rate, dou
     if c < 0 and engine.log is not None:
         set_log(&buffers, engine.log)
     with nogil:
-        code = _follow(&buffers, c, v, to_margin, d_rate, &p_change[0] if has_p else NULL, reach, limit)
+        code = _follow(&buffers, c, v, to_margin, d_rate, &p_change[0] if has_p else NULL, distance, limit)
         if code != WANTS_COLUMN:
             apply_updates(&buffers)
     return code
@@ -581,7 +581,7 @@ cdef void choose_breakpoint(Buffers *R, double t_max, double min_rate, double no
         step.t = max(0.0, R.g[i] if R.gamma[i] < 0 else -R.g[i]) / fabs(R.gamma[i])
 
 
-cdef Index choose_step(Buffers *R, Index c, double v, bint to_margin, double reach, double residual,
+cdef Index choose_step(Buffers *R, Index c, double v, bint to_margin, double distance, double residual,
                        Step *step) noexcept nogil:
     """Set the step to the next breakpoint, or to the end of the path; return how the call ends, or -1.
 
@@ -597,7 +597,7 @@ cdef Index choose_step(Buffers *R, Index c, double v, bint to_margin, double rea
     dependent = c >= 0 and v * R.gamma[c] <= max(MAX_DEPENDENT_RATIO * R.diag[c], noise)
     if c >= 0 and v * R.gamma[c] < -(1e-6 * R.diag[c] + 1e3 * noise):
         return INDEFINITE
-    t_max = reach - R.figures[TRAVELLED] if c < 0 else (R.u[c] - R.alpha[c] if v > 0 else R.alpha[c])
+    t_max = distance - R.figures[TRAVELLED] if c < 0 else (R.u[c] - R.alpha[c] if v > 0 else R.alpha[c])
     t_max = max(t_max, 0.0)
     step.t = t_max
     step.chosen = step.leaving = -1
@@ -650,7 +650,7 @@ cdef bint take_step(Buffers *R, Index c, double v, const Step *step) noexcept no
     return True
 
 
-cdef Index _follow(Buffers *R, Index c, double v, bint to_margin, double d_rate, const double *p_rate, double reach,
+cdef Index _follow(Buffers *R, Index c, double v, bint to_margin, double d_rate, const double *p_rate, double distance,
                    Index limit) noexcept nogil:
     """Follow the path as `follow` describes, without Python objects; delayed updates are left in their queue."""
     cdef Index code, changes, done = 0
@@ -679,7 +679,7 @@ cdef Index _follow(Buffers *R, Index c, double v, bint to_margin, double d_rate,
         code = find_direction(R, c, v, need, p_rate, ready, &residual)
         if code >= 0:
             return code
-        code = choose_step(R, c, v, to_margin, reach, residual, &step)
+        code = choose_step(R, c, v, to_margin, distance, residual, &step)
         if code >= 0:
             return code
         ready = take_step(R, c, v, &step)

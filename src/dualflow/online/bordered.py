@@ -9,8 +9,6 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from .state import PathError
 
-__all__ = ["bordered_inverse", "lower_inverse"]
-
 _SINGULAR = "the margin points' kernel block is singular: is the kernel positive semidefinite?"
 
 

@@ -48,8 +48,6 @@ from .near import Near
 from .snapshot import Snapshot
 from .state import PathError, State
 
-__all__ = ["Engine"]
-
 #: All g are computed from scratch if this takes no more kernel values than this, ...
 MAX_VALUES_RECOMPUTE = 1 << 14
 #: ... or if it takes this many times fewer operations than the breakpoints since the last time.
@@ -204,7 +202,7 @@ class Engine(State):
         to_margin: bool,
         d_rate: float = 0.0,
         p_rate: NDArray | None = None,
-        reach: float = 0.0,
+        distance: float = 0.0,
     ) -> bool:
         """Follow a path among the variables of ``space``; return False if none of them can take up the change."""
         budget, limit = self.pivots + 100 * self.n + 10000, 1 if self.on_pivot else MAX_PIVOTS_PER_CALL
@@ -212,7 +210,7 @@ class Engine(State):
         self.counters[READY] = False
         while True:
             space.make_room()
-            code = follow(space, k, v, to_margin, d_rate, p_rate, reach, limit)
+            code = follow(space, k, v, to_margin, d_rate, p_rate, distance, limit)
             if self.log is not None:
                 self.log.update()
             if code == WANTS_COLUMN:
@@ -220,8 +218,8 @@ class Engine(State):
             elif code == DRIFTED:
                 self.refactorise(space)
             elif code == STUCK:
-                left = reach - self.figures[TRAVELLED] if k < 0 else space.alpha[k]
-                size = space.u[k] if k >= 0 and space.u[k] < np.inf else max(reach, abs(self.d)) or 1.0
+                left = distance - self.figures[TRAVELLED] if k < 0 else space.alpha[k]
+                size = space.u[k] if k >= 0 and space.u[k] < np.inf else max(distance, abs(self.d)) or 1.0
                 # If every other variable is at its bound, the remaining distance is round-off.
                 return not to_margin and bool(left <= 1e-10 * size)
             elif code == INDEFINITE:

@@ -17,8 +17,6 @@ from ..problems import Growing
 from .engine import Engine
 from .state import PathError
 
-__all__ = ["Stream"]
-
 #: Points added to the engine in one batch: more share kernel blocks, fewer wait unlearned.
 MAX_POINTS_PER_BATCH = 64
 

@@ -21,17 +21,6 @@ from .engine import Engine
 from .invasion import MAX_EQUALITY_ERROR, SUM_GROWTH, best_multiplier, largest_value
 from .state import PathError
 
-__all__ = [
-    "MAX_POINTS_PATH",
-    "ROUND_OFF_RATIO",
-    "CommunityModel",
-    "DenseMatrix",
-    "Equilibrium",
-    "add_along_path",
-    "equilibrium_of",
-    "start_at_optimum",
-]
-
 #: Retained and new points in total up to which violating points are added along a path, which needs their dense matrix.
 MAX_POINTS_PATH = 1500
 #: Distance of a weight from a bound, relative to the largest weight or the bound, below which it is set to the bound.
@@ -50,9 +39,9 @@ class Equilibrium:
 
 
 def equilibrium_of(
-    alpha: NDArray, h: NDArray, sign: NDArray, cap: NDArray, largest: float, *, bordered: bool, enough: float
+    alpha: NDArray, h: NDArray, sign: NDArray, cap: NDArray, largest: float, *, bordered: bool, gap_tol: float
 ) -> Equilibrium | None:
-    """Return the weights and their gradient as an optimum, or None if their relative gap exceeds ``enough``.
+    """Return the weights and their gradient as an optimum, or None if their relative gap exceeds ``gap_tol``.
 
     The gap is that of the lower bound at the best ν, plus the effect of the gradient's round-off error. ``largest`` is
     that of the kernel values, see `largest_value`.
@@ -67,7 +56,7 @@ def equilibrium_of(
     if not objective > 0 or abs(residual) > MAX_EQUALITY_ERROR * total:
         return None
     gap = float(np.maximum(rho, 0.0) @ alpha) + float(np.maximum(-rho, 0.0) @ (cap - alpha)) + abs(nu * residual)
-    is_optimal = gap + _round_off(largest, total) * float(cap.sum()) <= enough * objective
+    is_optimal = gap + _round_off(largest, total) * float(cap.sum()) <= gap_tol * objective
     return Equilibrium(alpha, h, nu) if is_optimal else None
 
 
@@ -111,7 +100,7 @@ class CommunityModel:
         As in `Community`.
     bordered : bool
         Whether the model has the equality Σ signᵢαᵢ = 0.
-    enough : float
+    gap_tol : float
         Relative gap up to which weights count as an optimum.
 
     Attributes
@@ -132,14 +121,14 @@ class CommunityModel:
         h: NDArray,
         *,
         bordered: bool,
-        enough: float,
+        gap_tol: float,
     ) -> None:
         self.gram: KeptGram = gram if isinstance(gram, KeptGram) else KeptGram(gram)
         self.sign, self.cap, self.alpha, self.h = sign, cap, alpha, h
-        self.bordered, self.enough = bordered, enough
+        self.bordered, self.gap_tol = bordered, gap_tol
         self.largest, self.total = largest_value(gram), float(alpha.sum())
         self.weights = sign * alpha
-        found = equilibrium_of(alpha, h, sign, cap, self.largest, bordered=bordered, enough=enough)
+        found = equilibrium_of(alpha, h, sign, cap, self.largest, bordered=bordered, gap_tol=gap_tol)
         self.nu = 0.0 if found is None else found.nu
         is_free = (alpha > 0) & (alpha < cap)
         self.at_rest = found is not None and bool(is_free.any()) and gram.is_psd_by_kernel
@@ -200,7 +189,7 @@ def add_along_path(model: CommunityModel, X: NDArray, rows: NDArray, sign: NDArr
     alpha[alpha <= ROUND_OFF_RATIO * float(alpha.max())] = 0.0
     alpha = np.where(cap - alpha <= ROUND_OFF_RATIO * cap, cap, alpha)
     return equilibrium_of(
-        alpha, Q @ alpha - 1.0, sign, cap, model.largest, bordered=model.bordered, enough=model.enough
+        alpha, Q @ alpha - 1.0, sign, cap, model.largest, bordered=model.bordered, gap_tol=model.gap_tol
     )
 
 

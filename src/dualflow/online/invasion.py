@@ -24,18 +24,6 @@ from ..core.problem import DualProblem, Kind
 from ..core.reading import finite_middle
 from ..core.workspace import Workspace
 
-__all__ = [
-    "MAX_EQUALITY_ERROR",
-    "SUM_GROWTH",
-    "Equilibrate",
-    "Habitat",
-    "best_multiplier",
-    "interval",
-    "largest_value",
-    "restrict",
-    "round_off_gap",
-]
-
 #: Function ``equilibrate(problem, alpha) -> alpha`` that minimises a small problem from a feasible start.
 Equilibrate = Callable[[DualProblem, NDArray], NDArray]
 

@@ -34,19 +34,6 @@ from .growing_problem import Stream
 from .hinge_updates import DenseMatrix, start_at_optimum
 from .state import PathError
 
-__all__ = [
-    "MAX_VARIABLES_RESPONSE",
-    "LeaveOneOut",
-    "Optimum",
-    "Path",
-    "Response",
-    "Unlearning",
-    "Without",
-    "each_without",
-    "leave_one_out_margins",
-    "recorded_path",
-]
-
 #: Function of a problem and a start (or None) that returns the certificate of the problem's optimum.
 Optimum = Callable[[DualProblem, NDArray | None], Certificate]
 
@@ -83,27 +70,14 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class Path:
-    """Trajectories while points are learned one after another (CP Figures 3 to 5), one row for each breakpoint.
+    """Trajectories while points are learned one after another (CP Figures 3 to 5), one row for each breakpoint."""
 
-    Attributes
-    ----------
-    ids : array of shape (n,)
-        The points in the order in which they were learned.
-    learning : array of shape (k,)
-        The id of the point that was being learned.
-    coefficients : array of shape (k, n)
-        α (classifier, data description) or α − α* (regression).
-    margins : array of shape (k, n), or (k, n, 2) for the two variables of a regression point
-        g; NaN before a point was added.
-    bias : array of shape (k,)
-        The multiplier b.
-    """
-
-    ids: NDArray
-    learning: NDArray
-    coefficients: NDArray
+    ids: NDArray  # the points in the order in which they were learned; shape (n,)
+    learning: NDArray  # the id of the point that was being learned; shape (k,)
+    coefficients: NDArray  # α (classifier, data description) or α − α* (regression); shape (k, n)
+    #: g; NaN before a point was added; shape (k, n), or (k, n, 2) for the two variables of a regression point.
     margins: NDArray
-    bias: NDArray
+    bias: NDArray  # the multiplier b; shape (k,)
 
 
 def leave_one_out_margins(stream: Stream, method: str) -> LeaveOneOut:
@@ -140,8 +114,8 @@ def _slopes(engine: Engine) -> NDArray:
         return slopes
     bounded = np.flatnonzero((engine.alpha > 0) & ~np.isin(np.arange(engine.n), S))
     right = np.vstack([engine.e[bounded], engine.pool.rows[engine.member_slots[: len(S)]][:, bounded]])
-    reach = engine.diag[bounded] - np.einsum("ij,ij->j", right, engine.times_inverse(right))
-    slopes[bounded] = np.maximum(reach, 0.0)
+    complement = engine.diag[bounded] - np.einsum("ij,ij->j", right, engine.times_inverse(right))
+    slopes[bounded] = np.maximum(complement, 0.0)
     if len(S) > 1:
         slopes[S] = 1.0 / np.diag(engine.inverse)[1 : len(S) + 1]
     return slopes
@@ -371,7 +345,7 @@ class Unlearning:
     def __init__(
         self, Q: NDArray, p: NDArray, e: NDArray | None, d: float, upper: NDArray, alpha: NDArray, nu: float
     ) -> None:
-        self.upper, self.price = upper, p / d if d else p
+        self.upper, self.p_rate = upper, p / d if d else p
         self.engine = engine = Engine(DenseMatrix(Q), e is not None)
         engine.has_fallback = True
         engine.append(p, upper, np.zeros(len(Q)) if e is None else e, Q.diagonal())
@@ -388,7 +362,7 @@ class Unlearning:
             engine.unlearn(k)
             # Larger bounds are equivalent to a smaller d and a smaller p within the same bounds.
             if stretch != 1.0:
-                engine.move_d(engine.d / stretch, self.price)
+                engine.move_d(engine.d / stretch, self.p_rate)
             found: NDArray = stretch * np.clip(engine.alpha, 0.0, self.upper)
         except PathError:
             return None
@@ -478,7 +452,7 @@ def each_without(
         for c, factor in zip(points[part].tolist(), factors[part].tolist(), strict=True):
             upper = factor * posed.upper
             upper[c] = 0.0
-            problems.append(rest := posed.within(upper))
+            problems.append(rest := posed.with_upper(upper))
             check_time()
             found = None if proposer is None else proposer.without(c, factor)
             proposals.append(None if found is None else rest.project(found))

@@ -21,8 +21,6 @@ from .hinge_updates import DenseMatrix
 from .optimum_transfer import set_optimum, tracked_gap
 from .state import PathError
 
-__all__ = ["LinearTermLog", "LinearTermPath", "Solve", "follow_linear_term"]
-
 #: Ratio of t, or part of the whole way if t changes its sign, after which all gradients are computed from scratch.
 SECTION_RATIO = 2.0
 #: Sections of the whole way, at least.
@@ -53,30 +51,21 @@ Solve = Callable[[float], tuple[NDArray, float]]
 
 @dataclass(frozen=True)
 class LinearTermPath:
-    """Optima at breakpoints; between two of them α is linear in t. Two may be at the same t, if Q is singular.
+    """Optima at breakpoints; between two of them α is linear in t. Two may be at the same t, if Q is singular."""
 
-    Attributes
-    ----------
-    t : array of shape (k,)
-        In the order of the path.
-    codes : int8 array of shape (k, n)
-        The set of each variable at the breakpoint: at 0, at its bound, or free.
-    starts : int array of shape (k + 1,)
-        Breakpoint i has the entries ``starts[i]`` to ``starts[i + 1]`` of ...
-    free, values : arrays
-        ... the free variables, ascending, and of their α.
-    breaks : array of shape (k,)
-        Whether the path broke off before this breakpoint, so that α is not known between it and the one before.
-    upper : array of shape (n,)
-    """
-
-    t: NDArray
+    t: NDArray  # in the order of the path; shape (k,)
+    #: The set of each variable at the breakpoint: at 0, at its bound, or free; int8 array of shape (k, n).
     codes: NDArray
+    #: Breakpoint i has the entries ``starts[i]`` to ``starts[i + 1]`` of ``free`` and ``values``; int array of shape
+    #: (k + 1,).
     starts: NDArray
+    #: free, values: the free variables, ascending, and their α, one breakpoint after another.
     free: NDArray
     values: NDArray
+    #: Whether the path broke off before this breakpoint, so that α is not known between it and the one before; shape
+    #: (k,).
     breaks: NDArray
-    upper: NDArray
+    upper: NDArray  # shape (n,)
 
     def at(self, k: int) -> NDArray:
         """Return α at the k-th breakpoint."""

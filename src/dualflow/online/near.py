@@ -17,8 +17,6 @@ from ..core.runtime.memory import arena_array, submatrix
 from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combine_rows
 from .state import State
 
-__all__ = ["Near"]
-
 _VECTORS = ("alpha", "g", "e", "u", "diag", "where")
 #: Variables that may join before the near ones are chosen anew; also columns cached besides those of the margin points.
 N_SPARE = 128

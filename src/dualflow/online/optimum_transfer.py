@@ -22,8 +22,6 @@ from ._path import (
 from .engine import Engine
 from .state import PathError
 
-__all__ = ["restore_equality", "set_optimum", "tracked_gap"]
-
 #: Relative part of Q_kk outside the span of the margin points above which a point joins the margin. The larger values
 #: are tried in turn where the margin's system cannot be factorised.
 RANK_TOLERANCES = (1e-9, 1e-7, 1e-5, 1e-3)

@@ -18,8 +18,6 @@ from .hinge_updates import ROUND_OFF_RATIO, start_at_optimum
 from .leave_one_out import MAX_VARIABLES_RESPONSE, Response
 from .state import PathError
 
-__all__ = ["PointPaths"]
-
 #: Relative distance from an end of the bias interval within which a point counts as setting that end.
 BIAS_END_TOLERANCE = 1e-9
 #: Distance from its bounds, relative to the largest weight, above which a variable is free and fixes the bias.

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ._path import AT_LOWER, AT_UPPER, COUNT, ENTERING, FREE, MULTIPLIER, PENDING
 
-__all__ = ["N_COUNTERS", "N_FIGURES", "Snapshot", "stored_array"]
-
 #: Length of ``counters``.
 N_COUNTERS = 8
 #: Length of ``figures``.

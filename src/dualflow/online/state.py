@@ -31,8 +31,6 @@ from ._path import (
 )
 from .snapshot import N_COUNTERS, N_FIGURES, Snapshot, stored_array
 
-__all__ = ["Matrix", "PathError", "State"]
-
 _EPS = float(np.finfo(float).eps)
 _VECTORS = ("alpha", "g", "e", "u", "p", "diag", "where")
 _PACKED = ("alpha", "g", "p", "where", "members", "inverse", "counters", "figures")

@@ -12,12 +12,10 @@ from ..core.problem import DualProblem
 from .hinge_updates import MAX_POINTS_PATH, CommunityModel, Equilibrium, add_along_path
 from .invasion import Equilibrate, Habitat
 
-__all__ = ["MAX_POINTS_PER_BLOCK", "Community", "are_distinct", "learn", "learn_in_one_batch"]
-
 #: New points taken in one block: enough for BLAS, and few enough for memory.
 MAX_POINTS_PER_BLOCK = 1024
-#: Fraction of distinct points up to which equal points are merged into one variable.
-MIN_DISTINCT_FRACTION = 0.9
+#: Largest fraction of distinct points at which equal points are merged into one variable.
+MAX_DISTINCT_MERGED = 0.9
 #: Expected violators among the new points above which the KKT check is skipped and all points are solved for.
 MAX_EXPECTED_VIOLATORS = 4
 #: Distance of a weight from a bound, relative to the weight of its group, below which it is set to the bound.
@@ -26,33 +24,17 @@ ROUND_OFF_RATIO = 1e-14
 
 @dataclass(frozen=True)
 class Community:
-    """The retained points of a stream: its survivors and a reserve of points without weight.
+    """The retained points of a stream: its survivors and a reserve of points without weight."""
 
-    Attributes
-    ----------
-    X : array of shape (m, features)
-    sign : array of shape (m,)
-        The class, ±1; all 1 if there are no classes.
-    cap : array of shape (m,)
-        Upper bounds of α, or the factors they are computed from.
-    alpha : array of shape (m,)
-    h : array of shape (m,)
-        Gradient Qα − p.
-    ids : int array of shape (m,), ascending
-        Position of each point in the stream.
-    seen : int
-        Number of points met so far.
-    invasions, extinctions : int
-        Number of points that ever got weight, and that lost it again; the difference is the number of survivors.
-    """
-
-    X: NDArray
-    sign: NDArray
-    cap: NDArray
-    alpha: NDArray
-    h: NDArray
-    ids: NDArray
-    seen: int = 0
+    X: NDArray  # shape (m, features)
+    sign: NDArray  # the class, ±1; all 1 if there are no classes; shape (m,)
+    cap: NDArray  # upper bounds of α, or the factors they are computed from; shape (m,)
+    alpha: NDArray  # shape (m,)
+    h: NDArray  # gradient Qα − p; shape (m,)
+    ids: NDArray  # position of each point in the stream; int array of shape (m,), ascending
+    seen: int = 0  # number of points met so far
+    #: invasions, extinctions: number of points that ever got weight, and that lost it again; the difference is the
+    #: number of survivors.
     invasions: int = 0
     extinctions: int = 0
 
@@ -79,7 +61,7 @@ def learn(
     equilibrate: Equilibrate,
     reserve: Callable[[int], float],
     n_init: int,
-    enough: float,
+    gap_tol: float,
 ) -> Community:
     """Return the community after more points of a stream, taken in blocks; the given community is not changed.
 
@@ -96,7 +78,7 @@ def learn(
         ``reserve(survivors)``: number of points without weight to retain.
     n_init : int
         Number of points that are met before any is forgotten; they are solved as one batch.
-    enough : float
+    gap_tol : float
         Relative gap, by the present gradient, up to which invasion counts as converged; above it, the problem of all
         present points is solved.
     """
@@ -116,7 +98,7 @@ def learn(
             rows = np.concatenate([rows, problem.gram.block(survivors, new)], axis=1)
         habitat = Habitat(problem, np.bincount(group, extended.alpha), rows if all_distinct else None)
         habitat.invade_until_stable(equilibrate, np.arange(problem.n))
-        if habitat.gap() > enough:
+        if habitat.gap() > gap_tol:
             habitat.open(equilibrate)
         alpha = habitat.alpha
         if not all_distinct:
@@ -141,9 +123,9 @@ def learn_in_one_batch(
     cap: NDArray,
     ids: NDArray,
     *,
-    standing: Callable[[Community], CommunityModel],
+    model_of: Callable[[Community], CommunityModel],
     optimum: Callable[[Community], Equilibrium | None],
-    lead: int,
+    max_path_violators: int,
     reserve: Callable[[int], float],
     n_init: int,
 ) -> Community | None:
@@ -153,17 +135,18 @@ def learn_in_one_batch(
     ----------
     community, X, sign, cap, ids, reserve, n_init
         As in `learn`.
-    standing : callable
+    model_of : callable
         Returns the non-empty community as new points are compared with it.
     optimum : callable
         Returns the optimum of all points, or None if it is not found.
-    lead : int
+    max_path_violators : int
         Number of violating points up to which they are added along a path.
     """
     survivors, seen = int(np.count_nonzero(community.alpha > 0)), community.seen + len(X)
     # The expected fraction of violators is the fraction of survivors among the points met so far.
-    is_cheap = len(community.X) > 0 and len(X) * survivors <= max(MAX_EXPECTED_VIOLATORS, 2 * lead) * community.seen
-    model = standing(community) if is_cheap else None
+    max_expected = max(MAX_EXPECTED_VIOLATORS, 2 * max_path_violators)
+    is_cheap = len(community.X) > 0 and len(X) * survivors <= max_expected * community.seen
+    model = model_of(community) if is_cheap else None
     rows = None if model is None else model.rows_of(X)
     found: Equilibrium | None = None
     if model is not None and rows is not None:
@@ -175,7 +158,7 @@ def learn_in_one_batch(
                 return replace(community, seen=seen)
             alpha = np.concatenate([community.alpha, np.zeros(len(X))])
             found = Equilibrium(alpha, np.concatenate([community.h, h]), model.nu)
-        elif n_violators <= lead and len(community.alpha) <= MAX_POINTS_PATH:
+        elif n_violators <= max_path_violators and len(community.alpha) <= MAX_POINTS_PATH:
             found = add_along_path(model, X, rows, sign, cap)
     extended = _appended(community, X, sign, cap, ids)
     if found is None and (found := optimum(extended)) is None:
@@ -234,8 +217,8 @@ def are_distinct(X: NDArray, sign: NDArray, squares: NDArray) -> bool:
 
     ``squares`` holds a number for each point, the same for equal points; it mostly answers without comparing points.
     """
-    enough = MIN_DISTINCT_FRACTION * len(X)
-    return len(np.unique(squares)) > enough or len(_distinct(X, sign)[0]) > enough
+    limit = MAX_DISTINCT_MERGED * len(X)
+    return len(np.unique(squares)) > limit or len(_distinct(X, sign)[0]) > limit
 
 
 def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:
@@ -247,7 +230,7 @@ def _distinct(X: NDArray, sign: NDArray) -> tuple[NDArray, NDArray]:
     rows = np.ascontiguousarray(np.column_stack([X, sign]) + 0.0)  # −0 is 0
     names = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
     _, first, group = np.unique(names, return_index=True, return_inverse=True)
-    if len(first) > MIN_DISTINCT_FRACTION * n:
+    if len(first) > MAX_DISTINCT_MERGED * n:
         return np.arange(n), np.arange(n)
     order = np.argsort(first)
     rank = np.empty_like(order)

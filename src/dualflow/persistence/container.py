@@ -24,8 +24,6 @@ from ..exceptions import ProblemError
 from .files import open_regular, replacing
 from .npy import array_of
 
-__all__ = ["DTYPES", "is_model_file", "read", "write"]
-
 #: Name of the member that holds the header.
 HEADER = "header.json"
 #: The archive's comment begins with this text, and ends with the digest in 64 hexadecimal digits, the last bytes.

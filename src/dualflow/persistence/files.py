@@ -19,18 +19,6 @@ from typing import BinaryIO, TextIO
 
 from ..exceptions import ProblemError
 
-__all__ = [
-    "check_regular",
-    "csv_safe",
-    "duration_text",
-    "escape_control_characters",
-    "open_regular",
-    "replacing",
-    "replacing_text",
-    "target_of",
-]
-
-
 _KIND_NAMES = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",

@@ -8,8 +8,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_EMPTY_DIMENSION", "array_of"]
-
 #: Largest item size in bytes of an array without entries: NumPy allocates one item even for an empty array, and the
 #: file's length does not bound its size.
 MAX_EMPTY_ITEM_BYTES = 1024

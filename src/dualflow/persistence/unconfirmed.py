@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..exceptions import ProblemError
 
-__all__ = ["Unconfirmed"]
-
 
 class Unconfirmed(str):
     """A text from a file that compares, copies and is saved like any other, but is refused where it would have effects.

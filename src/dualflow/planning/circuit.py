@@ -13,8 +13,6 @@ from ..exceptions import ProblemError, SolverMismatch
 from ..solvers import Solver
 from ..solvers.registry import make_solver
 
-__all__ = ["circuit"]
-
 #: Value of ``angles`` for those of the first circuit of a run.
 FIRST = "first"
 
@@ -91,7 +89,7 @@ def circuit(
         raise ProblemError(f"solver={engine.name!r} runs no circuits, so that there is none to show")
     device = _recording_device()
     rehearsed: Any = engine.rehearsed(device)
-    own = isolated_copy(problem.value())
+    own = isolated_copy(problem.frozen_copy())
     if (reason := rehearsed.mismatch(own)) is not None:
         raise SolverMismatch(reason)
     context = rehearsed.open(own, Workspace(own))

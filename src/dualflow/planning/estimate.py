@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ..quantum.devices import Device, Price
     from ..quantum.runs.batches import Batch
 
-__all__ = ["Estimate", "duration_text", "estimate", "what_is_sent"]
-
 #: QPU seconds from which a run counts as expensive, so that a cheaper solver is estimated too.
 MIN_EXPENSIVE_S = 60.0
 #: A solver counts as cheaper if it takes at most this share of the time or the shots.
@@ -336,7 +334,7 @@ def what_is_sent(
 
     device = RehearsalDevice(place)
     rehearsed = engine.rehearsed(device).aim(tol)
-    own = isolated_copy(problem.value())
+    own = isolated_copy(problem.frozen_copy())
     if (reason := rehearsed.mismatch(own)) is not None:
         raise SolverMismatch(reason)
     with time_limited(time_limit, "the device had reported its checks"):

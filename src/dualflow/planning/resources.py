@@ -23,8 +23,6 @@ from .estimate import duration_text, what_is_sent
 if TYPE_CHECKING:
     from ..quantum.circuits.surface_code import Footprint
 
-__all__ = ["MODELLED_SIZES", "Growth", "ResourceRow", "ResourceTable", "resources"]
-
 
 @dataclass(frozen=True)
 class Growth:
@@ -263,7 +261,7 @@ def resized(problem: DualProblem, n: int) -> DualProblem:
     # The upper bounds of a capped simplex must still allow eᵀα = d.
     stretch = problem.n / n if problem.kind is Kind.CAPPED_SIMPLEX else 1.0
     return replace(
-        problem.value(),
+        problem.frozen_copy(),
         p=problem.p[chosen],
         lower=problem.lower[chosen],
         upper=problem.upper[chosen] * stretch,
@@ -282,7 +280,7 @@ def _row(problem: DualProblem, engine: Any) -> ResourceRow | None:
     if problem.kind not in engine.kinds:
         engine.check(problem)
     rehearsed = engine.rehearsed(RehearsalDevice())
-    own = isolated_copy(problem.value())
+    own = isolated_copy(problem.frozen_copy())
     context = rehearsed.open(own, Workspace(own))
     circuits = shots = None
     schedule = rehearsed.schedule(context)

@@ -12,8 +12,6 @@ from ..exceptions import ProblemError
 from .checks import check_signs, check_weight
 from .classification import FINITE_C_RULE
 
-__all__ = ["DISCRIMINANT", "LEAST_SQUARES", "LEAST_SQUARES_REGRESSION", "discriminant", "least_squares"]
-
 LEAST_SQUARES = Reading("least_squares", signed=True)
 LEAST_SQUARES_REGRESSION = Reading("least_squares_regression")
 

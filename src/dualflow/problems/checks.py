@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..core.options import Number
 from ..exceptions import ProblemError
 
-__all__ = ["NU_RULE", "check_signs", "check_weight"]
-
 #: Allowed values of ν.
 NU_RULE = Number(above=0, at_most=1)
 

@@ -16,19 +16,6 @@ from ..exceptions import ProblemError
 from .checks import NU_RULE, check_signs, check_weight
 from .growing import Growing, Variables
 
-__all__ = [
-    "C_RULE",
-    "FINITE_C_RULE",
-    "HINGE",
-    "NU_HINGE",
-    "SQUARED_HINGE",
-    "GrowingHinge",
-    "check_nu",
-    "hinge",
-    "nu_svc",
-    "svc",
-]
-
 #: Allowed values of C; ∞ is the hard margin.
 C_RULE = Number(above=0, infinite=True)
 #: Allowed values of C in models without a hard margin.
@@ -53,14 +40,14 @@ class _SquaredHinge(Reading):
         b = problem.offset * float(problem.sigma @ alpha) / size if size > 0 else 0.0
         return b, (b, b)
 
-    def unit(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
+    def weight_divisor(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
         size = _size(problem, quadratic, multiplier)
         return size if size > 0 else 1.0
 
     def coefficients(
         self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None
     ) -> NDArray:
-        return super().coefficients(problem, alpha, quadratic) / self.unit(problem, quadratic, multiplier)
+        return super().coefficients(problem, alpha, quadratic) / self.weight_divisor(problem, quadratic, multiplier)
 
 
 def _size(problem: Posed, quadratic: float, multiplier: float | None) -> float:
@@ -80,21 +67,21 @@ SQUARED_HINGE = _SquaredHinge("squared_hinge", signed=True)
 class _NuHinge(Reading):
     """ν-SVC: weights and bias in units of the margin ρ, so that margins are 1, as in a C-SVC and in LIBSVM."""
 
-    def unit(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
+    def weight_divisor(self, problem: Posed, quadratic: float, multiplier: float | None) -> float:
         margin = float(problem.p[0])  # p = ρ for a problem `at_level`, else p = 0
         return margin if margin > 0 else 1.0
 
     def bias(
         self, problem: Posed, alpha: NDArray, quadratic: float, interval: Interval | None
     ) -> tuple[float, Interval]:
-        unit = self.unit(problem, quadratic, None)
+        unit = self.weight_divisor(problem, quadratic, None)
         b, (low, high) = super().bias(problem, alpha, quadratic, interval)
         return b / unit, (low / unit, high / unit)
 
     def coefficients(
         self, problem: Posed, alpha: NDArray, quadratic: float, multiplier: float | None = None
     ) -> NDArray:
-        return super().coefficients(problem, alpha, quadratic) / self.unit(problem, quadratic, multiplier)
+        return super().coefficients(problem, alpha, quadratic) / self.weight_divisor(problem, quadratic, multiplier)
 
 
 NU_HINGE = _NuHinge("nu_svc", signed=True)

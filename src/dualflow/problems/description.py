@@ -17,8 +17,6 @@ from ..exceptions import ProblemError
 from .checks import NU_RULE, check_weight
 from .growing import Growing, Variables
 
-__all__ = ["BALL", "NU_OR_NONE_RULE", "ONE_CLASS", "GrowingBall", "one_class", "svdd"]
-
 #: Allowed values of ν; None is the hard ball.
 NU_OR_NONE_RULE = replace(NU_RULE, none=True)
 
@@ -30,10 +28,10 @@ class _Ball(Reading):
 
     needs_self_kernel: ClassVar[bool] = True
 
-    def moves(self, problem: Posed) -> bool:
-        return np.array_equal(problem.p, self.price(problem, problem.gram))
+    def is_translatable(self, problem: Posed) -> bool:
+        return np.array_equal(problem.p, self.linear_term(problem, problem.gram))
 
-    def price(self, problem: Posed, gram: KernelMatrix) -> NDArray:
+    def linear_term(self, problem: Posed, gram: KernelMatrix) -> NDArray:
         return gram.diag() + problem.ridge / problem.scale
 
     def bias(

@@ -11,8 +11,6 @@ from ..core.gram import Gram
 from ..core.options import check_fields
 from ..core.problem import DualProblem
 
-__all__ = ["Growing", "Variables"]
-
 
 class Variables(NamedTuple):
     """Variables of points, those of one point after another: arrays of shape (n · per,). e of the equality is sigma.

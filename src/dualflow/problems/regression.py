@@ -18,17 +18,6 @@ from .checks import NU_RULE, check_weight
 from .classification import FINITE_C_RULE
 from .growing import Growing, Variables
 
-__all__ = [
-    "EPSILON_RULE",
-    "NU_REGRESSION",
-    "QUANTILE_RULE",
-    "REGRESSION",
-    "GrowingTube",
-    "nu_svr",
-    "quantile_svr",
-    "svr",
-]
-
 #: Allowed values of ε.
 EPSILON_RULE = Number(at_least=0)
 #: Allowed quantiles.

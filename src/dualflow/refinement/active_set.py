@@ -24,9 +24,6 @@ from ..core.reading import multiplier_of
 from ..core.workspace import Workspace
 from .linear_systems import ConjugateSystem, FreeSystem, suits_conjugate_gradients
 
-__all__ = ["ActiveSet", "SolveNearlyFree", "advance", "hold_beyond", "newton_step", "pass_bounds"]
-
-
 _EPS = float(np.finfo(float).eps)
 #: Error of eᵀs up to which a step from an updated factor is accepted, as a part of Σ|sᵢ|.
 _MAX_EQUALITY_ERROR = 1e-10
@@ -101,13 +98,13 @@ def advance(
     problem, live = system.problem, system.live
     low, high = problem.lower[system.members], problem.upper[system.members]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        reach = np.where(step > 0, (high - here) / step, np.where(step < 0, (low - here) / step, np.inf))
-    t = min(1.0, max(0.0, float(reach.min())))
+        steps_to_bound = np.where(step > 0, (high - here) / step, np.where(step < 0, (low - here) / step, np.inf))
+    t = min(1.0, max(0.0, float(steps_to_bound.min())))
     one = np.where(live, np.minimum(np.maximum(here + t * step, low), high), here)
     if t == 1.0:
         ends = [(one, np.zeros(len(here), dtype=bool))]
     else:
-        first = reach <= t
+        first = steps_to_bound <= t
         one[first] = np.where(step[first] > 0, high[first], low[first])
         ends = [_clipped(system, here, step, low, high), (one, first & live)]
     # The part of the move that restores eᵀα = d changes f by ν per unit, which does not count as a rise.
@@ -143,9 +140,11 @@ def pass_bounds(
     target, step = here.copy(), step.copy()
     while True:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            reach = np.where(step > 0, (high - target) / step, np.where(step < 0, (low - target) / step, np.inf))
-        k = int(reach.argmin())
-        t = max(0.0, float(reach[k]))
+            steps_to_bound = np.where(
+                step > 0, (high - target) / step, np.where(step < 0, (low - target) / step, np.inf)
+            )
+        k = int(steps_to_bound.argmin())
+        t = max(0.0, float(steps_to_bound[k]))
         if t >= 1.0:
             target = np.where(system.live, np.minimum(np.maximum(target + step, low), high), target)
             break
@@ -253,6 +252,10 @@ _ROUNDS_PER_CALL_ROUGH = 16
 #: Violators that may be freed in one batch even if fewer variables are free.
 _MIN_VIOLATORS_BATCH = 32
 
+#: Relative gap at the bound of round-off, above which the search goes on, and the part of that bound it goes down to:
+#: errors of thousands of terms mostly cancel.
+_SHARP_GAP, _SHARPNESS = 1e-9, 1.0 / 64.0
+
 #: Free variables beyond which no factor is made: with its matrix it takes 4.3 GB there.
 _MAX_N_FACTOR = 16_384
 #: Error of the gradient at the start, which may come from float32, as a part of its size.
@@ -281,7 +284,7 @@ class ActiveSet:
     tol : float, default=0
         Relative gap that suffices; with 0 it runs to the optimum.
     exact_up_to : int
-        Number of variables up to which it runs to the optimum in spite of ``tol``, if there are few violators.
+        Number of points up to which it runs to the optimum in spite of ``tol``, if there are few violators.
     solve_nearly_free : callable, optional
         Returns a better α of a workspace from an α and the KKT violation of each variable. It is called where rounds
         of freeing violators and holding them again crawl.
@@ -317,6 +320,7 @@ class ActiveSet:
         self.must_factorise = False  # conjugate gradients have failed
         self.in_double = False  # a float32 factor has failed
         self.solves = 0
+        self.sharpness = 1.0
         self.converged = False
 
     def out_of_budget(self) -> bool:
@@ -350,6 +354,16 @@ class ActiveSet:
             self.update_gradient(from_scratch=True)
         return False
 
+    def sharpens(self, at_round_off: bool) -> bool:
+        """Whether the search goes on below the bound of round-off, which most gradients with large α do not come near.
+
+        It does so once, if the gap at that bound is above `_SHARP_GAP`.
+        """
+        if not at_round_off or self.sharpness < 1.0:
+            return False
+        self.sharpness = _SHARPNESS
+        return self.certifier.appraise(self.alpha, self.h + self.problem.p)[0] > _SHARP_GAP
+
     def objective(self) -> float:
         """Return f(α)."""
         return 0.5 * float(self.alpha @ (self.h - self.problem.p))
@@ -368,10 +382,12 @@ class ActiveSet:
                 self.update_gradient(from_scratch=True)
                 violators = self.violators()
             # The optimum is usually near, and reached. But many violators may each take a step: then the gap decides.
-            far = self.problem.n > self.exact_up_to or len(violators) > max(_MIN_VIOLATORS_BATCH, len(self.free))
+            far = self.problem.gram.n > self.exact_up_to or len(violators) > max(_MIN_VIOLATORS_BATCH, len(self.free))
             if len(violators) == 0 or (far and self.meets_tol()):
                 self.converged = True
-                break
+                if not self.sharpens(len(violators) == 0):
+                    break
+                continue
             if rough and not self.error:
                 stalled, last = 0, np.inf  # f from a rough gradient may lie below all later values
             value = self.objective()
@@ -482,7 +498,7 @@ class ActiveSet:
 
         The minimum is exact, or the residual falls to ``part`` of its first value.
         """
-        problem, polish, rounds, before, enough = self.problem, 0, 0, np.inf, None
+        problem, polish, rounds, before, max_residual = self.problem, 0, 0, np.inf, None
         met_one_bound = False  # in the last step: the next ones are likely to do so too
         can_hold_beyond = True  # until `hold_beyond` fails once
         system: FreeSystem | ConjugateSystem | None
@@ -492,8 +508,8 @@ class ActiveSet:
             if system.factor is None:
                 return
             members = system.members
-            if enough is None:
-                enough = max(self.round_off(), part * self.residual())
+            if max_residual is None:
+                max_residual = max(self.round_off(), part * self.residual())
             self.solves += 1
             missing = 0.0 if problem.e is None else problem.d - float(problem.e @ self.alpha)
             step = newton_step(system, self.h[members], missing)
@@ -523,7 +539,7 @@ class ActiveSet:
                 if not is_minimum:
                     continue
             residual = self.residual()
-            if residual <= enough:
+            if residual <= max_residual:
                 # Free the variables that were held wrongly: their multipliers have the wrong sign.
                 released, rounds = self.violators(members[~system.live], residual), rounds + 1
                 if not len(released) or rounds > _MAX_RELEASE_ROUNDS:
@@ -576,5 +592,5 @@ class ActiveSet:
         return self.kernel_max * float(weights.sum()) + own + self.p_max
 
     def round_off(self) -> float:
-        """Return the rounding error of a gradient."""
-        return 8 * _EPS * self.size()
+        """Return the rounding error of a gradient, or the part of its bound that the search goes down to."""
+        return 8 * _EPS * self.size() * self.sharpness

@@ -26,9 +26,6 @@ from ..core.runtime.clock import check_time
 from ..core.runtime.memory import arena_array
 from ..core.thin_kernel import is_thin, thin_block
 
-__all__ = ["ConjugateSystem", "FreeSystem", "factorise", "solve_definite", "suits_conjugate_gradients"]
-
-
 #: Rows up to which the factor is made by one LAPACK call, which takes a tenth of a second.
 MAX_ROWS_ONE_CALL = 2048
 #: Columns of a panel, for larger matrices.
@@ -114,13 +111,13 @@ def solve_definite(A: NDArray, right: NDArray) -> NDArray:
 
 def _solved_in_single(A: NDArray, factor: NDArray, right: NDArray) -> NDArray | None:
     """Return A⁻¹ right to round-off of float64 by a factor of A in float32; None if residuals do not fall that far."""
-    found, left, enough = np.zeros(len(A)), right, MAX_RESIDUAL_SINGLE * float(np.abs(right).max())
+    found, left, max_residual = np.zeros(len(A)), right, MAX_RESIDUAL_SINGLE * float(np.abs(right).max())
     for _ in range(MAX_SOLVES_SINGLE):
-        if (size := float(np.abs(left).max())) <= enough:
+        if (size := float(np.abs(left).max())) <= max_residual:
             return found
         found = found + size * scipy.linalg.cho_solve((factor, True), np.float32(left / size), check_finite=False)
         left = right - A @ found
-    return found if float(np.abs(left).max()) <= enough else None
+    return found if float(np.abs(left).max()) <= max_residual else None
 
 
 _EPS = float(np.finfo(float).eps)

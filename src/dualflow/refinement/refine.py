@@ -17,8 +17,6 @@ from ..core.runtime import clock
 from ..exceptions import ProblemError
 from .active_set import ActiveSet, SolveNearlyFree
 
-__all__ = ["MAX_N_REFINED", "Refinement", "refine", "snap", "support_set", "supporting"]
-
 _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
 
@@ -31,27 +29,15 @@ _MAX_GAP_START = 0.5
 
 @dataclass(frozen=True)
 class Refinement:
-    """The result of `refine`.
+    """The result of `refine`."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-        Feasible, with f no larger than at the start.
-    solves : int
-        Number of linear systems solved.
-    converged : bool
-        Whether no bounded variable had a multiplier of the wrong sign at the end, up to round-off, or ``tol`` was met.
-    witness : array of shape (n,) or None
-        If a hard margin does not exist: v ≥ 0 with yᵀv = 0, 1ᵀv = 1, vᵀQv ≈ 0.
-    late : bool
-        Whether the deadline ended it.
-    """
-
-    alpha: NDArray
-    solves: int
+    alpha: NDArray  # feasible, with f no larger than at the start; shape (n,)
+    solves: int  # number of linear systems solved
+    #: Whether no bounded variable had a multiplier of the wrong sign at the end, up to round-off, or ``tol`` was met.
     converged: bool
+    #: If a hard margin does not exist: v ≥ 0 with yᵀv = 0, 1ᵀv = 1, vᵀQv ≈ 0; shape (n,) or None.
     witness: NDArray | None = None
-    late: bool = False
+    late: bool = False  # whether the deadline ended it
 
 
 def support_set(

@@ -10,8 +10,6 @@ from typing import Any
 from ..core.evidence import margin_text
 from .model import Row
 
-__all__ = ["QUANTUM", "RESULTS", "Column", "gap_text", "limits", "seconds_text", "status_text"]
-
 #: Text of a missing value.
 MISSING = "–"
 #: Text in place of a circuit's cost if its distribution was computed and no gate was applied.

@@ -13,8 +13,6 @@ from .model import Results, Row
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["Comparison", "is_comparison_csv", "is_comparison_html"]
-
 #: Columns of the CSV file.
 _NAMES = [f.name for f in fields(Row) if f.name != "solution"]
 #: First columns by which a file of this class is recognised.

@@ -28,9 +28,6 @@ from .verdict import (
     verdict,
 )
 
-__all__ = ["Chart", "chart", "render"]
-
-
 #: Size of the chart, in pixels.
 WIDTH_PX = 720
 HEIGHT_PX = 340

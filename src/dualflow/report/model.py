@@ -9,8 +9,6 @@ from typing import Any
 from ..core.solution import Solution
 from .scores import ModelScore
 
-__all__ = ["ROLES", "TIE_FACTOR", "Results", "Row", "Section", "ranks_by_excess"]
-
 #: Roles of rows. Controls are never ranked, nor are repairs, whose problem is another one. Emulated rows, in which no
 #: gate was applied, are ranked among themselves.
 ROLES = ("reference", "classical", "quantum", "emulated", "control", "repair")

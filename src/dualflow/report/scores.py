@@ -9,15 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "SCORES",
-    "UNEQUAL_SHARE",
-    "ClassCounts",
-    "ModelScore",
-    "best_model",
-    "score_title",
-]
-
 #: Share of the largest class from which on classes count as unequal: accuracy alone then rewards a model that ignores
 #: the other classes.
 UNEQUAL_SHARE = 0.6

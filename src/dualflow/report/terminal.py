@@ -23,9 +23,6 @@ from .model import Results, Row, Section
 from .scores import best_model
 from .verdict import constant_note, counts_text, model_cells, overall, verdict
 
-__all__ = ["FittedTable", "RowCells", "lines_of", "render", "renderable"]
-
-
 #: Headers of the columns, the most important first; columns that are not listed are left out first.
 COLUMN_PRIORITY = (
     (
@@ -61,18 +58,10 @@ RowCells = tuple[Sequence[Text], Sequence[Text], str | None]
 
 @dataclass(frozen=True)
 class FittedTable:
-    """A table that is laid out when its width is known.
-
-    Attributes
-    ----------
-    title : Text
-    names : tuple of (str, str)
-        Header and justification of the columns that name a row; they are never left out.
-    columns : tuple of Column
-    rows : tuple of Cells
-    """
+    """A table that is laid out when its width is known."""
 
     title: Text
+    #: Header and justification of the columns that name a row; they are never left out.
     names: tuple[tuple[str, str], ...]
     columns: tuple[Column, ...]
     rows: tuple[RowCells, ...]
@@ -133,7 +122,16 @@ STATUS_CHARS = 10
 #: Header and justification of the columns that name a row.
 NAME_COLUMNS = (("#", "right"), ("solver", "left"), ("device", "left"))
 _ROLE_STYLE = {"reference": "bold", "control": "dim"}
-_BAD = ("FAILED", "BROKEN", "NOT RUN", "NOT INSTALLED", "INTERRUPTED", "DEVICE_FAILED", "BUDGET_SPENT", "DROWNED")
+_BAD = (
+    "FAILED",
+    "BROKEN",
+    "NOT RUN",
+    "NOT INSTALLED",
+    "INTERRUPTED",
+    "DEVICE_FAILED",
+    "BUDGET_SPENT",
+    "NOISE_DOMINATED",
+)
 
 
 def render(comparison: Results, width: int = 120) -> str:

@@ -9,17 +9,6 @@ from .columns import gap_text, seconds_text, status_text
 from .model import TIE_FACTOR, Results, Row, Section
 from .scores import ModelScore, best_model, score_title
 
-__all__ = [
-    "MODEL_HEADERS",
-    "constant_note",
-    "counts_text",
-    "model_cells",
-    "models_verdict",
-    "overall",
-    "solver_advice",
-    "verdict",
-]
-
 #: Maximum number of solvers that are named.
 MAX_NAMED = 3
 #: Scores of the positive class.

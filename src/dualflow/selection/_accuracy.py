@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..core.runtime.clock import check_time
 from ..exceptions import ProblemError
 
-__all__ = ["accuracy_steps", "best_interval"]
-
 #: Breakpoints whose decision values are computed in one product: they and their α take n numbers each.
 BREAKPOINTS_PER_BLOCK = 256
 #: Distance from its bounds, relative to them, above which a variable is free and fixes the bias.

@@ -32,19 +32,6 @@ from ..online.leave_one_out import Unlearning
 from ..online.state import PathError
 from ..working_set._pairs import solve_pairs
 
-__all__ = [
-    "MAX_FREE_NEWTON",
-    "MIN_VARIABLES_FLOAT32",
-    "Duals",
-    "Fits",
-    "Float32Descent",
-    "LeftOut",
-    "Newton",
-    "free_variables",
-    "is_inside",
-    "left_out_variable",
-]
-
 
 def is_inside(beta: NDArray, upper: NDArray) -> NDArray:
     """Return for each row whether no variable is at its upper bound; a larger bound then gives the same optimum."""
@@ -305,23 +292,14 @@ MIN_VARIABLES_SEED = 512
 
 @dataclass(frozen=True)
 class Fits:
-    """Solutions for one C, a row for each fold.
+    """Solutions for one C, a row for each fold."""
 
-    Attributes
-    ----------
-    number : int
-        Index of C.
-    folds : int array of shape (k,)
-    beta, gradient : arrays of shape (k, v)
-        β = eα, and Mβ − ep.
-    bias, gap, seconds : arrays of shape (k,)
-        ``gap`` is the certified relative gap, ``seconds`` the time of each fold.
-    """
-
-    number: int
-    folds: NDArray
+    number: int  # index of C
+    folds: NDArray  # int array of shape (k,)
+    #: beta, gradient: β = eα, and Mβ − ep; shape (k, v).
     beta: NDArray
     gradient: NDArray
+    #: bias, gap, seconds: ``gap`` is the certified relative gap, ``seconds`` the time of each fold; shape (k,).
     bias: NDArray
     gap: NDArray
     seconds: NDArray
@@ -450,7 +428,7 @@ class Duals:
         if last is not None:
             stays = is_inside(last.beta, costs[-2] * part)
             beta[stays] = last.beta[stays]
-        if seed is not None and self.v == self.n and (weight > 0).all():
+        if seed is not None and self.v == self.n:
             out = left_out_variable(weight, part)
             candidates = np.flatnonzero((out >= 0) & (seed.beta[out] != 0) & ~stays)
             if len(candidates) and (model := self._left_out(seed, costs[-1] * weight)) is not None:

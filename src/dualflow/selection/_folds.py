@@ -22,9 +22,6 @@ from ..estimators._classifier import class_pairs
 from ..estimators._validation import class_weights
 from ._duals import Duals, Fits
 
-__all__ = ["Answer", "Chain", "Classes", "Numbers", "SlowerError", "Watch", "shared_gain", "shared_seconds"]
-
-
 #: Nanoseconds to compute an entry of the matrix and round it to float32, on a processor of 2020 with one thread.
 ENTRY_NS = 6.0
 #: Nanoseconds for each feature of an entry.
@@ -108,39 +105,23 @@ Split = tuple[NDArray, NDArray]
 
 @dataclass
 class Answer:
-    """The values of one candidate in one fold.
+    """The values of one candidate in one fold."""
 
-    Attributes
-    ----------
-    test, train : arrays of shape (rows, r)
-        Decision values of the r pairs of classes, or r = 1 predictions; ``train`` only if it is needed.
-    gap : float
-        Largest certified relative gap of its solves.
-    seconds : float
-    """
-
+    #: test, train: decision values of the r pairs of classes, or r = 1 predictions; ``train`` only if it is needed;
+    #: shape (rows, r).
     test: NDArray
     train: NDArray | None
-    gap: float = 0.0
+    gap: float = 0.0  # largest certified relative gap of its solves
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Candidates that differ in C only.
+    """Candidates that differ in C only."""
 
-    Attributes
-    ----------
-    model : estimator
-        One of the candidates.
-    candidates : list of int
-    costs : list of float
-        Ascending.
-    """
-
-    model: Any
+    model: Any  # one of the candidates
     candidates: list[int] = field(default_factory=list)
-    costs: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)  # ascending
 
 
 class _Folds:

@@ -23,8 +23,6 @@ try:
 except ImportError:  # no scorer is replaced then
     _PassthroughScorer = _Scorer = None
 
-__all__ = ["Metrics"]
-
 Metric = Callable[[NDArray, NDArray, NDArray | None], float | None]
 
 #: Kinds of dtype of labels for which scores are computed here; scikit-learn checks others in more ways.

@@ -12,8 +12,6 @@ from sklearn.base import clone
 from ..estimators.svc import SVC
 from ..estimators.svr import SVR
 
-__all__ = ["FoldSVC", "FoldSVR", "unfitted_copy", "with_parameters"]
-
 #: Types of parameters that a copy may hold as they are.
 PLAIN_TYPES = (str, int, float, bool, type(None), np.generic)
 

@@ -20,8 +20,6 @@ from ._folds import Split
 from ._models import with_parameters
 from .regularization import regularization_path
 
-__all__ = ["PATH", "candidates_of"]
-
 #: The value of C in a grid that stands for all C of an interval.
 PATH = "path"
 #: The interval of C, unless the grid gives one.

@@ -17,13 +17,11 @@ from ..core.gram import Gram
 from ..core.kernel_functions import check_gamma
 from ..core.named_kernels import KERNELS
 from ..core.runtime.memory import memory_bytes
-from ..driver.solve import AUTO, DEFAULT_SOLVER
+from ..driver.solve import AUTO
 from ..estimators._solving import has_step_limit
 from ..exceptions import ProblemError
+from ..solvers.registry import DEFAULT_SOLVER
 from ._folds import Chain, Classes, Numbers
-
-__all__ = ["Kernels", "Plan", "Setting", "can_share", "chains_of", "is_shared", "planned"]
-
 
 #: Fraction of the machine's memory that the matrices of a search may take together; the rest is for data and models.
 MAX_MEMORY_FRACTION = 0.5
@@ -66,8 +64,8 @@ class Kernels:
     def matrix(self, setting: Setting, buffer: NDArray | None) -> tuple[NDArray, float]:
         """Return K divided by its largest diagonal entry, shape (n, n), and that entry; ``buffer`` is reused for K."""
         if setting.kernel == "rbf":
-            distances, reach = self._squared()
-            if setting.gamma * reach <= MAX_GAMMA_SQUARE:
+            distances, largest = self._squared()
+            if setting.gamma * largest <= MAX_GAMMA_SQUARE:
                 K: NDArray = np.empty_like(distances) if buffer is None else buffer
                 np.multiply(distances, -setting.gamma, out=K)
                 np.exp(K, out=K)

@@ -22,8 +22,6 @@ from ..online._path import AT_UPPER
 from ..online.linear_term_path import LinearTermPath, follow_linear_term
 from ._accuracy import accuracy_steps
 
-__all__ = ["RegularizationPath", "regularization_path"]
-
 #: Relative gap of the optima at which a path starts.
 START_TOL = 1e-11
 #: Variables up to which a path is followed: it holds a matrix of this order.
@@ -296,7 +294,7 @@ def _problems(fitted: Any, parameter: str, low: float) -> Callable[[float], Dual
 
     def at(value: float) -> DualProblem:
         if parameter == "C":
-            return base.within(base.upper * (value / low))
+            return base.with_upper(base.upper * (value / low))
         return replace(base, p=base.p + low - value)
 
     return at

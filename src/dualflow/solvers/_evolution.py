@@ -13,8 +13,6 @@ from ..core.problem import DualProblem, Kind
 from ..core.solver import Solver, StateT
 from ..core.workspace import Workspace
 
-__all__ = ["EvolutionarySolver"]
-
 #: Values of the options that are None, for each preset.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {"patience": 100, "generations": 10_000, "memetic": True},

@@ -25,8 +25,6 @@ from ..integrate.multiplicative import max_descent_step, multiplicative_step
 from ..integrate.scipy_ivp import METHODS, ivp_step
 from ..integrate.stiff_system import low_rank
 
-__all__ = ["FlowContext", "FlowSolver", "FlowState"]
-
 #: Columns of a factor, at most: a matrix of their products takes 32 MB, and a step some seconds for 100 000 points.
 MAX_COLUMNS = 2000
 
@@ -53,20 +51,12 @@ class FlowContext:
 
 @dataclass(frozen=True)
 class FlowState:
-    """State of the flow.
-
-    Attributes
-    ----------
-    at : ImplicitState
-    complementarity : float
-        For implicit steps, the mean product of α and its slacks; without slacks the gradient, as a part of its terms.
-    stalled : int
-        Implicit steps without movement.
-    """
+    """State of the flow."""
 
     at: ImplicitState
+    #: For implicit steps, the mean product of α and its slacks; without slacks the gradient, as a part of its terms.
     complementarity: float = np.inf
-    stalled: int = 0
+    stalled: int = 0  # implicit steps without movement
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..flows.gradient import equality_multiplier, interior_point, weights
 
-__all__ = ["AnalogFlow"]
-
 FIRST_STRETCH = 100.0  # length of a run's first stretch, in time constants of the integrators
 MAX_STRETCH = 1e6  # of the longest one, in time constants: the simulator's shortest step is a part of the stretch
 MAX_REST_V = 1e-9 * FULL_SCALE_V  # movement of a voltage in a stretch, up to which the circuit is at rest
@@ -161,9 +159,6 @@ class AnalogFlow(Solver[AnalogContext, AnalogState]):
         longest = max(circuit.flow_time(MAX_STRETCH * TIME_CONSTANT_S), state.stretch)
         stretch = min(state.stretch * self.growth, longest)
         return AnalogState(alpha, nu, trace.held[-1], t, stretch, at_rest, state.seed, state.stretches + 1)
-
-    def alpha(self, state: AnalogState) -> NDArray:
-        return state.alpha
 
     def finished(self, state: AnalogState) -> bool:
         return state.at_rest or (self.t_end is not None and state.t >= self.t_end * (1 - 1e-12))

@@ -14,8 +14,6 @@ from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 
-__all__ = ["Cascade"]
-
 #: Variables of a part, at least.
 MIN_PART = 32
 #: Tolerance of the survivors' solve, as a part of the solver's.
@@ -32,23 +30,12 @@ VIOLATORS_ALWAYS_ALLOWED = 512
 
 @dataclass(frozen=True)
 class CascadeState:
-    """State of the rounds.
+    """State of the rounds."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-    pool : int array
-        The variables that are solved together next.
-    begun : bool
-        Whether the parts were solved.
-    done : bool
-        Whether no violator joined.
-    """
-
-    alpha: NDArray
-    pool: NDArray
-    begun: bool
-    done: bool
+    alpha: NDArray  # shape (n,)
+    pool: NDArray  # the variables that are solved together next; int array
+    begun: bool  # whether the parts were solved
+    done: bool  # whether no violator joined
 
 
 @dataclass(frozen=True)
@@ -128,12 +115,6 @@ class Cascade(Solver[Workspace, CascadeState]):
         count = max(1, min(self.parts, problem.n // MIN_PART))
         order = np.argsort(problem.sigma if problem.e is None else problem.sigma + 2 * problem.e, kind="stable")
         return [np.sort(order[k::count]) for k in range(count)]
-
-    def alpha(self, state: CascadeState) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: CascadeState) -> bool:
-        return state.done
 
 
 def _solve_part(problem: Workspace, J: NDArray, alpha: NDArray, tol: float, warm: bool) -> NDArray:

@@ -15,8 +15,6 @@ from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 
-__all__ = ["CVXOPT"]
-
 
 @dataclass(frozen=True)
 class CVXOPTState:
@@ -123,12 +121,6 @@ class CVXOPT(Solver[Workspace, CVXOPTState]):
         # CVXOPT's Lagrangian has + yᵀ(Ax − b): its multiplier is −ν.
         nu = -float(result["y"][0]) if problem.e is not None and len(result["y"]) else np.nan
         return CVXOPTState(alpha, nu, not is_late())
-
-    def alpha(self, state: CVXOPTState) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: CVXOPTState) -> bool:
-        return state.done
 
     def multiplier(self, state: CVXOPTState) -> float | None:
         return None if np.isnan(state.multiplier) else state.multiplier

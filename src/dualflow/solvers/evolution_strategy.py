@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number, OneOf, option
-from ..core.solver import generator, generator_state
+from ..core.runtime.random import generator, generator_state
 from ..core.workspace import Workspace
 from ..evolution.generations import MUTATIONS, Evolution, Rules, evaluate_population, evolve, random_population
 from ..exceptions import ProblemError
 from ._evolution import EvolutionarySolver
-
-__all__ = ["EvolutionStrategy"]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..flows.gradient import interior_point
 
-__all__ = ["FrankWolfe", "FrankWolfeState"]
-
 
 @dataclass(frozen=True)
 class FrankWolfeState:
@@ -106,9 +104,6 @@ class FrankWolfe(Solver[Workspace, FrankWolfeState]):
             tried.append((length * slope + 0.5 * length**2 * curvature, move, Qm, length, longest))
         return min(tried, key=lambda trial: trial[0])[1:]
 
-    def alpha(self, state: FrankWolfeState) -> NDArray:
-        return state.alpha
-
     def finished(self, state: FrankWolfeState) -> bool:
         return state.fw_gap <= 0.0
 
@@ -128,14 +123,14 @@ def best_vertex(problem: DualProblem, h: NDArray, face_of: NDArray | None = None
     e = problem.e
     if e is None:
         return np.where(h < 0, upper, lower)
-    # In x = eα every variable can rise by its room at price h/e per unit, until their sum is d.
+    # In x = eα every variable can rise by its room at cost h/e per unit, until their sum is d.
     room = upper - lower
     least = float(lower[e > 0].sum()) - float(upper[e < 0].sum())
     budget = problem.d - least
-    price = h * e
+    cost = h * e
     vertex = np.where(e > 0, lower, upper)
     open_ = np.flatnonzero(room > 0)
-    order = open_[np.argsort(price[open_], kind="stable")]
+    order = open_[np.argsort(cost[open_], kind="stable")]
     total = np.cumsum(room[order])
     count = int(np.searchsorted(total, budget * (1 + 1e-12) + np.finfo(float).tiny, side="right"))
     filled = order[:count]
@@ -150,9 +145,9 @@ def best_vertex(problem: DualProblem, h: NDArray, face_of: NDArray | None = None
 def _longest(problem: DualProblem, alpha: NDArray, move: NDArray) -> float:
     """Return the longest feasible step along a move."""
     falls, rises = move < 0, move > 0
-    reach = np.inf
+    longest = np.inf
     if falls.any():
-        reach = min(reach, float((alpha[falls] / -move[falls]).min()))
+        longest = min(longest, float((alpha[falls] / -move[falls]).min()))
     if rises.any():
-        reach = min(reach, float(((problem.upper[rises] - alpha[rises]) / move[rises]).min()))
-    return reach if np.isfinite(reach) else 0.0
+        longest = min(longest, float(((problem.upper[rises] - alpha[rises]) / move[rises]).min()))
+    return longest if np.isfinite(longest) else 0.0

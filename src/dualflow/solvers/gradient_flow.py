@@ -12,8 +12,6 @@ from ..flows.gradient import GradientField
 from ..flows.replicator_mutator import ReplicatorMutatorField
 from ._flow_solver import FlowSolver
 
-__all__ = ["GradientFlow"]
-
 
 @dataclass(frozen=True)
 class GradientFlow(FlowSolver):

@@ -15,8 +15,6 @@ from ..exceptions import ProblemError
 from ..online.engine import Engine
 from ..online.snapshot import Snapshot
 
-__all__ = ["Incremental"]
-
 #: Steps of the driver into which a problem is divided.
 PARTS = 64
 

@@ -19,8 +19,6 @@ from ..interior.low_rank import EXACT_GAP, LowRank
 from ..interior.reduced import Reduced, can_reduce
 from ..interior.state import InteriorState
 
-__all__ = ["InteriorPoint"]
-
 #: Rank, as a part of the points, up to which it is low: for higher ranks a factor of Q is cheaper and more accurate.
 MAX_RANK_SHARE = 0.25
 #: Columns, at most: a Gram matrix of them takes 32 MB.
@@ -82,11 +80,14 @@ class InteriorPoint(Solver[LowRank | Reduced | Dense | Affine, InteriorState]):
     def alpha(self, state: InteriorState) -> NDArray:
         return state.everywhere
 
-    def finished(self, state: InteriorState) -> bool:
-        return state.done
-
     def multiplier(self, state: InteriorState) -> float | None:
         return state.nu
+
+    def gradient(self, context: LowRank | Reduced | Dense | Affine, state: InteriorState) -> NDArray | None:
+        # A factor that pivoting found has an error of round-off times C: the refinement corrects it, and needs float64.
+        if not isinstance(context, (LowRank, Reduced)) or rank_by_kernel(context.problem.gram) is not None:
+            return None
+        return context.problem.gradient(self.alpha(state))
 
     def primal(self, context: LowRank | Reduced | Dense | Affine, state: InteriorState) -> NDArray | None:
         if not isinstance(context, (LowRank, Reduced)) or not context.features.are_points:

@@ -14,33 +14,18 @@ from ..core.solver import BOUNDED, Solver
 from ..core.workspace import Workspace
 from ..refinement.refine import refine
 
-__all__ = ["Invasion"]
-
 
 @dataclass(frozen=True)
 class InvasionState:
-    """State between batches.
+    """State between batches."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-    balanced : bool
-        Whether the survivors are at their optimum.
-    pins : int array
-        The variables that bound the multiplier ν most tightly, of those that arrived since the last invasion.
-    arriving : int
-        The variable that arrives next.
-    quiet : int
-        Variables that arrived since the last invasion.
-    invasions, extinctions : int
-        Variables that joined, and that fell to 0, so far.
-    """
-
-    alpha: NDArray
-    balanced: bool
+    alpha: NDArray  # shape (n,)
+    balanced: bool  # whether the survivors are at their optimum
+    #: The variables that bound the multiplier ν most tightly, of those that arrived since the last invasion; int array.
     pins: NDArray
-    arriving: int
-    quiet: int
+    arriving: int  # the variable that arrives next
+    quiet: int  # variables that arrived since the last invasion
+    #: invasions, extinctions: variables that joined, and that fell to 0, so far.
     invasions: int
     extinctions: int
 
@@ -111,9 +96,6 @@ class Invasion(Solver[Workspace, InvasionState]):
             invasions,
             invasions - int(np.count_nonzero(alpha)),
         )
-
-    def alpha(self, state: InvasionState) -> NDArray:
-        return state.alpha
 
     def finished(self, state: InvasionState) -> bool:
         return state.quiet >= len(state.alpha)

@@ -13,8 +13,6 @@ from ..core.solver import Solver
 from ..core.workspace import Workspace
 from ..working_set.level_search import Levels, LevelState
 
-__all__ = ["LevelSearch"]
-
 
 @dataclass(frozen=True)
 class LevelSearch(Solver[Levels, LevelState]):
@@ -55,9 +53,6 @@ class LevelSearch(Solver[Levels, LevelState]):
 
     def alpha(self, state: LevelState) -> NDArray:
         return np.array(state.alpha)
-
-    def finished(self, state: LevelState) -> bool:
-        return state.done
 
     def is_exact(self, state: LevelState) -> bool:
         return state.exact

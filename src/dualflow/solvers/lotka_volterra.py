@@ -14,8 +14,6 @@ from ..integrate.implicit import ImplicitState
 from ..integrate.multiplicative import multiplicative_step
 from ._flow_solver import FlowSolver
 
-__all__ = ["LotkaVolterra"]
-
 
 @dataclass(frozen=True)
 class LotkaVolterra(FlowSolver):

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.options import Number, option
-from ..core.solver import generator, generator_state
+from ..core.runtime.random import generator, generator_state
 from ..core.workspace import Workspace
 from ..evolution.generations import evaluate_population, random_population
 from ..evolution.swarm import Swarm, SwarmRules, move_swarm
 from ._evolution import EvolutionarySolver
-
-__all__ = ["ParticleSwarm"]
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,6 @@ from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch, SolverUnavailable
 
-__all__ = ["BACKENDS", "Program", "QPSolvers"]
-
 
 def _residuals(eps: float) -> dict[str, Any]:
     """Return options for residuals of at most eps."""
@@ -97,7 +95,7 @@ def _matrix(backend: str) -> Callable[[NDArray], Any]:
 class Program:
     """The dual in a backend's form: minimise ½ aᵀPa + qᵀa with Aa = b between bounds (None: none), α = ``unit`` · a.
 
-    Its multipliers are those of the dual divided by ``price``.
+    Its multipliers are those of the dual divided by ``cost_scale``.
     """
 
     backend: str
@@ -108,7 +106,7 @@ class Program:
     lower: NDArray | None
     upper: NDArray | None
     unit: float
-    price: float
+    cost_scale: float
     origin: NDArray
 
     @classmethod
@@ -118,7 +116,7 @@ class Program:
         slope = float(np.abs(problem.p).max(initial=0.0))
         largest = float(problem.upper[np.isfinite(problem.upper)].max(initial=0.0)) or np.inf
         unit = min(largest, slope / peak) if slope else min(largest, 1.0)
-        price = slope or unit * peak
+        cost_scale = slope or unit * peak
         matrix, rows, sums = _matrix(backend), problem.e, [problem.d / unit]
         if rows is not None:
             rows = rows[None] if problem.total is None else np.vstack([rows, np.ones(problem.n)])
@@ -126,14 +124,14 @@ class Program:
         lower, upper = problem.lower / unit, problem.upper / unit
         return cls(
             backend,
-            P=matrix(problem.dense() * (unit / price)),
-            q=-problem.p / price,
+            P=matrix(problem.dense() * (unit / cost_scale)),
+            q=-problem.p / cost_scale,
             A=None if rows is None else matrix(rows),
             b=None if rows is None else np.array(sums),
             lower=lower if np.isfinite(lower).any() else None,
             upper=upper if np.isfinite(upper).any() else None,
             unit=unit,
-            price=price,
+            cost_scale=cost_scale,
             origin=problem.project(np.zeros(problem.n)),
         )
 
@@ -163,7 +161,7 @@ class Program:
             ) from error
         alpha = np.full(len(self.q), np.nan) if found.x is None else np.array(found.x, dtype=float) * self.unit
         # The backends' Lagrangian has + yᵀ(Aa − b): ν is −y.
-        nu = np.nan if self.A is None or found.y is None or not len(found.y) else -float(found.y[0]) * self.price
+        nu = np.nan if self.A is None or found.y is None or not len(found.y) else -float(found.y[0]) * self.cost_scale
         said = found.extras.get("status", getattr(found.extras.get("info"), "status", ""))
         return alpha, nu, bool(found.found), str(said).rpartition(".")[2]
 
@@ -176,26 +174,13 @@ EPS_FACTOR = 1e-2
 
 @dataclass(frozen=True)
 class QPSolversState:
-    """State between calls.
+    """State between calls."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-    multiplier : float
-        NaN without an equality.
-    eps : float
-        Accuracy of the next call.
-    done : bool
-        Whether there is no next call.
-    said : str
-        The backend's status text of the last call, "" before the first.
-    """
-
-    alpha: NDArray
-    multiplier: float
-    eps: float
-    done: bool
-    said: str
+    alpha: NDArray  # shape (n,)
+    multiplier: float  # NaN without an equality
+    eps: float  # accuracy of the next call
+    done: bool  # whether there is no next call
+    said: str  # the backend's status text of the last call, "" before the first
 
 
 @dataclass(frozen=True)
@@ -277,12 +262,6 @@ class QPSolvers(Solver[Program, QPSolversState]):
             alpha, nu = state.alpha, state.multiplier
         last = not reached or state.eps <= MIN_EPS
         return QPSolversState(alpha, nu, max(MIN_EPS, EPS_FACTOR * state.eps), last and not is_late(), said)
-
-    def alpha(self, state: QPSolversState) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: QPSolversState) -> bool:
-        return state.done
 
     def multiplier(self, state: QPSolversState) -> float | None:
         return None if np.isnan(state.multiplier) else state.multiplier

@@ -12,8 +12,6 @@ from ..core.options import Number, option
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 
-__all__ = ["SMO"]
-
 #: Least curvature along a pair, as a part of the largest Qᵢᵢ (LIBSVM's τ): Q may be flat or indefinite along it.
 MIN_CURVATURE = 1e-12
 #: Updates per step if Q is not cached: about a second, after which limits are checked.
@@ -80,9 +78,6 @@ class SMO(Solver[Workspace, SMOState]):
         count = max(100, problem.n) if problem.uses_dense_columns else UPDATES_PER_STEP
         updates, violation = sweep(problem, alpha, h, count, self.kkt_tol)
         return replace(state, alpha=alpha, h=h, violation=violation, updates=state.updates + updates)
-
-    def alpha(self, state: SMOState) -> NDArray:
-        return state.alpha
 
     def finished(self, state: SMOState) -> bool:
         return state.violation <= self.kkt_tol

@@ -19,8 +19,6 @@ from ..working_set.coordinates import Coordinates, suits_coordinates
 from ..working_set.descent import Descent
 from ..working_set.state import WorkingSetState
 
-__all__ = ["WorkingSet"]
-
 
 @dataclass(frozen=True)
 class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
@@ -115,12 +113,6 @@ class WorkingSet(Solver[Descent | Coordinates, WorkingSetState]):
 
     def step(self, context: Descent | Coordinates, state: WorkingSetState) -> WorkingSetState:
         return context.step(state)
-
-    def alpha(self, state: WorkingSetState) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: WorkingSetState) -> bool:
-        return state.done
 
     def gradient(self, context: Descent | Coordinates, state: WorkingSetState) -> NDArray | None:
         return context.gradient(state)

@@ -13,17 +13,6 @@ from ..driver import checkpoint
 from .bench import CLASS_GAP, REFERENCE_ACCURACY, Bench, digest, objective, relative_violation, require, require_finite
 from .specimen import ZooProblem
 
-__all__ = [
-    "different_seeds",
-    "one_step",
-    "resume",
-    "same_seed",
-    "state_saves",
-    "state_unchanged",
-    "trajectory",
-    "warm_start",
-]
-
 
 def state_unchanged(bench: Bench, z: ZooProblem) -> None:
     """Check that `step` returns a new state and does not change the given one."""

@@ -19,16 +19,6 @@ from ..driver.solve import solve
 from ..solvers import Solver
 from .specimen import ZooProblem
 
-__all__ = [
-    "Bench",
-    "digest",
-    "objective",
-    "relative_violation",
-    "require",
-    "require_finite",
-    "sampled_floor",
-]
-
 #: Largest relative gap of each accuracy class.
 CLASS_GAP = {"exact": 1e-8, "iterative": 1e-4}
 #: Tolerance of the runs of each accuracy class.

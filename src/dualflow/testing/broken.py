@@ -18,8 +18,6 @@ from ..core.psd import SpectrumEvidence
 from ..core.workspace import Workspace
 from ..solvers.smo import SMO, SMOState
 
-__all__ = ["BROKEN_SOLVERS"]
-
 
 @dataclass(frozen=True)
 class Zeros(SMO):

@@ -20,8 +20,6 @@ from .bench import Bench
 from .checks import CHECKS_OF_PROBLEMS, CHECKS_OF_SOLVERS
 from .problem_zoo import ZooProblem, zoo
 
-__all__ = ["CheckFailed", "CheckReport", "check_solver"]
-
 
 @dataclass
 class CheckReport:

@@ -19,8 +19,6 @@ from . import behaviour, controls
 from .bench import CLASS_GAP, REFERENCE_ACCURACY, Bench, digest, objective, relative_violation, require, require_finite
 from .problem_zoo import ZooProblem, zoo
 
-__all__ = ["CHECKS_OF_PROBLEMS", "CHECKS_OF_SOLVERS"]
-
 _ENDED = (Status.OPTIMAL, Status.STATIONARY, Status.FINISHED)
 
 

@@ -18,8 +18,6 @@ from ..core.problem import Kind
 from .reference import QuadraticProgram, affine_optimum, coneqp_optimum, linear_kernel, rbf_kernel
 from .specimen import ZooProblem
 
-__all__ = ["computed"]
-
 
 def _clouds(n: int, seed: int, distance: float, features: int = 2) -> tuple[NDArray, NDArray]:
     """Return points and labels of two Gaussian clouds, shape (n, features) and (n,)."""

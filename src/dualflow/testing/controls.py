@@ -17,8 +17,6 @@ from ..solvers import Solver
 from .bench import CLASS_TOL, Bench, objective, require
 from .specimen import ZooProblem
 
-__all__ = ["evidence", "evidence_problems", "walk"]
-
 #: Number of seeds; their median margin counts.
 N_SEEDS = 3
 #: Largest number of variables of a problem for this check.
@@ -49,9 +47,14 @@ class Walk:
 
 
 def walk(
-    solver: Solver[Any, Any], z: ZooProblem, seed: int, level: float, most: float = math.inf, time_limit_s: float = 60.0
+    solver: Solver[Any, Any],
+    z: ZooProblem,
+    seed: int,
+    level: float,
+    max_circuits: float = math.inf,
+    time_limit_s: float = 60.0,
 ) -> Walk:
-    """Return a run that ends at the given excess, when the solver is finished, or after ``most`` circuits."""
+    """Return a run that ends at the given excess, when the solver is finished, or after ``max_circuits`` circuits."""
     bench = Bench(solver, [z], 1, time_limit_s)
     context, begun = bench.open(z), time.monotonic()
     solver = solver.aim(CLASS_TOL[solver.accuracy_class()])
@@ -74,7 +77,7 @@ def walk(
 
     record()
     for _ in range(solver.default_max_steps):
-        reached = found.excess[-1] <= level or found.circuits[-1] >= most
+        reached = found.excess[-1] <= level or found.circuits[-1] >= max_circuits
         if reached or solver.finished(state) or time.monotonic() - begun > time_limit_s:
             break
         try:
@@ -112,9 +115,9 @@ def evidence(bench: Bench, z: ZooProblem) -> None:
     for seed in range(N_SEEDS):
         own = walk(solver, z, seed, level, time_limit_s=bench.time_limit_s)
         # A control stops here: more circuits would only raise the margin, which is already large enough.
-        most = EVIDENCE * max(1, own.ending(level).circuits or 0)
+        max_circuits = EVIDENCE * max(1, own.ending(level).circuits or 0)
         for name in CONTROLS:
-            control = walk(_on(solver, name), z, seed, level, most, bench.time_limit_s)
+            control = walk(_on(solver, name), z, seed, level, max_circuits, bench.time_limit_s)
             margins[name].append(margin(own.ending(level), control.ending(level), level))
     for name, found in margins.items():
         bench.margins[z.name, name] = float(np.median(found))

@@ -12,8 +12,6 @@ from .by_hand import by_hand
 from .computed import computed
 from .specimen import ZooProblem
 
-__all__ = ["ZooProblem", "zoo"]
-
 
 def zoo(*, kinds: frozenset[Kind] | None = None, max_n: int | None = None) -> list[ZooProblem]:
     """Return new copies of the problems, optionally only some kinds and sizes up to ``max_n``.

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from ..exceptions import SolverUnavailable
 
-__all__ = ["QuadraticProgram", "affine_optimum", "coneqp_optimum", "linear_kernel", "rbf_kernel"]
-
 
 @dataclass(frozen=True)
 class QuadraticProgram:

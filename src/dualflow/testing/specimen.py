@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from ..core.problem import DualProblem, Kind
 
-__all__ = ["ZooProblem"]
-
 
 @dataclass(frozen=True)
 class ZooProblem:

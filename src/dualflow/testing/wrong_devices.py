@@ -14,8 +14,6 @@ from ..quantum.devices.emulator import EmulatorDevice, sampled
 from ..quantum.runs.laboratory import Account, Laboratory
 from .check import CheckFailed, CheckReport
 
-__all__ = ["WRONG_DEVICES", "WrongDevice", "check_device"]
-
 #: Number of circuits in a batch of `check_device`.
 BATCH_CIRCUITS = 6
 

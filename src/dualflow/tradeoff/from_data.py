@@ -21,8 +21,6 @@ from .front import ParetoFront
 from .path import Task, bounded, follow
 from .search import check_pymoo, searched
 
-__all__ = ["flipped", "mapped_back", "pareto_front"]
-
 
 def flipped(task: Task) -> tuple[Task, NDArray]:
     """Return the task with the kernel that has absolute eigenvalues (of K + 1 if the bias is penalised), and a map.

@@ -23,8 +23,6 @@ from ..evolution.fronts import mistakes
 from ..exceptions import ProblemError
 from ..persistence.files import replacing_text
 
-__all__ = ["FrontStatus", "ParetoFront", "ParetoPoint", "cross_validated"]
-
 
 def cross_validated(
     gram: Gram, signs: NDArray, weights: Sequence[float], fit_intercept: bool | str, folds: int, random_state: int

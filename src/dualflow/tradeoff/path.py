@@ -19,8 +19,6 @@ from ..driver.solve import solve
 from ..evolution.fronts import mistakes, sandwich
 from .front import FrontStatus, ParetoFront, ParetoPoint
 
-__all__ = ["Path", "Task", "bounded", "follow", "weight_ladder"]
-
 #: Certified relative gap of every solve, far below any tolerance of a front.
 SOLVE_TOL = 1e-9
 #: Relative difference of weights below which none is added between them; the remaining distance is the solver's gap.

@@ -16,8 +16,6 @@ from ..exceptions import SolverUnavailable
 from .front import FrontStatus, ParetoFront, ParetoPoint
 from .path import Path, Task, bounded, weight_ladder
 
-__all__ = ["check_pymoo", "searched"]
-
 #: Slack of margin 1 within which a point keeps its margin during the search; results are scaled until it is 1.
 MARGIN_SLACK = 1e-6
 #: Relative excess of a scale over 1 that keeps all margins at 1 or above in spite of the round-off of a product Qα.
@@ -41,17 +39,12 @@ class Search:
     """The criteria of whole populations, and the run of NSGA-II.
 
     NSGA-II is by Deb, Pratap, Agarwal, Meyarivan, IEEE Trans. Evol. Comput. 6 (2002) 182-197.
-
-    Parameters
-    ----------
-    task : Task
-    errors : {"hinge", "zero-one"}
-    majorant : array of shape (n, n), optional
-        For an indefinite kernel (with a penalised bias) the one with absolute eigenvalues, as in `flipped`.
     """
 
     task: Task
-    errors: str
+    errors: str  # {"hinge", "zero-one"}
+    #: For an indefinite kernel (with a penalised bias) the one with absolute eigenvalues, as in `flipped`; shape (n,
+    #: n), optional.
     majorant: NDArray | None = None
 
     def __post_init__(self) -> None:

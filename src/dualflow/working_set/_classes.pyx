@@ -9,24 +9,10 @@ from libc.string cimport memset
 from ..core._pair_bound import check_listed
 from ..core._radial import aligned
 from ..core.runtime.memory import arena_array
+from ..core._pair_bound cimport (AT_ALPHA, BETWEEN, N_FIRST, N_SECOND, STRIDE_BETWEEN, STRIDE_FIRST, STRIDE_SECOND,
+                                 UPPER_FIRST, UPPER_SECOND, WITHIN_FIRST, WITHIN_SECOND)
 from ._loop cimport Index, memory_double, pairs_double, row_of_blocks_double, source_double
 from ._pairs import spare_for
-
-
-#: Columns of the list that `core._pair_bound.check_listed` describes, a row for each pair of classes.
-cpdef enum:
-    N_FIRST = 0  # points of the first class
-    N_SECOND = 1  # points of the second class
-    WITHIN_FIRST = 2  # where the kernel values within the first class begin
-    BETWEEN = 3  # where those between the classes begin
-    WITHIN_SECOND = 4  # where those within the second class begin
-    STRIDE_FIRST = 5  # distance of the rows of each of these blocks
-    STRIDE_BETWEEN = 6
-    STRIDE_SECOND = 7
-    UPPER_FIRST = 8  # where the bounds of the first class begin
-    UPPER_SECOND = 9  # where the bounds of the second class begin
-    AT_ALPHA = 10  # where the pair's multipliers begin
-    N_COLUMNS = 11
 
 
 def solve_listed(const double[::1] within, const double[::1] between, const long long[:, ::1] listed,

@@ -22,7 +22,7 @@ from .dense import (KKT_TOL, MAX_LOOKS, MAX_NEARLY_FREE, MAX_RESTARTS, MAX_ROUND
                     NEARLY_FREE_FACTOR, TRUSTED_GAP_SHARE, UPDATES_PER_FREE)
 
 from ..core._bound cimport undetermined_of, error_bounds_of
-from ..core._pair_bound cimport bound_one, project_one
+from ..core._pair_bound cimport PairCertificate, bound_one, n_numbers, project_one
 from ._from_points cimport rows_of, search, search_rules
 from ._loop cimport Index, memory_double, pairs_double, source_double
 from ._wishes cimport mark_nearly_free, mean_of_free, violation_of
@@ -43,7 +43,7 @@ cdef extern from "loop.h":
 cpdef enum:
     N_FIRST = 0  # points of the first class
     N_SECOND = 1  # points of the second class
-    AT_FIRST = 2  # where the first class begins in `members` and `upper`
+    AT_FIRST = 2  # where the first class begins in `point_order` and `upper`
     AT_SECOND = 3  # where the second class begins there
     IN_FLOAT32 = 4  # whether the pair is searched in float32
     FILLS = 5  # this and the next three: parameters of `solve_points`
@@ -53,15 +53,6 @@ cpdef enum:
     CONTINUES = 9  # whether the pair has the points of the row before: it keeps its kernel rows and starts from its solution
     AT_ALPHA = 10  # where the pair's multipliers begin
     N_COLUMNS = 11
-
-
-#: Places in a row of figures, the fields of `direct.pairs.CertificateRow`.
-cpdef enum:
-    OBJECTIVE = 0
-    LOWER_BOUND = 1
-    LOW = 4  # the multiplier interval
-    HIGH = 5
-    N_FIGURES = 9
 
 
 # The constants of `dense`, `descent`, `core.radial` and `core.mixed_precision` as C numbers.
@@ -97,7 +88,7 @@ cdef struct PairBuffers:
     # n points of m coordinates, `head` of them of the first class; m is `features` rounded up to a multiple of 4.
     Index n, m, head, features
     double sign, reach, growth, gap_tol, tol_float32, min_product_float32, max_uncertain_share, safe_errors
-    # The points of all pairs; `members` are the places of this pair's.
+    # The points of all pairs; `point_order` are the places of this pair's.
     const double *all_points
     # This pair's points in float64, unless it is searched in float32.
     double *points
@@ -144,7 +135,7 @@ cdef struct PairBuffers:
     # Kernel rows that the search has made for the current points.
     Index kept
     char *memory
-    long long *members
+    long long *point_order
     long long *slots
     long long *row_slots
     long long *subset
@@ -154,11 +145,11 @@ cdef struct PairBuffers:
 
 
 def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
-                       const float[::1] half_32, const long long[::1] members, const double[::1] upper,
+                       const float[::1] half_32, const long long[::1] point_order, const double[::1] upper,
                        const long long[:, ::1] table, double sign, Index features, double reach, double growth,
                        double gap_tol, double tol_float32, double min_product_float32, double max_uncertain_share,
                        double safe_errors, const double[::1] start, double[::1] alpha, double[::1] point,
-                       double[::1] weights, double[:, ::1] figures,
+                       double[::1] weights, double[:, ::1] certificates,
                        double[::1] entries, double[::1] sums, Index begin, double seconds, Index max_free=1 << 62):
     """Solve and certify the hinge's dual with an intercept for pairs of classes, from number ``begin`` on.
 
@@ -172,7 +163,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         Half of their squared lengths.
     points_32, half_32 : arrays
         The same in float32; empty if no pair is searched in float32.
-    members, upper : arrays
+    point_order, upper : arrays
         Places in ``points``, and upper bounds of the multipliers, of one class after another.
     table : array of shape (n_pairs, 11)
         A row for each pair, with the columns named above. A pair that continues the row before has all of its kernel
@@ -197,8 +188,8 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         See `core._bound.undetermined_signs`.
     start : array
         Feasible multipliers to start from, laid out as ``alpha``; 0 if it is empty.
-    alpha, point, weights, figures : arrays
-        Receive what `core._pair_bound.certify_listed` says; figures are not written if a search was given up.
+    alpha, point, weights, certificates : arrays
+        Receive what `core._pair_bound.certify_listed` says; a row is not written if the search was given up.
     entries : array of shape (n_pairs,)
         Receives the number of kernel entries evaluated for each pair.
     sums : array
@@ -221,11 +212,11 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
     cdef double until = monotonic() + seconds
     cdef PairBuffers pair
     cdef search_rules rules
-    check_table(points, half, points_32, half_32, members, upper, table, alpha, sign)
-    if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and figures.shape[0] == entries.shape[0] == count
-            and figures.shape[1] == N_FIGURES and 0 <= begin <= count):
-        raise ValueError("point and weights must be as long as alpha, figures must be (n_pairs, 9), entries (n_pairs,), "
-                         "and begin from 0 to n_pairs")
+    check_table(points, half, points_32, half_32, point_order, upper, table, alpha, sign)
+    if not (alpha.shape[0] == point.shape[0] == weights.shape[0] and certificates.shape[0] == entries.shape[0] == count
+            and certificates.shape[1] == n_numbers() and 0 <= begin <= count):
+        raise ValueError("point and weights must be as long as alpha, certificates must be "
+                         f"(n_pairs, {n_numbers()}), entries (n_pairs,), and begin from 0 to n_pairs")
     for k in range(begin, count):
         n = table[k, N_FIRST] + table[k, N_SECOND]
         made = max(table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])
@@ -263,10 +254,10 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
             if k > begin and table[k, CONTINUES]:
                 continue_pair(&pair, upper, &table[k, 0])
             else:
-                load_pair(&pair, points, half, points_32, half_32, members, upper, &table[k, 0],
+                load_pair(&pair, points, half, points_32, half_32, point_order, upper, &table[k, 0],
                           &start[begins] if start.shape[0] else NULL)
             is_solved = solve_one(&pair, rules, single, keeps, &alpha[begins], &point[begins], &weights[begins],
-                                  &figures[k, 0])
+                                  <PairCertificate *>&certificates[k, 0])
         entries[k] = pair.entries
         if sums.shape[0]:
             for n in range(pair.n):
@@ -285,18 +276,18 @@ cdef Index free_count(const PairBuffers *pair, const double *alpha) noexcept nog
 
 
 cdef check_table(const double[:, ::1] points, const double[::1] half, const float[:, ::1] points_32,
-                 const float[::1] half_32, const long long[::1] members, const double[::1] upper,
+                 const float[::1] half_32, const long long[::1] point_order, const double[::1] upper,
                  const long long[:, ::1] table, const double[::1] alpha, double sign):
     """Raise ValueError if a table leads out of the arrays given."""
-    cdef Index k, size = members.shape[0]
+    cdef Index k, size = point_order.shape[0]
     cdef long long m, n
     if points.shape[1] == 0 or points.shape[1] % 4 or half.shape[0] != points.shape[0] or upper.shape[0] != size:
-        raise ValueError("points must be (n, multiple of 4), half (n,), and upper as long as members")
+        raise ValueError("points must be (n, multiple of 4), half (n,), and upper as long as point_order")
     if table.shape[1] != N_COLUMNS or (sign != 1 and sign != -1):
         raise ValueError("a row of the table has 11 numbers, and sign must be ±1")
     for k in range(size):
-        if not 0 <= members[k] < points.shape[0]:
-            raise ValueError("members must be places of points")
+        if not 0 <= point_order[k] < points.shape[0]:
+            raise ValueError("point_order must be places of points")
     cdef bint has_single = (half_32.shape[0] == points_32.shape[0] == points.shape[0]
                             and points_32.shape[1] == points.shape[1])
     for k in range(table.shape[0]):
@@ -307,11 +298,11 @@ cdef check_table(const double[:, ::1] points, const double[::1] half, const floa
                 and 0 <= table[k, AT_SECOND] <= size - n and 0 <= table[k, AT_ALPHA] <= alpha.shape[0] - m - n
                 and 0 <= min(table[k, MAX_UPDATES], table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])):
             raise ValueError(f"pair {k} leads out of its arrays")
-        if table[k, CONTINUES] and (k == 0 or not continues(members, table[k - 1], table[k])):
+        if table[k, CONTINUES] and (k == 0 or not continues(point_order, table[k - 1], table[k])):
             raise ValueError(f"pair {k} must have all points of pair {k - 1}, the same precision, and room for all rows")
 
 
-cdef bint continues(const long long[::1] members, const long long[:] before, const long long[:] row):
+cdef bint continues(const long long[::1] point_order, const long long[:] before, const long long[:] row):
     """Return whether a row of the table may keep the kernel rows of the one before."""
     cdef Index column, k
     if before[N_FIRST] != row[N_FIRST] or before[N_SECOND] != row[N_SECOND] or before[IN_FLOAT32] != row[IN_FLOAT32]:
@@ -320,14 +311,14 @@ cdef bint continues(const long long[::1] members, const long long[:] before, con
         return False
     for column in range(2):
         for k in range(row[N_FIRST + column]):
-            if members[before[AT_FIRST + column] + k] != members[row[AT_FIRST + column] + k]:
+            if point_order[before[AT_FIRST + column] + k] != point_order[row[AT_FIRST + column] + k]:
                 return False
     return True
 
 
 cdef bint solve_one(PairBuffers *pair, search_rules rules, bint single, bint keeps, double *alpha, double *point,
-                    double *weights, double *figures) noexcept nogil:
-    """Solve and certify the loaded pair; return False, with figures not written, if the search is given up.
+                    double *weights, PairCertificate *row) noexcept nogil:
+    """Solve and certify the loaded pair; return False, with row not written, if the search is given up.
 
     ``keeps`` says whether the kernel rows serve another pair, or have done so.
     """
@@ -355,11 +346,11 @@ cdef bint solve_one(PairBuffers *pair, search_rules rules, bint single, bint kee
     while True:
         for k in range(n):
             alpha[k] = min(max(pair.e[k] * pair.beta[k], 0.0), pair.upper[k])
-        if not project_one(pair.head, n, pair.upper, pair.upper + pair.head, pair.sign, alpha, point, weights, figures,
+        if not project_one(pair.head, n, pair.upper, pair.upper + pair.head, pair.sign, alpha, point, weights, row,
                            pair.work):
             return False
-        make_sums(pair, single, point, weights, figures)
-        objective, bound = figures[OBJECTIVE], figures[LOWER_BOUND]
+        make_sums(pair, single, point, weights, row)
+        objective, bound = row.objective, row.lower_bound
         if objective - bound <= pair.gap_tol * max(fabs(objective), fabs(bound)) or not single or looks == LOOKS:
             return True
         for k in range(n):
@@ -376,8 +367,8 @@ cdef bint solve_one(PairBuffers *pair, search_rules rules, bint single, bint kee
 
 
 cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const double *weights,
-                    double *figures) noexcept nogil:
-    """Compute K times the weights and the figures of the certificate.
+                    PairCertificate *row) noexcept nogil:
+    """Compute K times the weights and the numbers of the certificate.
 
     The sums are in float64 where float32 leaves the sign of a multiplier undetermined. ``searched`` says whether the
     pair was searched in float32. See `direct.from_points.PointSums`.
@@ -406,7 +397,7 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
         memset(pair.sums, 0, n * sizeof(double))
         radial_sum_double(count, n, pair.m, 1, pair.some_points, pair.some_half, pair.points, pair.half, pair.weight,
                           pair.sums, pair.tiles)
-        update_bound(pair, point, figures)
+        update_bound(pair, point, row)
         return
     memset(pair.partial_sums, 0, count * sizeof(double))
     radial_square_double(count, pair.m, pair.some_points, pair.some_half, pair.weight, 0, count, pair.partial_sums,
@@ -418,8 +409,8 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
     else:
         exact_sums(pair, count, missing)
     while True:
-        update_bound(pair, point, figures)
-        if not (single and undetermined_of(n, pair.sums, pair.error_bound, pair.e, figures[LOW], figures[HIGH], 1.0,
+        update_bound(pair, point, row)
+        if not (single and undetermined_of(n, pair.sums, pair.error_bound, pair.e, row.low, row.high, 1.0,
                                     pair.safe_errors, pair.subset, &missing)):
             return
         left -= missing
@@ -432,12 +423,12 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
         exact_sums(pair, count, missing)
 
 
-cdef void update_bound(PairBuffers *pair, const double *point, double *figures) noexcept nogil:
-    """Compute the figures of the certificate from the sums."""
+cdef void update_bound(PairBuffers *pair, const double *point, PairCertificate *row) noexcept nogil:
+    """Compute the numbers of the certificate from the sums."""
     cdef Index n = pair.n, k
     for k in range(n):
         pair.work[k], pair.work[n + k], pair.work[2 * n + k] = pair.e[k] * pair.sums[k], pair.e[k], pair.upper[k]
-    bound_one(n, point, figures, pair.work, NULL, pair.growth)
+    bound_one(n, point, row, pair.work, NULL, pair.growth)
 
 
 cdef void exact_sums(PairBuffers *pair, Index count, Index missing) noexcept nogil:
@@ -503,7 +494,7 @@ cdef void lay_out(PairBuffers *pair, char *memory, Index m, Index max_n, Index m
     pair.work_32 = floats(pair, 7 * wide + tiles)
     pair.slots, pair.row_slots = <long long *>doubles(pair, wide), <long long *>doubles(pair, wide)
     pair.subset, pair.kept = <long long *>doubles(pair, wide), 0
-    pair.weighted, pair.members = <long long *>doubles(pair, wide), <long long *>doubles(pair, wide)
+    pair.weighted, pair.point_order = <long long *>doubles(pair, wide), <long long *>doubles(pair, wide)
     pair.chosen, pair.packed = <unsigned char *>doubles(pair, wide // 8), doubles(pair, wide * m)
     # Large arrays come last: often only their beginning is used.
     pair.spare, pair.rows = doubles(pair, spare // 8 + 1), doubles(pair, row_bytes // 8 + 1)
@@ -523,7 +514,7 @@ cdef float *floats(PairBuffers *pair, Index count) noexcept:
 
 
 cdef void load_pair(PairBuffers *pair, const double[:, ::1] points, const double[::1] half,
-                    const float[:, ::1] points_32, const float[::1] half_32, const long long[::1] members,
+                    const float[:, ::1] points_32, const float[::1] half_32, const long long[::1] point_order,
                     const double[::1] upper, const long long *row, const double *start) noexcept nogil:
     """Copy the pair in a row of the table to the buffers; ``start`` may be NULL."""
     cdef Index k, place, own
@@ -532,7 +523,7 @@ cdef void load_pair(PairBuffers *pair, const double[:, ::1] points, const double
     pair.entries, pair.kept = 0.0, 0
     for k in range(pair.n):
         place = row[AT_FIRST] + k if k < pair.head else row[AT_SECOND] + k - pair.head
-        own = pair.members[k] = members[place]
+        own = pair.point_order[k] = point_order[place]
         pair.half[k], pair.e[k] = half[own], pair.sign if k < pair.head else -pair.sign
         if single:
             memcpy(pair.points_32 + k * pair.m, &points_32[own, 0], pair.m * sizeof(float))
@@ -581,7 +572,7 @@ cdef void copy_points(const PairBuffers *pair, Index count, const long long *whi
     """Copy the points ``which``, and half their squared lengths, in float64."""
     cdef Index k
     for k in range(count):
-        memcpy(to + k * pair.m, pair.all_points + pair.members[which[k]] * pair.m, pair.m * sizeof(double))
+        memcpy(to + k * pair.m, pair.all_points + pair.point_order[which[k]] * pair.m, pair.m * sizeof(double))
         to_half[k] = pair.half[which[k]]
 
 

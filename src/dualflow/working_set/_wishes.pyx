@@ -10,8 +10,8 @@ import numpy as np
 from libc.stdlib cimport qsort
 
 
-def begin(const double[::1] e, const double[::1] upper, const double[::1] alpha, double price, double finite):
-    """Return price·e, the lower and upper bounds of β = eα (``finite`` for ∞), and β, for 0 ≤ α ≤ ``upper``."""
+def begin(const double[::1] e, const double[::1] upper, const double[::1] alpha, double common_p, double finite):
+    """Return common_p·e, the lower and upper bounds of β = eα (``finite`` for ∞), and β, for 0 ≤ α ≤ ``upper``."""
     cdef Index n = e.shape[0], k
     cdef double bound
     check(n, upper, alpha, upper)
@@ -19,7 +19,7 @@ def begin(const double[::1] e, const double[::1] upper, const double[::1] alpha,
     cdef double[::1] to_ep = ep, to_low = low, to_high = high, to_beta = beta
     for k in range(n):
         bound = min(upper[k], finite)
-        to_ep[k] = price * e[k]
+        to_ep[k] = common_p * e[k]
         to_low[k], to_high[k] = (0.0, bound) if e[k] > 0 else (-bound, 0.0)
         to_beta[k] = e[k] * alpha[k]
     return ep, low, high, beta

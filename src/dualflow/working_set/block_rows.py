@@ -15,18 +15,6 @@ from ..core.sparse_points import SparsePoints
 from ..core.workspace import Workspace
 from ._pairs import RowSource, fetch_rows, padded, solve_pairs
 
-__all__ = [
-    "MAX_FEATURES_ROWS",
-    "MAX_FEATURES_ROWS_FEW_POINTS",
-    "MAX_FEATURES_ROWS_LINEAR",
-    "MAX_N_ONE_BLOCK",
-    "MIN_BLOCK_WIDTH",
-    "BlockRows",
-    "makes_rows",
-    "one_block_of",
-    "points_of",
-]
-
 #: Least width of a block whose rows are made on demand.
 MIN_BLOCK_WIDTH = 1536
 #: Features up to which rows of the radial kernel are made on demand.

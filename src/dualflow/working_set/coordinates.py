@@ -30,8 +30,6 @@ from ..refinement.linear_systems import ConjugateSystem
 from ._coordinates import Round
 from .state import WorkingSetState
 
-__all__ = ["Coordinates", "suits_coordinates"]
-
 #: Variables from which these rounds replace blocks of pair updates. The number was not tuned.
 MIN_N = 500
 #: Multiplications between two checks of the clock, some hundredths of a second.
@@ -59,18 +57,10 @@ def suits_coordinates(problem: DualProblem) -> bool:
 
 @dataclass
 class Coordinates:
-    """The context of a run.
+    """The context of a run."""
 
-    Parameters
-    ----------
-    workspace : Workspace
-        A problem for which `suits_coordinates` is true.
-    gap_tol : float
-        Relative gap at which the run ends.
-    """
-
-    workspace: Workspace
-    gap_tol: float
+    workspace: Workspace  # a problem for which `suits_coordinates` is true
+    gap_tol: float  # relative gap at which the run ends
 
     @cached_property
     def rows(self) -> scipy.sparse.csr_array:

@@ -11,25 +11,6 @@ from ._classes import solve_listed
 from ._pairs import solve_pairs
 from .units import ScaledVariables
 
-__all__ = [
-    "FINITE_BOUND",
-    "KKT_TOL",
-    "KKT_TOL_ROUND_OFF",
-    "MAX_LOOKS",
-    "MAX_NEARLY_FREE",
-    "MAX_RESTARTS",
-    "MAX_UPDATES_EXACT",
-    "NEARLY_FREE_FACTOR",
-    "TRUSTED_GAP_SHARE",
-    "UPDATES_PER_VARIABLE",
-    "finish_dense",
-    "nearly_free",
-    "solve_dense",
-    "solve_dense_pairs",
-    "solve_nearly_free",
-    "solve_subset",
-]
-
 # The pair loop updates its gradient and so accumulates rounding errors: it runs in rounds, each of which starts with a
 # gradient computed from scratch.
 

@@ -21,10 +21,8 @@ from ..refinement.refine import MAX_N_REFINED
 from .block_rows import makes_rows, one_block_of
 from .dense import KKT_TOL_ROUND_OFF, MAX_NEARLY_FREE, nearly_free, solve_dense, solve_subset
 from .level import MAX_N_FREE_BLOCKS, MIN_GAP_LOST, Level
-from .seeding import nested_order, restrict, seed, sharing
+from .seeding import least_nonzero, nested_order, restrict, seed
 from .state import WorkingSetState, restarted
-
-__all__ = ["Descent"]
 
 #: Least KKT violation that float32 can resolve: below it the sign of a violation is not reliable.
 MIN_KKT_FLOAT32 = 1e-3
@@ -118,27 +116,18 @@ BLOCKS_PER_STEP = 8
 
 @dataclass
 class Descent:
-    """The context of a run: the workspace, the tolerances, and the current level.
-
-    Attributes
-    ----------
-    gap_tol, kkt_tol, hand_over, max_updates
-        As in `WorkingSet`.
-    level : Level or None
-        The current level.
-    inside : int array
-        The variables of the problem that the level holds.
-    at : tuple or None
-        Depth, precision and number of blocks of the state that the level belongs to.
-    """
+    """The context of a run: the workspace, the tolerances, and the current level."""
 
     workspace: Workspace
+    #: gap_tol, kkt_tol, hand_over, max_updates: as in `WorkingSet`.
     gap_tol: float | None
     kkt_tol: float | None
     hand_over: bool
     max_updates: int | None = None
-    level: Level | None = None
+    level: Level | None = None  # the current level
+    #: The variables of the problem that the level holds; int array.
     inside: NDArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    #: Depth, precision and number of blocks of the state that the level belongs to.
     at: tuple[int, bool, int] | None = None
 
     def start(self, warm: NDArray | None) -> WorkingSetState:
@@ -176,7 +165,7 @@ class Descent:
     def is_shared_by_few(self) -> bool:
         """Whether few variables share d: then few are nonzero at the optimum, and few rows are needed."""
         most = MAX_FEW_SUPPORT_GIVEN if self.workspace.gram.kernel == "precomputed" else MAX_FEW_SUPPORT
-        return self.workspace.kind is Kind.CAPPED_SIMPLEX and sharing(self.workspace) <= most
+        return self.workspace.kind is Kind.CAPPED_SIMPLEX and least_nonzero(self.workspace) <= most
 
     @property
     def finishes_simplex(self) -> bool:
@@ -310,7 +299,7 @@ class Descent:
         """
         gap_tol, kkt_tol = self.target_tols(level)
         if state.single:
-            gap_tol, kkt_tol = max(gap_tol, MIN_GAP_FLOAT32), max(kkt_tol, MIN_KKT_FLOAT32 * level.reach)
+            gap_tol, kkt_tol = max(gap_tol, MIN_GAP_FLOAT32), max(kkt_tol, MIN_KKT_FLOAT32 * level.max_own_change)
         n, updates, finer = level.problem.n, 0, 0
         for done in range(blocks + 1):
             violation, gap = level.violation_and_gap()
@@ -423,7 +412,7 @@ class Descent:
 def _hand_over_tols(level: Level) -> tuple[float, float]:
     """Return the gap and the violation from which a refinement is faster than pair updates."""
     gap_tol, kkt_tol = HAND_OVER_TOLS_BLOCKS if level.points is None else HAND_OVER_TOLS_ROWS
-    return gap_tol, kkt_tol * level.reach
+    return gap_tol, kkt_tol * level.max_own_change
 
 
 def _reaches_hand_over(level: Level, violation: float, gap: float) -> bool:

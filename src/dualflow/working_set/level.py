@@ -17,8 +17,6 @@ from ._pairs import extremes, shortfall, solve_pairs
 from .block_rows import MAX_N_ONE_BLOCK, MIN_BLOCK_WIDTH, BlockRows, makes_rows, one_block_of, points_of
 from .units import ScaledVariables
 
-__all__ = ["BLOCK_WIDTH", "MAX_BLOCK_WIDTH", "MAX_N_DENSE_BLOCK", "MAX_N_FREE_BLOCKS", "MIN_GAP_LOST", "Level"]
-
 #: Variables of a block that is computed before it is solved: 512 × 512 in float32 stays in the second-level cache.
 #: Where more than `MAX_N_ONE_BLOCK` variables have all kernel values cached, it is `MIN_BLOCK_WIDTH`: fewer blocks.
 BLOCK_WIDTH = 512

@@ -25,8 +25,6 @@ from .dense import solve_nearly_free
 from .descent import Descent
 from .seeding import nested_order, restrict
 
-__all__ = ["LevelState", "Levels"]
-
 #: Difference of a sum and the total that counts as round-off, as a part of the total, with refined inner solves.
 SUM_TOL_REFINED = 1e-11
 #: The same with inner solves that are not refined.
@@ -57,32 +55,22 @@ _EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class LevelState:
-    """State of the search.
+    """State of the search."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-        Feasible: the mixture of the optima at the ends of the bracket, or the projection of the last optimum.
-    low, high : arrays of shape (n,)
-        The optima at the ends of the bracket of levels, 0 where there is none yet.
-    low_level, high_level : float
-        These levels, ∓∞ where there is none yet.
-    level, next_level : float
-        The level of the last solve, and of the next one.
-    solves : int
-        Inner solves so far.
-    done, exact : bool
-        Whether the search has ended, and whether α is exact at its bounds.
-    """
-
+    #: Feasible: the mixture of the optima at the ends of the bracket, or the projection of the last optimum; shape
+    #: (n,).
     alpha: NDArray
+    #: low, high: the optima at the ends of the bracket of levels, 0 where there is none yet; shape (n,).
     low: NDArray
     high: NDArray
+    #: low_level, high_level: these levels, ∓∞ where there is none yet.
     low_level: float
     high_level: float
+    #: level, next_level: the level of the last solve, and of the next one.
     level: float
     next_level: float
-    solves: int = 0
+    solves: int = 0  # inner solves so far
+    #: done, exact: whether the search has ended, and whether α is exact at its bounds.
     done: bool = False
     exact: bool = False
 

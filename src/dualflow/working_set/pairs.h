@@ -8,9 +8,9 @@
  * Compiled with -ffinite-math-only -fno-signed-zeros (min and max then vectorise), never with -ffast-math: loading
  * a library linked with that turns 1e-310 into 0 in the whole process. Hence no infinity may enter here.
  *
- * Where Q is ill-conditioned pair updates crawl: each free variable needs tens of updates, most of them undone by the
- * next. So from time to time all free variables take a projected Newton step, see newton_step.h, while pair updates decide
- * which variables are free. The cost of a Newton step grows with the number f of free variables, and so does the number
+ * Where Q is ill-conditioned, pair updates converge slowly: each free variable needs tens of updates, and the next one
+ * undoes most of each. Therefore all free variables take a projected Newton step at intervals (newton_step.h), while
+ * pair updates decide which variables are free. The cost of a Newton step grows with the number f of free variables, and so does the number
  * of updates until the next one: (f/5)⁴/n, found by trial. With many free variables there is none; with few it takes a
  * small part of the time, and saves most of it if C is large.
  *
@@ -122,9 +122,9 @@ static void NAME(mark)(int k, const double *beta, const double *low, const doubl
 #include "rows.h"
 #include "part.h"
 
-/* Return the number of free variables; `away` receives the spread of their gradients (with 0, without the equality). */
+/* Return the number of free variables; `spread` receives the spread of their gradients (with 0, without the equality). */
 static int NAME(free_spread)(int n, const REAL *G, const double *beta, const double *low, const double *high,
-                           int equality, REAL *away)
+                           int equality, REAL *spread)
 {
     int f = 0;
     REAL least = equality ? (REAL)BIG : 0, most = equality ? -(REAL)BIG : 0;
@@ -134,14 +134,14 @@ static int NAME(free_spread)(int n, const REAL *G, const double *beta, const dou
             least = G[k] < least ? G[k] : least;
             most = G[k] > most ? G[k] : most;
         }
-    *away = most - least;
+    *spread = most - least;
     return f;
 }
 
 /* Move the free variables to the minimum over them, or to the bounds that they meet on the way. */
 static void NAME(newton_over_free)(int n_free, int n, Index stride, REAL *rows, long long *slots, Index *used,
                           const NAME(source) *from, REAL *G, double *beta, const double *low, const double *high,
-                          int equality, double enough, REAL *stop_up, REAL *stop_down, REAL *absent,
+                          int equality, double newton_tol, REAL *stop_up, REAL *stop_down, REAL *absent,
                           NAME(memory) memory)
 {
     const Index f = n_free, w = (f + 7) & ~(Index)7;
@@ -164,7 +164,7 @@ static void NAME(newton_over_free)(int n_free, int n, Index stride, REAL *rows, 
         u[a] = high[i];
     }
     const double ridge = sizeof(REAL) == sizeof(float) ? RIDGE_SINGLE : RIDGE_DOUBLE;
-    newton_step(f, w, A, ridge, enough, equality, l, u, x, g, space, index + f);
+    newton_step(f, w, A, ridge, newton_tol, equality, l, u, x, g, space, index + f);
     for (Index a = 0; a < f; a++) {
         const int i = index[a];
         const REAL t = (REAL)(x[a] - beta[i]);
@@ -207,7 +207,7 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
     const REAL *Mi = stop_up, *Mj = stop_up; /* any finite numbers: no update is pending, and there may be no rows yet */
     REAL pending = 0, worst = 0;
     const double noise = GRADIENT_ULPS * (sizeof(REAL) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON);
-    const double enough = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
+    const double newton_tol = 0.25 * tolerance > noise ? 0.25 * tolerance : noise;
     Index done = 0, last = 0, changed = 0, newton_at = starts_newton ? 0 : MIN_UPDATES_PER_NEWTON;
     Index shrink_at = n / N_PER_SHRINK;
     const int may_shrink = memory.shrinks && from->m && n >= MIN_N_SHRINKING;
@@ -230,12 +230,12 @@ static Index NAME(pairs)(int n, Index stride, REAL *rows, long long *slots, Inde
         if (done >= newton_at) {
             NAME(advance)(n, G, Mi, Mj, pending, stop_up);
             pending = 0;
-            REAL away;
-            const int f = NAME(free_spread)(n, G, beta, low, high, equality, &away);
+            REAL spread;
+            const int f = NAME(free_spread)(n, G, beta, low, high, equality, &spread);
             newton_at = done ? NAME(next_newton)(f, memory.all ? memory.all : n, last, changed, limit) : 0;
             if (done >= newton_at) {
-                if (away > enough)
-                    NAME(newton_over_free)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, enough,
+                if (spread > newton_tol)
+                    NAME(newton_over_free)(f, n, stride, rows, slots, used, from, G, beta, low, high, equality, newton_tol,
                                            stop_up, stop_down, absent, memory);
                 last = changed = done;
                 newton_at = done + MIN_UPDATES_PER_NEWTON;

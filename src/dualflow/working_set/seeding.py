@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem, Kind
 from ..core.workspace import Workspace
 
-__all__ = ["evenly", "nested_order", "restrict", "seed", "sharing"]
-
 
 def nested_order(problem: DualProblem) -> NDArray:
     """Return a random order of the Gram's points of which every prefix has the classes in proportion.
@@ -46,9 +44,9 @@ def restrict(problem: Workspace, points: NDArray) -> tuple[Workspace, NDArray]:
             upper = upper * (problem.d / total) * (1 + 1e-9) if total > 0 else np.full(len(inside), problem.d)
     if problem.groups:
         e, wider = problem.e if problem.e is None else problem.e[inside], problem.gram.n / len(points)
-        reach = [float(upper[e == sign].sum()) for sign in (1.0, -1.0)]
+        max_sums = [float(upper[e == sign].sum()) for sign in (1.0, -1.0)]
         needed = [
-            total / largest if largest else 1.0 for (_, total), largest in zip(problem.groups, reach, strict=True)
+            total / largest if largest else 1.0 for (_, total), largest in zip(problem.groups, max_sums, strict=True)
         ]
         upper = upper * max(wider, *needed)
     return problem.part(inside, problem.gram.subset(points), idx=idx, upper=upper), inside
@@ -59,10 +57,10 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
 
     On the capped simplex the bounds shrink as points are added. A projection would spread what they cut off over all
     variables; here it is given to the variables of least gradient (the points farthest outside), up to their bounds.
-    If α = 0 on a simplex, d is shared by as few variables as can hold it, see `evenly`.
+    If α = 0 on a simplex, d is shared by as few variables as can hold it, see `evenly_spread`.
     """
     if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) and not alpha.any():
-        return problem.project(evenly(problem))
+        return problem.project(evenly_spread(problem))
     clipped = np.minimum(alpha, problem.upper)
     missing = problem.d - float(clipped.sum())
     if problem.kind is not Kind.CAPPED_SIMPLEX or missing <= 1e-12 * problem.d:
@@ -75,14 +73,14 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
     return problem.project(clipped)
 
 
-def sharing(problem: DualProblem) -> int:
+def least_nonzero(problem: DualProblem) -> int:
     """Return the least number of variables whose upper bounds can sum to d on the simplex."""
     return int(np.ceil(problem.d / float(problem.effective_upper.max()) * (1 - 1e-12)))
 
 
-def evenly(problem: DualProblem) -> NDArray:
+def evenly_spread(problem: DualProblem) -> NDArray:
     """Return α with eᵀα = d, up to round-off: few variables at their bounds u, evenly spaced by index."""
-    n, upper, count = problem.n, problem.effective_upper, sharing(problem)
+    n, upper, count = problem.n, problem.effective_upper, least_nonzero(problem)
     order = (np.arange(count) * n + n // 2) // count
     if float(upper[order].sum()) < problem.d * (1 - 1e-12):  # unequal bounds: in golden-section order, until d is met
         order = np.argsort(np.arange(n) * 0.6180339887498949 % 1.0)

@@ -1,9 +1,9 @@
-"""Moves of free variables to their bounds where their matrix has low rank.
+"""Move free variables to their bounds where the matrix of the free variables has low rank.
 
-If more variables are free than the matrix has rank, there are directions that change no gradient. Along such a
-direction f is linear, and it decreases until a variable reaches a bound (the singular case of Fletcher, and of
-Cauwenberghs and Poggio). At most rank + 1 variables stay free. A few pair updates or one Newton step finish these,
-while pair updates over thousands of free variables crawl.
+If more variables are free than the matrix has rank, some directions change no gradient. Along such a direction f is
+linear, so it decreases until a variable reaches a bound (the singular case of Fletcher, and of Cauwenberghs and
+Poggio). At most rank + 1 variables stay free, and a few pair updates or one Newton step solve for these. Pair updates
+alone would converge slowly over thousands of free variables.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-
-__all__ = ["MAX_RANK", "SAMPLE_SIZE", "low_rank", "slide"]
 
 #: Rank of the matrix, up to which variables are moved.
 MAX_RANK = 96
@@ -82,11 +80,11 @@ def slide(Y: NDArray, G: NDArray, beta: NDArray, low: NDArray, high: NDArray) ->
         step, current = -sign * share, beta[basis]
         room = np.where(step > 0, high[basis] - current, current - low[basis])
         size = np.abs(step)
-        reach = np.full(rank, np.inf)
-        np.divide(room, size, out=reach, where=size > MIN_ENTRY * size.max(initial=0.0))
-        first = int(reach.argmin()) if rank else -1
+        steps_to_bound = np.full(rank, np.inf)
+        np.divide(room, size, out=steps_to_bound, where=size > MIN_ENTRY * size.max(initial=0.0))
+        first = int(steps_to_bound.argmin()) if rank else -1
         own = high[j] - beta[j] if sign > 0 else beta[j] - low[j]
-        t = min(own, float(reach[first])) if rank else own
+        t = min(own, float(steps_to_bound[first])) if rank else own
         if t >= 1e290:
             continue
         beta[basis] = np.clip(current + t * step, low[basis], high[basis])

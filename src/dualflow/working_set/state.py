@@ -8,52 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WorkingSetState", "restarted"]
-
 
 @dataclass(frozen=True)
 class WorkingSetState:
-    """State of a run. Gradient and kernel rows are not part of it: a resumed run recomputes them, to the same bits.
+    """State of a run. Gradient and kernel rows are not part of it: a resumed run recomputes them, to the same bits."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-    order : int array
-        Order of the points in which levels take them; empty if there is one level.
-    depth : int
-        Levels still to come.
-    single : bool
-        Whether the level is in float32.
-    violation : float
-        KKT violation.
-    blocks, updates : int
-        Blocks and pair updates so far.
-    best : float
-        Least estimated gap of this level and precision (violation, where the gap is not finite).
-    stalled : int
-        Steps since ``best`` last fell by a tenth.
-    anchor : array of shape (n,)
-        α where this level began.
-    replay : int
-        Blocks since then, which a resumed run repeats.
-    done : bool
-        Whether the run has ended.
-    offered : bool
-        Whether float32, or float64, can do no more: a certificate decides whether this α is accurate enough.
-    """
-
-    alpha: NDArray
-    order: NDArray
-    depth: int
-    single: bool
-    violation: float
+    alpha: NDArray  # shape (n,)
+    order: NDArray  # order of the points in which levels take them; empty if there is one level; int array
+    depth: int  # levels still to come
+    single: bool  # whether the level is in float32
+    violation: float  # KKT violation
+    #: blocks, updates: blocks and pair updates so far.
     blocks: int
     updates: int
-    best: float
-    stalled: int
-    anchor: NDArray
-    replay: int
-    done: bool = False
+    best: float  # least estimated gap of this level and precision (violation, where the gap is not finite)
+    stalled: int  # steps since ``best`` last fell by a tenth
+    anchor: NDArray  # α where this level began; shape (n,)
+    replay: int  # blocks since then, which a resumed run repeats
+    done: bool = False  # whether the run has ended
+    #: Whether float32, or float64, can do no more: a certificate decides whether this α is accurate enough.
     offered: bool = False
 
 

@@ -10,8 +10,6 @@ from ..core.reading import finite_middle
 from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
 
-__all__ = ["ScaledVariables"]
-
 
 class ScaledVariables:
     """Scaled variables β = eα/b with the gradient G = (Mβ − ep)/s, M = b·diag(e)Q diag(e).
@@ -55,7 +53,7 @@ class ScaledVariables:
         self.ep = e * problem.p / self.slope
 
     @cached_property
-    def reach(self) -> float:
+    def max_own_change(self) -> float:
         """The part of the gradient's unit that one variable can move its own gradient by, at most 1.
 
         On a simplex with upper bounds d is shared by many: a violation far below 1 may decide over most variables.

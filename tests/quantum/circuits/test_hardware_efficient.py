@@ -12,7 +12,7 @@ from dualflow.core.workspace import Workspace
 from dualflow.quantum.circuits import HardwareEfficientCircuit
 from dualflow.quantum.devices import make_device
 from dualflow.quantum.solvers.ansatz import HardwareEfficientAnsatz
-from tests.combinations import often
+from tests.combinations import covering, often
 
 ANSATZ = {"ansatz": "hardware-efficient"}
 SIZES = [(1, 0), (1, 3), (2, 1), (3, 2), (4, 5), (5, 1)]
@@ -135,8 +135,7 @@ def test_bad_layers(layers):
 # --- the flow ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("C", [1.0, 10.0, None], ids=["C=1", "C=10", "svdd"])
-@pytest.mark.parametrize("n", [2, 5, 16, 23, 64])
+@pytest.mark.parametrize(("n", "C"), covering([2, 5, 16, 23, 64], [1.0, 10.0, None], together=1))
 def test_exact_mode_reaches_the_optimum(n, C):
     problem = moons(n, C)
     solution = dualflow.solve(problem, "variational-flow", device="emulator", **ANSATZ)

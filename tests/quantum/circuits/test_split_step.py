@@ -1,5 +1,6 @@
 """Split-step circuits against dense matrix exponentials, Aer and PennyLane, and QUBOs against f on the grid."""
 
+import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,29 @@ CIRCUITS += [
 def angles(circuit, seed=0):
     theta = np.random.default_rng(seed).normal(size=circuit.n_parameters)
     return theta / np.linalg.norm(theta)
+
+
+def test_distributions_that_are_kept_take_at_most_4_mib():
+    """The emulator keeps distributions for the comparison with what it reads out."""
+    computed = []
+
+    class Unitary(AnnealCircuit):
+        def _distribution_of(self, theta):
+            computed.append(self.n_qubits)
+            return np.full(2**self.n_qubits, 0.5**self.n_qubits)
+
+    tracemalloc.start()
+    try:
+        for qubits in (12, 15, 16, 17, 18):
+            circuit = Unitary(qubits, 1)
+            batch = np.array([angles(circuit, seed) for seed in range(10)])
+            for theta in (*batch, batch[-1]):
+                circuit.distribution(theta)
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept <= 4.2 * 2**20
+    assert computed.count(12) == 10  # the last one was kept
 
 
 def on(qubits, matrix, n):

@@ -9,7 +9,8 @@ import dualflow
 from dualflow import DeviceError, ProblemError
 from dualflow.quantum.circuits import CalibrationCircuit, HardwareEfficientCircuit, TreeCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.devices.backend import BackendDevice, measured_on
+from dualflow.quantum.devices.backend import BackendDevice
+from dualflow.quantum.devices.compiled import measured_on
 from dualflow.quantum.devices.confusion import apply_tensored
 from dualflow.quantum.devices.noise import readout_confusion
 

@@ -232,9 +232,9 @@ def test_an_estimator_says_that_its_device_failed():
 def test_a_uniform_state_is_noise_dominated(device, ansatz):
     solver = VariationalFlow(device, 1000, ansatz=ansatz, steps=10)
     solution = dualflow.solve(moons(16), solver)
-    assert solution.raw_status is solution.status is Status.DROWNED
+    assert solution.raw_status is solution.status is Status.NOISE_DOMINATED
     refined = dualflow.solve(moons(16), solver, refine=True)
-    assert (refined.raw_status, refined.status) == (Status.DROWNED, Status.OPTIMAL)
+    assert (refined.raw_status, refined.status) == (Status.NOISE_DOMINATED, Status.OPTIMAL)
 
 
 @pytest.mark.parametrize("device", ["classical-sampler", "aer:noisy"])
@@ -253,7 +253,7 @@ def test_a_uniform_optimum_is_not_noise_dominated():
 
 def test_exact_uniform_distributions_are_noise_dominated_too():
     solution = dualflow.solve(moons(16), "variational-flow", device="null", ansatz="hardware-efficient", max_steps=5)
-    assert solution.raw_status is Status.DROWNED
+    assert solution.raw_status is Status.NOISE_DOMINATED
 
 
 @pytest.mark.parametrize("draws", [4000, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -328,10 +328,10 @@ def test_a_comparison_shows_noisy_failed_and_noise_dominated_rows(tmp_path):
     assert generic.depth > noisy.depth
     failed = rows["remote", "quantum", "DEVICE_FAILED"]
     assert "fails" in failed.note
-    drowned = rows["null", "control", "DROWNED"]
-    assert drowned.rank is None
+    uniform = rows["null", "control", "NOISE_DOMINATED"]
+    assert uniform.rank is None
     text = comparison.table()
-    assert "drowned" in text
+    assert "dominated" in text
     assert re.search(r"failed \[\d\]", text)
     assert "device" in text
     comparison.to_html(tmp_path / "report.html")

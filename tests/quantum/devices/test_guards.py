@@ -16,7 +16,7 @@ from dualflow.core.runtime import clock
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import Capabilities, Job, Readout, make_device
 from dualflow.quantum.devices.emulator import EmulatorDevice
-from dualflow.quantum.devices.guard import Guard, load
+from dualflow.quantum.devices.guard import Guard, import_packages
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 from tests.combinations import covering, often
 
@@ -488,14 +488,14 @@ def test_an_import_is_waited_for_no_longer_than_the_limit(monkeypatch, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     begun = time.monotonic()
     with pytest.raises(clock.OutOfTime), clock.within(begun + 0.3):
-        load(["dualflow_slow_import"])
+        import_packages(["dualflow_slow_import"])
     assert time.monotonic() - begun < SLACK_S
     begun = time.monotonic()
     with pytest.raises(clock.OutOfTime), clock.within(begun + 0.3):  # half of a package is not taken for all of it
-        load(["dualflow_slow_import"])
+        import_packages(["dualflow_slow_import"])
     assert time.monotonic() - begun < SLACK_S
     Trouble.released.set()
-    load(["dualflow_slow_import"])
+    import_packages(["dualflow_slow_import"])
     assert "dualflow_slow_import" in sys.modules
     del sys.modules["dualflow_slow_import"]
 

@@ -25,6 +25,7 @@ from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.local import LocalDevice
 from dualflow.solvers import SOLVERS
 from dualflow.testing.cloud import FakeCloud
+from tests.combinations import often
 
 CIRCUIT = HardwareEfficientCircuit(3, 1)
 ANGLES = np.random.default_rng(0).uniform(0.0, 2.0 * np.pi, (7, CIRCUIT.n_parameters))
@@ -145,7 +146,14 @@ SENDING_SEVERAL = {
 SMALLER = {"quantum-interior-point": {"clock": 5}}
 
 
-@pytest.mark.parametrize("name", [info.name for info in list_solvers() if info.quantum])
+QUANTUM = [info.name for info in list_solvers() if info.quantum]
+
+
+#: They take a second or two; the others send their batches the same way.
+SLOW = {"hhl", "quantum-interior-point"}
+
+
+@pytest.mark.parametrize("name", often(QUANTUM, *(name for name in QUANTUM if name not in SLOW)))
 def test_solvers_find_the_same_and_spend_the_same(name):
     options = {
         "max_steps": 2,

@@ -161,9 +161,9 @@ def test_errors_fall_with_the_root_of_the_shots(thousand):
     assert 4 < np.median(few) / np.median(many) < 25  # 10
 
 
-def test_the_null_device_is_reported_as_drowned(thousand):
-    assert run(thousand, device="null", shots=1000).raw_status is Status.DROWNED
-    assert run(thousand, max_steps=3).raw_status is not Status.DROWNED
+def test_the_null_device_is_reported_as_noise_dominated(thousand):
+    assert run(thousand, device="null", shots=1000).raw_status is Status.NOISE_DOMINATED
+    assert run(thousand, max_steps=3).raw_status is not Status.NOISE_DOMINATED
 
 
 @pytest.mark.parametrize("error", [0.01, 0.3])

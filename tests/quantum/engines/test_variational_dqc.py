@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import dualflow
-from dualflow import Gram, ProblemError, SolverMismatch, Status, VariationalDQC
+from dualflow import Gram, ProblemError, SolverMismatch, Status, VariationalDQC, Workspace
 from dualflow.flows.lotka_volterra import LogitLotkaVolterra, LotkaVolterraField
 from dualflow.quantum.circuits import ChebyshevCircuit
 from dualflow.quantum.devices import make_device
@@ -87,6 +87,28 @@ def test_expectations_contain_the_chebyshev_polynomials():
     # The CX line turns ⟨Z_k⟩ into the product of the first k + 1.
     T = np.stack([x, 2 * x**2 - 1, 4 * x**3 - 3 * x])
     np.testing.assert_allclose(found.T, np.cumprod(T, axis=0), atol=1e-14)
+
+
+def test_the_first_window_is_as_long_as_the_field_takes_to_change():
+    problem = moons_like(5)
+
+    def first(**options):
+        solver = VariationalDQC(FAST, **options)
+        context = solver.open(problem, Workspace(problem))
+        return context.flow, solver.start(context, np.random.default_rng(0)).h
+
+    flow, h = first()
+    assert h * np.sqrt(np.mean(flow.rate(flow.y0[None]) ** 2)) == pytest.approx(1.0, rel=1e-12)
+    assert first(t_end=0.25 * h)[1] == 0.25 * h
+    assert first(first_window=0.5 * h)[1] == 0.5 * h
+
+
+def test_a_start_at_rest_has_a_window_of_1():
+    """K = 1 and C = 2: α = 1 is the optimum and in the middle between its bounds, where the field is exactly 0."""
+    problem = dualflow.problems.svc(Gram.precomputed(np.eye(2)), [1, -1], 2.0, fit_intercept=False)
+    solver = VariationalDQC(FAST)
+    context = solver.open(problem, Workspace(problem))
+    assert solver.start(context, np.random.default_rng(0), np.ones(2)).h == 1.0
 
 
 # --- derivatives -------------------------------------------------------------------------------

@@ -13,26 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._sealed import Sealed
 
-__all__ = [
-    "MARK",
-    "MAX_ENTRIES_CACHED",
-    "PART_NUMBERS",
-    "Value",
-    "cached_constant",
-    "constant",
-    "filled",
-    "immutable",
-    "immutable_from",
-    "immutable_parts",
-    "immutable_rows",
-    "immutable_written",
-    "in_parts",
-    "is_dask",
-    "is_same_array",
-    "packed",
-    "unpacked",
-]
-
 #: Follows the numbers in each `bytes` object that `immutable` makes, and in no other.
 MARK = os.urandom(16)
 #: Bytes from which memory comes from the arena: the allocator may return freed memory of this size to the system.

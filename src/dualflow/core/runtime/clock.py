@@ -11,22 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-__all__ = [
-    "Interrupt",
-    "OutOfTime",
-    "Timer",
-    "awaited",
-    "check_time",
-    "check_time_cubic",
-    "interruptible",
-    "is_late",
-    "keeping_interrupts",
-    "seconds_left",
-    "with_kernel_limit",
-    "within",
-    "without_time_limit",
-]
-
 #: Seconds after which a Ctrl-C that Python dropped is raised again.
 RETRY_S = 0.01
 

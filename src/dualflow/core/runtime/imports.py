@@ -9,8 +9,6 @@ import warnings
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-__all__ = ["call_after_import"]
-
 
 class _Finder:
     """A finder that leaves finding a package to all others, and calls a function after the package was executed."""

@@ -24,22 +24,6 @@ from ...exceptions import ProblemError
 from .._radial import aligned, gather
 from .threads import in_child
 
-__all__ = [
-    "LINE_BYTES",
-    "MAX_BYTES_KEPT",
-    "arena_array",
-    "bound_of",
-    "check_block",
-    "check_factor",
-    "check_memory",
-    "give_back",
-    "memory_bytes",
-    "release_memory",
-    "submatrix",
-    "take",
-]
-
-
 #: File in which Linux gives the memory limit of the process's group, such as a container: a number of bytes, or "max".
 _GROUP = "/sys/fs/cgroup/memory.max"
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from ...exceptions import ProblemError
 
-__all__ = ["generator", "generator_of", "generator_of_run", "generator_state"]
-
 #: Words of 32 bits that a new seed has.
 SEED_WORDS = 8
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")

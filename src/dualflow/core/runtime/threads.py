@@ -23,22 +23,6 @@ from threadpoolctl import ThreadpoolController
 
 from .clock import Interrupt, check_time, interruptible
 
-__all__ = [
-    "MAX_N_ONE_THREAD",
-    "ONE_THREAD",
-    "STRETCH_WORK",
-    "Crew",
-    "ProcessContext",
-    "allowed",
-    "at_most",
-    "blas_for",
-    "cached_property",
-    "in_child",
-    "share",
-    "stretches",
-]
-
-
 T = TypeVar("T")
 
 
@@ -138,10 +122,10 @@ class _OneThread(ProcessContext):
         return [pool for pool in blas if pool not in openmp], openmp
 
     def begin(self) -> None:
-        self._before = _limited(self.pools[0])
+        self._before = _limited_to_one(self.pools[0])
 
     def end(self) -> None:
-        _give_back(self._before)
+        _restore_threads(self._before)
 
     def __enter__(self) -> None:
         _, own = self.pools
@@ -149,13 +133,13 @@ class _OneThread(ProcessContext):
         if own:
             self._openmp.inside = getattr(self._openmp, "inside", 0) + 1
             if self._openmp.inside == 1:
-                self._openmp.before = _limited(own)
+                self._openmp.before = _limited_to_one(own)
 
     def __exit__(self, *error: object) -> None:
         if self.pools[1]:
             self._openmp.inside -= 1
             if not self._openmp.inside:
-                _give_back(self._openmp.before)
+                _restore_threads(self._openmp.before)
         super().__exit__(*error)
 
 
@@ -168,7 +152,7 @@ class _Controller:
         return list(ThreadpoolController().lib_controllers)
 
 
-def _limited(pools: list[Any]) -> list[tuple[Any, int]]:
+def _limited_to_one(pools: list[Any]) -> list[tuple[Any, int]]:
     """Set pools to one thread; return those that had more, with their numbers."""
     before = [(pool, int(pool.num_threads)) for pool in pools]
     before = [(pool, count) for pool, count in before if count > 1]
@@ -177,8 +161,8 @@ def _limited(pools: list[Any]) -> list[tuple[Any, int]]:
     return before
 
 
-def _give_back(before: list[tuple[Any, int]]) -> None:
-    """Restore the numbers of threads that `_limited` returned."""
+def _restore_threads(before: list[tuple[Any, int]]) -> None:
+    """Restore the numbers of threads that `_limited_to_one` returned."""
     for pool, count in before:
         pool.set_num_threads(count)
 
@@ -232,7 +216,7 @@ def at_most(threads: int | None) -> Iterator[None]:
 
 
 def stretches(count: int, width: int) -> list[slice]:
-    """Return 0 … count as stretches of a width; the last of several is from half to less than twice as wide."""
+    """Return slices of ``width`` that cover range(count); the last of several is half to less than twice as wide."""
     starts = list(range(0, max(1, count - width // 2), max(1, width)))
     return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], count], strict=True)]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 
-__all__ = ["warn_user"]
-
 #: Packages whose frames are not the user's: this one, and those that call it on the user's behalf.
 NOT_THE_USERS = frozenset({"contextlib", "dualflow", "joblib", "sklearn", "threading", "concurrent"})
 

@@ -29,24 +29,13 @@ MULTIPLE_TOL = 1e-9
 
 @dataclass(frozen=True)
 class LogicalCounts:
-    """Counts of a circuit in CX and one-qubit gates, with couplings between all qubits.
-
-    Attributes
-    ----------
-    qubits, cx : int
-    depth : int
-        Layers of CX, √X, X and rotations about Z.
-    rotations : int
-        Rotations about Z by parameters or by angles that are not multiples of π/4.
-    t_gates : int
-        T gates without synthesis: rotations by odd multiples of π/4.
-    """
+    """Counts of a circuit in CX and one-qubit gates, with couplings between all qubits."""
 
     qubits: int
     cx: int
-    depth: int
-    rotations: int
-    t_gates: int
+    depth: int  # layers of CX, √X, X and rotations about Z
+    rotations: int  # rotations about Z by parameters or by angles that are not multiples of π/4
+    t_gates: int  # T gates without synthesis: rotations by odd multiples of π/4
 
 
 def logical_counts(circuit: ParametricCircuit) -> LogicalCounts:

@@ -26,17 +26,12 @@ class PauliSteps:
     Y. The 2^q(2^q + 1)/2 strings with an even number of Y are real and symmetric (L = Σ l_P P), the 2^q(2^q − 1)/2
     others imaginary (H = Σ h_P P). L and H are dense, so that the number of gates grows with the square of the number
     of variables.
-
-    Parameters
-    ----------
-    system, ancillas : int
-        Qubits of the two registers, the ancillas above the system.
-    order : {1, 2}
     """
 
+    #: system, ancillas: qubits of the two registers, the ancillas above the system.
     system: int
     ancillas: int
-    order: int
+    order: int  # {1, 2}
 
     @cached_property
     def strings(self) -> tuple[NDArray, NDArray]:

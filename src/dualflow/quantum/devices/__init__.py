@@ -14,7 +14,7 @@ from ...catalogue import Catalogue
 from ...core.runtime import clock
 from ...exceptions import DeviceError, DualflowError
 from .base import DEVICE_FORMS, Capabilities, Device, Job, Limits, Price, Readout, check_shots
-from .guard import Guard, load
+from .guard import Guard, import_packages
 from .noise import Noise
 
 __all__ = [
@@ -128,7 +128,7 @@ def load_packages(device: Any) -> None:
     with contextlib.suppress(DualflowError):  # the run that uses the device raises a better error
         cls = DEVICES.find(device) if isinstance(device, str) else type(device)
         with clock.without_time_limit():
-            load(("qiskit", *getattr(cls, "requires", ())))
+            import_packages(("qiskit", *getattr(cls, "requires", ())))
 
 
 def make_device(device: Any) -> Device:
@@ -170,5 +170,5 @@ def make_device(device: Any) -> Device:
     if clock.seconds_left() is None or cls.control or cls.emulated:
         return cls.named(device)
     # A vendor's library may search for its machines here and a user's factory may run any code: guard the call.
-    load(("qiskit", *cls.requires))
+    import_packages(("qiskit", *cls.requires))
     return Guard(device).call("could not be made", lambda: cls.named(device))

@@ -31,8 +31,6 @@ from .pauli_basis import PauliCircuit
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["AerDevice", "GPUAerDevice", "MPSAerDevice", "NoisyAerDevice"]
-
 #: Most qubits of a circuit whose noisy distribution is computed exactly, with 4^q numbers per gate. Aer samples wider
 #: circuits.
 MAX_DENSITY_QUBITS = 10

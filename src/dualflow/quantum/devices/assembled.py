@@ -18,8 +18,6 @@ from .bound_angles import index_and_factor
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["AssembledCircuit", "assembled"]
-
 
 class AssembledCircuit:
     """A circuit of Aer that saves its probabilities.

@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from ...exceptions import DeviceError
 from .base import Capabilities, Device, Limits
-from .compiled import CompiledDevice, Reader, measured_on
+from .compiled import CompiledDevice, Reader
 from .identity import backend_parts, instance_of
 from .noise import ONE_QUBIT_GATES, TWO_QUBIT_GATES
 from .readouts import Request, counts_of_result
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
-
-__all__ = ["BackendDevice", "GenericBackendDevice", "measured_on"]
 
 #: Seed of the gate errors of "backend:generic".
 GENERIC_SEED = 0

@@ -16,22 +16,9 @@ from ...exceptions import DeviceError, ProblemError
 from ..circuits import ParametricCircuit, resources
 from ..circuits.resources import Resources
 from ..circuits.shifts import Shifts
-from .guard import locked, translated
+from .guard import device_errors, locked
 from .identity import arguments_of, fields_of
 from .values import Capabilities, Limits, Price, Readout
-
-__all__ = [
-    "DEVICE_FORMS",
-    "Capabilities",
-    "Device",
-    "Job",
-    "Limits",
-    "Price",
-    "Readout",
-    "check_shots",
-    "is_builtin",
-    "row_seed",
-]
 
 #: The accepted values of an option ``device``, for error messages.
 DEVICE_FORMS = (
@@ -192,7 +179,7 @@ class Device(CatalogueEntry):
         shots = check_shots(shots)
         if seed is not None and not SEED_RULE.allows(seed):
             raise ProblemError(f"seed={seed!r} must be an integer in 0 … 2**31 − 1")
-        with translated(self.name, f"failed on circuit {circuit.name!r}", None if self.remote else False):
+        with device_errors(self.name, f"failed on circuit {circuit.name!r}", None if self.remote else False):
             self.check(circuit, shots)
             with locked(self.shared):
                 return self._submit(circuit, values, shots, tag, None if seed is None else int(seed))

@@ -15,8 +15,6 @@ from ..circuits.calibration import CalibrationCircuit
 if TYPE_CHECKING:
     from .base import Device, Readout
 
-__all__ = ["CHECK_SEED", "SHOTS_PER_STATE", "basis_states", "check_bit_order", "checking_shots"]
-
 #: Shots of each circuit of the check.
 SHOTS_PER_STATE = 200
 #: Seed of both jobs of the check.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["index_and_factor"]
-
 
 def index_and_factor(expression: Any, index: dict[Any, int]) -> tuple[int, float]:
     """Return (k, c) for an expression c·(parameter k), where ``index`` has the number k of each parameter.

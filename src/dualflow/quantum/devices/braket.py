@@ -22,8 +22,6 @@ from .vendor_errors import cause, device_error
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["BraketDevice", "LocalBraketDevice"]
-
 #: Dollars of a task on any machine (Braket's price list), in addition to the machine's price of its shots.
 TASK_PRICE_USD = 0.30
 #: Key of a task's tag at AWS.

@@ -21,15 +21,13 @@ from ..circuits.calibration import CalibrationCircuit
 from ..circuits.resources import Resources
 from .base import Device, Job, Readout
 from .bit_order import CHECK_SEED, SHOTS_PER_STATE, basis_states, check_bit_order
-from .guard import translated
+from .guard import device_errors
 from .partial_simulator import active_qubits
 from .readouts import Request, readout_of_counts
 from .vendor_errors import cause, device_error
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
-
-__all__ = ["CompiledDevice", "VendorJob", "measured_on"]
 
 #: Jobs that a device keeps for `fetch`.
 MAX_KEPT_JOBS = 256
@@ -182,7 +180,7 @@ class CompiledDevice(Device):
         self.optimization_level, self.seed_transpiler = optimization_level, seed_transpiler
         self.timeout_s, self.check_bit_order = timeout_s, check_bit_order
         self._compiled: dict[ParametricCircuit, QuantumCircuit] = {}
-        self._ordered: set[ParametricCircuit] = set()
+        self._bit_order_checked: set[ParametricCircuit] = set()
         self._jobs: OrderedDict[str, VendorJob] = OrderedDict()
 
     def _parts(self) -> dict[str, str]:
@@ -226,7 +224,7 @@ class CompiledDevice(Device):
 
             calibrated = circuit.of if isinstance(circuit, CalibrationCircuit) else None
             layout = None if calibrated is None else measured_on(self.compiled(calibrated))
-            with translated(self.name, f"could not compile circuit {circuit.name!r}"):
+            with device_errors(self.name, f"could not compile circuit {circuit.name!r}"):
                 manager = generate_preset_pass_manager(
                     optimization_level=self.optimization_level,
                     seed_transpiler=self.seed_transpiler,
@@ -248,12 +246,16 @@ class CompiledDevice(Device):
         return self._run_unchecked(circuit, values, shots, tag, seed)
 
     def wants_check(self, circuit: ParametricCircuit) -> bool:
-        return self.check_bit_order and not isinstance(circuit, CalibrationCircuit) and circuit not in self._ordered
+        return (
+            self.check_bit_order
+            and not isinstance(circuit, CalibrationCircuit)
+            and circuit not in self._bit_order_checked
+        )
 
     def check_read(self, circuit: ParametricCircuit, readouts: Sequence[Readout] | None) -> None:
         if readouts is not None:
             check_bit_order(self, circuit, readouts)
-        self._ordered.add(circuit)
+        self._bit_order_checked.add(circuit)
 
     def _run_unchecked(
         self, circuit: ParametricCircuit, values: NDArray, shots: int | None, tag: str = "", seed: int | None = None
@@ -265,7 +267,7 @@ class CompiledDevice(Device):
             zip((p.name for p in parameters), np.moveaxis(circuit.gate_parameters(values), -1, 0), strict=True)
         )
         bindings = {p: angles[p.name] for p in compiled.parameters}
-        request = Request(circuit.n_qubits, values.shape[:-1], shots, _mark(circuit, values, shots, tag, seed))
+        request = Request(circuit.n_qubits, values.shape[:-1], shots, _job_digest(circuit, values, shots, tag, seed))
         try:
             sent, job_id, read = self._send(compiled, bindings, request, tag, seed)
         except DeviceError:
@@ -331,7 +333,7 @@ def measured_on(compiled: QuantumCircuit) -> list[int]:
     return [found[bit] for bit in sorted(found)]
 
 
-def _mark(circuit: ParametricCircuit, values: NDArray, shots: int, tag: str, seed: int | None) -> str:
+def _job_digest(circuit: ParametricCircuit, values: NDArray, shots: int, tag: str, seed: int | None) -> str:
     """Return "df" and eight hexadecimal digits, a digest of what a job holds."""
     content = f"{circuit!r} {shots} {tag} {seed}".encode() + np.ascontiguousarray(values).tobytes()
     return f"df{hashlib.sha256(content).hexdigest()[:8]}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["apply_tensored", "nearest_distribution"]
-
 
 def apply_tensored(factors: ArrayLike, distributions: NDArray) -> NDArray:
     """Return (M_{q−1} ⊗ … ⊗ M_0) π, computed by q products with 2 × 2 matrices in O(q 2^q).

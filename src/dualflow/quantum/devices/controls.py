@@ -20,16 +20,6 @@ from ..circuits.resources import Resources
 from ..circuits.split_step import SplitStepCircuit
 from .emulator import EmulatorDevice, sampled
 
-__all__ = [
-    "ClassicalSamplerDevice",
-    "CornerDevice",
-    "FieldDevice",
-    "NullDevice",
-    "PermutedDevice",
-    "RandomDevice",
-    "ShuffledDevice",
-]
-
 
 class _Control(EmulatorDevice):
     requires: ClassVar[tuple[str, ...]] = ()

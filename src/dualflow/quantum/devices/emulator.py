@@ -12,8 +12,6 @@ from ..circuits.shifts import Shifts
 from .base import Capabilities
 from .local import LocalDevice, Rates
 
-__all__ = ["DRAWN_FROM_EXACT", "EmulatorDevice", "sampled"]
-
 #: How `sampled` draws counts, for the provenance.
 DRAWN_FROM_EXACT = "multinomial from exact probabilities, numpy's PCG64"
 

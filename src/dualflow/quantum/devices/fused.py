@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from ..circuits.multiplexer import walsh
 
-__all__ = ["Angle", "FusedGate", "Step", "fuse"]
-
 #: Angle of a gate: None (no angle), a number, the index of a circuit's parameter, or its index and a factor.
 Angle = int | float | tuple[int, float] | None
 #: A gate of a circuit: PennyLane's name, its qubits, its angle.
@@ -32,26 +30,16 @@ MIN_ROTATIONS = 2
 
 @dataclass(frozen=True)
 class FusedGate:
-    """Rotations of one kind that are applied together.
+    """Rotations of one kind that are applied together."""
 
-    Attributes
-    ----------
-    rotation : {"RY", "RZ", "diagonal"}
-    controls : tuple of int
-        The qubits of c = Σ_k bit_k 2^k, bit_k of ``controls[k]``; for "diagonal" all qubits of the gates.
-    target : int or None
-        None for "diagonal".
-    masks, indices : integer array of shape (m,)
-        m_j, all different, and the index of the parameter of φ_j.
-    factors, constants : array of shape (m,)
-        φ_j = constants[j] + factors[j] · parameter; the factor is 0 without a parameter.
-    """
-
-    rotation: str
+    rotation: str  # {"RY", "RZ", "diagonal"}
+    #: The qubits of c = Σ_k bit_k 2^k, bit_k of ``controls[k]``; for "diagonal" all qubits of the gates.
     controls: tuple[int, ...]
-    target: int | None
+    target: int | None  # None for "diagonal"
+    #: masks, indices: m_j, all different, and the index of the parameter of φ_j; integer array of shape (m,).
     masks: NDArray
     indices: NDArray
+    #: factors, constants: φ_j = constants[j] + factors[j] · parameter; the factor is 0 without a parameter; shape (m,).
     factors: NDArray
     constants: NDArray
 

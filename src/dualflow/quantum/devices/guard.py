@@ -22,8 +22,6 @@ from ...core.runtime import clock
 from ...exceptions import DualflowError
 from .vendor_errors import cause, device_error
 
-__all__ = ["Guard", "load", "locked", "translated"]
-
 #: Seconds between two checks of the run's deadline.
 POLL_S = 0.05
 #: Seconds that an abandoned call has to end by itself, so that processes it started are ended too.
@@ -51,7 +49,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextlib.contextmanager
-def translated(device: str, doing: str, sent: bool | None = False) -> Iterator[None]:
+def device_errors(device: str, doing: str, sent: bool | None = False) -> Iterator[None]:
     """Raise a `DeviceError` for every Exception raised within; dualflow's own errors pass unchanged."""
     try:
         yield
@@ -90,7 +88,7 @@ def _lock_of(shared: Any) -> threading.RLock:
         return _locks[key][1]
 
 
-def load(packages: Iterable[str]) -> None:
+def import_packages(packages: Iterable[str]) -> None:
     """Import packages in a thread that lives until the process ends; skip those that are not installed.
 
     Qiskit 2 crashes the process once the thread that first imported it has ended (a segmentation fault in the next
@@ -152,8 +150,8 @@ class _Call:
         self.call, self.context, self.interrupt = call, contextvars.copy_context(), clock.Interrupt()
         self.found: Any = None
         self.error: BaseException | None = None
-        self.pending = threading.Lock()
-        self.pending.acquire()
+        self.running = threading.Lock()
+        self.running.acquire()
 
     def run(self) -> None:
         try:
@@ -161,7 +159,7 @@ class _Call:
         except BaseException as error:
             self.error = error
         finally:
-            self.pending.release()
+            self.running.release()
 
     def _call(self) -> Any:
         with clock.interruptible(self.interrupt):
@@ -221,7 +219,7 @@ class Guard:
         calls = self._call_queue()
         try:
             calls.put(pending_call)
-            while not pending_call.pending.acquire(timeout=POLL_S):
+            while not pending_call.running.acquire(timeout=POLL_S):
                 clock.check_time()
         except BaseException as error:
             self._give_up(calls, pending_call)
@@ -232,7 +230,7 @@ class Guard:
         if isinstance(pending_call.error, clock.OutOfTime) and not pending_call.error.args:
             raise self._timeout_error() from pending_call.error
         if pending_call.error is not None:
-            with translated(self.device, doing, sent):
+            with device_errors(self.device, doing, sent):
                 raise pending_call.error
         found: T = pending_call.found
         return found
@@ -256,11 +254,11 @@ class Guard:
     def _give_up(self, calls: queue.SimpleQueue[_Call | None], pending_call: _Call) -> None:
         """Abandon a call and its thread; the next call gets a new thread."""
         self._calls = self._worker = None
-        self._given_up = pending_call.pending
+        self._given_up = pending_call.running
         pending_call.interrupt.pending = True
         calls.put(None)
-        if pending_call.pending.acquire(timeout=self.grace_s):
-            pending_call.pending.release()
+        if pending_call.running.acquire(timeout=self.grace_s):
+            pending_call.running.release()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_calls": None, "_worker": None, "_given_up": None}

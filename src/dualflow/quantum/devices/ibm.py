@@ -21,8 +21,6 @@ from .vendor_errors import cause, device_error
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["FakeIBMDevice", "IBMDevice"]
-
 RUN_MODES = ("job", "batch", "session")
 DECOUPLING_SEQUENCES = ("XX", "XpXm", "XY4")
 FAKE_PREFIX = "fake_"

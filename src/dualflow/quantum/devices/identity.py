@@ -17,17 +17,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "arguments_of",
-    "backend_parts",
-    "described",
-    "digest",
-    "fields_of",
-    "instance_of",
-    "noise_digest",
-    "vars_digest",
-]
-
 #: Hexadecimal digits of a digest: among a thousand machines two digests agree with a probability of 2e-9.
 DIGEST_DIGITS = 12
 #: Options of a backend's `run` that are left out: each job sets its shots, and the noise has its own part.

@@ -16,8 +16,6 @@ from .compiled import CompiledDevice, VendorJob
 from .readouts import counts_of_result
 from .vendor_errors import cause, device_error
 
-__all__ = ["IonQDevice"]
-
 #: Environment variables that qiskit-ionq reads a key from.
 KEY_VARIABLES = ("IONQ_API_KEY", "QISKIT_IONQ_API_TOKEN", "IONQ_API_TOKEN")
 SIMULATOR_PREFIX = "ionq_simulator"

@@ -15,8 +15,6 @@ from ..circuits import ParametricCircuit
 from .base import Device, Job, Readout
 from .readouts import Request, check_readout
 
-__all__ = ["LocalDevice", "LocalJob", "Rates"]
-
 #: Jobs that a local device keeps.
 MAX_KEPT_JOBS = 256
 #: Bytes of the distributions of all kept jobs; the last job is kept whatever its size.
@@ -40,25 +38,14 @@ class LocalJob(Job):
 
 @dataclass(frozen=True)
 class Rates:
-    """Speed of a simulator on one core, measured on tree circuits (2026-11); within a factor of three elsewhere.
+    """Speed of a simulator on one core, measured on tree circuits (2026-11); within a factor of three elsewhere."""
 
-    Attributes
-    ----------
-    build_s : float
-        Seconds to build and compile a gate, once for each circuit.
-    gate_s, number_s : float
-        Seconds of a gate, and of it for each number of the simulator's state.
-    gate_bytes : float
-        Memory of a compiled gate.
-    base : int
-        The state has base^q numbers: 2 for amplitudes, 4 for density matrices.
-    """
-
-    build_s: float
+    build_s: float  # seconds to build and compile a gate, once for each circuit
+    #: gate_s, number_s: seconds of a gate, and of it for each number of the simulator's state.
     gate_s: float
     number_s: float
-    gate_bytes: float
-    base: int = 2
+    gate_bytes: float  # memory of a compiled gate
+    base: int = 2  # the state has base^q numbers: 2 for amplitudes, 4 for density matrices
 
 
 class LocalDevice(Device):

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from ...exceptions import ProblemError
 
-__all__ = ["Noise", "readout_confusion"]
-
 #: Qiskit's names of all gates that Aer runs on one qubit; `Noise` gives each of them an error.
 ONE_QUBIT_GATES = ("id", "x", "y", "z", "h", "s", "sdg", "sx", "sxdg", "t", "tdg", "r", "rx", "ry", "rz", "p", "u")
 #: Qiskit's names of all gates that Aer runs on two qubits; `Noise` gives each of them an error.

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from qiskit import QuantumCircuit
     from qiskit_aer import AerSimulator
 
-__all__ = ["active_qubits", "simulator_of"]
-
 
 def active_qubits(circuit: QuantumCircuit) -> frozenset[int]:
     """Return the indices of the qubits that a compiled circuit acts on."""

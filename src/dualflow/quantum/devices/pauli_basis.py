@@ -22,8 +22,6 @@ from .bound_angles import index_and_factor
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["PauliCircuit"]
-
 #: Numbers of the states that are simulated together.
 MAX_BATCH_NUMBERS = 2**21
 #: Most numbers of a state whose fixed gates are applied by one index array for all of it: that is faster than 16

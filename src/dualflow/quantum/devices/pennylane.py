@@ -23,15 +23,13 @@ from .base import Capabilities, Device
 from .bound_angles import index_and_factor
 from .emulator import DRAWN_FROM_EXACT, sampled
 from .fused import Angle, FusedGate, Step, fuse
-from .guard import translated
+from .guard import device_errors
 from .identity import described, vars_digest
 from .local import LocalDevice, Rates
 from .user_generators import generators_of, reseed
 
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
-
-__all__ = ["LightningDevice", "PennyLaneDevice"]
 
 #: PennyLane's simulators without noise.
 IDEAL_SIMULATORS = (
@@ -224,7 +222,7 @@ class PennyLaneDevice(LocalDevice):
     def _executed(self, tape: Any, device: Any) -> Any:
         import pennylane
 
-        with translated(self.name, "failed"):
+        with device_errors(self.name, "failed"):
             (result,) = pennylane.execute([tape], device, diff_method=None)
         return result
 

@@ -26,8 +26,6 @@ from ...core.runtime import clock
 from ...core.runtime.threads import in_child
 from .tasks import POLL_S
 
-__all__ = ["Pool", "close_pool", "is_worker", "pool_of"]
-
 #: Seconds after its last batch at which an idle pool is closed.
 IDLE_POOL_S = 10.0
 #: Environment variables that set the number of threads of a process' libraries.

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from ...exceptions import DeviceError
 from .base import Readout
 
-__all__ = ["Request", "check_readout", "counts_of_result", "counts_of_sampler", "readout_of_counts"]
-
 #: Rounding error allowed in a distribution: of its sum from 1, and of an entry below 0.
 ROUNDING_TOL = 1e-6
 #: Key of a circuit's metadata that holds the mark of its job.
@@ -26,23 +24,12 @@ MARK_KEY = "dualflow"
 
 @dataclass(frozen=True)
 class Request:
-    """The size of a job that was sent, which its read-out must have.
-
-    Attributes
-    ----------
-    n_qubits : int
-    batch : tuple of int
-        () for one circuit, (k,) for k.
-    shots : int or None
-        Of each circuit; None for exact distributions.
-    mark : str
-        Text sent with the circuits, which some vendors return with the result; "" if none was sent.
-    """
+    """The size of a job that was sent, which its read-out must have."""
 
     n_qubits: int
-    batch: tuple[int, ...]
-    shots: int | None
-    mark: str = ""
+    batch: tuple[int, ...]  # () for one circuit, (k,) for k
+    shots: int | None  # of each circuit; None for exact distributions
+    mark: str = ""  # text sent with the circuits, which some vendors return with the result; "" if none was sent
 
     @property
     def rows(self) -> int:

@@ -11,8 +11,6 @@ from .base import Device, Readout
 from .emulator import EmulatorDevice
 from .local import LocalJob
 
-__all__ = ["RehearsalDevice"]
-
 
 class RehearsalDevice(EmulatorDevice):
     """The emulator with a record of all batches; it sends nothing to other machines.

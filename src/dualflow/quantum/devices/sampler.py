@@ -18,8 +18,6 @@ from .user_generators import generators_of, reseed
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["SamplerDevice"]
-
 
 class SamplerDevice(CompiledDevice):
     """A sampler with Qiskit's V2 interface: ``run(pubs, shots=…)``, whose job has ``result()``.

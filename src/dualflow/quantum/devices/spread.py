@@ -20,8 +20,6 @@ from .local import LocalDevice
 from .processes import close_pool, is_worker, pool_of
 from .tasks import Task, gather_results, pickled, rows_of, run_task
 
-__all__ = ["SpreadDevice"]
-
 #: Rule of the option ``threads``.
 COUNT_RULE = Number(at_least=1, whole=True)
 #: Rule of the option ``processes``.

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from ...core.runtime import clock
 
-__all__ = ["POLL_S", "Task", "gather_results", "pickled", "rows_of", "run_task"]
-
 #: Seconds between two checks of the run's deadline.
 POLL_S = 0.1
 #: Unpickled devices and circuits that a worker keeps.

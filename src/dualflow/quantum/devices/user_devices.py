@@ -8,11 +8,9 @@ from typing import Any
 from ...exceptions import DeviceError
 from .backend import BackendDevice
 from .base import DEVICE_FORMS, Device
-from .guard import translated
+from .guard import device_errors
 from .identity import instance_of
 from .sampler import SamplerDevice
-
-__all__ = ["ImportedDevice", "device_from_factory", "device_from_object"]
 
 
 class ImportedDevice(BackendDevice):
@@ -37,14 +35,15 @@ def device_from_object(device: Any, **options: Any) -> Device:
     """
     if isinstance(device, type):
         raise TypeError(f"device={device.__name__} is a class; give an instance: {DEVICE_FORMS}")
-    with translated(type(device).__name__, "raised an error when its type was checked"):
-        made = _made(device, **options)
+    with device_errors(type(device).__name__, "raised an error when its type was checked"):
+        made = _device_by_type(device, **options)
     if made is None:
         raise TypeError(f"device is of type {type(device).__name__}; it must be {DEVICE_FORMS}")
     return made
 
 
-def _made(device: Any, **options: Any) -> Device | None:
+def _device_by_type(device: Any, **options: Any) -> Device | None:
+    """Return the device for an object of a known type; None for other objects."""
     if instance_of(device, "qiskit_aer.noise", "NoiseModel"):
         from .aer import AerDevice
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["generators_of", "reseed"]
-
 #: Attribute of PennyLane's transformed devices that holds the original device.
 INNER_DEVICE = "_original_device"
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from ..circuits.encoding import reverse_bits
 
-__all__ = ["Capabilities", "Limits", "Price", "Readout"]
-
 
 @dataclass(frozen=True)
 class Capabilities:

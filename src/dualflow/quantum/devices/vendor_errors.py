@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from ...exceptions import DeviceError
 
-__all__ = ["cause", "device_error", "without_secrets"]
-
 #: Text that replaces a secret.
 MASK = "***"
 #: Names of environment variables whose values are removed from messages.
@@ -26,24 +24,12 @@ MIN_SECRET_CHARS = 6
 
 @dataclass(frozen=True)
 class KnownError:
-    """A known error.
+    """A known error."""
 
-    Attributes
-    ----------
-    pattern : str
-        Regular expression of the error's text.
-    message : str
-        The message that names the cause and the way out.
-    transient : bool
-        Whether the same call may succeed later.
-    sent : bool or None
-        Whether the job has reached the machine; None if it is not known.
-    """
-
-    pattern: str
-    message: str
-    transient: bool = False
-    sent: bool | None = False
+    pattern: str  # regular expression of the error's text
+    message: str  # the message that names the cause and the way out
+    transient: bool = False  # whether the same call may succeed later
+    sent: bool | None = False  # whether the job has reached the machine; None if it is not known
 
 
 #: Known errors; the first one that matches is reported. The text matched is that of the full chain of errors, innermost

@@ -8,40 +8,25 @@ from . import DEVICES, make_device
 from .base import Limits
 from .compiled import CompiledDevice
 
-__all__ = ["MachineInfo", "VendorInfo", "ask", "list_vendors"]
-
 
 @dataclass(frozen=True)
 class VendorInfo:
-    """One row of `list_vendors`.
+    """One row of `list_vendors`."""
 
-    Attributes
-    ----------
-    name : str
-        Pattern of its machines' names, such as "ibm:<backend>".
-    vendor : str
-    install : str or None
-        None if its library is installed, else how to install it.
-    account : str
-        What is known of the account without network; it contains no secret.
-    holds : str
-        Limits of a job on any of its machines.
-    """
-
-    name: str
+    name: str  # pattern of its machines' names, such as "ibm:<backend>"
     vendor: str
-    install: str | None
-    account: str
-    holds: str
+    install: str | None  # None if its library is installed, else how to install it
+    account: str  # what is known of the account without network; it contains no secret
+    job_limits: str  # limits of a job on any of its machines
 
 
 @dataclass(frozen=True)
 class MachineInfo:
-    """The result of `ask`: a machine's name, its qubits, the limits of a job, and its queue."""
+    """The result of `machine_info`: a machine's name, its qubits, the limits of a job, and its queue."""
 
     name: str
     qubits: int | None
-    holds: str
+    job_limits: str
     queue: str
 
 
@@ -54,11 +39,11 @@ def list_vendors() -> list[VendorInfo]:
         cls = DEVICES.find(name)
         if issubclass(cls, CompiledDevice) and cls.vendor is not None:
             account = cls.account() or "none needed"
-            rows.append(VendorInfo(name, cls.vendor, cls.install(), account, _words(cls.limits)))
+            rows.append(VendorInfo(name, cls.vendor, cls.install(), account, _limits_text(cls.limits)))
     return rows
 
 
-def ask(name: str) -> MachineInfo:
+def machine_info(name: str) -> MachineInfo:
     """Return the qubits, limits and queue of a machine, from its vendor over the network.
 
     Raises
@@ -70,10 +55,10 @@ def ask(name: str) -> MachineInfo:
     """
     device = make_device(name)
     queue = device.queue() if isinstance(device, CompiledDevice) else None
-    return MachineInfo(device.name, device.capabilities.qubits, _words(device.limits), queue or "none is known")
+    return MachineInfo(device.name, device.capabilities.qubits, _limits_text(device.limits), queue or "none is known")
 
 
-def _words(limits: Limits) -> str:
+def _limits_text(limits: Limits) -> str:
     """Return the limits of a job in words."""
     parts = (
         (limits.circuits, "circuits"),

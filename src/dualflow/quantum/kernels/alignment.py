@@ -9,8 +9,6 @@ from sklearn.utils.multiclass import type_of_target
 from ...core.kernel_functions import as_matrix
 from ...exceptions import ProblemError
 
-__all__ = ["alignment_between", "alignment_slopes", "kernel_alignment", "target_matrix"]
-
 #: Number of permutations of the held-out labels for a p-value, whose smallest value is then 1/1000.
 N_PERMUTATIONS = 999
 

@@ -28,8 +28,6 @@ from .reuploading import Reuploading
 if TYPE_CHECKING:
     from .feature_maps import Map
 
-__all__ = ["MAX_CACHED_AMPLITUDES", "QuantumKernel", "known_array"]
-
 #: Largest number of amplitudes in the cache of states: 256 MB.
 MAX_CACHED_AMPLITUDES = 2**24
 #: Pairs of points from which on the spread of the entries is compared with their noise: those of 10 points.

@@ -12,8 +12,6 @@ from ...exceptions import ProblemError
 from ..devices import check_shots
 from .base import QuantumKernel
 
-__all__ = ["Concentration", "concentration"]
-
 
 @dataclass(frozen=True)
 class Concentration:

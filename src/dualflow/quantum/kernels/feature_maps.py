@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Map: TypeAlias = str | QuantumCircuit | Reuploading | Callable[..., Any]
 
-__all__ = ["BUILT_IN", "make_feature_map", "makes_circuits", "zz_angles"]
-
 BUILT_IN = ("angle", "zz", "reuploading")
 #: Repetitions of the built-in "zz", as in Qiskit's ``zz_feature_map``.
 ZZ_REPETITIONS = 2

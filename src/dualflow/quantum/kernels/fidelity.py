@@ -16,8 +16,6 @@ from .base import QuantumKernel, known_array
 if TYPE_CHECKING:
     from .feature_maps import Map
 
-__all__ = ["DIAGONALS", "FidelityKernel", "quantum_kernel"]
-
 DIAGONALS = ("one", "measured")
 #: Largest number of outcomes, or shots, in the read-out of one batch (128 MB); further pairs are sent in more batches.
 MAX_BATCH_NUMBERS = 2**24

@@ -13,8 +13,6 @@ from ...exceptions import ProblemError
 from ..circuits.fidelity import FidelityCircuit, Step, evolve
 from ..circuits.projected import SETTINGS, ProjectedCircuit
 
-__all__ = ["Angles", "FeatureMap", "FixedAngles", "StepsMap", "digest"]
-
 
 class FeatureMap:
     """Base of the feature maps: the states and circuits of points.

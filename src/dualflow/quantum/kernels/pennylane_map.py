@@ -13,8 +13,6 @@ from ..circuits.decompose import pennylane_steps, pennylane_tape
 from ..circuits.fidelity import Step
 from .maps import FeatureMap, digest
 
-__all__ = ["PennyLaneMap"]
-
 
 class PennyLaneMap(FeatureMap):
     """A function of (x, wires) that applies PennyLane's operations; wire k is qubit k.

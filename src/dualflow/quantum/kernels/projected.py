@@ -21,8 +21,6 @@ from .base import QuantumKernel, known_array
 if TYPE_CHECKING:
     from .feature_maps import Map
 
-__all__ = ["ProjectedKernel", "bloch_vectors"]
-
 #: Largest number of outcomes, or shots, in one batch's read-out (128 MB); further circuits are sent in more batches.
 MAX_BATCH_NUMBERS = 2**24
 

@@ -18,8 +18,6 @@ from .maps import StepsMap, digest
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["QiskitAngles", "from_qiskit"]
-
 
 class QiskitAngles:
     """The distinct angles of a Qiskit circuit as functions of its features and weights."""

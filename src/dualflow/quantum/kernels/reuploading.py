@@ -11,8 +11,6 @@ from ...core.options import Number, check_fields, option
 from ..circuits.fidelity import Step
 from .maps import StepsMap
 
-__all__ = ["Reuploading", "ReuploadingAngles"]
-
 
 @dataclass(frozen=True)
 class Reuploading:

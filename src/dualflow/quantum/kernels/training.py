@@ -21,8 +21,6 @@ from .alignment import alignment_between, alignment_slopes, target_matrix
 from .base import MAX_CACHED_AMPLITUDES, QuantumKernel
 from .maps import StepsMap
 
-__all__ = ["KernelTraining", "Losses", "train_kernel"]
-
 #: Largest p-value at which the held-out points confirm the training.
 MAX_P_VALUE = 0.05
 

@@ -15,8 +15,6 @@ from ..devices.bit_order import SHOTS_PER_STATE, basis_states
 from .laboratory import Account, Laboratory
 from .mitigation import CALIBRATION_SHOTS, calibrations
 
-__all__ = ["Batch", "ContinuedLaboratory", "Schedule"]
-
 
 @dataclass(frozen=True)
 class Batch:

@@ -8,8 +8,6 @@ from ...core.options import Number
 from ...exceptions import ProblemError
 from .laboratory import Account
 
-__all__ = ["COUNT_RULE", "SHOTS_RULE", "ShotPlan"]
-
 #: Value of ``shots`` for a number that grows from step to step.
 ADAPTIVE = "adaptive"
 #: Rule of the option ``shots``.

@@ -20,17 +20,6 @@ from numpy.typing import NDArray
 from ...core.runtime.warn import warn_user
 from ...exceptions import FidelityWarning
 
-__all__ = [
-    "DEVIATIONS",
-    "MAX_KERNEL_PAIRS",
-    "MAX_QUBITS",
-    "MAX_ROWS",
-    "WARN_BELOW",
-    "Fidelity",
-    "checked_rows",
-    "warn_of_fault",
-]
-
 #: Most qubits of a circuit whose distribution is computed for the comparison.
 MAX_QUBITS = 24
 #: Most circuits of a solver's batch that are compared; a run has many batches.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ...core.solution import Solution
 
-__all__ = ["FINAL_CIRCUIT", "OF_AVERAGE", "OF_LAST_STEP", "final_circuit", "pack_circuit"]
-
 #: Relative L1 distance of the measured state from the circuit's above which there is a warning.
 MAX_DISTANCE = 0.1
 #: Value of ``provenance["final_circuit"]`` if the answer is an average.

@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-__all__ = ["fit_part", "fit_part_context"]
-
 _part: ContextVar[int] = ContextVar("part", default=0)
 
 

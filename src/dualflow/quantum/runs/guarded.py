@@ -13,10 +13,8 @@ from ..circuits import ParametricCircuit
 from ..circuits.resources import Resources
 from ..devices import Device, Job, Price, Readout
 from ..devices.base import is_builtin
-from ..devices.guard import Guard, load, translated
+from ..devices.guard import Guard, device_errors, import_packages
 from ..devices.local import LocalJob
-
-__all__ = ["Guarded", "GuardedJob", "guarded"]
 
 #: Package that builds circuits.
 QISKIT = "qiskit"
@@ -48,7 +46,7 @@ class Guarded:
             return getattr(self._device, name)  # a plain attribute, which a run reads ten times a batch
         if self._guard is not None and _is_foreign(getattr(kind, name, None)):
             return self._guard.call(f"does not report its {name}", lambda: getattr(self._device, name))
-        with translated(kind.__name__, f"does not report its {name}"):
+        with device_errors(kind.__name__, f"does not report its {name}"):
             try:
                 return getattr(self._device, name)
             except AttributeError:
@@ -60,9 +58,9 @@ class Guarded:
         """Make a call by `Guard.call`, or directly if the device needs no guard."""
         if self._guard is None:
             clock.check_time()
-            with translated(self.name, doing, sent):
+            with device_errors(self.name, doing, sent):
                 return call()
-        load((QISKIT, *self._device.requires))
+        import_packages((QISKIT, *self._device.requires))
         return self._guard.call(doing, call, sent)
 
     @property
@@ -95,13 +93,13 @@ class Guarded:
             return self.built(circuit, lambda: self._device.resources(circuit))
         if self._guard.hangs:
             raise DeviceError(f"device {self.name!r} had not answered when the time was over, and is not called again")
-        load((QISKIT,))  # the device builds the circuit
+        import_packages((QISKIT,))  # the device builds the circuit
         doing = f"could not report the gates of circuit {circuit.name!r}"
         return self.call(doing, lambda: self._device.resources(circuit))
 
     def built(self, circuit: ParametricCircuit, call: Callable[[], T]) -> T:
         """Return the result of a call that builds a circuit without the device; Qiskit may take seconds for it."""
-        load((QISKIT,))
+        import_packages((QISKIT,))
         return Guard(self.name, grace_s=0.0).call(f"could not build circuit {circuit.name!r}", call)
 
     def check(self, circuit: ParametricCircuit, shots: int | None) -> None:

@@ -26,24 +26,6 @@ from ...persistence.files import check_regular
 from ..devices import Job, Readout
 from ..devices.readouts import Request, check_readout
 
-__all__ = [
-    "COLUMNS",
-    "STATES",
-    "UNSEALED_FORMAT",
-    "JobRecord",
-    "bindings_digest",
-    "checked_readout",
-    "connect",
-    "format_of",
-    "join_readouts",
-    "pack_result",
-    "read_rows",
-    "readout_from_journal",
-    "seal_of",
-    "unpack_result",
-]
-
-
 #: SQLite's application id in the header of a journal: "dfjl".
 APPLICATION_ID = 0x64666A6C
 #: Format that is written, in the header's user version.

@@ -28,8 +28,6 @@ from .fit_part import fit_part
 from .job_record import COLUMNS, JobRecord, connect, pack_result, read_rows, seal_of, unpack_result
 from .spending import Spent
 
-__all__ = ["JobRecord", "Journal", "JournalWriteError", "damaged_error", "read_journal"]
-
 
 class Journal:
     """The jobs of one run, over all its processes.

@@ -14,8 +14,6 @@ from ...core.runtime.threads import in_child
 from ...exceptions import ProblemError
 from .journal import Journal
 
-__all__ = ["JournalLock"]
-
 #: Row of the journal that holds the id of the process.
 OWNER_ROW = "process"
 #: Locks that this process holds: by path, the locked connection and the ids of the `JournalLock` objects that share it.

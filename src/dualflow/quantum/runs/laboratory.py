@@ -40,17 +40,6 @@ from .recording import keep
 from .sending import Sender
 from .spending import Budget, Spent
 
-__all__ = [
-    "UNBUILT_REASON",
-    "Account",
-    "Laboratory",
-    "Ledger",
-    "QuantumContext",
-    "is_distinct_from_uniform",
-    "is_uniform",
-]
-
-
 #: Probability that `is_uniform` is False for counts of the uniform distribution.
 FALSE_ALARM_RATE = 1e-3
 #: Most probability that `is_uniform` is True for a distribution that `is_distinct_from_uniform` accepts.
@@ -107,40 +96,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Account:
-    """The measurements of a run so far, which a solver's state keeps.
+    """The measurements of a run so far, which a solver's state keeps."""
 
-    Attributes
-    ----------
-    rng : dict
-        State of the generator that draws the seeds of batches.
-    circuits, shots : int
-        Numbers of all circuits and shots that were measured.
-    device_time_s : float
-        Seconds that all batches took.
-    job_ids : tuple of str
-        Ids of the last jobs.
-    calibrations : dict of lists of shape (q, 2, 2)
-        By circuit, the confusion matrices of its read-out, if it is mitigated.
-    qpu_seconds, cost : float
-        By the device's `price`; batches without a known price count 0.
-    ordered : tuple of str
-        Circuits whose bit order was checked, for devices that need the check.
-    replayed : int
-        Number of circuits whose results came from the journal.
-    fidelity : Fidelity
-        Of the read-outs, before mitigation, to the distributions of their circuits.
-    """
-
-    rng: dict[str, Any]
+    rng: dict[str, Any]  # state of the generator that draws the seeds of batches
+    #: circuits, shots: numbers of all circuits and shots that were measured.
     circuits: int = 0
     shots: int = 0
-    device_time_s: float = 0.0
-    job_ids: tuple[str, ...] = ()
+    device_time_s: float = 0.0  # seconds that all batches took
+    job_ids: tuple[str, ...] = ()  # ids of the last jobs
+    #: By circuit, the confusion matrices of its read-out, if it is mitigated; dict of lists of shape (q, 2, 2).
     calibrations: dict[str, Any] = field(default_factory=dict)
+    #: qpu_seconds, cost: by the device's `price`; batches without a known price count 0.
     qpu_seconds: float = 0.0
     cost: float = 0.0
-    ordered: tuple[str, ...] = ()
-    replayed: int = 0
+    ordered: tuple[str, ...] = ()  # circuits whose bit order was checked, for devices that need the check
+    replayed: int = 0  # number of circuits whose results came from the journal
+    #: Fidelity of the read-outs, before mitigation, to the distributions of their circuits.
     fidelity: Fidelity = field(default_factory=Fidelity)
 
     @classmethod
@@ -262,7 +233,7 @@ class Laboratory:
             )
         return replace(account, fidelity=fidelity)
 
-    def drowned(
+    def is_noise_dominated(
         self, account: Account, circuit: ParametricCircuit, theta: NDArray, found: NDArray, shots: int | None
     ) -> bool:
         """Return whether a measured distribution is uniform because of noise.

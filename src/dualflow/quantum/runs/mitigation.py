@@ -22,17 +22,6 @@ from ..circuits.calibration import CalibrationCircuit
 from ..devices import Readout
 from ..devices.confusion import apply_tensored, nearest_distribution
 
-__all__ = [
-    "CALIBRATION_SHOTS",
-    "METHODS",
-    "calibrations",
-    "check_installed",
-    "check_method",
-    "confusion_matrices",
-    "mitigate",
-    "overhead",
-]
-
 #: Method that calibrates the circuit itself.
 CIRCUIT = "circuit"
 METHODS = ("confusion", "mthree", CIRCUIT)

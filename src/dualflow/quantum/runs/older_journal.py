@@ -12,8 +12,6 @@ from ..devices import Device
 from .job_record import UNSEALED_FORMAT, connect, format_of, read_rows, readout_from_journal, unpack_result
 from .journal import Journal, damaged_error
 
-__all__ = ["convert_journal"]
-
 
 def convert_journal(old: str | Path, new: str | Path, device: Device) -> int:
     """Copy the jobs of an earlier version's journal into a new journal, as jobs of a device.

@@ -20,8 +20,6 @@ from ..circuits.export import elementary, qasm_bytes, qpy_bytes
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["CircuitRecord", "keep", "record_circuits"]
-
 
 @dataclass(frozen=True)
 class CircuitRecord:

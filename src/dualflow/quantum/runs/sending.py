@@ -27,9 +27,6 @@ from .job_record import JobRecord, bindings_digest, checked_readout, join_readou
 from .journal import Journal, JournalWriteError, damaged_error
 from .spending import Budget, Spent
 
-__all__ = ["MAX_ATTEMPTS", "Sender", "pause_before", "retry", "wait"]
-
-
 #: Attempts of a call that fails temporarily.
 MAX_ATTEMPTS = 6
 #: Seconds before the second attempt; they double from attempt to attempt. Each pause is shortened at random by up to a

@@ -8,8 +8,6 @@ from ...core.options import Number
 from ...exceptions import BudgetSpent, DeviceError
 from ..devices import Price
 
-__all__ = ["AMOUNT_RULE", "Budget", "Spent"]
-
 #: Rule of budgets that may be fractions.
 AMOUNT_RULE = Number(at_least=0, none=True)
 #: Relative excess of a sum of prices over a budget that counts as round-off.
@@ -42,16 +40,10 @@ class Spent:
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of what a run may spend, including the runs that it resumes; None is no limit.
+    """Limits of what a run may spend, including the runs that it resumes; None is no limit."""
 
-    Parameters
-    ----------
-    max_shots : int ≥ 0, optional
-    max_qpu_seconds, max_cost : float ≥ 0, optional
-        By the device's own `price`, in its currency.
-    """
-
-    max_shots: int | None = None
+    max_shots: int | None = None  # int ≥ 0, optional
+    #: max_qpu_seconds, max_cost: by the device's own `price`, in its currency; float ≥ 0, optional.
     max_qpu_seconds: float | None = None
     max_cost: float | None = None
 

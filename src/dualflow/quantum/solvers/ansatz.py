@@ -14,17 +14,6 @@ from ..circuits.hardware_efficient import HardwareEfficientCircuit
 from ..circuits.tree import TreeCircuit
 from .own_circuit import OwnCircuit
 
-__all__ = [
-    "ANSAETZE",
-    "Ansatz",
-    "HardwareEfficientAnsatz",
-    "OwnAnsatz",
-    "TreeAnsatz",
-    "ansatz_mismatch",
-    "make_ansatz",
-    "normalised",
-]
-
 #: ∂μ/∂θ: an array, or a sparse one.
 Tangents: TypeAlias = Any
 

@@ -30,9 +30,6 @@ from ..runs.laboratory import UNBUILT_REASON, Account, Laboratory, QuantumContex
 from ..runs.mitigation import CALIBRATION_SHOTS, check_method
 from ..runs.spending import AMOUNT_RULE, Budget
 
-__all__ = ["CircuitSolver", "QuantumContext", "QuantumSolver", "QuantumState"]
-
-
 #: Options that concern the sending of jobs. They do not change the circuits and shots of a run.
 SENDING_OPTIONS = ("journal", "resend", "max_shots", "max_qpu_seconds", "max_cost", "min_fidelity")
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from ...core.problem import DualProblem, project_onto
 
-__all__ = ["Block", "block_of", "choose_block", "move_towards", "newton_lengths", "pattern_move"]
-
 #: Longest move along a ray, in units of the ray. A ray made of rounding violates the equality, and a longer move would
 #: add to the violation.
 MAX_RAY_LENGTHS = 2.0

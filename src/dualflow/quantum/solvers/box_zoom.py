@@ -27,20 +27,6 @@ from .base import QuantumSolver
 from .blocks import Block, block_of, choose_block, move_towards, newton_lengths, pattern_move
 from .qubo import Qubo, box_qubo, sample_annealing
 
-__all__ = [
-    "FIELD_PER_CURVATURE",
-    "Box",
-    "BoxZoom",
-    "BoxZoomContext",
-    "BoxZoomState",
-    "box_angles",
-    "first_box",
-    "next_box",
-    "start",
-    "step",
-]
-
-
 #: Transverse field per curvature Qᵢᵢrᵢ². For uncoupled spins it would be 1; coupled spins are stiffer than their linear
 #: response, and 0.6 to 0.8 do equally well.
 FIELD_PER_CURVATURE = 0.7
@@ -94,57 +80,34 @@ class BoxZoomContext(QuantumContext):
 
 @dataclass(frozen=True)
 class Box:
-    """The box of the next circuit, around the present α of a block.
+    """The box of the next circuit, around the present α of a block."""
 
-    Attributes
-    ----------
-    index : array of int, shape (m,)
-        Variables of the block.
-    reach : float
-        Half width of the box in units of 1/√Qᵢᵢ.
-    held : array of shape (m,)
-        Each variable's half width as a share of ``reach``; below 1 if the packet pressed it against a bound.
-    last : array of shape (m,)
-        The last circuit's step in units of 1/√Qᵢᵢ.
-    """
-
-    index: NDArray
-    reach: float
+    index: NDArray  # variables of the block; int array of shape (m,)
+    reach: float  # half width of the box in units of 1/√Qᵢᵢ
+    #: Each variable's half width as a share of ``reach``; below 1 if the packet pressed it against a bound; shape (m,).
     held: NDArray
-    last: NDArray
+    last: NDArray  # the last circuit's step in units of 1/√Qᵢᵢ; shape (m,)
 
 
 @dataclass(frozen=True)
 class BoxZoomState:
-    """The present α, and the data for the next circuit.
+    """The present α, and the data for the next circuit."""
 
-    Attributes
-    ----------
-    alpha, base : array of shape (n,)
-        The feasible point, and the one at which the last pattern move ended.
-    index, held, last, reach
-        The fields of `Box`.
-    multiplier : float
-        −ν, ν as in ρ = Qα − p − νe.
-    level, blocks, still : int
-        Circuits of this block so far, finished blocks, and circuits in a row that did not move α.
-    theta, measured : arrays of shape (P,) and (2^q,)
-        Angles and outcome of the last circuit; empty before the first.
-    rng : dict
-        State of the generator that draws variables into blocks.
-    """
-
+    #: alpha, base: the feasible point, and the one at which the last pattern move ended; shape (n,).
     alpha: NDArray
     base: NDArray
+    #: index, held, last, reach: the fields of `Box`.
     index: NDArray
     held: NDArray
     last: NDArray
     reach: float
-    multiplier: float
+    multiplier: float  # −ν, ν as in ρ = Qα − p − νe
+    #: theta, measured: angles and outcome of the last circuit; empty before the first; shapes (P,) and (2^q,).
     theta: NDArray
     measured: NDArray
-    rng: dict[str, Any]
+    rng: dict[str, Any]  # state of the generator that draws variables into blocks
     account: Account
+    #: level, blocks, still: circuits of this block so far, finished blocks, and circuits in a row that did not move α.
     level: int = 0
     blocks: int = 0
     still: int = 0
@@ -408,9 +371,6 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     def step(self, context: BoxZoomContext, state: BoxZoomState) -> BoxZoomState:
         return step(context, state)
 
-    def alpha(self, state: BoxZoomState) -> NDArray:
-        return state.alpha
-
     def finished(self, state: BoxZoomState) -> bool:
         blocks = -(-len(state.alpha) // self.block)
         limit = SAMPLED_EXTRA_BLOCKS + SAMPLED_SWEEPS * blocks
@@ -433,10 +393,12 @@ class BoxZoom(QuantumSolver[BoxZoomContext, BoxZoomState]):
     def circuit(self, context: BoxZoomContext, state: BoxZoomState) -> SplitStepCircuit:
         return context.circuit
 
-    def drowned(self, context: BoxZoomContext, state: BoxZoomState) -> bool:
+    def is_noise_dominated(self, context: BoxZoomContext, state: BoxZoomState) -> bool:
         if not state.measured.size:
             return False
-        return context.lab.drowned(state.account, context.circuit, state.theta, state.measured, context.shots)
+        return context.lab.is_noise_dominated(
+            state.account, context.circuit, state.theta, state.measured, context.shots
+        )
 
     def provenance(self, context: BoxZoomContext, state: BoxZoomState) -> dict[str, Any]:
         circuit = context.circuit

@@ -28,15 +28,6 @@ from ...exceptions import DeviceError
 from ..circuits.ancilla import AncillaCircuit
 from ..circuits.encoding import qubits_for
 
-__all__ = [
-    "BoxDilation",
-    "Dilation",
-    "Measured",
-    "SimplexDilation",
-    "implicit_direction",
-    "make_dilation",
-]
-
 #: A warm start is raised to at least this share of the mean weight: the potential of weight 0 would be infinite.
 MIN_SHARE_WARM = 1e-3
 #: Entries of |Q|u are raised to at least this share of the largest: an entry of 0 would make the mobility infinite.
@@ -49,21 +40,11 @@ MAX_POTENTIAL = 700.0
 
 @dataclass(frozen=True)
 class Measured:
-    """The α of a measured distribution.
+    """The α of a measured distribution."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-        Simplex: from the outcomes kept. Box: from all outcomes.
-    response : array of shape (n,)
-        ∂αᵢ/∂Vᵢ at fixed ν: αᵢ on the simplex, uᵢ P(0|i) P(1|i) in the box; ≥ 0.
-    success : float
-        Share of the outcomes kept; 1 in the box.
-    """
-
-    alpha: NDArray
-    response: NDArray
-    success: float
+    alpha: NDArray  # Simplex: from the outcomes kept. Box: from all outcomes. Shape (n,).
+    response: NDArray  # ∂αᵢ/∂Vᵢ at fixed ν: αᵢ on the simplex, uᵢ P(0|i) P(1|i) in the box; ≥ 0; shape (n,)
+    success: float  # share of the outcomes kept; 1 in the box
 
 
 class Dilation:

@@ -33,8 +33,6 @@ from ...core.runtime.threads import cached_property
 from ..circuits.chebyshev import ChebyshevCircuit
 from ..runs.laboratory import Account, Laboratory, Ledger
 
-__all__ = ["COLLOCATIONS", "Executor", "Fit", "Flow", "Window", "collocation_points"]
-
 COLLOCATIONS = ("chebyshev-lobatto", "uniform")
 #: s, the share of [−1, 1] that a window takes; dφ/dx is infinite at the ends of [−1, 1].
 WINDOW_SHARE = 0.8
@@ -60,26 +58,13 @@ class Flow(Protocol):
 
 @dataclass(frozen=True)
 class Fit:
-    """The parameters that training changes, and its progress.
+    """The parameters that training changes, and its progress."""
 
-    Attributes
-    ----------
-    theta : array of shape (P,)
-    weights : array of shape (size, q)
-        W.
-    damping : float
-        Damping of the next Levenberg-Marquardt iteration.
-    rms : float
-        Root mean square of (h/2)(ẏ − rate(y)) at the collocation points.
-    stalled : bool
-        No trial of the last iteration lowered ``rms``.
-    """
-
-    theta: NDArray
-    weights: NDArray
-    damping: float
-    rms: float
-    stalled: bool
+    theta: NDArray  # shape (P,)
+    weights: NDArray  # W; shape (size, q)
+    damping: float  # damping of the next Levenberg-Marquardt iteration
+    rms: float  # root mean square of (h/2)(ẏ − rate(y)) at the collocation points
+    stalled: bool  # no trial of the last iteration lowered ``rms``
 
 
 class Executor(Ledger):

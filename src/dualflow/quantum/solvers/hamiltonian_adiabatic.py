@@ -13,8 +13,6 @@ from ..circuits.anneal import AnnealCircuit
 from ..circuits.base import COUNT_RULE, POSITIVE_RULE
 from .box_zoom import BoxZoom, BoxZoomContext, BoxZoomState
 
-__all__ = ["HamiltonianAdiabatic"]
-
 
 @dataclass(frozen=True)
 class HamiltonianAdiabatic(BoxZoom):

@@ -9,8 +9,6 @@ from ...core.options import Number, option
 from ..circuits.qhd import QHDCircuit
 from .box_zoom import BoxZoom
 
-__all__ = ["HamiltonianDescent"]
-
 
 @dataclass(frozen=True)
 class HamiltonianDescent(BoxZoom):

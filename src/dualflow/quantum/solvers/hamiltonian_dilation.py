@@ -39,9 +39,6 @@ from ..runs.laboratory import Account, QuantumContext
 from .base import QuantumSolver
 from .dilation import Dilation, Measured, implicit_direction, make_dilation
 
-__all__ = ["METHODS", "DilationContext", "DilationState", "HamiltonianDilation", "start", "step"]
-
-
 #: Implicit: largest change of an entry of the potential in one step.
 MAX_POTENTIAL_CHANGE = 5.0
 #: Implicit: factor of the step length after an accepted step.
@@ -79,46 +76,27 @@ class DilationContext(QuantumContext):
 
 @dataclass(frozen=True)
 class DilationState:
-    """The potential, the α measured for it, and the averages.
+    """The potential, the α measured for it, and the averages."""
 
-    Attributes
-    ----------
-    V : array of shape (n,)
-        Potential −S (simplex) or U (box) of the last accepted circuit.
-    z, response : array of shape (n,)
-        α measured for V, and `Measured.response`.
-    x : array of shape (n,)
-        z itself (implicit; plain from exact distributions), or an average of the z.
-    mean, averaged : array of shape (n,), int
-        With shots: mean of the x of the last quarter of the steps, and their number.
-    weight : float
-        A of the average: accelerated Σa, plain the number of z in it.
-    h : float
-        Implicit: step length of the next trial. Accelerated: 1/L of the next trial. Plain: the step length.
-    success, least_success : float
-        Share of outcomes kept in the last circuit, and the smallest so far.
-    steps, taken : int
-        Circuits after the first, and accepted ones among them since the averages began.
-    resting : bool
-        The run is finished.
-    tried, distribution : array of shape (n,), (2^q,)
-        Potential and outcome of the last circuit, accepted or not.
-    """
-
-    V: NDArray
+    V: NDArray  # potential −S (simplex) or U (box) of the last accepted circuit; shape (n,)
+    #: z, response: α measured for V, and `Measured.response`; shape (n,).
     z: NDArray
     response: NDArray
-    x: NDArray
-    h: float
+    x: NDArray  # z itself (implicit; plain from exact distributions), or an average of the z; shape (n,)
+    h: float  # Implicit: step length of the next trial. Accelerated: 1/L of the next trial. Plain: the step length.
+    #: tried, distribution: potential and outcome of the last circuit, accepted or not; shapes (n,) and (2^q,).
     tried: NDArray
     distribution: NDArray
     account: Account
-    weight: float = 0.0
+    weight: float = 0.0  # A of the average: accelerated Σa, plain the number of z in it
+    #: success, least_success: share of outcomes kept in the last circuit, and the smallest so far.
     success: float = 1.0
     least_success: float = 1.0
+    #: steps, taken: circuits after the first, and accepted ones among them since the averages began.
     steps: int = 0
     taken: int = 0
-    resting: bool = False
+    resting: bool = False  # the run is finished
+    #: mean, averaged: with shots: mean of the x of the last quarter of the steps, and their number; shape (n,).
     mean: NDArray = field(default_factory=lambda: np.empty(0))
     averaged: int = 0
 
@@ -352,9 +330,6 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
     def step(self, context: DilationContext, state: DilationState) -> DilationState:
         return step(context, state)
 
-    def alpha(self, state: DilationState) -> NDArray:
-        return state.alpha
-
     def finished(self, state: DilationState) -> bool:
         return state.resting
 
@@ -375,9 +350,9 @@ class HamiltonianDilation(QuantumSolver[DilationContext, DilationState]):
         V = context.dilation.potential(state.alpha) if self.answers_by_average else state.V
         return context.dilation.angles(V)
 
-    def drowned(self, context: DilationContext, state: DilationState) -> bool:
+    def is_noise_dominated(self, context: DilationContext, state: DilationState) -> bool:
         circuit, angles = context.dilation.circuit, context.dilation.angles(state.tried)
-        return context.lab.drowned(state.account, circuit, angles, state.distribution, context.shots)
+        return context.lab.is_noise_dominated(state.account, circuit, angles, state.distribution, context.shots)
 
     def provenance(self, context: DilationContext, state: DilationState) -> dict[str, Any]:
         averaged = f"average of {max(1, state.taken)} measured states"

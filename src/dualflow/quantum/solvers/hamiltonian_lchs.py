@@ -13,8 +13,6 @@ from ..circuits.lchs import LCHSCircuit
 from ..circuits.select import SelectCircuit
 from .linearised import LinearisedSolver
 
-__all__ = ["HamiltonianLCHS"]
-
 
 @dataclass(frozen=True)
 class HamiltonianLCHS(LinearisedSolver):

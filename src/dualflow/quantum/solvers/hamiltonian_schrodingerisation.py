@@ -11,8 +11,6 @@ from ..circuits.schrodingerised import SchrodingerisedCircuit
 from ..circuits.select import SelectCircuit
 from .linearised import MAX_ANCILLAS, LinearisedSolver
 
-__all__ = ["HamiltonianSchrodingerisation"]
-
 
 @dataclass(frozen=True)
 class HamiltonianSchrodingerisation(LinearisedSolver):

@@ -25,9 +25,6 @@ from ..circuits.hhl import HHLCircuit
 from ..runs.laboratory import Account, QuantumContext
 from .base import CircuitSolver
 
-__all__ = ["HHL", "MAX_CLOCK", "HHLContext", "Inversion", "LinearSystem", "clock_for", "invert", "make_system"]
-
-
 #: Phase of the largest eigenvalue; below 1, at which readings wrap around.
 MAX_PHASE = 0.9
 #: Smallest clock reading of the smallest eigenvalue with the default clock: the bias of E[1/λ] is then ¼/8² of 1/λ.
@@ -42,18 +39,11 @@ CUTOFF_MARGIN = 2
 
 @dataclass(frozen=True)
 class LinearSystem:
-    """The linear system A x = b whose solution is the optimum.
+    """The linear system A x = b whose solution is the optimum."""
 
-    Attributes
-    ----------
-    A : array of shape (n, n), symmetric positive definite
-    b : array of shape (n,)
-    lowest, highest : float
-        Extreme eigenvalues of A, by a classical eigensolver.
-    """
-
-    A: NDArray
-    b: NDArray
+    A: NDArray  # shape (n, n), symmetric positive definite
+    b: NDArray  # shape (n,)
+    #: lowest, highest: extreme eigenvalues of A, by a classical eigensolver.
     lowest: float
     highest: float
 
@@ -93,22 +83,11 @@ class HHLContext(QuantumContext):
 
 @dataclass(frozen=True)
 class Inversion:
-    """State of a run: α is 0 before, and the result of the two circuits after.
+    """State of a run: α is 0 before, and the result of the two circuits after."""
 
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-    success : array of shape (2,)
-        Probability that an outcome is kept in both circuits; 0 if none was run.
-    measured : array of shape (2^q,)
-        Distribution of all outcomes of the first circuit; empty if none was run.
-    done : bool
-    account : Account
-    """
-
-    alpha: NDArray
-    success: NDArray
-    measured: NDArray
+    alpha: NDArray  # shape (n,)
+    success: NDArray  # probability that an outcome is kept in both circuits; 0 if none was run; shape (2,)
+    measured: NDArray  # distribution of all outcomes of the first circuit; empty if none was run; shape (2^q,)
     done: bool
     account: Account
 
@@ -258,20 +237,14 @@ class HHL(CircuitSolver[HHLContext, Inversion]):
     def step(self, context: HHLContext, state: Inversion) -> Inversion:
         return state if state.done else invert(context, state)
 
-    def alpha(self, state: Inversion) -> NDArray:
-        return state.alpha
-
-    def finished(self, state: Inversion) -> bool:
-        return state.done
-
     def circuit(self, context: HHLContext, state: Inversion) -> HHLCircuit:
         assert context.circuit is not None  # `cost` and `provenance` do not call this if no circuit is run
         return context.circuit
 
-    def drowned(self, context: HHLContext, state: Inversion) -> bool:
+    def is_noise_dominated(self, context: HHLContext, state: Inversion) -> bool:
         if context.circuit is None or not state.measured.size:
             return False
-        return context.lab.drowned(state.account, context.circuit, np.empty(0), state.measured, None)
+        return context.lab.is_noise_dominated(state.account, context.circuit, np.empty(0), state.measured, None)
 
     def cost(self, context: HHLContext, state: Inversion) -> dict[str, Any]:
         if context.circuit is None:

@@ -24,18 +24,6 @@ from ..circuits.pauli_steps import PauliSteps
 from ..circuits.rotation import rotation_angles
 from ..circuits.select import SelectCircuit
 
-__all__ = [
-    "FORMS",
-    "LinearModel",
-    "form_of_mean",
-    "linearise",
-    "quadratic_form",
-    "read_distribution",
-    "sampling_noise",
-    "system_qubits",
-    "window_angles",
-]
-
 FORMS = ("replicator", "lotka-volterra")
 #: Longest step of a splitting, in units of 1/shift: the weight kept falls as e^(−2·shift·t).
 MAX_STEP_PER_SHIFT = 0.2
@@ -43,28 +31,15 @@ MAX_STEP_PER_SHIFT = 0.2
 
 @dataclass(frozen=True)
 class LinearModel:
-    """The linear flow ẋ = −(L − K)x with x(0) = x0 ≥ 0; outcome i of the system belongs to variable i.
+    """The linear flow ẋ = −(L − K)x with x(0) = x0 ≥ 0; outcome i of the system belongs to variable i."""
 
-    Attributes
-    ----------
-    L, K : array of shape (m, m)
-        Symmetric with least eigenvalue 0, and antisymmetric: −K = iH, H Hermitian.
-    x0 : array of shape (m,)
-        Of norm 1. m is n, or n + 1 if its last entry is the constant 1.
-    scale : array of shape (n,), or (0,)
-        μ is proportional to scale·|x|; if empty, to |x|².
-    spread : float
-        Largest eigenvalue of L, in 1/time.
-    longest : float
-        Longest step of the splitting for which enough weight is kept.
-    """
-
+    #: L, K: symmetric with least eigenvalue 0, and antisymmetric: −K = iH, H Hermitian; shape (m, m).
     L: NDArray
     K: NDArray
-    x0: NDArray
-    scale: NDArray
-    spread: float
-    longest: float
+    x0: NDArray  # Of norm 1. m is n, or n + 1 if its last entry is the constant 1. Shape (m,).
+    scale: NDArray  # μ is proportional to scale·|x|; if empty, to |x|²; shape (n,), or (0,)
+    spread: float  # largest eigenvalue of L, in 1/time
+    longest: float  # longest step of the splitting for which enough weight is kept
 
 
 def quadratic_form(problem: DualProblem) -> NDArray:

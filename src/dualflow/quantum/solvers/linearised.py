@@ -33,9 +33,6 @@ from .linear_model import (
     window_angles,
 )
 
-__all__ = ["MAX_ANCILLAS", "LinearisedContext", "LinearisedSolver", "LinearisedState", "start", "step"]
-
-
 #: With shots: a window is rejected if f rises by more standard deviations than this, beyond its mean excess.
 MAX_RISE_DEVIATIONS = 3.0
 #: With shots: a window is rejected if it keeps less than this share of the expected shots.
@@ -101,65 +98,37 @@ class LinearisedContext(QuantumContext):
 
 @dataclass(frozen=True)
 class LinearisedState:
-    """The measured μ, its mean, and the length of the next window.
+    """The measured μ, its mean, and the length of the next window."""
 
-    Attributes
-    ----------
-    mu : array of shape (n,)
-        From the outcomes kept of the last circuit, summing to 1.
-    total : float
-        d: α = d·mu.
-    theta, scale : array
-        Angles of the circuit that measured ``mu``, and the scale of its outcomes (`LinearModel`).
-    distribution : array of shape (2^q,)
-        All outcomes of that circuit.
-    shots, shots_kept : int, float
-        Shots of that circuit, and those of them that were kept; 0 for exact distributions.
-    mean : array of shape (n,)
-        The answer, from which the next window starts: ``mu``, or with shots the mean of the μ since averages began,
-        weighted by shots.
-    mean_shots : float
-        Kept shots of the mean; 0 before averages began.
-    seen : float
-        Kept shots of ``mean``, with averages or without.
-    window : float
-        Length of the next window in flow time; 0 before the first.
-    objective, fall : float
-        f(d·mean), and its fall in the last accepted window.
-    windows, rejected : int
-        Windows so far, and rejected ones among them.
-    resting : bool
-        No window follows.
-    measured_finally : bool
-        No final read-out follows.
-    kept, reads : float, int
-        Sum over all circuits of the share of outcomes kept, and their number.
-    longest : float
-        Largest λt of any window, λ the largest eigenvalue of L after the cut.
-    """
-
-    mu: NDArray
-    total: float
+    mu: NDArray  # from the outcomes kept of the last circuit, summing to 1; shape (n,)
+    total: float  # d: α = d·mu
+    #: theta, scale: angles of the circuit that measured ``mu``, and the scale of its outcomes (`LinearModel`).
     theta: NDArray
     scale: NDArray
+    #: The answer, from which the next window starts: ``mu``, or with shots the mean of the μ since averages began,
+    #: weighted by shots; shape (n,).
     mean: NDArray
-    distribution: NDArray
-    resting: bool
-    measured_finally: bool
+    distribution: NDArray  # all outcomes of the last circuit; shape (2^q,)
+    resting: bool  # no window follows
+    measured_finally: bool  # no final read-out follows
     account: Account
+    #: shots, shots_kept: shots of the last circuit, and how many of them were kept; 0 for exact distributions.
     shots: int = 0
     shots_kept: float = 0.0
-    mean_shots: float = 0.0
-    seen: float = 0.0
-    window: float = 0.0
+    mean_shots: float = 0.0  # kept shots of the mean; 0 before averages began
+    seen: float = 0.0  # kept shots of ``mean``, with averages or without
+    window: float = 0.0  # length of the next window in flow time; 0 before the first
     flow_time: float = 0.0
+    #: objective, fall: f(d·mean), and its fall in the last accepted window.
     objective: float = np.inf
     fall: float = np.inf
+    #: windows, rejected: windows so far, and rejected ones among them.
     windows: int = -1
     rejected: int = 0
+    #: kept, reads: sum over all circuits of the share of outcomes kept, and their number.
     kept: float = 0.0
     reads: int = 0
-    longest: float = 0.0
+    longest: float = 0.0  # largest λt of any window, λ the largest eigenvalue of L after the cut
 
 
 def start(context: LinearisedContext, rng: np.random.Generator, warm: NDArray | None) -> LinearisedState:
@@ -424,9 +393,9 @@ class LinearisedSolver(QuantumSolver[LinearisedContext, LinearisedState]):
     def answers_by_average(self) -> bool:
         return self.shots is not None
 
-    def drowned(self, context: LinearisedContext, state: LinearisedState) -> bool:
+    def is_noise_dominated(self, context: LinearisedContext, state: LinearisedState) -> bool:
         shots = state.shots or None
-        return context.lab.drowned(state.account, context.circuit, state.theta, state.distribution, shots)
+        return context.lab.is_noise_dominated(state.account, context.circuit, state.theta, state.distribution, shots)
 
     def provenance(self, context: LinearisedContext, state: LinearisedState) -> dict[str, Any]:
         return super().provenance(context, state) | {

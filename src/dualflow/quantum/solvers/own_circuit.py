@@ -28,8 +28,6 @@ from ..circuits.user_circuit import GivenCircuit
 if TYPE_CHECKING:
     from qiskit import QuantumCircuit
 
-__all__ = ["NameOrCircuit", "OwnCircuit", "own_circuit"]
-
 QUBITS = Number(at_least=1, whole=True, none=True)
 #: Largest deviation of a PennyLane angle from the affine function, relative to 1 + |angle|.
 AFFINE_TOLERANCE = 1e-9
@@ -39,25 +37,13 @@ DECIMALS = 12
 
 @dataclass(frozen=True, repr=False)
 class OwnCircuit:
-    """A circuit whose R rotations have angles that are affine functions of P parameters; plain data, hashable.
+    """A circuit whose R rotations have angles that are affine functions of P parameters; plain data, hashable."""
 
-    Attributes
-    ----------
-    label : str
-        Name of the circuit or function.
-    circuit : GivenCircuit
-    n_angles : int
-        P.
-    offsets : tuple of float
-        Angles of the R rotations if all parameters are 0.
-    slopes : tuple of (rotation, parameter, float)
-        Nonzero entries of ∂angle/∂parameter.
-    """
-
-    label: str
+    label: str  # name of the circuit or function
     circuit: GivenCircuit
-    n_angles: int
-    offsets: tuple[float, ...]
+    n_angles: int  # P
+    offsets: tuple[float, ...]  # angles of the R rotations if all parameters are 0
+    #: Nonzero entries of ∂angle/∂parameter; tuple of (rotation, parameter, float).
     slopes: tuple[tuple[int, int, float], ...]
 
     @cached_property

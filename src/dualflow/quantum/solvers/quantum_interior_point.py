@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ...core.features import Features, features_of
 from ...core.options import Number, OneOf, option
 from ...core.problem import DualProblem
-from ...core.solver import BOUNDED, generator, generator_state
+from ...core.runtime.random import generator, generator_state
+from ...core.solver import BOUNDED
 from ...core.workspace import Workspace
 from ...interior.low_rank import LowRank, System
 from ...interior.state import InteriorState
@@ -31,8 +32,6 @@ from ..runs.budget import COUNT_RULE
 from ..runs.laboratory import Account, Laboratory, QuantumContext
 from .base import CircuitSolver
 from .hhl import MAX_CLOCK, MAX_PHASE, MIN_CLOCK, MIN_READING, LinearSystem
-
-__all__ = ["MAX_UNKNOWNS", "NewtonContext", "NewtonState", "QuantumInteriorPoint"]
 
 #: Unknowns of a system, at most: 3 qubits.
 MAX_UNKNOWNS = 8
@@ -55,39 +54,21 @@ class NewtonContext(QuantumContext):
 
 @dataclass(frozen=True)
 class NewtonState:
-    """State of a run.
+    """State of a run."""
 
-    Attributes
-    ----------
-    inner : InteriorState
-        Of the classical iteration.
-    alpha : array of shape (n,)
-        α of the step with the least gap by the iteration's own sums, which the run returns.
-    w : array of shape (r,)
-        Weights of that step.
-    gap : float
-        That gap, relative.
-    systems : array of shape (k, 4)
-        Of each system so far: the condition number of the scaled matrix, the clock qubits (0 without circuits), the
-        relative error of its solution, by a classical solution, and the probability that a shot is kept.
-    largest : array of shape (2^s + 1, 2^s)
-        Matrix and right side of the circuit with the most clock qubits; empty before the first one.
-    least : float
-        That circuit's cut-off.
-    uniform : bool
-        Whether the last circuit's outcomes were uniform because of noise.
-    account : Account
-    """
-
-    inner: InteriorState
-    alpha: NDArray
-    w: NDArray
-    gap: float
+    inner: InteriorState  # of the classical iteration
+    alpha: NDArray  # α of the step with the least gap by the iteration's own sums, which the run returns; shape (n,)
+    w: NDArray  # weights of that step; shape (r,)
+    gap: float  # that gap, relative
     account: Account
+    #: Of each system so far: the condition number of the scaled matrix, the clock qubits (0 without circuits), the
+    #: relative error of its solution, by a classical solution, and the probability that a shot is kept; shape (k, 4).
     systems: NDArray = field(default_factory=lambda: np.empty((0, 4)))
+    #: Matrix and right side of the circuit with the most clock qubits; empty before the first one; shape (2^s + 1,
+    #: 2^s).
     largest: NDArray = field(default_factory=lambda: np.empty((0, 0)))
-    least: float = 0.0
-    uniform: bool = False
+    least: float = 0.0  # that circuit's cut-off
+    uniform: bool = False  # whether the last circuit's outcomes were uniform because of noise
 
     @property
     def clock(self) -> int:
@@ -149,7 +130,7 @@ class _Step:
         """Return |uᵢ| by a circuit, and the share of its outcomes that are kept."""
         none, lab = np.empty(0), self.lab
         measured, account = lab.measure(self.state.account, circuit, none, shots)
-        uniform = lab.drowned(account, circuit, none, measured, shots)
+        uniform = lab.is_noise_dominated(account, circuit, none, measured, shots)
         self.state = replace(self.state, account=account, uniform=uniform)
         return system.magnitudes(circuit, measured), float(circuit.accepted(measured).sum())
 
@@ -305,9 +286,6 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
         after, gap = replace(own.state, inner=inner), context.form.relative_gap(inner)
         return replace(after, alpha=inner.everywhere, w=inner.w, gap=gap) if gap < state.gap else after
 
-    def alpha(self, state: NewtonState) -> NDArray:
-        return state.alpha
-
     def primal(self, context: NewtonContext, state: NewtonState) -> NDArray | None:
         features = context.form.features
         return state.w[: features.rank] if features.are_points else None
@@ -334,7 +312,7 @@ class QuantumInteriorPoint(CircuitSolver[NewtonContext, NewtonState]):
         system = _linear_system(A, b)
         return system.circuit(b, self.clock or _clock_for(system.condition))
 
-    def drowned(self, context: NewtonContext, state: NewtonState) -> bool:
+    def is_noise_dominated(self, context: NewtonContext, state: NewtonState) -> bool:
         return state.uniform
 
     def extras(self, context: NewtonContext, state: NewtonState) -> dict[str, NDArray]:

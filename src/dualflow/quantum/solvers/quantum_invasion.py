@@ -33,25 +33,6 @@ from .base import CircuitSolver, QuantumSolver
 from .blocks import newton_lengths
 from .variational_flow import SimplexState
 
-__all__ = [
-    "Ecology",
-    "EcologyContext",
-    "InnerSolver",
-    "QuantumInvasion",
-    "absolute_gap",
-    "block_problem",
-    "example_block",
-    "first_block",
-    "is_finished",
-    "is_survivor",
-    "next_block",
-    "noise_excess",
-    "objective",
-    "seeded_start",
-    "state_type_with",
-]
-
-
 #: A variable survives if its weight is above this share of the largest weight. Exact distributions have no zeros.
 MIN_SHARE_SURVIVOR = 1e-3
 #: Share of a block that is reserved for the variables with the largest gain of a move alone; survivors get the rest.
@@ -211,34 +192,19 @@ class Ecology:
     """The weights of all variables, and the present block.
 
     `state_type_with` adds the field ``inner``, the inner solver's state of the block.
-
-    Attributes
-    ----------
-    alpha, h : array of shape (n,)
-        α as measured in the finished blocks, and Qα − p.
-    visited : int array of shape (n,)
-        Number of the last block that held each variable, from 1; 0 if there was none.
-    index : int array of shape (m,)
-        Variables of the block.
-    account : Account
-    begun : int
-        Circuits that the start of the block took.
-    enough : float
-        The block is finished when the gap of its own problem is at most this, absolute.
-    under_way : bool
-        The block is not finished.
-    blocks, still : int
-        Finished blocks, and how many of them in a row did not lower f.
     """
 
+    #: alpha, h: α as measured in the finished blocks, and Qα − p; shape (n,).
     alpha: NDArray
     h: NDArray
+    #: Number of the last block that held each variable, from 1; 0 if there was none; int array of shape (n,).
     visited: NDArray
-    index: NDArray
+    index: NDArray  # variables of the block; int array of shape (m,)
     account: Account
-    begun: int = 0
-    enough: float = 0.0
-    under_way: bool = False
+    begun: int = 0  # circuits that the start of the block took
+    enough: float = 0.0  # the block is finished when the gap of its own problem is at most this, absolute
+    under_way: bool = False  # the block is not finished
+    #: blocks, still: finished blocks, and how many of them in a row did not lower f.
     blocks: int = 0
     still: int = 0
 
@@ -271,30 +237,15 @@ def is_finished(state: Ecology, size: int, plan: ShotPlan) -> bool:
 
 @dataclass(frozen=True)
 class EcologyContext(QuantumContext):
-    """The data and the steps of a run.
-
-    Attributes
-    ----------
-    solver : InnerSolver
-    state_type : type
-        The type of the states, from `state_type_with`.
-    size : int
-        Largest number of variables in a block.
-    plan : ShotPlan
-    box : bool
-        α is read index by index, not as a distribution.
-    largest
-        The inner solver's context for one block of the largest size.
-    opened : dict
-        Problem and context of the last block, by its index, α and h.
-    """
+    """The data and the steps of a run."""
 
     solver: InnerSolver
-    state_type: Any
-    size: int
+    state_type: Any  # the type of the states, from `state_type_with`
+    size: int  # largest number of variables in a block
     plan: ShotPlan
-    box: bool
-    largest: Any
+    box: bool  # α is read index by index, not as a distribution
+    largest: Any  # the inner solver's context for one block of the largest size
+    #: Problem and context of the last block, by its index, α and h.
     opened: dict[bytes, tuple[DualProblem, Any]] = field(default_factory=dict)
 
     def block(self, state: Any) -> tuple[DualProblem, Any]:
@@ -518,8 +469,8 @@ class QuantumInvasion(QuantumSolver[EcologyContext, Any]):
     def circuit(self, context: EcologyContext, state: Any) -> ParametricCircuit:
         return self._solver.circuit(context.largest, None if state is None else state.inner)
 
-    def drowned(self, context: EcologyContext, state: Any) -> bool:
-        return self._solver.drowned(context.block(state)[1], state.inner)
+    def is_noise_dominated(self, context: EcologyContext, state: Any) -> bool:
+        return self._solver.is_noise_dominated(context.block(state)[1], state.inner)
 
     def provenance(self, context: EcologyContext, state: Any) -> dict[str, Any]:
         return super().provenance(context, state) | {

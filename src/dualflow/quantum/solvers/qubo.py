@@ -15,8 +15,6 @@ from ...exceptions import ProblemError, SolverUnavailable
 from ..circuits.base import COUNT_RULE
 from ..circuits.encoding import bit_table
 
-__all__ = ["Qubo", "box_qubo", "sample_annealing", "to_qubo"]
-
 #: Largest number of bits whose 2^q energies are computed; they are one array of floats.
 MAX_BITS = 20
 

@@ -17,8 +17,6 @@ from ...exceptions import SolverMismatch
 from .ansatz import make_ansatz
 from .variational_flow import VariationalFlow
 
-__all__ = ["AnsatzReach", "ansatz_reach"]
-
 #: Relative change of f, in units of float64's precision, below which a fit ends.
 FACTR = 10.0
 #: Steps of a fit.

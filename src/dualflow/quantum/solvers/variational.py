@@ -26,9 +26,6 @@ from ..runs.final_circuit import OF_LAST_STEP
 from ..runs.laboratory import Account, Ledger, QuantumContext
 from .base import QuantumSolver
 
-__all__ = ["SEMI_IMPLICIT", "AngleFlow", "AngleState", "Pace", "VariationalSolver"]
-
-
 #: Largest change of an angle in a step from exact distributions, radians.
 MAX_TURN_EXACT = 0.8
 #: Largest change of an angle in a step from counts, radians.
@@ -45,69 +42,38 @@ LSODA = "lsoda"
 
 @dataclass(frozen=True)
 class Pace:
-    """Control of the steps with shots.
+    """Control of the steps with shots."""
 
-    Attributes
-    ----------
-    steps : int
-        Default number of steps.
-    growth : float
-        Factor of h after each step.
-    longest : float
-        Largest h, in time scales of the flow.
-    averaging : float
-        Damping: after the first 1/``part`` of the steps, step k from there on is scaled by k^−averaging (Robbins and
-        Monro 1951). A larger exponent makes the angles less noisy; with a smaller one more noise cancels in the mean.
-    part : int
-        See ``averaging``.
-    promise : float, optional
-        Share of the predicted fall of f that a step must show; otherwise the shots grow instead of h.
-    """
-
-    steps: int
-    growth: float
-    longest: float
+    steps: int  # default number of steps
+    growth: float  # factor of h after each step
+    longest: float  # largest h, in time scales of the flow
+    #: Damping: after the first 1/``part`` of the steps, step k from there on is scaled by k^−averaging (Robbins and
+    #: Monro 1951). A larger exponent makes the angles less noisy; with a smaller one more noise cancels in the mean.
     averaging: float
-    part: int
+    part: int  # see ``averaging``
+    #: Share of the predicted fall of f that a step must show; otherwise the shots grow instead of h.
     promise: float | None = None
 
 
 @dataclass(frozen=True)
 class AngleState:
-    """Angles, the α measured at them, and the control of the step.
+    """Angles, the α measured at them, and the control of the step."""
 
-    Attributes
-    ----------
-    theta : array of shape (P,)
-    h, flow_time : float
-        Length of the next step, and the sum of the accepted ones, in units of flow time.
-    account : Account
-    measured_finally : bool
-        No read-out with ``final_shots`` follows.
-    measured : array of shape (n,)
-        α as measured at θ, with ``shots_behind`` shots; 0 shots mean an exact distribution.
-    mean, mean_shots : array of shape (n,), int
-        Mean of ``measured`` since averages began, weighted by shots, and its shots; 0 before.
-    steps : int
-        Steps so far, rejected ones included.
-    resting : bool
-        No step follows: none lowers f (exact), or the budget of steps or shots is spent.
-    kept : bool
-        With shots: the last step lowered f by enough of what it predicted (`Pace.promise`).
-    """
-
-    theta: NDArray
+    theta: NDArray  # shape (P,)
+    #: h, flow_time: length of the next step, and the sum of the accepted ones, in units of flow time.
     h: float
     account: Account
-    measured_finally: bool
-    measured: NDArray
+    measured_finally: bool  # no read-out with ``final_shots`` follows
+    measured: NDArray  # α as measured at θ, with ``shots_behind`` shots; 0 shots mean an exact distribution; shape (n,)
     shots_behind: int = 0
+    #: mean, mean_shots: mean of ``measured`` since averages began, weighted by shots, and its shots; 0 before; shape
+    #: (n,).
     mean: NDArray = field(default_factory=lambda: np.empty(0))
     mean_shots: int = 0
     flow_time: float = 0.0
-    steps: int = 0
-    resting: bool = False
-    kept: bool = True
+    steps: int = 0  # steps so far, rejected ones included
+    resting: bool = False  # no step follows: none lowers f (exact), or the budget of steps or shots is spent
+    kept: bool = True  # with shots: the last step lowered f by enough of what it predicted (`Pace.promise`)
 
     @property
     def alpha(self) -> NDArray:
@@ -360,9 +326,6 @@ class VariationalSolver(QuantumSolver[ContextT, StateT]):
 
     def step(self, context: ContextT, state: StateT) -> StateT:
         return context.step(state)
-
-    def alpha(self, state: StateT) -> NDArray:
-        return state.alpha
 
     def finished(self, state: StateT) -> bool:
         return state.resting and state.measured_finally

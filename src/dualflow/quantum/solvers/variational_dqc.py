@@ -26,9 +26,6 @@ from ..runs.laboratory import Account, QuantumContext
 from .base import CircuitSolver
 from .dqc_model import COLLOCATIONS, Executor, Fit, Flow, Window
 
-__all__ = ["March", "MarchContext", "Rules", "VariationalDQC", "advance", "begin"]
-
-
 #: Training iterations of one step of the solver.
 ITERATIONS_PER_STEP = 3
 #: Largest number of training iterations of a window.
@@ -56,21 +53,11 @@ POSITIVE_OR_NONE = Number(above=0, none=True)
 
 @dataclass(frozen=True)
 class Rules:
-    """The tolerance and the lengths of the windows.
+    """The tolerance and the lengths of the windows."""
 
-    Attributes
-    ----------
-    residual_tol : float
-        Largest residual on the dense grid, relative to the field's size.
-    t_end : float, optional
-        Flow time at which the run ends.
-    first_window : float, optional
-        Length of the first window; by default 1/(speed of the field).
-    """
-
-    residual_tol: float
-    t_end: float | None = None
-    first_window: float | None = None
+    residual_tol: float  # largest residual on the dense grid, relative to the field's size
+    t_end: float | None = None  # flow time at which the run ends
+    first_window: float | None = None  # length of the first window; by default 1/(speed of the field)
 
     def allowed(self, size: float) -> float:
         """Return the largest allowed root mean square of (h/2)(ẏ − rate), where ``size`` is that of (h/2)·rate.
@@ -97,56 +84,34 @@ class MarchContext(QuantumContext):
 
 @dataclass(frozen=True)
 class March:
-    """The accepted trajectory, and the training of the window that continues it.
+    """The accepted trajectory, and the training of the window that continues it."""
 
-    Attributes
-    ----------
-    y : array of shape (size,)
-        Start of the window in the flow's coordinates, the end of the last accepted window.
-    alpha, lam : array of shape (n,), float or None
-        α at y, and λ if there is an equality.
-    unit : float
-        Unit of the flow's coordinates, from the start of the run.
-    t, h : float
-        Flow time at y, and the window's length.
-    fit : Fit
-        Training of the window.
-    first_theta : array of shape (P,)
-        Angles with which the window's training begins.
-    iteration, halvings, rejected : int
-        Iterations in this window (0: not begun); windows rejected in a row, and in all.
-    resting, failed : bool
-        No window follows; the last window was rejected too often.
-    reference : array of shape (n + 1,)
-        (α, λ) at t by LSODA; NaN if LSODA failed or is not used.
-    path_t, path_alpha, path_reference : arrays of shape (k,), (k, n), (k, n)
-        The accepted trajectory, four points a window, and that of LSODA.
-    residuals : array of shape (windows, 3)
-        Length, residual on the dense grid, and allowed residual of each accepted window.
-    rng : dict
-        State of the generator that angles are drawn from.
-    account : Account
-    """
-
-    y: NDArray
+    y: NDArray  # start of the window in the flow's coordinates, the end of the last accepted window; shape (size,)
+    #: alpha, lam: α at y, and λ if there is an equality; shape (n,), float or None.
     alpha: NDArray
     lam: float | None
-    unit: float
+    unit: float  # unit of the flow's coordinates, from the start of the run
+    #: t, h: flow time at y, and the window's length.
     t: float
     h: float
-    fit: Fit
-    first_theta: NDArray
+    fit: Fit  # training of the window
+    first_theta: NDArray  # angles with which the window's training begins; shape (P,)
+    #: iteration, halvings, rejected: iterations in this window (0: not begun); windows rejected in a row, and in all.
     iteration: int
     halvings: int
     rejected: int
+    #: resting, failed: no window follows; the last window was rejected too often.
     resting: bool
     failed: bool
-    reference: NDArray
+    reference: NDArray  # (α, λ) at t by LSODA; NaN if LSODA failed or is not used; shape (n + 1,)
+    #: path_t, path_alpha, path_reference: the accepted trajectory, four points a window, and that of LSODA; shape (k,),
+    #: (k, n), (k, n).
     path_t: NDArray
     path_alpha: NDArray
     path_reference: NDArray
+    #: Length, residual on the dense grid, and allowed residual of each accepted window; shape (windows, 3).
     residuals: NDArray
-    rng: dict[str, Any]
+    rng: dict[str, Any]  # state of the generator that angles are drawn from
     account: Account
 
 
@@ -395,9 +360,6 @@ class VariationalDQC(CircuitSolver[MarchContext, March]):
 
     def step(self, context: MarchContext, state: March) -> March:
         return advance(context, state)
-
-    def alpha(self, state: March) -> NDArray:
-        return state.alpha
 
     def finished(self, state: March) -> bool:
         return state.resting

@@ -25,9 +25,6 @@ from .ansatz import ANSAETZE, Ansatz, Tangents, ansatz_mismatch, make_ansatz, no
 from .own_circuit import NameOrCircuit, own_circuit
 from .variational import SEMI_IMPLICIT, AngleFlow, AngleState, Pace, VariationalSolver
 
-__all__ = ["SimplexFlow", "SimplexState", "VariationalFlow", "faithful_rate", "sampling_variance", "semi_implicit_step"]
-
-
 #: Ridge of every linear system, in units of each diagonal entry.
 RIDGE_EXACT = 1e-11
 #: Ridge with 1000 shots, in units of the mean diagonal entry; it falls as shots^−½.
@@ -426,10 +423,10 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     def final_angles(self, context: SimplexFlow, state: SimplexState) -> NDArray:
         return context.ansatz.angles(state.theta)
 
-    def drowned(self, context: SimplexFlow, state: SimplexState) -> bool:
+    def is_noise_dominated(self, context: SimplexFlow, state: SimplexState) -> bool:
         found = np.atleast_2d(state.distributions)[0]
         angles = context.ansatz.angles(state.theta)
-        return context.lab.drowned(state.account, context.circuit, angles, found, state.shots_behind or None)
+        return context.lab.is_noise_dominated(state.account, context.circuit, angles, found, state.shots_behind or None)
 
     def provenance(self, context: SimplexFlow, state: SimplexState) -> dict[str, Any]:
         ansatz = self.ansatz if isinstance(self.ansatz, str) else repr(self.ansatz)

@@ -32,18 +32,6 @@ from ..circuits.encoding import qubits_for
 from ..runs.laboratory import Account, Ledger
 from .variational import AngleFlow, AngleState, Pace, VariationalSolver
 
-__all__ = [
-    "MIN_ANGLE",
-    "BoxEncoding",
-    "BoxFlow",
-    "BoxState",
-    "VariationalLotkaVolterra",
-    "drive",
-    "exact_multiplier",
-    "primal_dual_step",
-]
-
-
 #: Exact distributions: smallest distance of an angle from 0 and π, radians; α = u sin²(θ/2) = 0 could never grow again.
 MIN_ANGLE = 1e-5
 #: Largest |log-odds|: e^−50 is below the precision of α/u. `BoxEncoding.on_equality` searches shifts up to twice this.
@@ -154,19 +142,11 @@ class BoxState(AngleState):
     """The state of `AngleState` with the multiplier and the quality of the read-out.
 
     An index without counts keeps the α that was measured before, at first u/2.
-
-    Attributes
-    ----------
-    useful : float
-        Share of the outcomes that belong to one of the n indices, not to padding.
-    lam : float
-        λ, as in ρ = Qα − p − λe.
-    drowned : bool
-        The outcome of the last circuit, or of one tried from here, cannot be distinguished from uniform noise.
     """
 
-    useful: float = 1.0
-    lam: float = 0.0
+    useful: float = 1.0  # share of the outcomes that belong to one of the n indices, not to padding
+    lam: float = 0.0  # λ, as in ρ = Qα − p − λe
+    #: The outcome of the last circuit, or of one tried from here, cannot be distinguished from uniform noise.
     drowned: bool = False
 
 
@@ -203,7 +183,7 @@ class BoxFlow(AngleFlow[BoxState]):
     def measure(self, state: BoxState, shots: int | None, final: bool = False) -> BoxState:
         bindings = self.box.bindings(state.theta)
         found, account = self.lab.measure(state.account, self.circuit, bindings, shots)
-        drowned = self.lab.drowned(account, self.circuit, bindings, found, shots)
+        drowned = self.lab.is_noise_dominated(account, self.circuit, bindings, found, shots)
         measured, useful = self.box.read(found, state.measured)
         state = replace(state, measured=measured, useful=useful, drowned=drowned)
         return replace(state, shots_behind=shots or 0, account=account)
@@ -462,7 +442,7 @@ class VariationalLotkaVolterra(VariationalSolver[BoxFlow, BoxState]):
     def final_angles(self, context: BoxFlow, state: BoxState) -> NDArray:
         return context.box.bindings(state.theta)
 
-    def drowned(self, context: BoxFlow, state: BoxState) -> bool:
+    def is_noise_dominated(self, context: BoxFlow, state: BoxState) -> bool:
         return state.drowned
 
     def provenance(self, context: BoxFlow, state: BoxState) -> dict[str, Any]:
