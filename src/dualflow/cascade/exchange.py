@@ -174,12 +174,11 @@ class Survivors:
         following = Survivors(
             *(np.concatenate([getattr(self, one.name), getattr(invaders, one.name)])[J] for one in fields(self))
         )
-        packed: Any = self.packed
         at = np.empty(len(self), dtype=np.int32)
         at[~stays] = -1 - np.arange(np.count_nonzero(~stays))
         own = np.less(J, len(self))
         at[J[own]] = np.flatnonzero(own)
-        return following, replace(self, packed=Lent(following.packed, packed[~stays], at))
+        return following, replace(self, packed=Lent(np.asarray(following.packed), self.packed[~stays], at))
 
 
 def rows_of(parts: Sequence[NDArray | Lent], J: NDArray) -> NDArray:
