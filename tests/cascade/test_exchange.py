@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dualflow.core._points import fold_words
 
 from dualflow import CascadeSVC, ProblemError, load
 from dualflow.cascade import exchange
@@ -108,3 +109,44 @@ def test_an_onnx_graph_has_the_same_values(fitted):
     labels, values = session.run(None, {"X": X})
     assert np.abs(values - model.decision_function(X)).max() < 1e-11
     assert np.array_equal(labels, model.predict(X))
+
+
+def test_a_pool_lends_its_rows_to_the_one_before():
+    rng = np.random.default_rng(0)
+    for leaves, joins in ((0, 0), (5, 0), (0, 7), (6, 9), (20, 3), (20, 0)):
+        rows = rng.choice(100, 20 + joins, replace=False)
+        packed = rng.integers(0, 256, (len(rows), 11), dtype=np.uint8)
+        numbers = [
+            np.full(len(rows), 2),
+            rows,
+            packed,
+            rng.normal(size=len(rows)),
+            rng.random(len(rows)),
+            rng.random(len(rows)),
+        ]
+        own, invaders = (
+            exchange.Survivors(*(column[J] for column in numbers))
+            for J in (np.argsort(rows[:20]), 20 + np.argsort(rows[20:]))
+        )
+        before, idle = own.packed.copy(), rng.choice(own.row, leaves, replace=False)
+        following, lent = own.followed(idle, invaders)
+        expected = np.sort(np.setdiff1d(rows, idle))
+        place = [int(np.flatnonzero(rows == row)[0]) for row in expected]
+        for name, column in zip(("part", "row", "packed", "target", "weight", "alpha"), numbers, strict=True):
+            np.testing.assert_array_equal(getattr(following, name), column[place])
+        J = rng.permutation(20)[:13]
+        np.testing.assert_array_equal(exchange.rows_of([following.packed, lent.packed], len(place) + J), before[J])
+        if leaves + joins:
+            assert lent.packed.lender is following.packed
+            assert len(lent.packed.rest) == leaves
+
+
+@pytest.mark.parametrize("n", [0, 1, 9, 10, 11, 37])
+def test_words_are_folded_as_whole_numbers_are(n):
+    """Beside Python's own numbers, which are not modulo 2⁶⁴."""
+    rng = np.random.default_rng(n)
+    words, places = rng.integers(0, 1 << 63, n, dtype=np.uint64) * 2 + 1, rng.integers(0, 1 << 63, 10, dtype=np.uint64)
+    words.flags.writeable = False
+    mixed = [int(word) ^ int(word) >> 32 for word in words]
+    sums = [sum(a * int(b) for a, b in zip(mixed[k : k + 10], places, strict=False)) for k in range(0, n, 10)]
+    assert fold_words(words, places).tolist() == [one % (1 << 64) for one in sums]

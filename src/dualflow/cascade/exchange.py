@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,32 @@ class Packing:
 
 
 @dataclass(frozen=True)
+class Lent:
+    """Packed rows most of which are in the matrix of another pool, so that there is one copy of them.
+
+    Row k is row ``at[k]`` of ``lender``, or row −1 − ``at[k]`` of ``rest`` if that is negative.
+    """
+
+    lender: NDArray
+    rest: NDArray
+    at: NDArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of the rows."""
+        return len(self.at), self.lender.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def __getitem__(self, J: NDArray) -> NDArray:
+        at = self.at[J]
+        is_lent, found = at >= 0, np.empty((len(at), self.shape[1]), dtype=np.uint8)
+        found[is_lent], found[~is_lent] = self.lender[at[is_lent]], self.rest[-1 - at[~is_lent]]
+        return found
+
+
+@dataclass(frozen=True)
 class Survivors:
     """Points that are exchanged, as arrays of one length: their part and row there, their data and multipliers.
 
@@ -115,7 +141,7 @@ class Survivors:
 
     part: NDArray
     row: NDArray
-    packed: NDArray
+    packed: NDArray | Lent
     target: NDArray
     weight: NDArray
     alpha: NDArray
@@ -135,18 +161,31 @@ class Survivors:
         alpha = np.zeros(len(J)) if alpha is None else alpha[J]
         return cls(part, row, packing.pack(members.X[J]), target, members.weight[J], alpha)
 
-    @classmethod
-    def merged(cls, given: list[Survivors]) -> Survivors:
-        """Return all points of one part, by row, so that the order of arrival does not matter."""
-        found = cls(*(np.concatenate([getattr(one, field.name) for one in given]) for field in fields(cls)))
-        return found.take(np.argsort(found.row, kind="stable"))
+    def followed(self, idle: NDArray, invaders: Survivors) -> tuple[Survivors, Survivors]:
+        """Return the points of the next round, by row, so that the order of arrival does not matter, and these ones.
+
+        Rows ``idle`` leave, ``invaders`` join. These points have the memory of those that stay from the next ones.
+        """
+        stays = ~np.isin(self.row, idle)
+        if stays.all() and not len(invaders):
+            return self, self
+        of, J = np.concatenate([self.row, invaders.row]), np.flatnonzero(np.append(stays, np.ones(len(invaders), bool)))
+        J = J[np.argsort(of[J], kind="stable")]
+        following = Survivors(
+            *(np.concatenate([getattr(self, one.name), getattr(invaders, one.name)])[J] for one in fields(self))
+        )
+        at = np.empty(len(self), dtype=np.int32)
+        at[~stays] = -1 - np.arange(np.count_nonzero(~stays))
+        own = np.less(J, len(self))
+        at[J[own]] = np.flatnonzero(own)
+        return following, replace(self, packed=Lent(np.asarray(following.packed), self.packed[~stays], at))
 
 
-def rows_of(parts: Sequence[NDArray], J: NDArray) -> NDArray:
-    """Return rows J of some matrices, counted through them, without joining all rows."""
+def rows_of(parts: Sequence[NDArray | Lent], J: NDArray) -> NDArray:
+    """Return rows J of some packed matrices, counted through them, without joining all rows."""
     starts = np.cumsum([0, *map(len, parts)])
     of = np.searchsorted(starts, J, side="right") - 1
-    found = np.empty((len(J), parts[0].shape[1]), dtype=parts[0].dtype)
+    found = np.empty((len(J), parts[0].shape[1]), dtype=np.uint8)
     for k in np.unique(of):
         own = of == k
         found[own] = parts[k][J[own] - starts[k]]

@@ -24,13 +24,19 @@ from .tasks import CHANGED_PART
 
 
 def _blocks(model: LinearModel, X: NDArray) -> Iterator[tuple[slice, NDArray]]:
-    """Yield consecutive rows, minus the centre, with the constant column of a penalised bias."""
+    """Yield consecutive rows, minus the centre, with the constant column of a penalised bias.
+
+    All are in the same memory, so that a block lasts until the next one: the workers of dask return freed memory to the
+    system at once, and a new array for each block would cost them more time than the sums over its rows.
+    """
     n, m = X.shape
     height = max(1, NUMBERS_PER_BLOCK // max(1, m))
-    constant = np.full((height, int(model.offset > 0)), np.sqrt(model.offset))
+    room = np.full((min(n, height), m + (model.offset > 0)), np.sqrt(model.offset))
     for start in range(0, n, height):
-        F = X[start : start + height] if model.center is None else X[start : start + height] - model.center
-        yield slice(start, start + len(F)), np.hstack([F, constant[: len(F)]]) if model.offset else F
+        rows = X[start : start + height]
+        F = room[: len(rows)]
+        np.subtract(rows, 0.0 if model.center is None else model.center, out=F[:, :m])
+        yield slice(start, start + len(rows)), F
 
 
 def _slopes(

@@ -106,23 +106,20 @@ class Cascade:
     on_round: Callable[[Round], Any]
     save: Callable[[PairState], None]
     keeps: bool = False
+    _best: CascadePairResult | None = None
 
     def run(self, state: PairState | None = None) -> CascadePairResult:
         """Run rounds from a state, or from the parts' own solves, until the cascade ends; return the best result."""
-        best: CascadePairResult | None = None
         try:
             state, pool = self._initial_pool() if state is None else (state, self._stored_pool(state))
-            while best is None or not state.closed:
-                ended, state, pool = self._round(state, pool)
-                if best is None or ended.certificate.gap <= best.certificate.gap:  # type: ignore[operator]
-                    best = ended
-                best = replace(best, status=ended.status, steps=ended.steps)
+            while self._best is None or not state.closed:
+                state = self._round(state, pool)
         except (KeyboardInterrupt, OutOfTime) as end:
             late = isinstance(end, OutOfTime)
-            if best is None or not (late or self.keeps):
+            if self._best is None or not (late or self.keeps):
                 raise
-            return replace(best, status=Status.TIME_LIMIT if late else Status.INTERRUPTED)
-        return best
+            return replace(self._best, status=Status.TIME_LIMIT if late else Status.INTERRUPTED)
+        return self._best
 
     def _initial_pool(self) -> tuple[PairState, list[Survivors]]:
         """Return the first state and pool: the survivors of the parts' own problems, which are feasible together."""
@@ -148,10 +145,13 @@ class Cascade:
         part, row, alpha = (np.concatenate([getattr(own, name) for own in pool]) for name in ("part", "row", "alpha"))
         return PairState(part, row, alpha, steps, width, own_tol, closed)
 
-    def _round(self, state: PairState, pool: list[Survivors]) -> tuple[CascadePairResult, PairState, list[Survivors]]:
-        """Solve the pool, unless the state is closed, and compare all parts with its solution."""
+    def _round(self, state: PairState, pool: list[Survivors]) -> PairState:
+        """Solve the pool, unless the state is closed, compare all parts with its solution, and make it the next one.
+
+        The best result has no copy of the rows that are in the next pool.
+        """
         before = self.engine.sent, self.engine.received
-        sent = [own.packed for own in pool]
+        sent: list[Any] = [own.packed for own in pool]
         target, weight = (np.concatenate([getattr(own, name) for own in pool]) for name in ("target", "weight"))
         solved = self._solve_pool(sent, target, weight, state)
         alone = solved.certificate
@@ -172,7 +172,7 @@ class Cascade:
         )
         found: list[Found] = self.engine.run(sweep, [own.row for own in pool], message, sent)
         ends = list(itertools.accumulate((len(own) for own in pool), initial=0))
-        pool = [replace(own, alpha=alpha[a:b]) for own, (a, b) in zip(pool, itertools.pairwise(ends), strict=True)]
+        pool[:] = [replace(own, alpha=alpha[a:b]) for own, (a, b) in zip(pool, itertools.pairwise(ends), strict=True)]
         # A reading takes bias and weights from a problem without its points.
         problem = replace(self.model, center=None).pose(np.zeros((len(target), 1)), target, weight)  # type: ignore[type-var]
         certificate, multiplier_error = self._certify_all(problem, solved, found, window)
@@ -186,18 +186,21 @@ class Cascade:
         stop_requested = bool(self.on_round(row))
         weights = problem.reading.coefficients(problem, alone.alpha, alone.quadratic, certificate.multiplier)
         answer = CascadePairResult(list(pool), weights, certificate, ended or Status.STOPPED, steps)
+        if self._best is None or certificate.gap <= self._best.certificate.gap:  # type: ignore[operator]
+            self._best = answer
+        self._best = replace(self._best, status=answer.status, steps=steps)
         # Limits and callbacks end this run, but a resumed run goes on.
         closed = ended in (Status.OPTIMAL, Status.ROUNDED, Status.FINISHED)
         if not closed:
+            del sent
             for k, one in enumerate(found):  # one part after another, so that there is no second copy of all
-                stays = pool[k].take(np.flatnonzero(~np.isin(pool[k].row, one.idle)))
-                pool[k] = Survivors.merged([stays, one.invaders]) if len(one.invaders) else stays
+                pool[k], answer.pool[k] = pool[k].followed(one.idle, one.invaders)
         width = max(
             MIN_HALF_WIDTH, HALF_WIDTH_PER_ERROR * (2.0 * state.width if multiplier_error is None else multiplier_error)
         )
         state = self._state(pool, steps, width, own_tol, closed)
         self.save(state)
-        return answer, replace(state, closed=ended is not None or stop_requested), pool
+        return replace(state, closed=ended is not None or stop_requested)
 
     def _status_after(self, certificate: Certificate, steps: int, is_exhausted: bool) -> Status | None:
         """Return the status that ends the cascade after a round, or None.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core._points import fold_words
 from ..core.bounds import EPS, sum_error
 from ..core.certificate import Certificate, certify
 from ..core.gram import Gram
@@ -166,22 +167,8 @@ def checksum(loaded: Loaded) -> str:
             given: NDArray = array.astype(str) if array.dtype.kind == "O" else array
             octets = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
             whole = len(octets) // 8 * 8
-            digest.update(np.array(_folded(octets[:whole].view(np.uint64))).tobytes() + octets[whole:].tobytes())
+            digest.update(fold_words(octets[:whole].view(np.uint64), _PLACES).tobytes() + octets[whole:].tobytes())
     return digest.hexdigest()
-
-
-def _folded(words: NDArray) -> NDArray:
-    """Return the weighted sums of each block of words, modulo 2⁶⁴."""
-    sums, mixed = np.zeros(-(-len(words) // WORDS_PER_BLOCK), dtype=np.uint64), np.empty(WORDS_PER_BLOCK, np.uint64)
-    for k in range(len(sums)):
-        block = words[k * WORDS_PER_BLOCK : (k + 1) * WORDS_PER_BLOCK]
-        own = mixed[: len(block)]
-        # Low bits of many floats are 0; those of the sum would be, too.
-        np.right_shift(block, 32, out=own)
-        np.bitwise_xor(block, own, out=own)
-        np.multiply(own, _PLACES[: len(block)], out=own)
-        sums[k] = own.sum()
-    return sums
 
 
 def raise_if_late(found: list[Any]) -> list[Any]:
@@ -231,8 +218,10 @@ def moments(X: NDArray) -> tuple[NDArray, NDArray]:
     """Return the mean of each column, and the sum of its squared distances from that."""
     mean, spread = X.sum(axis=0) / max(1, len(X)), np.zeros(X.shape[1])
     height = max(1, NUMBERS_PER_BLOCK // max(1, X.shape[1]))
+    room = np.empty((min(len(X), height), X.shape[1]))  # one for all blocks, as in `linear_sums`
     for start in range(0, len(X), height):
-        off = X[start : start + height] - mean
+        rows = X[start : start + height]
+        off = np.subtract(rows, mean, out=room[: len(rows)])
         spread += np.einsum("ij,ij->j", off, off)
     return mean, spread
 

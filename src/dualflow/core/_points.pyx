@@ -16,7 +16,9 @@ cdef extern from "points.h":
     void scale_row_double(Index m, const double *row, const double *center, double scale, double *to) nogil
     double square_row(Index m, const double *row, const double *center) nogil
     double compare_transpose(Index n, const double *K, double *mean) nogil
+    ctypedef unsigned long long uint64_t
     unsigned long long hash_of(Index m, const double *row, Index step) nogil
+    unsigned long long fold_of(Index n, const uint64_t *words, const uint64_t *places) nogil
 
 ctypedef fused real:
     float
@@ -120,6 +122,19 @@ def hash_rows(const double[:, ::1] X, const Index[::1] rows=None, Index step=1):
             raise IndexError(f"row {at} of a matrix with {X.shape[0]} rows")
         out[i] = hash_of(m, &X[at, 0], step)
     return hashes
+
+
+def fold_words(const uint64_t[::1] words, const uint64_t[::1] places):
+    """Return the sums of blocks of words, as long as ``places``, each word times that of its place, modulo 2⁶⁴."""
+    cdef Index n = words.shape[0], height = places.shape[0], k
+    if not height:
+        raise ValueError("places must not be empty")
+    sums = np.zeros((n + height - 1) // height, dtype=np.uint64)
+    cdef unsigned long long[::1] out = sums
+    with nogil:
+        for k in range(out.shape[0]):
+            out[k] = fold_of(min(height, n - k * height), &words[k * height], &places[0])
+    return sums
 
 
 def mean_and_squares(const double[:, ::1] X):

@@ -74,6 +74,16 @@ CLONES static unsigned long long hash_of(Index m, const double *restrict row, In
     return found;
 }
 
+/* Return the sum of words, each times a number of its place, modulo 2^64. Low bits of many floats are 0; those of the
+   sum would be, too, without the shift. */
+CLONES static unsigned long long fold_of(Index n, const uint64_t *restrict words, const uint64_t *restrict places)
+{
+    uint64_t sum = 0;
+    for (Index k = 0; k < n; k++)
+        sum += (words[k] ^ (words[k] >> 32)) * places[k];
+    return sum;
+}
+
 /* Rows and columns of a tile that is compared with its transpose: 8 KB. */
 #define TILE 32
 

@@ -136,7 +136,7 @@ def joint_support(parts: list[Part], summary: DataSummary, found: list[CascadePa
 
 def points_at(pool: list[Survivors], packing: Packing, place: NDArray, m: int) -> NDArray:
     """Return some points of a pool, by their places in it, shape (len(place), m)."""
-    packed = [own.packed for own in pool]
+    packed: list[Any] = [own.packed for own in pool]
     blocks = (packing.unpack(rows_of(packed, np.asarray(J))) for J in in_parts(packed[0], place))
     return immutable_parts(blocks, (len(place), m))
 
