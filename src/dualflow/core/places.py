@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._points import hash_rows
-from .bounds import EPS, sum_error
+from .bounds import sum_error
 from .gram import Gram
 from .problem import DualProblem, Kind
 from .runtime.threads import cached_property
@@ -31,8 +31,9 @@ SAMPLE_COLUMNS = 8
 MAX_PLACES = 1024
 #: Places, as a part of all points, up to which a sample of the points lets them be looked for.
 MAX_PLACE_SHARE = 0.7
-#: Largest move of a variable, as a part of the largest sum of a place: it is another rounding of the same answer.
-MAX_MOVE = 64 * EPS
+#: Largest move of a variable, as a part of the largest sum of a place: what round-off, times the condition of the
+#: places' kernel matrix, leaves of an optimum.
+MAX_MOVE = 1e-12
 
 
 def few_distinct(points: NDArray, share: float) -> bool:

@@ -12,7 +12,9 @@ from ..core.bounds import ridges_apart
 from ..core.features import has_few_columns, scales_apart
 from ..core.gram import KernelMatrix
 from ..core.monomials import rank_by_kernel
+from ..core.places import few_distinct
 from ..core.problem import DualProblem, Kind
+from ..core.repeats import MAX_DISTINCT_SHARE
 from ..working_set.seeding import least_nonzero
 from . import SOLVERS, Solver
 
@@ -118,7 +120,9 @@ def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) 
     """Return the name of the solver that "auto" means for a problem of n variables with finite bounds."""
     if n >= MIN_N_LOW_RANK and not traits.few_nonzero and _is_low_rank(gram, n):
         return "interior-point"
-    if n >= MIN_N_LOW_RANK and MIN_SUM_OF_BOUNDS <= n * traits.bound < inf and gram.has_few_features:
+    has_large_bounds = n >= MIN_N_LOW_RANK and MIN_SUM_OF_BOUNDS <= n * traits.bound < inf
+    # Repeated points are merged: few variables are left, and to count columns takes most of the time.
+    if has_large_bounds and gram.has_few_features and not few_distinct(gram.X, MAX_DISTINCT_SHARE):
         most = min(MAX_COLUMNS_FACTOR, gram.n // MIN_POINTS_PER_COLUMN_FACTOR)
         return "interior-point" if has_few_columns(gram, most) else DEFAULT_SOLVER
     tall = gram.kernel == "linear" and gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n
