@@ -482,7 +482,7 @@ def _without_circuits(
         time_limit=TABLE_LIMIT_S if plan.time_limit is None else plan.time_limit,
         total_time_limit=TABLE_TOTAL_LIMIT_S if no_limit else plan.total_time_limit, circuits=False, **common,
     )  # fmt: skip
-    if len(found.y) + (0 if found.y_test is None else len(found.y_test)) < found.rows:
+    if len(found.y) + (0 if found.y_test is None else len(found.y_test)) < (found.rows or 0):
         one = _with_titles(one, f"{len(found.y)} of {found.rows} rows, drawn at random")
     about = {"table": f"{found.source}, {found.rows} rows", **found.about}
     return replace(one, settings=about | one.settings)
