@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ._bound import rough_error_bounds
+from ._bound import has_rough_error_bounds, rough_error_bounds
 from .bounds import dual_bound
 from .gram import MAX_REACH_FLOAT32, Gram
 from .kernel_functions import squared_lengths
@@ -22,23 +22,17 @@ from .workspace import Workspace
 #: Multiplications of a product below which float64 alone is used: it takes about two milliseconds.
 MIN_MULTIPLICATIONS = 1 << 25
 #: Part of the variables that may be recomputed in float64; if more signs are undetermined, all are.
-MAX_PART_FLOAT64 = 0.3
+MAX_UNCERTAIN_SHARE = 0.3
 #: Variables at 0 that are tried in float32 before all are.
 SAMPLE_SIZE = 128
-#: Unit round-off of float32.
-UNIT_FLOAT32 = 2.0**-24
 #: Terms that are summed in float32 before the partial sum is added in float64, where points have few features.
 TERMS_PER_SUM = 34
-#: Least and largest size of a weight: float32 holds such weights with all its digits, with room for sums of them.
-WEIGHT_RANGE = 1e-30, 1e30
 #: Stands for a multiplier that is far from 0.
 FAR_MULTIPLIER = 1e300
 #: Part of the points with weight beyond which their sums are not computed in float32: float64 computes them anyway.
 MAX_PART_WEIGHTED = 1 / 8
-#: Largest relative error of a kernel value for which first-order error bounds, times 1.1, are valid.
-MAX_KERNEL_ERROR = 0.05
 #: A variable is recomputed with the undetermined ones if ρ is below twice its error bound: ν may change a little.
-RECOMPUTE_RATIO = 2.0
+SAFE_ERRORS = 2.0
 
 
 class Screen:
@@ -143,8 +137,8 @@ class Screen:
         ends = _multipliers(problem, alpha, Qa)
         if not ends:
             return False
-        undetermined = (_least(problem, Qa, ends) <= RECOMPUTE_RATIO * self._in_variables(error_bound))[sample]
-        return bool(undetermined.mean() * len(others) <= MAX_PART_FLOAT64 * gram.n)
+        undetermined = (_least(problem, Qa, ends) <= SAFE_ERRORS * self._in_variables(error_bound))[sample]
+        return bool(undetermined.mean() * len(others) <= MAX_UNCERTAIN_SHARE * gram.n)
 
     def _with_certain_signs(
         self, alpha: NDArray, exact: tuple[NDArray, NDArray], sums: NDArray, error_bound: NDArray
@@ -165,9 +159,9 @@ class Screen:
             rho = _least(problem, Qa, ends)
             missing = np.flatnonzero(rho <= error_bounds)
             if len(missing):  # recompute those near the limit too: this saves rounds
-                missing = self._same_points(np.flatnonzero(rho <= RECOMPUTE_RATIO * error_bounds))
+                missing = self._same_points(np.flatnonzero(rho <= SAFE_ERRORS * error_bounds))
                 recomputed += len(missing)
-                if recomputed > MAX_PART_FLOAT64 * problem.n:
+                if recomputed > MAX_UNCERTAIN_SHARE * problem.n:
                     return None
                 product = problem.product(alpha, missing)
         return Qa
@@ -187,8 +181,7 @@ def is_bounded(weights: NDArray, reach: float, features: int) -> bool:
     """Whether the error bounds of `rough_sums` hold, given weights other than 0 and squared distances of the points,
     times γ, of at most 4 ``reach``."""
     sizes = np.abs(weights)
-    in_range = len(sizes) > 0 and bool(WEIGHT_RANGE[0] < sizes.min() <= sizes.max() < WEIGHT_RANGE[1])
-    return in_range and 4.0 * _relative_error(features) * reach <= MAX_KERNEL_ERROR
+    return len(sizes) > 0 and has_rough_error_bounds(sizes.min(), sizes.max(), reach, features)
 
 
 def rough_sums(
@@ -227,11 +220,6 @@ def rough_sums_of_new(gram: Gram, Z: NDArray, weights: NDArray) -> tuple[NDArray
     if points.bits is not None and others.bits is not None:  # as fast in float64
         return None
     return rough_sums(points, others, weights, gram.gamma * squares, gram.gamma * gram.squares, m)
-
-
-def _relative_error(features: int) -> float:
-    """Return the error bound of an exponent, relative to the sum of the sizes of its terms."""
-    return (features + 8) * UNIT_FLOAT32
 
 
 def _weights(problem: DualProblem, v: NDArray) -> NDArray:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.mixed_precision import MAX_UNCERTAIN_SHARE, SAFE_ERRORS
+
 
 @dataclass(frozen=True)
 class Thresholds:
@@ -114,9 +116,9 @@ class Thresholds:
     #: Multiplications of a product of one problem, from which float32 is tried.
     min_product_float32: float = 1 << 23
     #: Points whose sign float32 may leave undetermined, as a part of all.
-    max_uncertain_share: float = 0.3
+    max_uncertain_share: float = MAX_UNCERTAIN_SHARE
     #: Error bounds from its sign's change, beyond which a point's product stays in float32: the multiplier may move.
-    safe_errors: float = 2.0
+    safe_errors: float = SAFE_ERRORS
 
     # --- other problems, over the whole matrix of their points ------------------------------------
 
