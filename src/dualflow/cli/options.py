@@ -60,7 +60,6 @@ EXAMPLES = {
     "jobs fetch": "jobs fetch run.journal",
     "jobs resume": "jobs resume run.journal",
     "jobs cancel": "jobs cancel run.journal JOB",
-    "jobs convert": "jobs convert old.journal new.journal --device aer",
 }
 #: Entry of a context's ``meta`` that makes the help explain all options.
 _HELP_ALL = "dualflow.help_all"
