@@ -30,8 +30,9 @@ MAX_MONOMIALS_ROWS = 96
 #: ever shrunk.
 MAX_N_ONE_BLOCK = 4096
 #: The same for at least `MIN_FEATURES_WIDE` features: products take most of the time then, and no row should be made
-#: twice. 1.1 to 1.9 × faster over 4500 to 8000 points of 100 to 250 features, 0.7 to 1 × with 20 to 70.
-MAX_N_ONE_BLOCK_WIDE = 8192
+#: twice. 1.1 to 2.6 × faster over 4500 to 12 000 points of 100 to 250 features, 0.7 to 1 × with 20 to 70. The rows take
+#: 0.6 GB at most.
+MAX_N_ONE_BLOCK_WIDE = 12_288
 #: Features from which `MAX_N_ONE_BLOCK_WIDE` holds.
 MIN_FEATURES_WIDE = 100
 
