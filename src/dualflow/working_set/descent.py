@@ -101,7 +101,7 @@ UNSHRINK_RATIO = 0.1
 #: Support vectors of the level before, as a part of its points, from which the dense kernel matrix pays, where blocks
 #: are computed.
 MIN_SUPPORT_SHARE_BLOCKS = 0.35
-#: The same where rows are made on demand.
+#: The same where rows are made on demand, or there are more points than for `KeptGram.is_expensive`.
 MIN_SUPPORT_SHARE_ROWS = 0.6
 
 # Blocks.
@@ -270,9 +270,11 @@ class Descent:
         """
         gram = self.workspace.gram
         points = gram.n >> (2 if len(state.order) else 0)
-        min_share = MIN_SUPPORT_SHARE_ROWS if makes_rows(gram) else MIN_SUPPORT_SHARE_BLOCKS
+        rows = makes_rows(gram)
+        min_share = MIN_SUPPORT_SHARE_BLOCKS if gram.is_expensive and not rows else MIN_SUPPORT_SHARE_ROWS
+        saves = gram.is_expensive if rows else gram.saves_if_many
         many = bool(np.count_nonzero(state.anchor) >= min_share * points)
-        return many and state.single and not state.depth and gram.is_expensive
+        return many and state.single and not state.depth and saves
 
     def gradient(self, state: WorkingSetState) -> NDArray | None:
         """Return Qα − p of a state, or None if it is not the current one or not of the whole problem."""
