@@ -219,9 +219,12 @@ def test_a_large_matrix_of_many_support_vectors_is_one_block_in_its_only_copy(mo
     """The limits of large matrices, lowered: the optimum is that of blocks, and LIBSVM's."""
     monkeypatch.setattr(kernel_cache, "MAX_POINTS_DENSE", 1000)
     monkeypatch.setattr(level, "MAX_N_ONE_BLOCK", 1000)
+    widths, block = [], level.Level.block
+    monkeypatch.setattr(level.Level, "block", lambda self, W: (widths.append(len(W)), block(self, W))[1])
     problem = problems.svc(Gram(X, "poly", degree=3, gamma=0.05), NOISE, 1.0)
     found = solve(problem, "working-set", refine=True, hand_over=True)
     ((gram, _),) = given
+    assert widths[-2:] == [1300, 1300]  # after those of the level before
     assert not gram.is_expensive
     assert not gram.is_rounded  # it was taken
     assert found.cost.kernel_columns <= 0.7 * 1300
