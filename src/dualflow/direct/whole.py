@@ -182,7 +182,7 @@ def solve_whole(
     gap_tol : float
         Relative gap that objective and bound as computed have to reach.
     tol : float
-        The same with the bound on rounding errors included.
+        The same with the estimate of rounding errors included.
     thresholds : Thresholds
     start : array of shape (n,), optional
         An α near the optimum, from which Newton steps begin without pair updates.
