@@ -115,7 +115,7 @@ class Products:
 
 
 #: Variables up to which the dense Q is formed (8 MB) for certificates at each step of a solver.
-MAX_N_DENSE = 1024
+MAX_N_DENSE_CERTIFICATE = 1024
 #: Kernel values of a product from which the time of a certificate is estimated, and number of those that are timed for
 #: it: they take some hundredths of a second.
 MIN_VALUES_TIMED = 1 << 22
@@ -487,7 +487,7 @@ class Certifier:
             raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")
         if not np.isfinite(given).all():
             raise ProblemError("alpha contains NaN or infinity")
-        if quick and problem.n <= MAX_N_DENSE:
+        if quick and problem.n <= MAX_N_DENSE_CERTIFICATE:
             self._Q = problem.dense() if self._Q is None else self._Q
             projection = problem.project(given)
             return self._by_primal(self._certify(given, projection, self._Q @ projection), given, projection, primal)

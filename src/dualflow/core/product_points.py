@@ -28,7 +28,7 @@ class ProductPoints:
     degree: int
 
     @staticmethod
-    def serve(matrix: KernelMatrix) -> bool:
+    def supports(matrix: KernelMatrix) -> bool:
         """Whether this class supports a matrix: such a kernel and dense points."""
         if isinstance(matrix.X, SparsePoints) or matrix.kernel not in ("linear", "poly"):
             return False

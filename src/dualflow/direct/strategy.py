@@ -102,9 +102,8 @@ class Thresholds:
     #: Multiplications of the rows that may be requested, from which they are in float32 first: the float64 steps that
     #: follow take a quarter of a millisecond.
     min_rows_float32: float = 4_500_000
-    #: Variables that float32 cannot tell from free ones, per free variable, above which the search is given up if they
-    #: are also more than `working_set.dense.MAX_NEARLY_FREE`: in an ill-conditioned problem they would join a few at a
-    #: time.
+    #: Give up if the variables that float32 leaves undetermined outnumber both this × the free ones and
+    #: `working_set.dense.MAX_NEARLY_FREE`. In an ill-conditioned problem they would join a few at a time.
     max_undetermined_per_free: int = 2
 
     # --- the product that a certificate is made of ------------------------------------------------
@@ -115,7 +114,8 @@ class Thresholds:
     min_product_float32: float = 1 << 23
     #: Points whose sign float32 may leave undetermined, as a part of all.
     max_uncertain_share: float = 0.3
-    #: Error bounds from its sign's change, beyond which a point's product stays in float32: the multiplier may move.
+    #: If a sign is undetermined, a point is recomputed in float64 unless ρ is larger than this many error bounds. More
+    #: than 1, because ν may still move.
     safe_errors: float = 2.0
 
     # --- other problems, over the whole matrix of their points ------------------------------------

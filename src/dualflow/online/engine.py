@@ -58,7 +58,8 @@ MIN_WORK_NEAR = 1 << 17
 MIN_NEAR = 128
 #: ... or the number of variables divided by this.
 NEAR_DIVISOR = 16
-#: D, where more than n / D + D violators are left to the caller's fallback instead of being corrected one at a time.
+#: D. With a fallback, `refresh` gives up above n / D + D violators, and `_correct_violators` after n / (4D) + 2D rounds
+#: without progress. Without a fallback, both correct all violators one at a time.
 VIOLATORS_DIVISOR = 8
 #: Paths between two updates of all g while several variables are learned.
 MAX_PATHS_PER_UPDATE = 64
@@ -176,7 +177,7 @@ class Engine(State):
         self.near = None
 
     def _mark(self, k: int, code: int) -> None:
-        """Set the set that variable k belongs to, here and among the near variables."""
+        """Record that variable k is in set R, S or E, not learned, or on a path; here and among the near variables."""
         self.where[k] = code
         if self.near is not None:
             self.near.mark(k, code)
@@ -350,10 +351,10 @@ class Engine(State):
             return
         self.pool.evict(self.margin)
         weighty = int(np.count_nonzero(self.alpha))
-        worth = (
+        is_cheap = (
             weighty * self.n <= MAX_VALUES_RECOMPUTE or since * (len(self.margin) + 1) >= RECOMPUTE_COST_RATIO * weighty
         )
-        if exact or worth:
+        if exact or is_cheap:
             self.refresh(complete=False)
         else:
             self.polish(float(self.figures[FLOOR]))

@@ -41,7 +41,7 @@ def makes_rows(gram: KeptGram) -> bool:
 
     With many features, and with fewer the more points there are, BLAS makes all rows in less time.
     """
-    if ProductPoints.serve(gram):
+    if ProductPoints.supports(gram):
         m, degree = gram.X.shape[1], int(gram.degree)
         return (
             m <= MAX_FEATURES_ROWS_LINEAR

@@ -73,7 +73,7 @@ MAX_GAP_FINISHED = 3e-11
 #: KKT violation that may be left by round-off in float64.
 MAX_KKT_ROUND_OFF = 1e-11
 #: Variables up to which a problem is solved over its dense matrix in one step.
-MAX_N_DENSE = 112
+MAX_N_ONE_STEP = 112
 
 # Levels.
 
@@ -180,7 +180,7 @@ class Descent:
     def step(self, state: WorkingSetState) -> WorkingSetState:
         """Return the next state, after `BLOCKS_PER_STEP` blocks or the end of a level."""
         problem = self.workspace
-        if self.solves_in_float64 and problem.n <= MAX_N_DENSE:
+        if self.solves_in_float64 and problem.n <= MAX_N_ONE_STEP:
             return self.finish_dense_problem(state)
         level = self.level_of(state)
         if state.offered:
@@ -259,7 +259,7 @@ class Descent:
 
     def strategy(self, state: WorkingSetState) -> str:
         """Return the strategy of a run: "whole" (one step over the dense matrix), "levels" or "blocks"."""
-        if self.solves_in_float64 and self.workspace.n <= MAX_N_DENSE:
+        if self.solves_in_float64 and self.workspace.n <= MAX_N_ONE_STEP:
             return "whole"
         return "levels" if len(state.order) else "blocks"
 

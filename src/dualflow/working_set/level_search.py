@@ -39,14 +39,14 @@ MAX_STEP_RATIO = 8.0
 NEAR_ZERO = 1e-2
 #: Inner solves, at most.
 MAX_SOLVES = 200
-#: Points from which a search over a quarter of them gives the first level.
+#: With at least this many points, a search over a quarter of them gives the first level.
 MIN_POINTS_COARSE = 800
 #: Inner solves of that search, at most.
 MAX_SOLVES_COARSE = 12
-#: Difference of the sum and the total at which that search ends, as a part of the total.
+#: That search ends if the sum differs from the total by at most this share of the total.
 SUM_TOL_COARSE = 1e-2
-#: Level at which that search ends, in the part's unit: below it α is that of a C-SVC of so large a C that a solve from
-#: nothing takes long, and one from the α of a larger level does not.
+#: Level at which that search ends, in the part's unit. Below this level the inner problem is a C-SVC with very large C:
+#: slow from a cold start, fast from the α of a larger level.
 LEAST_LEVEL_COARSE = 1e-6
 #: Relative gap of an inner solve, before it is refined.
 INNER_GAP_TOL = 1e-4
@@ -117,8 +117,8 @@ class Levels:
         state = search.start(None)
         while not (state.done or state.solves >= MAX_SOLVES_COARSE):
             state = search.step(state)
-            near = abs(float(search.last.sum()) - self.total) <= SUM_TOL_COARSE * self.total
-            if near or abs(state.level) <= LEAST_LEVEL_COARSE * search.unit:
+            is_near = abs(float(search.last.sum()) - self.total) <= SUM_TOL_COARSE * self.total
+            if is_near or abs(state.level) <= LEAST_LEVEL_COARSE * search.unit:
                 break
         return state.level
 
