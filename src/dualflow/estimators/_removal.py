@@ -234,7 +234,7 @@ def _check_model(facts: dict[str, Any], when: str, model: Any) -> None:
     """Raise `ProblemError` unless a model is the one of a record."""
     if type(model).__name__ != facts["class"]:
         raise ProblemError(
-            f"class: the record is of an {facts['class']}, the model {when} is {type(model).__name__}; pass the model of the record"
+            f"class: the record is of an {facts['class']}, the model {when} is {type(model).__name__}; pass its model"
         )
     if model_digest(model) != facts[when]["model"]:
         raise ProblemError(
