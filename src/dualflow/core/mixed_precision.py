@@ -19,7 +19,7 @@ from .radial import EXPONENTIAL_COST, RadialPoints
 from .sparse_points import SparsePoints
 from .workspace import Workspace
 
-#: Multiplications of a product below which float64 alone is used: it takes about two milliseconds.
+#: A product of fewer multiplications is computed in float64 alone: it takes about two milliseconds.
 MIN_MULTIPLICATIONS = 1 << 25
 #: If more than this share of the variables needs float64, float64 computes all of them.
 MAX_PART_FLOAT64 = 0.3
@@ -27,15 +27,15 @@ MAX_PART_FLOAT64 = 0.3
 SAMPLE_SIZE = 128
 #: Unit round-off of float32.
 UNIT_FLOAT32 = 2.0**-24
-#: Terms that are summed in float32 before the partial sum is added in float64, where points have few features.
+#: If points have few features, this many terms are summed in float32, and the partial sums are added in float64.
 TERMS_PER_SUM = 34
-#: Least and largest size of a weight: float32 holds such weights with all its digits, with room for sums of them.
+#: Least and largest size of a weight. Float32 holds such weights with all digits, and leaves room for sums of them.
 WEIGHT_RANGE = 1e-30, 1e30
 #: Stands for a multiplier that is far from 0.
 FAR_MULTIPLIER = 1e300
 #: If more than this share of points has weight, skip float32 for these points; float64 computes them anyway.
 MAX_PART_WEIGHTED = 1 / 8
-#: Largest relative error of a kernel value for which first-order error bounds, times 1.1, are valid.
+#: Up to this relative error of a kernel value, first-order error bounds times 1.1 are valid.
 MAX_KERNEL_ERROR = 0.05
 #: If any sign is undetermined, each variable whose ρ is at most this many error bounds is recomputed. More than 1,
 #: because ν may change a little.

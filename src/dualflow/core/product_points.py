@@ -15,7 +15,7 @@ from .sparse_points import SparsePoints
 
 #: Kernel values computed at a time.
 MAX_VALUES_STORED = 1 << 20
-#: Degree up to which a power is computed by multiplications.
+#: Up to this degree, a power is computed by multiplications.
 MAX_DEGREE = 16
 
 

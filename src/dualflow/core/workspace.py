@@ -28,14 +28,14 @@ _given = attrgetter(*_FIELDS)
 #: Immutable types.
 _PLAIN = (float, int, str, bool, type(None), Kind)
 
-#: Variables up to which the dense Q is factorised.
+#: Up to this many variables, the dense Q is factorised.
 MAX_N_FACTOR = 5000
-#: Variables from which a low rank of Q is used instead.
+#: With more variables, a low rank of Q is used instead.
 MIN_N_LOW_RANK = 1024
 
-#: Variables up to which single columns are taken from the dense Q (128 MB).
+#: Up to this many variables, single columns are taken from the dense Q (128 MB).
 MAX_N_DENSE_COLUMNS = 4000
-#: Cached products: solvers and refinement request the same few vectors, which cost nSV kernel columns each.
+#: Number of cached products. Solvers and refinement request the same few vectors, which cost nSV kernel columns each.
 MAX_PRODUCTS_CACHED = 4
 
 

@@ -45,11 +45,14 @@ from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
 from .whole import MAX_MARGIN_SHORTFALL, WholeResult, is_wide, solve_whole, suits_whole
 
-#: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
+#: A compiled call starts no further pair after this many seconds, so that Ctrl-C and the clock are checked between
+#: calls.
 MAX_CALL_S = 0.05
-#: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
+#: The same for pairs that share kernel rows. It is longer because the next call makes these rows anew. Ctrl-C still
+#: ends a search within 0.5 s.
 MAX_PATH_CALL_S = 0.2
-#: Relative gap of a pair that misses its tolerances, up to which Newton steps over the whole matrix begin with its α.
+#: If a pair misses its tolerances but has a relative gap up to this, Newton steps over the whole matrix begin with its
+#: α.
 MAX_GAP_CONTINUED = 1e-7
 #: With more free variables, solve the larger C of this pair separately. Up to 400, pair updates are at least as fast as
 #: separate fits; from 600 on they take 1.5 to 6 times as long.

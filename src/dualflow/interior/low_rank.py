@@ -37,15 +37,15 @@ from .state import InteriorState, has_ended, inside
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows: a few milliseconds.
 PRODUCTS_PER_STRETCH = 1 << 24
-#: Stretches, at most: each has a Gram matrix of its own.
+#: Largest number of stretches, because each has a Gram matrix.
 MAX_STRETCHES = 64
-#: Numbers of the points, 8 MB, up to which a centred copy is made: each pass subtracts the centre of more.
+#: If the points have up to this many numbers (8 MB), a centred copy is made. With more, each pass subtracts the centre.
 MAX_CENTERED = 1 << 20
-#: Part of the way to the nearest bound that a step goes.
+#: A step goes this share of the way to the nearest bound.
 STEP_TO_BOUND = 0.995
-#: Relative gap up to which the answer with exact bounds is preferred to the last iterate.
+#: Up to this relative gap, the answer with exact bounds is preferred to the last iterate.
 EXACT_GAP = 1e-10
-#: μ/u at a start by least squares, as a part of the mean slope.
+#: A start by least squares has a μ/u of this many times the mean slope.
 LEAST_SQUARES_MU = 1.0
 #: If any start αᵢ is below this share of uᵢ (very unequal classes), start by least squares instead.
 MIN_EVEN_SHARE = 0.05
@@ -55,7 +55,7 @@ TRY_GAP = 1e-3
 RETRY_SHARE = 1e-2
 #: If the multiplier of a variable is at most this many μ/u, the variable may be free.
 MAX_FREE_MULTIPLIER = 10.0
-#: Weight of a row, as a part of the largest, below which it adds nothing to a Gram matrix in float64.
+#: A row whose weight is below this share of the largest adds nothing to a Gram matrix in float64.
 MIN_ROW_SHARE = 1e-20
 
 

@@ -21,19 +21,20 @@ from .hinge_updates import DenseMatrix
 from .optimum_transfer import set_optimum, tracked_gap
 from .state import PathError
 
-#: Ratio of t, or part of the whole way if t changes its sign, after which all gradients are computed from scratch.
+#: All gradients are computed from scratch each time t changes by this ratio. If t changes its sign, the whole way is
+#: divided evenly instead.
 SECTION_RATIO = 2.0
-#: Sections of the whole way, at least.
+#: Least number of sections of the whole way. If t changes its sign, there are four times as many.
 MIN_SECTIONS = 8
-#: Breakpoints closer than this, relative to t, are one.
+#: Breakpoints closer than this, relative to t, are merged.
 MIN_DISTANCE = 1e-13
-#: Distance from a bound, relative to it, that is round-off.
+#: If α is at most this share of a bound away from it, the distance is round-off.
 ROUND_OFF = 1e-13
 #: If α deviates from a straight line by at most this share of its bounds, the line counts as straight.
 MAX_DEVIATION = 1e-12
 #: If the path breaks off, this share of the rest of the section is skipped, and the optimum is computed anew.
 LEFT_OUT_RATIO = 1e-3
-#: Times that the path may break off.
+#: The path may break off at most this many times.
 MAX_BREAKS = 200
 #: If the relative gap at the end of a section exceeds this, round-off has spoiled the section, ...
 MAX_GAP_SECTION = 1e-9

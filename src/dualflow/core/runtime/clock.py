@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-#: Seconds after which a Ctrl-C that Python dropped is raised again.
+#: A Ctrl-C that Python dropped is raised again after this many seconds.
 RETRY_S = 0.01
 
 #: Shortest interval, in seconds, whose CPU/wall ratio measures load. Shorter ones are dominated by scheduling delays
@@ -20,7 +20,7 @@ MIN_SECONDS_LOAD = 0.5
 #: Largest `Timer.load`. A process that waits longer waits for something else than the processor.
 MAX_LOAD = 10.0
 
-#: Most rows of the sample that tells how long a dense factorisation takes: one of 1024 rows takes 0.3 s at most.
+#: A sample shows how long a dense factorisation takes. It has at most this many rows: 0.3 s.
 MAX_ROWS_SAMPLE = 1024
 
 #: `time.monotonic` value at which the current work must stop. A context variable: each thread's run has its own.
