@@ -9,7 +9,6 @@ import pytest
 import dualflow
 from dualflow import Kind, SolverMismatch, SolverUnavailable
 from dualflow.solvers import CATALOGUE, Solver
-from dualflow.solvers import registry as registry_module
 from dualflow.solvers.registry import list_solvers, make_solver, solver_class, solver_names
 from dualflow.solvers.smo import SMO
 
@@ -38,7 +37,7 @@ class NotASolver:
 def extended(monkeypatch):
     here = __name__
     for name, cls in {"absent": "NeedsAbsent", "extra": "NeedsExtra", "not-a-solver": "NotASolver"}.items():
-        monkeypatch.setitem(registry_module.CATALOGUE, name, f"{here}:{cls}")
+        monkeypatch.setitem(CATALOGUE, name, f"{here}:{cls}")
 
 
 def test_the_catalogue_comes_first_and_in_order():

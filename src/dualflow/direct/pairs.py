@@ -108,7 +108,7 @@ def solve_directly(
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
         pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds, keeps_missed=True)
-        if pair is not None and pair.meets_tols(GapTols.of(tol, refine)):
+        if pair is not None and pair.meets_tols:
             return DirectPair(pair, order)
         if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
             start = DirectPair(pair, order).alpha
@@ -313,7 +313,7 @@ def _pair_results(
         table[begin:end], alpha, point, weights, certificates[begin:end], None, seconds, entries[begin:end], sums
     )
     for k, meets in enumerate(batch.meet_tols(*tols)):
-        yield PairResult(batch, k) if meets or (keeps_missed and batch.rows[k].is_finite) else None
+        yield PairResult(batch, k, meets) if meets or (keeps_missed and batch.rows[k].is_finite) else None
 
 
 class Batch(NamedTuple):
@@ -390,6 +390,7 @@ class PairResult:
 
     batch: Batch
     number: int
+    meets_tols: bool  # whether it meets the tolerances that it was solved for
     steps: ClassVar[int] = 1
     status: ClassVar[Status] = Status.OPTIMAL
 
@@ -397,10 +398,6 @@ class PairResult:
         """Return this pair's part of an array of the batch."""
         part: NDArray = values[self.batch.span(self.number)]
         return part
-
-    def meets_tols(self, tols: GapTols) -> bool:
-        """Whether it meets the tolerances, see `CertificateRow.meets_tols`."""
-        return self.batch.rows[self.number].meets_tols(*tols)
 
     @property
     def alpha(self) -> NDArray:
@@ -723,7 +720,7 @@ def _pairs_by_blocks(
         seconds = (time.monotonic() - begun) / (end - begin)
         batch = Batch.of(which, alpha, point, weights, certificates, lowered, seconds, entries[begin:end])
         for k, meets in enumerate(batch.meet_tols(*tols)):
-            yield PairResult(batch, k) if meets or (keeps_missed and batch.rows[k].is_finite) else None
+            yield PairResult(batch, k, meets) if meets or (keeps_missed and batch.rows[k].is_finite) else None
         begin = end
 
 
