@@ -30,18 +30,19 @@ Evaluate = Callable[[NDArray, int, NDArray], object]
 #: ``empty(shape, dtype)`` returns an array with arbitrary entries.
 Empty = Callable[[tuple[int, int], Any], NDArray]
 
-#: Rows that are evaluated in one batch: enough for BLAS to be fast, few enough for memory.
+#: Rows evaluated in one batch: enough for BLAS to be fast, and few enough for memory.
 MAX_ROWS_PER_BATCH = 512
-#: Bytes of two batches of rows, at most: beyond 100 000 points a batch has fewer rows.
+#: Largest size of two batches of rows in bytes. With more than 100 000 points a batch has fewer rows.
 MAX_BYTES_TWO_BATCHES = 1 << 30
-#: Rows that `RowCache.evict` keeps by default, beside one for each member.
+#: By default `RowCache.evict` keeps this many rows beside one for each member.
 SPARE_ROWS = 64
-#: Bytes of rows up to which the cache grows by doubling and copying. A larger one reserves address space for all rows,
-#: or `RESERVED_BYTES`: the first write to a page of memory costs more than a copy, and copies make more such writes.
+#: Up to this many bytes of rows, the cache grows by doubling and copying. A larger one reserves address space for all
+#: rows, or `RESERVED_BYTES`. The first write to a page of memory costs more than a copy, and copies make more such
+#: writes.
 MAX_BYTES_COPIED = 1 << 20
 RESERVED_BYTES = 3 << 26
 
-#: Least columns of a stretch of a sum of rows.
+#: A stretch of a sum of rows has at least this many columns.
 MIN_COLUMNS = 2048
 #: Cost of adding one entry of a row to a sum, in multiplications.
 ADDITION_COST = 4
@@ -260,15 +261,16 @@ _given = attrgetter(*_GIVEN)
 
 #: Bytes of cached rows, for each precision.
 CACHE_BYTES = 1 << 30
-#: The same if X was sparse: users of sparse points expect little memory to be used.
+#: The same if X was sparse, because users of sparse points expect little memory to be used.
 SPARSE_CACHE_BYTES = 96 << 20
-#: Numbers of scaled points up to which `subset` copies them, and `full` does not free them.
+#: Up to this many numbers of scaled points, `subset` copies them, and `full` does not free them.
 MAX_NUMBERS_COPIED = 1 << 20
-#: Points from which, and up to which, the dense matrix is computed if entries are expensive.
+#: If entries are expensive, the dense matrix is computed for at least this many points, ...
 MIN_POINTS_DENSE = 500
+#: ... and for at most this many.
 MAX_POINTS_DENSE = 4000
-#: Points up to which it is also computed if it has at most `MAX_DENSE_RATIO` times the numbers of X, or if each point
-#: has two variables, as in a regression with a tube: both need the same rows (512 MB).
+#: Up to this many points, it is also computed in two cases: if it has at most `MAX_DENSE_RATIO` times the numbers of X;
+#: or if each point has two variables, as in a regression with a tube, because both need the same rows (512 MB).
 MAX_POINTS_DENSE_WIDE = 8192
 MAX_DENSE_RATIO = 4
 #: Points up to which it is computed where many support vectors are expected: in float64 and float32 it takes 1 GB then,

@@ -19,25 +19,26 @@ from .radial import EXPONENTIAL_COST, RadialPoints
 from .sparse_points import SparsePoints
 from .workspace import Workspace
 
-#: Multiplications of a product below which float64 alone is used: it takes about two milliseconds.
+#: A product of fewer multiplications is computed in float64 alone: it takes about two milliseconds.
 MIN_MULTIPLICATIONS = 1 << 25
-#: Part of the variables that may be recomputed in float64; if more signs are undetermined, all are.
+#: If more than this share of the variables needs float64, float64 computes all of them.
 MAX_PART_FLOAT64 = 0.3
-#: Variables at 0 that are tried in float32 before all are.
+#: Sample of variables at 0, tested in float32 first.
 SAMPLE_SIZE = 128
 #: Unit round-off of float32.
 UNIT_FLOAT32 = 2.0**-24
-#: Terms that are summed in float32 before the partial sum is added in float64, where points have few features.
+#: If points have few features, this many terms are summed in float32, and the partial sums are added in float64.
 TERMS_PER_SUM = 34
-#: Least and largest size of a weight: float32 holds such weights with all its digits, with room for sums of them.
+#: Least and largest size of a weight. Float32 holds such weights with all digits, and leaves room for sums of them.
 WEIGHT_RANGE = 1e-30, 1e30
 #: Stands for a multiplier that is far from 0.
 FAR_MULTIPLIER = 1e300
-#: Part of the points with weight beyond which their sums are not computed in float32: float64 computes them anyway.
+#: If more than this share of points has weight, skip float32 for these points; float64 computes them anyway.
 MAX_PART_WEIGHTED = 1 / 8
-#: Largest relative error of a kernel value for which first-order error bounds, times 1.1, are valid.
+#: Up to this relative error of a kernel value, first-order error bounds times 1.1 are valid.
 MAX_KERNEL_ERROR = 0.05
-#: A variable is recomputed with the undetermined ones if ρ is below twice its error bound: ν may change a little.
+#: If any sign is undetermined, each variable whose ρ is at most this many error bounds is recomputed. More than 1,
+#: because ν may change a little.
 RECOMPUTE_RATIO = 2.0
 
 
@@ -131,7 +132,7 @@ class Screen:
         others = np.ones(gram.n, dtype=bool)
         others[exact[0] if problem.idx is None else problem.idx[exact[0]]] = False
         others = np.flatnonzero(others)
-        if not (len(others) and is_bounded(weights[weights != 0], gram.reach, gram.X.shape[1])):
+        if not (len(others) and has_valid_error_bounds(weights[weights != 0], gram.reach, gram.X.shape[1])):
             return False
         few = others[:: max(1, len(others) // SAMPLE_SIZE)]
         sums, error_bound = self._sums(weights, few)
@@ -183,9 +184,11 @@ class Screen:
         return variables if idx is None else np.flatnonzero(np.isin(idx, idx[variables]))
 
 
-def is_bounded(weights: NDArray, reach: float, features: int) -> bool:
-    """Whether the error bounds of `rough_sums` hold, given weights other than 0 and squared distances of the points,
-    times γ, of at most 4 ``reach``."""
+def has_valid_error_bounds(weights: NDArray, reach: float, features: int) -> bool:
+    """Whether the error bounds of `rough_sums` are valid.
+
+    Requires nonzero weights and γ‖x − z‖² ≤ 4·reach.
+    """
     sizes = np.abs(weights)
     in_range = len(sizes) > 0 and bool(WEIGHT_RANGE[0] < sizes.min() <= sizes.max() < WEIGHT_RANGE[1])
     return in_range and 4.0 * _relative_error(features) * reach <= MAX_KERNEL_ERROR
@@ -194,7 +197,7 @@ def is_bounded(weights: NDArray, reach: float, features: int) -> bool:
 def rough_sums(
     points: RadialPoints, others: RadialPoints, weights: NDArray, half: NDArray, half_of_others: NDArray, features: int
 ) -> tuple[NDArray, NDArray]:
-    """Return Σⱼ weightsⱼ k(xᵢ, zⱼ) of points in float32, and error bounds that hold where `is_bounded` says so.
+    """Return Σⱼ weightsⱼ k(xᵢ, zⱼ) of points in float32, and error bounds, valid if `has_valid_error_bounds`.
 
     ``half`` and ``half_of_others`` are ‖xᵢ‖²/2 and ‖zⱼ‖²/2 in float64.
 
@@ -220,7 +223,7 @@ def rough_sums_of_new(gram: Gram, Z: NDArray, weights: NDArray) -> tuple[NDArray
         return None
     squares = squared_lengths(Z, gram.center)
     reach = max(gram.reach, gram.gamma * float(squares.max()))
-    if not (reach <= MAX_REACH_FLOAT32 and is_bounded(weights, reach, m)):
+    if not (reach <= MAX_REACH_FLOAT32 and has_valid_error_bounds(weights, reach, m)):
         return None
     points = RadialPoints.of(Z, gram.center, gram.gamma, np.float32, squares)
     others = gram.radial_points(np.float32)

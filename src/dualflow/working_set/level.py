@@ -18,31 +18,32 @@ from ._pairs import extremes, shortfall, solve_pairs
 from .block_rows import MAX_N_ONE_BLOCK, MIN_BLOCK_WIDTH, BlockRows, makes_rows, one_block_of, points_of
 from .units import ScaledVariables
 
-#: Variables of a block that is computed before it is solved: 512 × 512 in float32 stays in the second-level cache.
-#: Where more than `MAX_N_ONE_BLOCK` variables have all kernel values cached, it is `MIN_BLOCK_WIDTH`: fewer blocks.
+#: Variables of a block that is computed before it is solved. In float32, 512 × 512 values stay in the second-level
+#: cache. If more than `MAX_N_ONE_BLOCK` variables have all kernel values cached, the width is `MIN_BLOCK_WIDTH`: fewer
+#: blocks.
 BLOCK_WIDTH = 512
-#: Variables whose dense matrix is computed as one block all the same: it takes less time than several blocks.
+#: Up to this many variables, the dense matrix is computed as one block, which takes less time than several.
 MAX_N_DENSE_BLOCK = 1000
-#: Variables of a block whose rows are made on demand, at most; from `MIN_BLOCK_WIDTH` on the width follows the number
-#: of free variables.
+#: Largest width of a block whose rows are made on demand. From `MIN_BLOCK_WIDTH` on, the width follows the number of
+#: free variables.
 MAX_BLOCK_WIDTH = 6144
-#: Variables beyond which a block has room for n / `VARIABLES_PER_EXTRA` variables beside the free ones: the number of
-#: blocks that are needed then does not grow with n.
+#: With more variables, a block has room for n / `VARIABLES_PER_EXTRA` variables beside the free ones. The number of
+#: needed blocks then does not grow with n.
 MAX_N_FREE_BLOCKS = 1 << 16
 #: Variables of the problem per such variable of a block.
 VARIABLES_PER_EXTRA = 64
-#: Variables of such a block, at most: its rows take 1 GB in float32.
+#: Largest width of such a block: its rows take 1 GB in float32.
 MAX_BLOCK_WIDTH_LARGE = 16_384
-#: Gradients are clipped to this: float32 ends at 3e38, and the compiled loop expects finite numbers.
+#: Gradients are clipped to this, because float32 ends at 3e38 and the compiled loop expects finite numbers.
 MAX_GRADIENT = 1e29
 #: Variables in the sample that estimates the error of a gradient.
 ERROR_SAMPLE_SIZE = 64
-#: Free variables per rank of their matrix, from which a slide pays.
+#: A slide pays from this many free variables per rank of their matrix.
 MIN_FREE_PER_RANK = 4
-#: Factor from the largest error of the sample to a bound on the error of the difference of any two gradients.
+#: The largest error of the sample times this bounds the error of the difference of any two gradients.
 ERROR_SAFETY_FACTOR = 8
-#: Relative gap from which float64 may be said to have lost its digits: below it a run has made progress, and its
-#: rounding errors are smaller than the bound from the sums.
+#: Only above this relative gap may float64 have lost its digits. Below it, a run has made progress, and its rounding
+#: errors are smaller than the bound from the sums.
 MIN_GAP_LOST = 0.1
 #: Standard deviations that a sum of independent rounding errors may reach.
 ROUNDING_SIGMAS = 2.0
