@@ -180,7 +180,7 @@ def test_few_columns_decide(monkeypatch):
     assert structures == {20: "low rank", 21: "dense"}
     explicit = solve(problem, "gradient-flow", integrator="multiplicative", max_steps=2)
     assert explicit.provenance["structure"] == "products"
-    monkeypatch.setattr("dualflow.solvers._flow_solver.MAX_N_DENSE", 79)
+    monkeypatch.setattr("dualflow.solvers._flow_solver.MAX_N_FACTORISED", 79)
     free = solve(problems.least_squares(Gram(X), 2.0 * y - 1), "gradient-flow")
     assert free.provenance["structure"] == "products"
     assert solve(problems.svc(Gram(X), 2.0 * y - 1, 1.0), "gradient-flow").provenance["structure"] == "dense"

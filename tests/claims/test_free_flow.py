@@ -82,7 +82,7 @@ def test_every_way_to_solve_the_system_ends_at_the_same_rest(way, more, monkeypa
         monkeypatch.setattr(free, "thin_factor", lambda problem: None)
         monkeypatch.setattr(free, "low_rank", lambda problem: None)
     if way == "products":
-        monkeypatch.setattr(free, "MAX_N_DENSE", 10)
+        monkeypatch.setattr(free, "MAX_N_FACTORISED", 10)
     weight = np.linspace(0.2, 3.0, 40)
     problem = problems.least_squares(Gram(data, "linear"), z, 5.0, sample_weight=weight, regression=True, **more)
     flow = FreeFlow(Workspace(problem))
@@ -93,8 +93,8 @@ def test_every_way_to_solve_the_system_ends_at_the_same_rest(way, more, monkeypa
 
 
 def test_more_variables_than_q_is_formed_for_are_taken_by_products(monkeypatch):
-    monkeypatch.setattr(free, "MAX_N_DENSE", 20)
-    monkeypatch.setattr(certificate, "MAX_N_DENSE", 20)
+    monkeypatch.setattr(free, "MAX_N_FACTORISED", 20)
+    monkeypatch.setattr(certificate, "MAX_N_DENSE_CERTIFICATE", 20)
     for module in (workspace, bounds):
         monkeypatch.setattr(module, "MAX_N_FACTOR", 20)
     monkeypatch.setattr(DualProblem, "dense", lambda problem: pytest.fail("Q was formed"))

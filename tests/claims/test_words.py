@@ -1,4 +1,7 @@
-"""The words of the glossary's left column in CONTRIBUTING.md are not used: a smoke alarm, which no reading replaces."""
+"""The words of the glossary's left column in CONTRIBUTING.md are not used.
+
+It is a smoke alarm; it does not replace reading.
+"""
 
 import re
 from pathlib import Path

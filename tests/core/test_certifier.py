@@ -174,7 +174,7 @@ def test_a_workspace_is_its_problem_with_memory():
 
 
 def test_single_columns_of_a_large_problem_come_from_kept_rows(monkeypatch):
-    monkeypatch.setattr("dualflow.core.workspace.MAX_N_DENSE", 10)
+    monkeypatch.setattr("dualflow.core.workspace.MAX_N_DENSE_COLUMNS", 10)
     problem = problems.svr(Gram(X[:, :5]), np.sin(X[:, 0]), 1.0)
     workspace, Q = Workspace(problem), problem.dense()
     for j in (3, 603, 3, 1199):

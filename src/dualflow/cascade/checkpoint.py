@@ -91,8 +91,8 @@ class CascadeCheckpoint:
 def _check_state(path: Path, state: PairState, parts: int) -> None:
     """Raise `ProblemError` for a state that no run could have stored."""
     n = len(state.alpha)
-    integers = state.part.dtype.kind == state.row.dtype.kind == "i" and state.alpha.dtype.kind == "f"
-    is_valid = integers and state.part.shape == state.row.shape == state.alpha.shape == (n,) and n > 0
+    has_valid_types = state.part.dtype.kind == state.row.dtype.kind == "i" and state.alpha.dtype.kind == "f"
+    is_valid = has_valid_types and state.part.shape == state.row.shape == state.alpha.shape == (n,) and n > 0
     if is_valid:
         apart, next_row = np.diff(state.part), np.diff(state.row)
         order = (apart > 0) | ((apart == 0) & (next_row > 0))

@@ -156,8 +156,8 @@ def compare(
     kernel, gamma, degree, coef0
         As for `Gram`. gamma="scale" is computed once, on the subsample.
     shots : int ≥ 1, None, or "own", default="own"
-        Shots per circuit; None gives exact distributions for all rows. Both are set in instances, too. "own" leaves
-        instances as they are, and takes 10 000 for solvers by name.
+        Shots per circuit; None gives exact distributions for all rows. A number or None also overrides the ``shots``
+        of solver instances. "own" leaves instances as they are, and takes 10 000 for solvers by name.
     devices : sequence of str, optional
         Devices of the quantum solvers; "aer" and "pennylane:lightning.qubit" by default.
     controls : bool
@@ -174,8 +174,8 @@ def compare(
         The class on which "svdd" is trained; the smaller label by default.
     time_limit : float or None, default=2.0
         Seconds for each row; None is no limit. A row that reaches the limit shows its answer so far; a reference that
-        reaches it is not used. Before a solver's first row one step on four points is run; if it ends by its own limit
-        (half of ``time_limit``, at most a second), its time counts as the row's.
+        reaches it is not used. Each solver first runs one step on four points. If that reaches its limit (half of
+        ``time_limit``, at most a second), its time is charged to the row.
     total_time_limit : float, optional
         Seconds for all rows together; rows that have not begun by then are not run, which their reason says.
     random_state : int ≥ 0

@@ -150,7 +150,10 @@ def project_pair(Index m, const double[::1] upper, double sign, const double[::1
 
 def certify_pair(Index m, const double[::1] upper, double sign, const double[::1] point, const double[::1] weights,
                  const double[::1] values, double[::1] certificate, double growth):
-    """Write the other numbers of `certify_listed` for one pair, given ``values`` = K weights of a radial kernel."""
+    """Complete the row that `project_pair` began: objective, bound, multipliers, rounding.
+
+    ``values`` = K weights of a radial kernel.
+    """
     cdef Index n = point.shape[0], k
     cdef PairCertificate *row
     check_pair(m, n, upper, values, weights, certificate)

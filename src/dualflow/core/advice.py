@@ -13,17 +13,17 @@ from .problem import DualProblem
 from .shot_floor import DRAWS, sampled
 from .status import Status
 
-#: Distance of the points from the origin, in units of their spread, from which centring is advised.
+#: Centring is advised if the points are at least this many times their spread away from the origin.
 MIN_DISTANCE_SPREADS = 20.0
-#: Gap of a solution sampled again, relative to its own gap, from which shot noise limits it: a gap that missing steps
-#: left does not grow.
+#: The solution is sampled again. If its gap grows by more than this factor, shot noise limits it; a gap from missing
+#: steps does not grow.
 MIN_GAP_RATIO = 1.2
-#: Part of a run's shots with which the solution is sampled again: a run averages over its last steps.
+#: The solution is sampled again with this share of a run's shots, because a run averages over its last steps.
 SHOTS_PART = 0.25
-#: Noise of one circuit's shots, relative to the gap, up to which the number of steps limits a flow in angles. Set on
-#: 117 runs on five data sets, and measured on six others (docs/explanation/trust.md).
+#: If the noise of one circuit's shots is at most this share of the gap, the number of steps limits a flow in angles.
+#: Set on 117 runs on five data sets, and measured on six others (docs/explanation/trust.md).
 MAX_NOISE_STEPS = 0.2
-#: The same ratio from which shot noise limits it.
+#: If it is more than this share, shot noise limits the flow.
 MIN_NOISE_SHOTS = 0.8
 #: Options for the length of a sampled run; the advice names the first one that applies.
 LENGTH_OPTIONS = ("shot_budget", "steps", "windows", "max_blocks")

@@ -21,14 +21,15 @@ from .reading import Interval, multiplier_of
 from .workspace import MAX_N_FACTOR, Workspace
 
 EPS = float(np.finfo(float).eps)
-#: Size of f, as a part of the size of its terms, below which f is round-off.
+#: If |f| is at most this share of the size of its terms, f is round-off.
 MIN_PART_OF_TERMS = 64 * EPS
-#: Ratio of the largest to the least ridge from which `slack_bound` is tried: of equal ridges it is the usual bound.
+#: `slack_bound` is tried if the largest ridge is more than this many times the least. With equal ridges it is the usual
+#: bound.
 MAX_RIDGE_RATIO = 1e4
-#: Newton steps of `slack_bound`, at most: it takes about ten where ridges differ by a factor of 1e12.
+#: Largest number of Newton steps of `slack_bound`. It takes about ten if ridges differ by a factor of 1e12.
 MAX_SLACK_STEPS = 100
-#: A gap below −100 times its estimated rounding error is an error. The factor is large, since the estimate is no bound
-#: and an error ends a fit.
+#: A gap below −100 times its estimated rounding error raises an error. The factor is large because the estimate is no
+#: bound, and an error ends a fit.
 MAX_NEGATIVE_GAP = 100.0
 
 

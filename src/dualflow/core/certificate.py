@@ -50,11 +50,11 @@ from .runtime import clock
 from .runtime.arrays import immutable, packed, unpacked
 from .workspace import Workspace
 
-#: Part of the weights that may have changed for a product to be updated from the last one from scratch.
+#: If at most this share of the weights has changed, a product is updated from the last one from scratch.
 MAX_PART_CHANGED = 0.5
-#: The same if most of a product from scratch would be in float32.
+#: The same share if most of a product from scratch would be in float32.
 MAX_PART_CHANGED_FLOAT32 = 0.1
-#: Kernel values of a product from scratch up to which it is not updated: they take half a millisecond.
+#: A product from scratch of up to this many kernel values is not updated: they take half a millisecond.
 MIN_VALUES_UPDATED = 1 << 18
 
 
@@ -114,24 +114,25 @@ class Products:
         return self._base_product
 
 
-#: Variables up to which the dense Q is formed (8 MB) for certificates at each step of a solver.
-MAX_N_DENSE = 1024
-#: Kernel values of a product from which the time of a certificate is estimated, and number of those that are timed for
-#: it: they take some hundredths of a second.
+#: Up to this many variables, the dense Q (8 MB) is formed for certificates at each step of a solver.
+MAX_N_DENSE_CERTIFICATE = 1024
+#: If a product takes more than this many kernel values, the time of a certificate is estimated. As many are timed for
+#: it, which takes some hundredths of a second.
 MIN_VALUES_TIMED = 1 << 22
 #: The speed is measured again if the number of points with weight has grown by this factor.
 REMEASURE_RATIO = 1.5
-#: Factor on the estimated time, for a machine that is busier when the certificate is made than it has been on average.
+#: The estimated time is multiplied by this, because the machine may be busier at the certificate than on average.
 TIME_MARGIN = 1.25
-#: Certified relative gap up to which no bound from weights of the features is tried: it costs as much as all the rest.
+#: At a certified relative gap up to this, no bound from weights of the features is tried. It costs as much as all the
+#: rest.
 MIN_GAP_PRIMAL = 1e-12
-#: Relative rounding error of a gap from which the bound of a hard margin is tried: no α has a small gap then.
+#: From this relative rounding error of a gap on, the bound of a hard margin is tried, because no α has a small gap.
 MIN_ROUNDING_MARGIN = 1e-4
 #: The problems with finite bounds for which the bound of a hard margin holds.
 _CAN_SEPARATE = (Kind.BOX, Kind.BOX_EQUALITY)
-#: Relative gaps, their rounding error included, between which round-off may be what is left.
+#: Between these relative gaps, rounding error included, only round-off may be left.
 MIN_GAP_PLACES, MAX_GAP_PLACES = 1e-10, 1e-5
-#: Relative gap beyond which objective and bound are shown beside it: it is at most 2 if they differ in sign.
+#: If the relative gap exceeds this, objective and bound are shown beside it. It is at most 2 if they differ in sign.
 MIN_GAP_SIDES = 0.1
 
 
@@ -178,9 +179,9 @@ class Certificate:
         The weights w of a linear model, if a solver supplied them and they give a better bound than Σσαx:
         gap = f(α) − D(w, ν). Predictions use them then.
     rounding : float or None
-        An estimate of the rounding error of `gap` in float64, absolute: the gap in exact arithmetic, of the exactly
-        feasible point next to `alpha`, is at most gap + rounding. None if there is no gap, 0 if `relative_gap` is 0
-        because objective and bound are round-off of their terms.
+        An estimate of the rounding error of `gap` in float64, absolute, for the exactly feasible point next to `alpha`.
+        It is no bound: errors of independent terms add up by their squares. None if there is no gap, 0 if
+        `relative_gap` is 0 because objective and bound are round-off of their terms.
     level : float or None
         μ, the multiplier of the second equality 1ᵀα = total: the margin ρ of a ν-SVC, −ε of a ν-SVR. None without it.
 
@@ -487,7 +488,7 @@ class Certifier:
             raise ProblemError(f"alpha has shape {given.shape}, the problem has {problem.n} variables")
         if not np.isfinite(given).all():
             raise ProblemError("alpha contains NaN or infinity")
-        if quick and problem.n <= MAX_N_DENSE:
+        if quick and problem.n <= MAX_N_DENSE_CERTIFICATE:
             self._Q = problem.dense() if self._Q is None else self._Q
             projection = problem.project(given)
             return self._by_primal(self._certify(given, projection, self._Q @ projection), given, projection, primal)

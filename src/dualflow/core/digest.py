@@ -16,7 +16,7 @@ from .sparse_points import SparsePoints
 
 #: Kernel rows that are hashed for a callable, instead of its code.
 PROBE_ROWS = 16
-#: Decimals of these rows that are hashed, relative to the largest entry: libraries of another machine may round the
+#: Decimals of these rows that are hashed, relative to the largest entry. Libraries of another machine may round the
 #: last digits differently.
 PROBE_DECIMALS = 8
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 #: Control devices, whose outcomes do not depend on the circuit. A result like that of one of them is no evidence.
 CONTROLS = ("null", "control:random")
-#: Least `margin` of a result over its controls that counts as evidence.
+#: A result counts as evidence if its `margin` over its controls is at least this.
 EVIDENCE = 5.0
-#: Excess of α = 0, which needs no device. A control that ends farther off counts as ending there.
+#: Excess of α = 0, which needs no device. A control that ends farther off counts as α = 0.
 EXCESS_OF_ZERO = 1.0
-#: Largest margin that is printed; larger ones are printed as "> 1000×".
+#: Larger margins are printed as "> 1000×".
 MAX_MARGIN_SHOWN = 1000.0
 
 

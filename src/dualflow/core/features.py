@@ -18,16 +18,19 @@ from .monomials import monomials, rank_by_kernel
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-#: Rest of the diagonal of K at which the factorisation stops, relative to its largest entry. Certificates use K itself.
+#: The factorisation stops when the rest of the diagonal of K is at most this share of its largest entry. Certificates
+#: use K itself.
 DIAGONAL_TOL = 1e-14
-#: Points of a sample that is factorised first: if its rank is high, so is that of all points.
+#: A sample of this many points is factorised first. If its rank is high, so is that of all points.
 SAMPLE_POINTS = 1024
-#: Points of a first sample, whose factor takes a millisecond, and its rank as a part of them, up to which that of all
-#: may be low: two smooth features have 100 to 180.
-FIRST_SAMPLE_POINTS, MAX_FIRST_RANK_SHARE = 256, 0.75
+#: Points of a first sample, whose factor takes a millisecond.
+FIRST_SAMPLE_POINTS = 256
+#: The rank of all points may be low only if that of the first sample is at most this share of its points. Two smooth
+#: features have a rank of 100 to 180.
+MAX_FIRST_RANK_SHARE = 0.75
 #: Pivots of a panel.
 PANEL_PIVOTS = 32
-#: Least pivot of a panel, relative to its largest: round-off of the columns grows with the inverse.
+#: Least pivot of a panel, relative to its largest. The round-off of the columns grows with the inverse of a pivot.
 MIN_PIVOT = 1e-6
 
 

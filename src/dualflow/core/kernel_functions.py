@@ -16,7 +16,7 @@ from ..exceptions import ProblemError, did_you_mean
 from ._points import all_finite, asymmetry, mean_and_squares, square_points
 from .named_kernels import KERNELS
 from .runtime.arrays import immutable_written, in_parts
-from .runtime.clock import awaited, check_time
+from .runtime.clock import check_time, kernel_call_limit
 from .runtime.warn import warn_user
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
@@ -349,7 +349,7 @@ def check_callable(kernel: KernelFunction, points: Any) -> None:
 
 def _call(kernel: Any, A: Any, B: Any) -> Any:
     """Return what a callable kernel returns for points A and B, sparse ones as CSR arrays."""
-    with awaited():
+    with kernel_call_limit():
         return kernel(*(points.tocsr() if isinstance(points, SparsePoints) else points for points in (A, B)))
 
 

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from .problem import DualProblem
 from .runtime.clock import check_time
 
-#: Largest rank that counts as low, as a part of n.
+#: A rank of at most this share of n counts as low.
 MAX_RANK_PART = 0.25
-#: Rows of a QR factorisation: 8192 rows of 20 columns stay in a core's cache. Up to this number there is only one.
+#: Rows of a QR factorisation. 8192 rows of 20 columns stay in a core's cache. Up to this number there is only one
+#: factorisation.
 ROWS_PER_QR = 8192
 
 

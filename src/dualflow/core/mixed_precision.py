@@ -19,19 +19,20 @@ from .radial import EXPONENTIAL_COST, RadialPoints
 from .sparse_points import SparsePoints
 from .workspace import Workspace
 
-#: Multiplications of a product below which float64 alone is used: it takes about two milliseconds.
+#: A product of fewer multiplications is computed in float64 alone: it takes about two milliseconds.
 MIN_MULTIPLICATIONS = 1 << 25
-#: Part of the variables that may be recomputed in float64; if more signs are undetermined, all are.
+#: If float32 leaves the sign of more than this share of the variables undetermined, float64 computes all of them.
 MAX_UNCERTAIN_SHARE = 0.3
-#: Variables at 0 that are tried in float32 before all are.
+#: Sample of variables at 0, tested in float32 first.
 SAMPLE_SIZE = 128
-#: Terms that are summed in float32 before the partial sum is added in float64, where points have few features.
+#: If points have few features, this many terms are summed in float32, and the partial sums are added in float64.
 TERMS_PER_SUM = 34
 #: Stands for a multiplier that is far from 0.
 FAR_MULTIPLIER = 1e300
-#: Part of the points with weight beyond which their sums are not computed in float32: float64 computes them anyway.
+#: If more than this share of points has weight, skip float32 for these points; float64 computes them anyway.
 MAX_PART_WEIGHTED = 1 / 8
-#: A variable is recomputed with the undetermined ones if ρ is below twice its error bound: ν may change a little.
+#: If any sign is undetermined, each variable whose ρ is at most this many error bounds is recomputed. More than 1,
+#: because ν may change a little.
 SAFE_ERRORS = 2.0
 
 
@@ -125,7 +126,7 @@ class Screen:
         others = np.ones(gram.n, dtype=bool)
         others[exact[0] if problem.idx is None else problem.idx[exact[0]]] = False
         others = np.flatnonzero(others)
-        if not (len(others) and is_bounded(weights[weights != 0], gram.reach, gram.X.shape[1])):
+        if not (len(others) and has_valid_error_bounds(weights[weights != 0], gram.reach, gram.X.shape[1])):
             return False
         few = others[:: max(1, len(others) // SAMPLE_SIZE)]
         sums, error_bound = self._sums(weights, few)
@@ -177,9 +178,11 @@ class Screen:
         return variables if idx is None else np.flatnonzero(np.isin(idx, idx[variables]))
 
 
-def is_bounded(weights: NDArray, reach: float, features: int) -> bool:
-    """Whether the error bounds of `rough_sums` hold, given weights other than 0 and squared distances of the points,
-    times γ, of at most 4 ``reach``."""
+def has_valid_error_bounds(weights: NDArray, reach: float, features: int) -> bool:
+    """Whether the error bounds of `rough_sums` are valid.
+
+    Requires nonzero weights and γ‖x − z‖² ≤ 4·reach.
+    """
     sizes = np.abs(weights)
     return len(sizes) > 0 and has_rough_error_bounds(sizes.min(), sizes.max(), reach, features)
 
@@ -187,7 +190,7 @@ def is_bounded(weights: NDArray, reach: float, features: int) -> bool:
 def rough_sums(
     points: RadialPoints, others: RadialPoints, weights: NDArray, half: NDArray, half_of_others: NDArray, features: int
 ) -> tuple[NDArray, NDArray]:
-    """Return Σⱼ weightsⱼ k(xᵢ, zⱼ) of points in float32, and error bounds that hold where `is_bounded` says so.
+    """Return Σⱼ weightsⱼ k(xᵢ, zⱼ) of points in float32, and error bounds, valid if `has_valid_error_bounds`.
 
     ``half`` and ``half_of_others`` are ‖xᵢ‖²/2 and ‖zⱼ‖²/2 in float64.
 
@@ -213,7 +216,7 @@ def rough_sums_of_new(gram: Gram, Z: NDArray, weights: NDArray) -> tuple[NDArray
         return None
     squares = squared_lengths(Z, gram.center)
     reach = max(gram.reach, gram.gamma * float(squares.max()))
-    if not (reach <= MAX_REACH_FLOAT32 and is_bounded(weights, reach, m)):
+    if not (reach <= MAX_REACH_FLOAT32 and has_valid_error_bounds(weights, reach, m)):
         return None
     points = RadialPoints.of(Z, gram.center, gram.gamma, np.float32, squares)
     others = gram.radial_points(np.float32)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-#: Kernel values of a product from which monomials are considered: about a second of kernel values. Products of smaller
-#: problems keep their bits.
+#: Monomials are considered for a product of at least this many kernel values, which take about a second. Products of
+#: smaller problems keep their bits.
 MIN_VALUES_MONOMIALS = 1 << 26
-#: Kernel values that take as long as one monomial, which is computed for each row and each column.
+#: One monomial takes as long as this many kernel values. It is computed for each row and each column.
 VALUES_PER_MONOMIAL = 4
 #: Monomials that are computed at a time: 32 MB.
 MONOMIALS_PER_PART = 1 << 22

@@ -17,11 +17,11 @@ from .psd import SpectrumEvidence
 from .reading import multiplier_of
 from .runtime.arrays import immutable
 
-#: A gap up to this part of its own rounding error counts as the least that float64 holds, because the error is
-#: estimated from above.
+#: A gap up to this share of its rounding error is accepted. Float64 holds no smaller gap, because the true error is
+#: smaller than the estimate.
 MAX_PART_OF_ROUNDING = 0.1
-#: Relative gap up to which a gap of at most its own rounding error counts as reached: half of 1e-9, for a certificate
-#: made anew rounds otherwise. A run over a pair with C = 1e4 takes 2 × the time to reach 1e-10.
+#: A relative gap up to this is accepted if it does not exceed its rounding error. Half of 1e-9, because a recomputed
+#: certificate rounds differently. A run over a pair with C = 1e4 takes 2 × the time to reach 1e-10.
 MAX_GAP_WITHIN_ROUNDING = 5e-10
 #: The reason that an error for a negative gap gives.
 NEGATIVE_GAP_REASON = "X changed while the pair was solved"
@@ -52,10 +52,10 @@ class CertificateRow(CertificateFields):
         return self.size <= bounds.MIN_PART_OF_TERMS * self.terms
 
     def meets_tols(self, tol: float, tol_with_rounding: float) -> bool:
-        """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with the bound on rounding.
+        """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with `rounding`.
 
-        A gap that is a small part of its own rounding error meets ``tol`` too, for float64 holds no smaller one; and
-        so does one up to `MAX_GAP_WITHIN_ROUNDING` that is at most that error.
+        `rounding` is an estimate. A gap that is a small part of it meets ``tol`` too, for float64 holds no smaller one;
+        and so does one up to `MAX_GAP_WITHIN_ROUNDING` that is at most that estimate.
         """
         if not self.is_finite:
             return False

@@ -22,17 +22,16 @@ from .problem import DualProblem, Kind
 from .runtime.threads import cached_property
 from .sparse_points import SparsePoints
 
-#: Points of the sample, in units of the square root of the number of points: if each point occurs twice, the sample has
-#: 32 equal pairs on average.
+#: The sample has this many times √n points. If each point occurs twice, it has 32 equal pairs on average.
 SAMPLE_PER_ROOT = 8
-#: Columns in which the points of the sample are compared first.
+#: The points of the sample are first compared in this many columns.
 SAMPLE_COLUMNS = 8
-#: Places up to which their kernel matrix is made: 8 MB.
+#: Up to this many places, their kernel matrix is made: 8 MB.
 MAX_PLACES = 1024
-#: Places, as a part of all points, up to which a sample of the points lets them be looked for.
+#: Places are looked for only if a sample estimates that they are at most this share of the points.
 MAX_PLACE_SHARE = 0.7
-#: Largest move of a variable, as a part of the largest sum of a place: what round-off, times the condition of the
-#: places' kernel matrix, leaves of an optimum.
+#: Largest move of a variable, relative to the largest sum of a place. Round-off times the condition of the places'
+#: kernel matrix leaves an optimum this far off.
 MAX_MOVE = 1e-12
 
 

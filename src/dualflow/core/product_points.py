@@ -15,7 +15,7 @@ from .sparse_points import SparsePoints
 
 #: Kernel values computed at a time.
 MAX_VALUES_STORED = 1 << 20
-#: Degree up to which a power is computed by multiplications.
+#: Up to this degree, a power is computed by multiplications.
 MAX_DEGREE = 16
 
 
@@ -28,7 +28,7 @@ class ProductPoints:
     degree: int
 
     @staticmethod
-    def serve(matrix: KernelMatrix) -> bool:
+    def supports(matrix: KernelMatrix) -> bool:
         """Whether this class supports a matrix: such a kernel and dense points."""
         if isinstance(matrix.X, SparsePoints) or matrix.kernel not in ("linear", "poly"):
             return False

@@ -14,13 +14,13 @@ from .kernel_functions import as_matrix, check_precomputed
 from .runtime.arrays import PART_NUMBERS
 from .runtime.memory import arena_array
 
-#: Largest n for which evidence is computed by default: it takes one Cholesky factorisation, a second at most.
+#: Up to this many points, evidence is computed by default. It takes one Cholesky factorisation, a second at most.
 MAX_POINTS_CHECKED = 4096
 
-#: Points from which a fit makes the cheap tests of `screen` alone, and the factorisation follows where a certificate is
-#: read: below, the tests take as long as the factorisation, which is a proof.
+#: With at least this many points, a fit makes only the cheap tests of `screen`, and the factorisation follows when a
+#: certificate is read. With fewer, the tests take as long as the factorisation, which is a proof.
 MIN_POINTS_SCREENED = 400
-#: Products of a screen with the matrix, in float32; they take a tenth of the time of a factorisation of 2000 points.
+#: A screen takes this many products with the matrix in float32: a tenth of the time of a factorisation of 2000 points.
 SCREEN_PRODUCTS = 20
 #: A screen factorises the block of every fourth point, in a sixtieth of the time of all.
 SCREEN_STRIDE = 4
@@ -33,9 +33,9 @@ REPAIR_HINT = (
 #: Methods of `repair` for eigenvalues λ < 0: replace them by 0, by −λ, or add −λ_min to all eigenvalues.
 REPAIRS = ("clip", "flip", "shift")
 
-#: A rank up to n/32 counts as low: a pivoted factorisation then proves semidefiniteness at a lower cost.
+#: A rank up to n/32 counts as low. A pivoted factorisation then proves semidefiniteness at a lower cost.
 LOW_RANK_DIVISOR = 32
-#: Points up to which the smallest eigenvalue is computed by a dense method.
+#: Up to this many points, the smallest eigenvalue is computed by a dense method.
 MAX_DENSE_POINTS = 128
 #: Vectors of Lanczos's method at a time.
 LANCZOS_VECTORS = 10
@@ -44,7 +44,7 @@ MAX_RESTARTS = 15
 #: Relative accuracy of the smallest eigenvalue by Lanczos's method.
 LANCZOS_TOL = 1e-3
 
-#: Part of a product that is left beside the vectors before it, below which Lanczos's method has found a closed space.
+#: If less than this share of a product is left beside the vectors before it, Lanczos's method has found a closed space.
 MIN_LANCZOS_REST = 1e-6
 
 #: Largest diagonal entries of a matrix that is screened: float32 holds squares of sums of its entries.

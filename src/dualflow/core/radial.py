@@ -22,9 +22,10 @@ from .runtime.memory import arena_array
 from .runtime.threads import STRETCH_WORK, allowed, share, stretches
 from .sparse_points import SparsePoints, products
 
-#: Numbers of X from which it saves time to check whether all of them are 0 or 1.
+#: If X has at least this many numbers, checking whether all are 0 or 1 saves time.
 MIN_NUMBERS_BITS = 1 << 14
-#: Features up to which points are packed into bits: the table of kernel values then stays in the first-level cache.
+#: Up to this many features, points are packed into bits. The table of kernel values then stays in the first-level
+#: cache.
 MAX_FEATURES_BITS = 2048
 
 
@@ -58,16 +59,16 @@ def values_of(gamma: float, most: int) -> NDArray:
     return immutable(np.where(values < np.finfo(float).tiny, 0.0, values))
 
 
-#: Up to this many features the compiled sum is faster than BLAS followed by a pass over its result.
+#: Up to this many features, the compiled sum is faster than BLAS followed by a pass over its result.
 FEW_FEATURES = 64
-#: The same for blocks that are stored, by bytes of a number: in float32 and float64.
+#: The same limit for stored blocks, by the bytes of a number: in float32 and float64.
 MAX_FEATURES_STORED = {4: 32, 8: 16}
-#: Kernel values of one compiled call, which takes a tenth of a second: Ctrl-C and the time limit are checked between
+#: Kernel values of one compiled call, which takes a tenth of a second. Ctrl-C and the time limit are checked between
 #: calls.
 MAX_VALUES_PER_CALL = 1 << 25
 #: Multiplications of one call with BLAS, for the same reason.
 MAX_PRODUCTS_PER_CALL = 1 << 32
-#: Kernel values of one sparse product: scipy makes a sparse matrix first, which then has at most 50 MB.
+#: Kernel values of one sparse product. Scipy first makes a sparse matrix, which then has at most 50 MB.
 MAX_VALUES_PER_CALL_SPARSE = 1 << 22
 #: Multiplications of one sparse product.
 MAX_PRODUCTS_PER_CALL_SPARSE = 1 << 25
@@ -75,16 +76,16 @@ MAX_PRODUCTS_PER_CALL_SPARSE = 1 << 25
 MAX_VALUES_STORED = 1 << 21
 #: Cost of the exponential of a kernel value, in multiplications.
 EXPONENTIAL_COST = 16
-#: Least rows of a stretch of the compiled kernel, each of which packs all other points first.
+#: Least number of rows of a stretch of the compiled kernel, because each stretch packs all other points first.
 MIN_ROWS = 64
-#: Rows of a stretch with BLAS are a multiple of this: the tiles of BLAS, and with them the bits, are then those of one
-#: product (but for columns in float32, whose last bit may differ).
+#: The rows of a stretch with BLAS are a multiple of this. The tiles of BLAS are then those of one product, and so are
+#: the bits, except the last bit of columns in float32.
 BLAS_ROWS = 192
 #: Points of a tile of radial.h in float32.
 TILE = 128
-#: Partial sums of `expand_among`, at most.
+#: Largest number of partial sums of `expand_among`.
 MAX_SUMS = 32
-#: Numbers up to which points are scaled in one piece.
+#: Up to this many numbers, points are scaled in one piece.
 MAX_NUMBERS_ONE_PIECE = 1 << 17
 #: Stretches per thread, so that all threads end at about the same time.
 STRETCHES_PER_THREAD = 2
@@ -357,7 +358,7 @@ class RadialPoints:
         return np.asarray(np.sum(sums, axis=0))
 
 
-#: Part of all columns beyond which the kernel values between two of them are computed once, not twice.
+#: If the columns are more than this share of all, kernel values between two of them are computed once, not twice.
 MIN_PART_SQUARE = 1 / 4
 
 

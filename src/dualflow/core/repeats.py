@@ -23,10 +23,10 @@ from .runtime.arrays import immutable
 from .solution import Progress, Solution, Trajectory
 from .sparse_points import SparsePoints
 
-#: Variables from which equal ones are looked for: a smaller problem takes about as long as the sample.
+#: Equal variables are looked for from this number of variables on. A smaller problem takes about as long as the sample.
 MIN_VARIABLES = 1000
-#: Largest number of distinct variables, as a part of all, for which the merged problem is solved: it then saves more
-#: time than hashing takes.
+#: The merged problem is solved only if at most this share of the variables is distinct. It then saves more time than
+#: hashing takes.
 MAX_DISTINCT_SHARE = 0.7
 
 

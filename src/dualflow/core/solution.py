@@ -21,15 +21,15 @@ from .shot_floor import sampled_excess
 from .status import Status
 from .summary import floors_of, summary_of
 
-#: Certified relative gap up to which no refinement is run.
+#: At a certified relative gap up to this, no refinement is run.
 MAX_GAP_UNREFINED = 1e-10
 #: Numbers of shots at which a running shot floor is computed.
 FLOOR_COUNTS = 24
-#: Smaller shot floors are 0 up to rounding.
+#: A shot floor below this is 0 up to rounding.
 LEAST_FLOOR = 1e-16
-#: Excess of the circuits' result up to which they contributed to a refined one.
+#: Circuits contributed to a refined result if their own result has at most this excess, ...
 MAX_EXCESS = 0.05
-#: The same as a multiple of the excess of the optimum, sampled with the same shots.
+#: ... or at most this many times the excess of the optimum sampled with the same shots.
 MAX_SAMPLED_EXCESSES = 3.0
 
 
@@ -165,7 +165,8 @@ class Progress:
 class DirectResult:
     """The result of `Solver.solve_directly`, which solves a problem in one call, without the driver's loop.
 
-    The driver certifies ``alpha``. If the certificate does not meet the tolerance, it starts a run.
+    The driver certifies ``alpha``, and makes the `Solution`. If the certificate does not meet the tolerance, it starts
+    a run. A result of dualflow's own solvers may bring its certificate, and is not certified again.
 
     Parameters
     ----------

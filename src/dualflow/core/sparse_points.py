@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from ..exceptions import ProblemError
 from .runtime.arrays import Value, immutable
 
-#: Numbers of a dense matrix up to which points are always stored so (2 MB).
+#: Points whose dense matrix has up to this many numbers (2 MB) are always stored as one.
 MAX_NUMBERS_SMALL = 1 << 18
-#: The same if dense products are faster (64 MB).
+#: The same limit if dense products are faster (64 MB).
 MAX_NUMBERS_DENSE = 1 << 23
-#: Time of a multiplication in a sparse product, in units of that in a dense one (8 ns, and 0.04 ns).
+#: A multiplication in a sparse product takes as long as this many in a dense one (8 ns, and 0.04 ns).
 SPARSE_COST = 200
-#: Time of a value of a sparse product without its multiplications, in the same units.
+#: A value of a sparse product takes as long as this many dense multiplications, besides its own multiplications.
 SPARSE_COST_PER_VALUE = 80
 
 

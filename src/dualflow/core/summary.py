@@ -11,9 +11,9 @@ from .certificate import Certifier
 from .shot_floor import DRAWS, sampled
 from .status import Status
 
-#: Multiple of the shot floor up to which the shots limit the excess, as in `Solution.shows_circuits`.
+#: If the excess is at most this many shot floors, the shots limit it, as in `Solution.shows_circuits`.
 MAX_FLOORS = 3.0
-#: Multiple of the shot floor below which counts alone cannot have brought the answer there.
+#: If the excess is less than this many shot floors, counts alone cannot have brought the answer there.
 MIN_FLOORS = 0.1
 #: Longest line of the last sentence, in characters.
 LINE_CHARS = 100

@@ -18,9 +18,9 @@ from .named_kernels import values_of_products
 from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
-#: Average number of coordinates that two points share, up to which this form is faster.
+#: This form is faster if two points share at most this many coordinates on average.
 MAX_COMMON_COORDINATES = 0.2
-#: Largest γ‖x‖²: exp(−γ‖x‖²) and its inverse are then far from the limits of float64.
+#: Largest γ‖x‖². Up to it, exp(−γ‖x‖²) and its inverse are far from the limits of float64.
 MAX_REACH = 50.0
 #: Multiplications for the entries of S that are computed at a time.
 MAX_WORK_PER_PART = 1 << 22

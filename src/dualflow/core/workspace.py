@@ -28,14 +28,14 @@ _given = attrgetter(*_FIELDS)
 #: Immutable types.
 _PLAIN = (float, int, str, bool, type(None), Kind)
 
-#: Variables up to which the dense Q is factorised.
+#: Up to this many variables, the dense Q is factorised.
 MAX_N_FACTOR = 5000
-#: Variables from which a low rank of Q is used instead.
+#: With more variables, a low rank of Q is used instead.
 MIN_N_LOW_RANK = 1024
 
-#: Variables up to which single columns are taken from the dense Q (128 MB).
-MAX_N_DENSE = 4000
-#: Cached products: solvers and refinement request the same few vectors, which cost nSV kernel columns each.
+#: Up to this many variables, single columns are taken from the dense Q (128 MB).
+MAX_N_DENSE_COLUMNS = 4000
+#: Number of cached products. Solvers and refinement request the same few vectors, which cost nSV kernel columns each.
 MAX_PRODUCTS_CACHED = 4
 
 
@@ -123,7 +123,7 @@ class Workspace(DualProblem):
     @property
     def uses_dense_columns(self) -> bool:
         """Whether `cached_columns` reads columns of the dense Q."""
-        return self.n <= MAX_N_DENSE
+        return self.n <= MAX_N_DENSE_COLUMNS
 
     def cached_columns(self) -> Callable[[int], NDArray]:
         """Return a function that returns column j of Q, shape (n,): from the dense Q, or `kept_column` for large n."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..core._bound import undetermined_signs
 from ..core._pair_bound import N_NUMBERS, certify_pair, project_pair
 from ..core.gram import Gram
-from ..core.mixed_precision import is_bounded, rough_sums
+from ..core.mixed_precision import has_valid_error_bounds, rough_sums
 from ..core.pair_certificate import CertificateRow
 from ..core.radial import EXPONENTIAL_COST, FEW_FEATURES, RadialPoints, radial_product
 from ..core.runtime import clock
@@ -289,22 +289,22 @@ class PointSums:
         self.points, self.single, self.e, self.common_p = points, single, e, common_p
         self.reach, self.features, self.columns, self.n = gram.reach, gram.X.shape[1], 0, len(e)
 
-    def compute(self, weights: NDArray, certify: Callable[[NDArray], tuple[float, float]]) -> NDArray:
+    def compute(self, weights: NDArray, multipliers_from_sums: Callable[[NDArray], tuple[float, float]]) -> NDArray:
         """Return Σⱼ weightsⱼ k(xᵢ, xⱼ), shape (n,), accurate enough for a certificate.
 
         Parameters
         ----------
         weights : array of shape (n,)
-        certify : callable
+        multipliers_from_sums : callable
             Takes the sums and returns the interval of the equality's best multiplier. It is called last with the sums
             that are returned.
         """
         (J,), n, single = weights.nonzero(), len(weights), self.single
         self.columns = len(J)
         pays = n * len(J) * (EXPONENTIAL_COST + self.features) >= self.thresholds.min_product_float32
-        if single is None or not (pays and is_bounded(weights[J], self.reach, self.features)):
+        if single is None or not (pays and has_valid_error_bounds(weights[J], self.reach, self.features)):
             sums = self._exact(slice(None), J, weights)
-            certify(sums)
+            multipliers_from_sums(sums)
             return sums
         (rest,), support = (weights == 0).nonzero(), self.points.take(J)
         sums, error_bounds = np.empty(n), np.full(n, -np.inf)
@@ -315,7 +315,7 @@ class PointSums:
         )
         left = self.thresholds.max_uncertain_share * n
         while True:
-            ends = certify(sums)
+            ends = multipliers_from_sums(sums)
             if not (math.isfinite(ends[0]) and math.isfinite(ends[1])):
                 return sums
             # The points whose sign is undetermined, or nearly so, are computed anew.
@@ -580,7 +580,7 @@ def pair_from_points(
 
     growth = gram.growth
 
-    def certify(sums: NDArray) -> tuple[float, float]:
+    def multipliers_from_sums(sums: NDArray) -> tuple[float, float]:
         certify_pair(m, upper, sign, point, weights, sums, certificates[0], growth)
         row = CertificateRow._make(certificates[0])
         return row.low, row.high
@@ -590,7 +590,7 @@ def pair_from_points(
         clock.check_time()
         alpha = search.alpha
         project_pair(m, upper, sign, alpha, point, weights, certificates[0])
-        sums = products.compute(weights, certify)
+        sums = products.compute(weights, multipliers_from_sums)
         search.entries += float(n) * products.columns
         row = CertificateRow._make(certificates[0].tolist())
         if row.objective - row.lower_bound <= gap_tol * row.size or not search.extend(sums):

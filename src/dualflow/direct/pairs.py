@@ -45,14 +45,17 @@ from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
 from .whole import MAX_MARGIN_SHORTFALL, WholeResult, is_wide, solve_whole, suits_whole
 
-#: Seconds after which a compiled call starts no further pair: Ctrl-C and the clock are checked between calls.
+#: A compiled call starts no further pair after this many seconds, so that Ctrl-C and the clock are checked between
+#: calls.
 MAX_CALL_S = 0.05
-#: The same for pairs that share kernel rows, which the next call makes anew; Ctrl-C still ends a search within 0.5 s.
+#: The same for pairs that share kernel rows. It is longer because the next call makes these rows anew. Ctrl-C still
+#: ends a search within 0.5 s.
 MAX_PATH_CALL_S = 0.2
-#: Relative gap of a pair that misses its tolerances, up to which Newton steps over the whole matrix begin with its α.
+#: If a pair misses its tolerances but has a relative gap up to this, Newton steps over the whole matrix begin with its
+#: α.
 MAX_GAP_CONTINUED = 1e-7
-#: Free variables of a pair above which its larger C are left to single fits: pair updates take at most their time up to
-#: this number, and 1.5 to 6 times as long from 600 on.
+#: With more free variables, solve the larger C of this pair separately. Up to 400, pair updates are at least as fast as
+#: separate fits; from 600 on they take 1.5 to 6 times as long.
 MAX_FREE_PATH = 400
 
 
@@ -64,7 +67,7 @@ class GapTols(NamedTuple):
     computed : float
         Of objective and bound as computed.
     certified : float
-        Of the same with a bound on float64's rounding errors.
+        Of the same with the estimate of float64's rounding errors.
     """
 
     computed: float
@@ -95,15 +98,17 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
         return None
-    pairs, suits, start = is_pair(problem), None, None
-    if pairs and _is_whole_first(problem, gram, thresholds):
-        suits = suits_whole(problem, thresholds)
-    if pairs and not suits:
+    is_two_class = is_pair(problem)
+    fits_whole: bool | None = None  # None: not tested yet
+    start = None
+    if is_two_class and _is_whole_first(problem, gram, thresholds):
+        fits_whole = suits_whole(problem, thresholds)
+    if is_two_class and not fits_whole:
         negative = problem.sigma < 0
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
         pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds, keeps_missed=True)
-        if pair is not None and pair.meets_tols(GapTols.of(tol, refine)):
+        if pair is not None and pair.meets_tols:
             return DirectPair(pair, order)
         if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
             start = DirectPair(pair, order).alpha
@@ -111,9 +116,9 @@ def solve_directly(
     if suits_simplex_points(problem, thresholds):
         found = simplex_from_points(problem, gap_tol, thresholds)
         return None if found is None else DirectSingle(found, time.monotonic() - begun)
-    if suits is None:
-        suits = suits_whole(problem, thresholds)
-    whole = solve_whole(problem, gap_tol, tol, thresholds, start) if suits else None
+    if fits_whole is None:
+        fits_whole = suits_whole(problem, thresholds)
+    whole = solve_whole(problem, gap_tol, tol, thresholds, start) if fits_whole else None
     return None if whole is None else DirectSingle(whole, time.monotonic() - begun)
 
 
@@ -225,7 +230,7 @@ def solve_cost_path(
         return None
     every = list(combinations(range(classes), 2))
     table = pairs.table([(c * classes + i, c * classes + j) for i, j in every for c in range(len(costs))])
-    total = table[:, _point_pairs.N_FIRST] + table[:, _point_pairs.N_SECOND]
+    total = table[:, _point_pairs.POINTS_N_FIRST] + table[:, _point_pairs.POINTS_N_SECOND]
     table[:, _point_pairs.MAX_ROWS] = table[:, _point_pairs.MAX_ROWS_BOUNDED] = total
     table[:, _point_pairs.CONTINUES] = np.tile(np.arange(len(costs)) > 0, len(every))
     return _pairs_by_points(pairs, table, -1.0 if classes == 2 else 1.0, GapTols.of(tol, True), MAX_PATH_CALL_S)
@@ -265,7 +270,8 @@ def _pairs_by_points(
 ) -> Iterator[PairResult | None]:
     """Solve the pairs of a table from their points; only arrays made here are written to."""
     last = table[-1]
-    size = int(last[_point_pairs.AT_ALPHA] + last[_point_pairs.N_FIRST] + last[_point_pairs.N_SECOND])
+    n_first, n_second = last[_point_pairs.POINTS_N_FIRST], last[_point_pairs.POINTS_N_SECOND]
+    size = int(last[_point_pairs.POINTS_AT_ALPHA] + n_first + n_second)
     count, begin = len(table), 0
     certificates, sums = np.empty((count, N_NUMBERS)), np.empty(len(pairs.start))
     certificates.fill(np.nan)
@@ -307,7 +313,7 @@ def _pair_results(
         table[begin:end], alpha, point, weights, certificates[begin:end], None, seconds, entries[begin:end], sums
     )
     for k, meets in enumerate(batch.meet_tols(*tols)):
-        yield PairResult(batch, k) if meets or (keeps_missed and batch.rows[k].is_finite) else None
+        yield PairResult(batch, k, meets) if meets or (keeps_missed and batch.rows[k].is_finite) else None
 
 
 class PairTable(NamedTuple):
@@ -384,6 +390,7 @@ class PairResult:
 
     batch: PairTable
     number: int
+    meets_tols: bool  # whether it meets the tolerances that it was solved for
     steps: ClassVar[int] = 1
     status: ClassVar[Status] = Status.OPTIMAL
 
@@ -391,10 +398,6 @@ class PairResult:
         """Return this pair's part of an array of the batch."""
         part: NDArray = values[self.batch.span(self.number)]
         return part
-
-    def meets_tols(self, tols: GapTols) -> bool:
-        """Whether it meets the tolerances, see `CertificateRow.meets_tols`."""
-        return self.batch.rows[self.number].meets_tols(*tols)
 
     @property
     def alpha(self) -> NDArray:
@@ -717,7 +720,7 @@ def _pairs_by_blocks(
         seconds = (time.monotonic() - begun) / (end - begin)
         batch = PairTable.of(which, alpha, point, weights, certificates, lowered, seconds, entries[begin:end])
         for k, meets in enumerate(batch.meet_tols(*tols)):
-            yield PairResult(batch, k) if meets or (keeps_missed and batch.rows[k].is_finite) else None
+            yield PairResult(batch, k, meets) if meets or (keeps_missed and batch.rows[k].is_finite) else None
         begin = end
 
 

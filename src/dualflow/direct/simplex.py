@@ -93,13 +93,13 @@ def simplex_from_points(problem: DualProblem, gap_tol: float, thresholds: Thresh
         alpha = search.alpha
         point = problem.project(alpha)
 
-        def certify(sums: NDArray, point: NDArray = point) -> tuple[float, float]:
+        def multipliers_from_sums(sums: NDArray, point: NDArray = point) -> tuple[float, float]:
             nonlocal bound
             bound = dual_bound(problem, point, scale * sums)
             low, high = bound[1] or (np.nan, np.nan)
             return low / scale, high / scale
 
-        sums = products.compute(point, certify)
+        sums = products.compute(point, multipliers_from_sums)
         certificate = certificate_of(problem, psd, alpha, point, point, scale * sums, bound)
         certify_s += time.monotonic() - begun
         if certificate.reaches(gap_tol):

@@ -35,20 +35,23 @@ from .strategy import USUAL, Thresholds
 _KINDS = (Kind.BOX, Kind.BOX_EQUALITY, Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
 #: Newton steps over the free variables after the pair loop.
 MAX_POLISH = 3
-#: KKT violation up to which Newton steps finish what the pair loop leaves: the free variables are known then.
+#: If the KKT violation is at most this, Newton steps finish what the pair loop leaves, because the free variables are
+#: known.
 MAX_VIOLATION_POLISHED = 1e-4
-#: KKT violation of many variables at which one Newton step of the free ones takes the place of further pair updates:
-#: the free variables are nearly always known then, and two thirds of all updates would follow.
+#: With many variables, the pair loop ends at this KKT violation, and one Newton step of the free variables follows.
+#: They are nearly always known then. Without it, two thirds of all updates would follow.
 ROUGH_VIOLATION = 1e-4
-#: Points up to which the matrix is one product, which BLAS makes in half the time; of more it is made by strips.
+#: Up to this many points, the matrix is one product, which BLAS makes in half the time. With more, it is made by
+#: strips.
 MAX_POINTS_ONE_PRODUCT = 1024
-#: Strips of rows, of each of which the part above the diagonal is made.
+#: The matrix is made by this many strips of rows. Of each strip, only the part above the diagonal is made.
 STRIPS = 8
 #: Rows that are transposed at a time.
 TILE = 64
-#: Difference of a margin and 1 up to which it counts as round-off.
+#: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
-#: Free variables up to which the step is the shortest one, by singular values: 2 ms. Beyond, a singular matrix fails.
+#: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
+#: fails.
 MAX_BY_SINGULAR_VALUES = 64
 
 
@@ -181,7 +184,7 @@ def solve_whole(
     gap_tol : float
         Relative gap that objective and bound as computed have to reach.
     tol : float
-        The same with the bound on rounding errors included.
+        The same with the estimate of rounding errors included.
     thresholds : Thresholds
     start : array of shape (n,), optional
         An α near the optimum, from which Newton steps begin without pair updates.

@@ -36,6 +36,10 @@ PARTS = {
     "after": {"model", "points", "problems", "relative_gap", "objectives"},
     "refit": {"model", "problems", "distance", "largest_value", "relative_gap"},
 }
+#: What to do about a record that cannot be read.
+WAY_OUT = "pass the result of certificate_of_removal() or a JSON file of it, unchanged"
+#: What to do about a model that is not as the record says.
+SAVED_THEN = "pass the model saved right after the removal"
 #: What the record shows and what it does not.
 MEANING = (
     "The digests name the model's state before and after. 'after' is certified over the points that it remembers, none "
@@ -48,7 +52,7 @@ MEANING = (
 REFIT_TOL = 1e-9
 #: Two computations of the distance or of a gap, on two machines, may differ by this much.
 DISTANCE_TOL = 1e-6
-#: The batch models that the refit is one of, by the class of the stream, with the parameters that they share.
+#: For each stream class: the batch model to refit, and the parameters they share.
 REFITS = {
     "IncrementalSVC": (SVC, ("C",)),
     "IncrementalSVR": (SVR, ("C", "epsilon")),
@@ -107,8 +111,10 @@ def _refit(model: Any) -> dict[str, Any]:
     parts = model._parts()
     for k, (X, targets, weight) in enumerate(parts):
         has_weight = weight > 0
-        few = len(np.unique(targets[has_weight])) < 2 if kind is SVC else has_weight.sum() < (2 if kind is SVDD else 1)
-        if few:
+        is_too_small = (
+            len(np.unique(targets[has_weight])) < 2 if kind is SVC else has_weight.sum() < (2 if kind is SVDD else 1)
+        )
+        if is_too_small:
             continue  # a batch fit needs two classes, or two points
         batch = kind(**options, gamma=model._gamma, tol=REFIT_TOL)
         batch.fit(X, *(() if kind is SVDD else (targets,)), sample_weight=weight)
@@ -178,17 +184,19 @@ def verify_removal(record: Any, after: Any = None, before: Any = None) -> tuple[
         found.append("the model after the removal is the one in the record")
         removed, remembered = decode(facts["removed"]["ids"]), set(after._public_ids(after._remembered_ids()).tolist())
         if left := [one for one in removed if one in remembered]:
-            raise ProblemError(f"removed: the model still has the points {left[:5]}")
+            raise ProblemError(f"removed: the model still has the points {left[:5]}; remove them with forget(ids)")
         found.append(f"none of the {len(removed)} removed ids is among its {len(remembered)} points")
         gap, stated = state_of(after)["relative_gap"], facts["after"]["relative_gap"]
         # A model that has forgotten all its points has no gap.
         if (gap is None) != (stated is None) or (gap or 0.0) > (stated or 0.0) + DISTANCE_TOL:
-            raise ProblemError(f"after: the model's relative gap is {gap}, and the record says {stated}")
+            raise ProblemError(f"after: the model's relative gap is {gap}, and the record says {stated}; {SAVED_THEN}")
         refit = _refit(after)
         if refit["distance"] is not None:
             stated = facts["refit"]["distance"]
             if stated is None or refit["distance"] > stated + DISTANCE_TOL * max(1.0, refit["largest_value"]):
-                raise ProblemError(f"refit: the distance is {refit['distance']:.3g}, and the record says {stated}")
+                raise ProblemError(
+                    f"refit: the distance is {refit['distance']:.3g}, and the record says {stated}; {SAVED_THEN}"
+                )
             found.append(f"it differs from a refit without them by at most {refit['distance']:.1e}")
     return tuple(found)
 
@@ -199,33 +207,39 @@ def _read(record: Any) -> dict[str, Any]:
         try:
             record = json.loads(Path(record).read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ProblemError(f"{record} is not a certificate of removal: {error}") from None
+            raise ProblemError(f"{record} is not a certificate of removal: {error}; {WAY_OUT}") from None
     if not isinstance(record, dict) or record.get("kind") != KIND:
-        raise ProblemError(f"it is not a certificate of removal: its kind is not {KIND!r}")
+        raise ProblemError(f"it is not a certificate of removal: its kind is not {KIND!r}; {WAY_OUT}")
     if record.get("format") != RECORD_FORMAT:
-        raise ProblemError(f"format: this version reads {RECORD_FORMAT}, found {record.get('format')!r}")
+        raise ProblemError(f"format: this version reads {RECORD_FORMAT}, found {record.get('format')!r}; {WAY_OUT}")
     if other := set(FIELDS) ^ set(record):
-        raise ProblemError(f"the record has other fields than it should: {sorted(map(str, other))}")
+        raise ProblemError(f"the record has other fields than it should: {sorted(map(str, other))}; {WAY_OUT}")
     try:
         digest = hashlib.sha256(_canonical({k: v for k, v in record.items() if k != "sha256"})).hexdigest()
     except (TypeError, ValueError):
         digest = ""
     if digest != record["sha256"]:
-        raise ProblemError("sha256: a field of the record was changed since it was made")
+        raise ProblemError(f"sha256: a field of the record was changed since it was made; {WAY_OUT}")
     for name, fields in PARTS.items():
         if not isinstance(record[name], dict) or set(record[name]) != fields:
-            raise ProblemError(f"{name}: it is no part of a certificate of removal, whose fields are {sorted(fields)}")
+            raise ProblemError(
+                f"{name}: it is no part of a certificate of removal, whose fields are {sorted(fields)}; {WAY_OUT}"
+            )
     if not isinstance(record["removed"]["ids"], list) or len(record["removed"]["ids"]) != record["removed"]["count"]:
-        raise ProblemError("removed: its ids are not as many as its count")
+        raise ProblemError(f"removed: its ids are not as many as its count; {WAY_OUT}")
     return record
 
 
 def _check_model(facts: dict[str, Any], when: str, model: Any) -> None:
     """Raise `ProblemError` unless a model is the one of a record."""
     if type(model).__name__ != facts["class"]:
-        raise ProblemError(f"class: the record is of an {facts['class']}, the model {when} is {type(model).__name__}")
+        raise ProblemError(
+            f"class: the record is of an {facts['class']}, the model {when} is {type(model).__name__}; pass its model"
+        )
     if model_digest(model) != facts[when]["model"]:
-        raise ProblemError(f"{when}: the model is not the one in the record, their digests differ")
+        raise ProblemError(
+            f"{when}: the model is not the one in the record, their digests differ; pass the one saved then"
+        )
 
 
 def _canonical(value: Any) -> bytes:

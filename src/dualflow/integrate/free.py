@@ -7,8 +7,8 @@ float64 allows: 1/h is then round-off compared with Q, and for a singular Q the 
 that rounding leaves is corrected by further solves.
 
 The system is solved by Cholesky factorisation; by Woodbury's formula if Q = LLᵀ + diag(ridge) is of low rank, for a
-linear kernel without forming Q; and beyond `MAX_N_DENSE` variables by projected conjugate gradients, which only need
-products.
+linear kernel without forming Q; and beyond `MAX_N_FACTORISED` variables by projected conjugate gradients, which only
+need products.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .stiff_system import low_rank
 
 _EPS = float(np.finfo(float).eps)
 #: Largest number of variables for which Q is formed and factorised.
-MAX_N_DENSE = 8000
+MAX_N_FACTORISED = 8000
 #: A residual up to this share of its terms is their round-off.
 MAX_RELATIVE_ROUND_OFF = 8 * _EPS
 #: Largest number of solves of one step.
@@ -48,7 +48,7 @@ class FreeFlow:
         self.problem = problem
         # Q is represented by L, or by the dense matrix, or only by products.
         self.L = problem.L if isinstance(problem, FactoredWorkspace) else thin_factor(problem)
-        small = self.L is None and problem.n <= MAX_N_DENSE
+        small = self.L is None and problem.n <= MAX_N_FACTORISED
         self.L = low_rank(problem) if small else self.L
         self.Q = problem.dense() if small and self.L is None else None
         diag = problem.diag()

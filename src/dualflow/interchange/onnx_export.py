@@ -408,9 +408,9 @@ def to_onnx(
 def register_onnx() -> None:
     """Register the estimators of dualflow with skl2onnx, so that `skl2onnx.to_onnx` converts pipelines with them.
 
-    It is called by itself as soon as both packages are imported, in any order, and by `to_onnx`. It may be called
-    again: if skl2onnx is "unable to find a shape calculator" for a class of dualflow, call it. Outputs, errors and
-    limits are those of `to_onnx`.
+    dualflow calls it automatically once both packages are imported, in any order, and in `to_onnx`. If skl2onnx is
+    "unable to find a shape calculator" for a class of dualflow, call it again. Outputs, errors and limits are those of
+    `to_onnx`.
 
     Raises
     ------

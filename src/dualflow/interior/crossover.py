@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem
 from .state import InteriorState
 
-#: Linear systems to solve, at most.
+#: Largest number of linear systems to solve.
 MAX_SOLVES = 12
-#: Factor from the last step's q to the weights of the systems' proximal terms. With two equalities it is 1: border
-#: columns leave fewer digits of float64.
+#: The weights of the systems' proximal terms are the last step's q times this. With two equalities the factor is 1,
+#: because border columns leave fewer digits of float64.
 WEIGHT_FACTOR = 1e3
-#: Largest q to multiply by that factor: the product must stay in float64.
+#: Largest q to multiply by that factor, so that the product stays in float64.
 MAX_WEIGHT = 1e300
-#: Steps below this part of the largest α are round-off.
+#: A step below this share of the largest α is round-off.
 MIN_STEP = 1e-15
-#: Rounds in which variables are freed from their bounds, at most.
+#: Largest number of rounds in which variables are freed from their bounds.
 MAX_ROUNDS = 8
-#: A multiplier of the wrong sign frees its variable beyond this part of the mean multiplier.
+#: A multiplier of the wrong sign frees its variable if it exceeds this share of the mean multiplier.
 MAX_WRONG_MULTIPLIER = 1e-11
 
 

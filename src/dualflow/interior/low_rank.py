@@ -37,25 +37,25 @@ from .state import InteriorState, has_ended, inside
 _EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 #: Multiplications of a stretch of rows: a few milliseconds.
 PRODUCTS_PER_STRETCH = 1 << 24
-#: Stretches, at most: each has a Gram matrix of its own.
+#: Largest number of stretches, because each has a Gram matrix.
 MAX_STRETCHES = 64
-#: Numbers of the points, 8 MB, up to which a centred copy is made: each pass subtracts the centre of more.
+#: If the points have up to this many numbers (8 MB), a centred copy is made. With more, each pass subtracts the centre.
 MAX_CENTERED = 1 << 20
-#: Part of the way to the nearest bound that a step goes.
+#: A step goes this share of the way to the nearest bound.
 STEP_TO_BOUND = 0.995
-#: Relative gap up to which the answer with exact bounds is preferred to the last iterate.
+#: Up to this relative gap, the answer with exact bounds is preferred to the last iterate.
 EXACT_GAP = 1e-10
-#: μ/u at a start by least squares, as a part of the mean slope.
+#: A start by least squares has a μ/u of this many times the mean slope.
 LEAST_SQUARES_MU = 1.0
-#: Part of its upper bound below which some α at the start makes that start a bad one: classes of very different sizes.
+#: If any start αᵢ is below this share of uᵢ (very unequal classes), start by least squares instead.
 MIN_EVEN_SHARE = 0.05
-#: Relative gap from which the bounds may be shown before the iteration has converged.
+#: Largest relative gap at which the iteration tests whether the multipliers identify the active bounds.
 TRY_GAP = 1e-3
-#: Part of the gap of the last attempt at exact bounds, at which the next one is made.
+#: After an attempt at exact bounds, the next one waits until the gap has fallen to this share.
 RETRY_SHARE = 1e-2
-#: A variable with a smaller multiplier, in units of μ/u, may be free.
-SHOWN_FACTOR = 10.0
-#: Weight of a row, as a part of the largest, below which it adds nothing to a Gram matrix in float64.
+#: If the multiplier of a variable is at most this many μ/u, the variable may be free.
+MAX_FREE_MULTIPLIER = 10.0
+#: A row whose weight is below this share of the largest adds nothing to a Gram matrix in float64.
 MIN_ROW_SHARE = 1e-20
 
 
@@ -233,7 +233,7 @@ class LowRank:
         return self.start_around(w, nu, LEAST_SQUARES_MU * float(np.abs(slopes[self.live]).mean()))
 
     def start_around(self, w: NDArray, nu: float, mu: float) -> InteriorState:
-        """Return the point of the central path for given weights and ν, if they were those of the path at μu.
+        """Return a point for given weights and ν, as if (w, ν) were on the central path with parameter μu.
 
         For slopes g it is the solution of αz = (u − α)y = μu and z − y = g; all upper bounds are finite, and there are
         no ridges.
@@ -278,8 +278,8 @@ class LowRank:
         left += float(np.abs(shortfall) @ np.abs([state.nu, state.level][:borders]))
         vanishes = vanishing(problem, state.alpha, s * float(w_alpha @ w_alpha) + ridges)
         gap = left / max(abs(objective), vanishes, TINY)
-        fell = gap < 0.9 * state.best
-        stalled = 0 if fell else state.stalled + 1
+        has_fallen = gap < 0.9 * state.best
+        stalled = 0 if has_fallen else state.stalled + 1
         known: dict[str, Any] = {
             "gap": gap,
             "best": min(gap, state.best),
@@ -289,7 +289,7 @@ class LowRank:
         if has_ended(gap, stalled):
             return self.finish(state.changed(**known), q)
         mu = products / self.count
-        if self._shows_bounds(state, gap, mu):
+        if self._identifies_bounds(state, gap, mu):
             crossed = self._crossed(state.changed(**known), q, quick=True)
             if crossed.gap <= EXACT_GAP:
                 return crossed
@@ -355,17 +355,17 @@ class LowRank:
         G.flat[:: width + 1] = half.diagonal()
         return G, vectors.sum(axis=0), sums[:, : _passes.SUM_BOUND].sum(axis=0).tolist()
 
-    def _shows_bounds(self, state: InteriorState, gap: float, mu: float) -> bool:
-        """Whether all but as many variables as may be free are near a bound, each in the unit of the path's μ."""
+    def _identifies_bounds(self, state: InteriorState, gap: float, mu: float) -> bool:
+        """Whether the multipliers identify the active bounds: the linear system has as many rows as may be free."""
         if not (self.crosses and gap <= min(TRY_GAP, RETRY_SHARE * state.tried)) or self.problem.total is not None:
             return False
         alpha, room, low, high = state.at
         upper = self.problem.upper
-        free = (np.abs(low - high) * np.minimum(upper, alpha + room) <= SHOWN_FACTOR * mu) & self.live
+        free = (np.abs(low - high) * np.minimum(upper, alpha + room) <= MAX_FREE_MULTIPLIER * mu) & self.live
         return int(np.count_nonzero(free)) <= self.rows.width + self.borders
 
     def finish(self, state: InteriorState, q: NDArray) -> InteriorState:
-        """Return the last state: with variables at the bounds that their multipliers show, if that is as accurate."""
+        """Return the last state, at the bounds that the multipliers identify if that is as accurate."""
         state = state.changed(values=self.values(state.w), done=True)
         before = self.relative_gap(state)
         if not self.crosses:
@@ -374,7 +374,7 @@ class LowRank:
         return crossed if crossed.gap <= max(before, EXACT_GAP) else state.changed(gap=before)
 
     def _crossed(self, state: InteriorState, q: NDArray, quick: bool = False) -> InteriorState:
-        """Return the last state, with variables at the bounds that their multipliers show."""
+        """Return the last state, with variables at the bounds that their multipliers identify."""
         crossed = at_bounds(self, state.changed(values=self.values(state.w), done=True), q, quick)
         return crossed.changed(gap=self.relative_gap(crossed), exact=True)
 

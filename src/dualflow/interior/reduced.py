@@ -26,52 +26,52 @@ from ._passes import Relaxation
 from .low_rank import EXACT_GAP, LowRank, copies_of
 from .state import NEAR_GAP, InteriorState
 
-#: Points from which a sample pays: with fewer, steps of few rows take as long as steps of all.
+#: A sample pays from this many points on. With fewer, steps of few rows take as long as steps of all.
 MIN_POINTS = 8192
-#: Points from which the relaxation pays; the central path of fewer is for pictures, too.
+#: The relaxation pays from this many points on. The central path of fewer points is for pictures, too.
 MIN_POINTS_RELAXED = 100
-#: Points from which fixing variables near their bounds pays.
+#: Fixing variables near their bounds pays from this many points on.
 MIN_POINTS_NARROWED = 1000
 #: The sample has (SAMPLE_FACTOR n √r)^⅔ rows, which minimises the time of its steps and those of the undetermined rows.
 SAMPLE_FACTOR = 2.0
-#: Rows of the sample, as a part of all, up to which it pays.
+#: The sample pays if it has at most this share of the rows.
 MAX_SAMPLE_SHARE = 0.33
-#: Relative gap of the sample's problem, below which the error of its slopes is that of its size.
+#: The sample's problem is solved to this relative gap. Below it, the error of its slopes is that of its size.
 SAMPLE_GAP = 1e-2
 #: Error bound of a slope, in units of √(r/m) times the slopes' root mean square.
 SLOPE_ERROR = 5.0
 #: μ at the start of the undetermined rows, in the same units.
 START_ERROR = 2.0
-#: Variables of the sample above their own bounds, which are lower than those of the sample's problem, as a part of the
-#: sample, up to which its rows are solved alone: it is 0.007 where one class is rare, and 0.4 where classes are even.
+#: The sample's rows are solved alone only if at most this share of the sample is above its own bounds, which are lower
+#: than those of the sample's problem. The share is 0.007 if one class is rare, and 0.4 if classes are even.
 MAX_ABOVE_SHARE = 0.05
-#: Undetermined variables, as a part of all, up to which a reduced problem pays.
+#: A reduced problem pays if at most this share of the variables is undetermined.
 MAX_SHARE = 0.5
-#: Slopes below this part of the largest |p| have an undetermined sign in any case.
+#: A slope below this share of the largest |p| always has an undetermined sign.
 MIN_SLOPE = 1e-3
 #: Error bound of a slope in later rounds, in units of the largest slope with a wrong sign.
 LATER_ERROR = 1.5
-#: Times that variables are chosen by their slopes, at most.
+#: Variables are chosen by their slopes at most this many times.
 MAX_ROUNDS = 4
-#: Relative gap from which on variables near their bounds are fixed.
+#: At a relative gap up to this, variables near their bounds are fixed.
 NARROW_GAP = 0.3
-#: Multiplier of such a variable, at least, in units of μ/u.
+#: Such a variable has a multiplier of at least this many μ/u.
 NARROW_FACTOR = 30.0
-#: Variables that stay, at least, per column: as many as may be free, and some that may take their places.
+#: At least this many variables per column stay: as many as may be free, and some that may take their places.
 MIN_NARROWED_PER_COLUMN = 4
-#: Variables that stay, as a part of those of the state, up to which the change pays.
+#: The change pays if at most this share of the state's variables stays.
 NARROW_SHARE = 0.3
-#: Variables whose bounds change, as a part of all, up to which sums over the others are not made anew.
+#: If the bounds of at most this share of the variables change, sums over the others are not made anew.
 MAX_CHANGED_SHARE = 0.05
-#: Numbers of the rows of a relaxation, 32 MB, at most: its steps are not shared among threads.
+#: Largest number of numbers in the rows of a relaxation (32 MB), because its steps are not shared among threads.
 MAX_RELAXED = 1 << 22
 #: δ at the start, in units of μ/u of the start.
 START_DELTA = 2.0
 #: Factor from one δ to the next.
 DELTA_FACTOR = 0.1
-#: The same once as few variables are free as may be, and each α is the next centre.
+#: The same factor once as few variables are free as may be, and each α is the next centre.
 LAST_DELTA_FACTOR = 0.1
-#: Least δ, in units of the mean |p|: round-off of the slopes moves α by u/δ times that.
+#: Least δ, in units of the mean |p|. Round-off of the slopes moves α by u/δ times that.
 LEAST_DELTA = 1e-5
 #: Free variables, as a part of those for the last δ, that show ties at the margin; and their number per column then.
 MAX_FREE_SHARE = 0.7
@@ -82,11 +82,11 @@ LAST_ACCURACY = 1e-9
 #: Newton steps for one δ, at most, and centres, at most.
 MAX_NEWTON_STEPS = 40
 MAX_CENTERS = 20
-#: Variables with slopes beyond this many δ are fixed.
+#: A variable with a slope beyond this many δ is fixed.
 FIXED_SLOPE = 2.0
-#: Variables from which on fixing some pays.
+#: Fixing some variables pays from this many variables on.
 MIN_FIXED_FROM = 200
-#: Relative gap at which the relaxation ends: one more centre would only repeat round-off.
+#: The relaxation ends at this relative gap. One more centre would only repeat round-off.
 RELAXED_GAP = 1e-13
 #: Values of a state that has none.
 _NOTHING = np.empty((4, 0)), np.empty(0), np.empty(0), 0.0

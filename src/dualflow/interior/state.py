@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from ..core.problem import DualProblem
 from ..flows.gradient import interior_point
 
-#: Weight of a given start in its mixture with the interior point.
+#: A given start has this weight in its mixture with the interior point.
 WARM_SHARE = 0.9
-#: Every start is at most this part of its upper bounds. If the equality needs all variables at their bounds the start
+#: Every start is at most this share of its upper bounds. If the equality needs all variables at their bounds, the start
 #: violates it, and the steps correct that.
 MAX_BOUND_SHARE = 0.99
-#: Relative gap, by the iteration's own sums, at which it ends.
+#: The iteration ends at this relative gap by its own sums.
 CONVERGED_GAP = 1e-11
-#: Steps without progress after which it ends.
+#: The iteration ends after this many steps without progress.
 MAX_STALLED = 40
-#: Relative gap below which round-off may prevent progress.
+#: Below this relative gap, round-off may prevent progress.
 NEAR_GAP = 1e-8
-#: Steps without progress after which the iteration ends below that gap.
+#: Below that gap, the iteration ends after this many steps without progress.
 MAX_STALLED_NEAR = 4
 
 

@@ -52,21 +52,22 @@ from .state import PathError, State
 MAX_VALUES_RECOMPUTE = 1 << 14
 #: ... or if it takes this many times fewer operations than the breakpoints since the last time.
 RECOMPUTE_COST_RATIO = 100
-#: Product of margin points and variables from which a path is followed among the near variables first.
+#: If margin points × variables are at least this, a path is first followed among the near variables.
 MIN_WORK_NEAR = 1 << 17
-#: Near variables besides the margin points, at least, ...
+#: There are at least this many near variables besides the margin points, ...
 MIN_NEAR = 128
-#: ... or the number of variables divided by this.
+#: ... or n divided by this, if that is more.
 NEAR_DIVISOR = 16
-#: D, where more than n / D + D violators are left to the caller's fallback instead of being corrected one at a time.
+#: D. With a fallback, `refresh` gives up above n / D + D violators, and `_correct_violators` after n / (4D) + 2D rounds
+#: without progress. Without a fallback, both correct all violators one at a time.
 VIOLATORS_DIVISOR = 8
-#: Paths between two updates of all g while several variables are learned.
+#: While several variables are learned, all g are updated after this many paths.
 MAX_PATHS_PER_UPDATE = 64
-#: Breakpoints of one compiled call; Ctrl-C is honoured between calls.
+#: Breakpoints of one compiled call. Ctrl-C is honoured between calls.
 MAX_PIVOTS_PER_CALL = 256
-#: Breakpoints in a row without progress after which a path counts as broken: this many for each variable, ...
+#: A path counts as broken after this many breakpoints without progress for each variable, ...
 MAX_STILL_PIVOTS_PER_VARIABLE = 8
-#: ... plus this many. Ties need fewer, and round-off can make a path repeat a circle of breakpoints without end.
+#: ... plus this many. Ties need fewer. Round-off can make a path repeat a circle of breakpoints without end.
 MAX_STILL_PIVOTS = 500
 
 
@@ -176,7 +177,7 @@ class Engine(State):
         self.near = None
 
     def _mark(self, k: int, code: int) -> None:
-        """Set the set that variable k belongs to, here and among the near variables."""
+        """Record that variable k is in set R, S or E, not learned, or on a path; here and among the near variables."""
         self.where[k] = code
         if self.near is not None:
             self.near.mark(k, code)
@@ -350,10 +351,10 @@ class Engine(State):
             return
         self.pool.evict(self.margin)
         weighty = int(np.count_nonzero(self.alpha))
-        worth = (
+        is_cheap = (
             weighty * self.n <= MAX_VALUES_RECOMPUTE or since * (len(self.margin) + 1) >= RECOMPUTE_COST_RATIO * weighty
         )
-        if exact or worth:
+        if exact or is_cheap:
             self.refresh(complete=False)
         else:
             self.polish(float(self.figures[FLOOR]))

@@ -21,9 +21,10 @@ from .engine import Engine
 from .invasion import MAX_EQUALITY_ERROR, SUM_GROWTH, best_multiplier, largest_value
 from .state import PathError
 
-#: Retained and new points in total up to which violating points are added along a path, which needs their dense matrix.
+#: Up to this many retained and new points in total, violating points are added along a path, which needs their dense
+#: matrix.
 MAX_POINTS_PATH = 1500
-#: Distance of a weight from a bound, relative to the largest weight or the bound, below which it is set to the bound.
+#: A weight is set to a bound if its distance from it is below this share of the largest weight or of the bound.
 ROUND_OFF_RATIO = 1e-14
 
 _EPS = float(np.finfo(float).eps)

@@ -27,13 +27,13 @@ from ..core.workspace import Workspace
 #: Function ``equilibrate(problem, alpha) -> alpha`` that minimises a small problem from a feasible start.
 Equilibrate = Callable[[DualProblem, NDArray], NDArray]
 
-#: Invaders admitted between two equilibria: this many, ...
+#: Between two equilibria at most this many invaders are admitted, ...
 MIN_ADMITTED = 128
 #: ... or this many times the number of points with weight, if that is more.
 ADMITTED_RATIO = 0.5
-#: Fraction of all variables that invade above which one problem of all variables is solved instead.
+#: If more than this share of all variables invades, one problem of all variables is solved instead.
 SOLVE_ALL_FRACTION = 0.25
-#: |eᵀα| / Σα above which weights violate eᵀα = 0.
+#: If |eᵀα| / Σα exceeds this, the weights violate eᵀα = 0.
 MAX_EQUALITY_ERROR = 1e-12
 
 _EPS = float(np.finfo(float).eps)

@@ -151,24 +151,25 @@ def recorded_path(stream: Stream) -> Path:
     )
 
 
-#: Variables up to which `Response` is used: it holds two matrices of this order (512 MB each). Above, each model
-#: without a support vector is solved for, which takes about a hundred times as long.
+#: Up to this many variables, `Response` is used. It holds two matrices of this order (512 MB each). With more, each
+#: model without a support vector is solved for, which takes about a hundred times as long.
 MAX_VARIABLES_RESPONSE = 8000
-#: Distance from a bound, relative to it, and weight, relative to the largest, that count as round-off.
+#: A distance below this share of the bound, or a weight below this share of the largest, is round-off.
 ROUND_OFF_RATIO = 1e-12
-#: Multiplications between two looks at the clock, about a tenth of a second's.
+#: Multiplications between two checks of the clock: about a tenth of a second.
 MAX_PRODUCTS = 1 << 30
-#: Exchanges in a row that may fail to reduce the number of violators.
+#: This many exchanges in a row may fail to reduce the number of violators.
 MAX_STALLED_EXCHANGES = 3
-#: Exchanges of a model, at most: about ten are usual, and unlearning takes less time than 100 of them.
+#: Largest number of exchanges of a model. About ten are usual, and unlearning takes less time than 100 of them.
 MAX_EXCHANGES = 24
 #: Condition of the free variables' block from which round-off is larger, and the largest factor that is allowed for.
 FREE_OF_GROWTH, MAX_GROWTH = 64.0, 1e4
-#: Number of variables that may differ in their set from the optimum of all.
+#: Largest number of variables whose set may differ from that at the optimum of all.
 MAX_CHANGED = 128
-#: Optima between two looks at the clock: each takes at most some milliseconds.
+#: Optima between two checks of the clock. Each takes at most some milliseconds.
 OPTIMA_PER_CALL = 64
-#: Least pivot of the free variables' block, relative to its largest entry, at which a variable counts as independent.
+#: A variable counts as independent if its pivot is at least this share of the largest entry of the free variables'
+#: block.
 MIN_PIVOT = 1e-10
 
 _EPS = float(np.finfo(float).eps)
@@ -374,7 +375,7 @@ class Unlearning:
 
 #: Models whose products with Q are computed in one batch.
 MAX_MODELS_PER_PRODUCT = 128
-#: Failures of the response above which it is no longer used, if they are also more than half of its calls.
+#: After more failures than this, and more than half of its calls, the response is no longer used.
 MAX_RESPONSE_FAILURES = 8
 
 

@@ -21,28 +21,30 @@ from .hinge_updates import DenseMatrix
 from .optimum_transfer import set_optimum, tracked_gap
 from .state import PathError
 
-#: Ratio of t, or part of the whole way if t changes its sign, after which all gradients are computed from scratch.
+#: All gradients are computed from scratch each time t changes by this ratio. If t changes its sign, the whole way is
+#: divided evenly instead.
 SECTION_RATIO = 2.0
-#: Sections of the whole way, at least.
+#: Least number of sections of the whole way. If t changes its sign, there are four times as many.
 MIN_SECTIONS = 8
-#: Breakpoints closer than this, relative to t, are one.
+#: Breakpoints closer than this, relative to t, are merged.
 MIN_DISTANCE = 1e-13
-#: Distance from a bound, relative to it, that is round-off.
+#: If α is at most this share of a bound away from it, the distance is round-off.
 ROUND_OFF = 1e-13
-#: Deviation of α from a straight line, relative to its bounds, that is none.
+#: If α deviates from a straight line by at most this share of its bounds, the line counts as straight.
 MAX_DEVIATION = 1e-12
-#: Part of a section that is left out, where the path breaks off, before the optimum is computed anew.
+#: If the path breaks off, this share of the rest of the section is skipped, and the optimum is computed anew.
 LEFT_OUT_RATIO = 1e-3
-#: Times that the path may break off.
+#: The path may break off at most this many times.
 MAX_BREAKS = 200
-#: Relative gap at the end of a section, beyond which round-off has spoiled the section.
+#: If the relative gap at the end of a section exceeds this, round-off has spoiled the section, ...
 MAX_GAP_SECTION = 1e-9
-#: The same in units of the gap at its start, which the solver may have left.
+#: ... unless it is at most this many times the gap that the solver left at its start.
 MAX_GAP_GROWTH = 10.0
-#: Breakpoints, and α besides those of two breakpoints, for which a log has memory at first.
+#: Breakpoints for which a new log has memory.
 LOG_ROWS = 2048
+#: Free α for which a new log has memory, besides those of two breakpoints.
 LOG_NUMBERS = 1 << 17
-#: Part of the first width of a section, below which a spoiled one is left out instead of halved.
+#: A spoiled section narrower than this share of its first width is skipped; a wider one is halved.
 MIN_SECTION_SHARE = 1.0 / 16.0
 
 #: Returns the optimum and its multiplier ν at t.
@@ -83,7 +85,7 @@ class LinearTermPath:
         share = 0.0 if right == left else (here - left) / (right - left)
         return (1.0 - share) * self.at(k - 1) + share * self.at(k)
 
-    def kept(self, keep: NDArray, t: NDArray | None = None, breaks: NDArray | None = None) -> LinearTermPath:
+    def subset(self, keep: NDArray, t: NDArray | None = None, breaks: NDArray | None = None) -> LinearTermPath:
         """Return the path without some breakpoints, with other t and breaks."""
         t, breaks = self.t if t is None else t, self.breaks if breaks is None else breaks
         if keep.all():
@@ -107,10 +109,13 @@ class LinearTermPath:
                 breaks[last] = self.breaks[first]
             else:
                 keep[first], t[last] = True, self.t[first]
-        return self.kept(keep, t, breaks)
+        return self.subset(keep, t, breaks)
 
-    def bent(self) -> LinearTermPath:
-        """Return the path without the breakpoints where α is straight: only the multiplier bends, or a section ends."""
+    def without_straight_breakpoints(self) -> LinearTermPath:
+        """Return the path without the breakpoints where α is straight.
+
+        There only the multiplier bends, or a section ends.
+        """
         n, here = len(self.upper), np.arange(1, len(self.t) - 1)
         # The variable that joins or leaves the margin shows most bends without a look at the others.
         i = (self.codes[1:-1] != self.codes[:-2]).argmax(axis=1)
@@ -132,7 +137,7 @@ class LinearTermPath:
             last = int(np.flatnonzero(keep[:k])[-1])
             if not (self.breaks[k] or self.breaks[k + 1]) and self.t[last] != self.t[k] != self.t[k + 1]:
                 keep[k] = not (same_sets[k - 1] or self._is_straight(last, k, k + 1))
-        return self.kept(keep)
+        return self.subset(keep)
 
     def _is_straight(self, before: int, here: int, after: int) -> bool:
         """Whether α is linear around a breakpoint."""
@@ -185,7 +190,7 @@ class LinearTermLog:
             room = 2 * len(self.alpha)
             self.free, self.alpha = enlarged(self.free, (room,)), enlarged(self.alpha, (room,))
 
-    def note(self, broken: bool = False) -> None:
+    def record(self, broken: bool = False) -> None:
         """Add the engine's state; ``broken``: the path broke off before it."""
         self.update()
         where, row, begin = self.engine.where, int(self.used[0]), int(self.used[1])
@@ -199,7 +204,7 @@ class LinearTermLog:
             self.breaks.append(row)
         self.update()
 
-    def cut(self, rows: int) -> None:
+    def truncate(self, rows: int) -> None:
         """Forget all breakpoints but the first ``rows``."""
         self.used[:] = rows, self.ends[rows - 1]
         self.taken = rows
@@ -222,7 +227,8 @@ class LinearTermLog:
         breaks = np.zeros(rows, dtype=bool)
         breaks[self.breaks] = True
         starts = np.append(0, self.ends[:rows])
-        return LinearTermPath(self.t[:rows], self.where[:rows], starts, free, alpha, breaks, upper).merged().bent()
+        path = LinearTermPath(self.t[:rows], self.where[:rows], starts, free, alpha, breaks, upper)
+        return path.merged().without_straight_breakpoints()
 
 
 class _AllRows(RowCache):
@@ -267,40 +273,40 @@ def follow_linear_term(
     engine.append(p + first * rate, upper, np.zeros(n) if e is None else e, Q.diagonal().copy())
     engine.pool = _AllRows(np.ascontiguousarray(Q))
     engine.where[:] = AT_LOWER
-    record = engine.log = LinearTermLog(engine)
-    record.sign = 1.0 if last >= first else -1.0
-    _start(engine, record, first, p + first * rate, solve)
-    record.note()
+    log = engine.log = LinearTermLog(engine)
+    log.sign = 1.0 if last >= first else -1.0
+    _start(engine, log, first, p + first * rate, solve)
+    log.record()
     count = 0
     for last_end in _sections(first, last):
-        ends, least = [last_end], MIN_SECTION_SHARE * abs(last_end - record.begin)
+        ends, least = [last_end], MIN_SECTION_SHARE * abs(last_end - log.begin)
         while ends:
             check_time()
-            begin, kept, end = record.begin, int(record.used[0]), ends[-1]
+            begin, n_before, end = log.begin, int(log.used[0]), ends[-1]
             try:
-                _follow(engine, record, end, p, rate)
+                _follow(engine, log, end, p, rate)
                 ends.pop()
                 continue
             except PathError:
-                here = record.begin + record.sign * float(engine.figures[TRAVELLED])
+                here = log.begin + log.sign * float(engine.figures[TRAVELLED])
             t = here + LEFT_OUT_RATIO * (end - here)
-            if not record.is_optimum(p + here * rate):
-                record.cut(kept)  # round-off has spoiled all breakpoints since ``begin``
+            if not log.is_optimum(p + here * rate):
+                log.truncate(n_before)  # round-off has spoiled all breakpoints since ``begin``
                 if abs(end - begin) > least:
                     ends.append(begin + 0.5 * (end - begin))
-                    _start(engine, record, begin, p + begin * rate, solve)
+                    _start(engine, log, begin, p + begin * rate, solve)
                     continue
                 t = end
             count += 1
             if count > MAX_BREAKS:
                 raise PathError(PathError.NOT_PSD)
             t = end if abs(end - t) <= MIN_DISTANCE * abs(end) else t
-            _start(engine, record, t, p + t * rate, solve)
-            record.note(broken=True)
+            _start(engine, log, t, p + t * rate, solve)
+            log.record(broken=True)
             if t == end:
                 ends.pop()
     engine.log = None  # without this reference to each other, their matrices are free at once
-    return record.path()
+    return log.path()
 
 
 def _sections(first: float, last: float) -> NDArray:
@@ -311,25 +317,25 @@ def _sections(first: float, last: float) -> NDArray:
     return np.append(np.linspace(first, last, 4 * MIN_SECTIONS + 1)[1:-1], last)
 
 
-def _start(engine: Engine, record: LinearTermLog, t: float, p: NDArray, solve: Solve) -> None:
+def _start(engine: Engine, log: LinearTermLog, t: float, p: NDArray, solve: Solve) -> None:
     """Set an engine to the optimum at t."""
     alpha, nu = solve(t)
     engine.p[:] = p
-    record.begin = t
+    log.begin = t
     set_optimum(engine, alpha, -nu)
     engine.figures[TRAVELLED] = 0.0
-    record.max_gap = max(MAX_GAP_SECTION, MAX_GAP_GROWTH * tracked_gap(engine)[0])
+    log.max_gap = max(MAX_GAP_SECTION, MAX_GAP_GROWTH * tracked_gap(engine)[0])
 
 
-def _follow(engine: Engine, record: LinearTermLog, end: float, p: NDArray, rate: NDArray) -> None:
+def _follow(engine: Engine, log: LinearTermLog, end: float, p: NDArray, rate: NDArray) -> None:
     """Follow the path to the end of a section, and compute all gradients from scratch there."""
     engine.update_floor()
-    engine.move_p(record.sign * rate, abs(end - record.begin))
-    record.begin = end
+    engine.move_p(log.sign * rate, abs(end - log.begin))
+    log.begin = end
     engine.figures[TRAVELLED] = 0.0
-    if not record.is_optimum(p + end * rate):
+    if not log.is_optimum(p + end * rate):
         raise PathError(PathError.NOT_PSD)
     engine.polish()
     if len(engine.violators()):
         raise PathError(PathError.NOT_PSD)
-    record.note()
+    log.record()

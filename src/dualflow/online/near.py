@@ -18,7 +18,8 @@ from ._path import COUNT, FREE, MULTIPLIER, PENDING, WANTED, combine_rows
 from .state import State
 
 _VECTORS = ("alpha", "g", "e", "u", "diag", "where")
-#: Variables that may join before the near ones are chosen anew; also columns cached besides those of the margin points.
+#: After this many variables have joined, the near ones are chosen anew. It is also the number of columns cached besides
+#: those of the margin points.
 N_SPARE = 128
 
 

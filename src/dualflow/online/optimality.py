@@ -14,7 +14,7 @@ from ._path import AT_LOWER, MULTIPLIER, PENDING
 from .growing_problem import Stream
 from .optimum_transfer import restore_equality, set_optimum, tracked_gap
 
-#: Relative gap up to which a state is accepted as optimal.
+#: A state is accepted as optimal up to this relative gap.
 MAX_GAP = 5e-7
 #: Rounding error of a kernel value that the engine's round-off error of g allows for, in units of ε k(x, x).
 ENGINE_GROWTH = 16.0

@@ -22,10 +22,10 @@ from ._path import (
 from .engine import Engine
 from .state import PathError
 
-#: Relative part of Q_kk outside the span of the margin points above which a point joins the margin. The larger values
-#: are tried in turn where the margin's system cannot be factorised.
+#: A point joins the margin if the part of Q_kk outside the span of the margin points exceeds this share. If the
+#: margin's system cannot be factorised, the larger values are tried in turn.
 RANK_TOLERANCES = (1e-9, 1e-7, 1e-5, 1e-3)
-#: |eᵀα − d| / Σα above which the tracked gap is infinite.
+#: If |eᵀα − d| / Σα exceeds this, the tracked gap is infinite.
 MAX_EQUALITY_ERROR = 1e-10
 
 

@@ -18,15 +18,16 @@ from .hinge_updates import ROUND_OFF_RATIO, start_at_optimum
 from .leave_one_out import MAX_VARIABLES_RESPONSE, Response
 from .state import PathError
 
-#: Relative distance from an end of the bias interval within which a point counts as setting that end.
+#: A point sets an end of the bias interval if its relative distance from that end is at most this.
 BIAS_END_TOLERANCE = 1e-9
-#: Distance from its bounds, relative to the largest weight, above which a variable is free and fixes the bias.
+#: A variable is free and fixes the bias if its distance from its bounds exceeds this share of the largest weight.
 MIN_FREE_DISTANCE = 1e-6
-#: Columns cached besides those of the margin points; the next point may need them.
+#: This many columns are cached besides those of the margin points, because the next point may need them.
 N_SPARE_COLUMNS = 512
-#: Free variables above which the response is faster than a path, each of whose steps is a product with the inverse.
+#: With at least this many free variables, the response is faster than a path, each of whose steps is a product with the
+#: inverse.
 MIN_FREE_RESPONSE = 128
-#: Number of free variables, those farthest from their bounds, that the bias is the mean of.
+#: The bias is the mean of at most this many free variables, those farthest from their bounds.
 MAX_FREE_READ = 8
 
 

@@ -14,11 +14,11 @@ from .invasion import Equilibrate, Habitat
 
 #: New points taken in one block: enough for BLAS, and few enough for memory.
 MAX_POINTS_PER_BLOCK = 1024
-#: Largest fraction of distinct points at which equal points are merged into one variable.
+#: If at most this share of the points is distinct, equal points are merged into one variable.
 MAX_DISTINCT_MERGED = 0.9
-#: Expected violators among the new points above which the KKT check is skipped and all points are solved for.
+#: If more violators are expected among the new points, the KKT check is skipped and all points are solved for.
 MAX_EXPECTED_VIOLATORS = 4
-#: Distance of a weight from a bound, relative to the weight of its group, below which it is set to the bound.
+#: A weight is set to a bound if its distance from it is below this share of the weight of its group.
 ROUND_OFF_RATIO = 1e-14
 
 

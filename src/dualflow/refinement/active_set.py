@@ -25,11 +25,11 @@ from ..core.workspace import Workspace
 from .linear_systems import ConjugateSystem, FreeSystem, suits_conjugate_gradients
 
 _EPS = float(np.finfo(float).eps)
-#: Error of eᵀs up to which a step from an updated factor is accepted, as a part of Σ|sᵢ|.
+#: A step from an updated factor is accepted if its error of eᵀs is at most this share of Σ|sᵢ|.
 _MAX_EQUALITY_ERROR = 1e-10
-#: Rounding error of a change of f, as a part of the sizes of its terms: f counts as falling if it rises by less.
+#: Rounding error of a change of f, relative to the sizes of its terms. If f rises by less, it counts as falling.
 _CHANGE_ERROR = 64 * _EPS
-#: Rounding error of a change of f from the rounding of α, as a part of Σ|hᵢ − νeᵢ||αᵢ|.
+#: Rounding error of a change of f that comes from the rounding of α, relative to Σ|hᵢ − νeᵢ||αᵢ|.
 _ALPHA_ERROR = 4 * _EPS
 
 
@@ -229,36 +229,36 @@ def _clipped(
     return target, live & ((target <= low) | (target >= high))
 
 
-#: Further solves for the residual of a solve, unless each leaves a third of it or less: a float32 factor needs a few.
+#: Further solves for the residual of a solve. There are more if each leaves a third of the residual or less, because a
+#: float32 factor needs a few.
 _MAX_POLISH_SOLVES = 6
-#: Times that held variables are freed again before the multipliers of all others are checked.
+#: Held variables are freed again at most this many times before the multipliers of all others are checked.
 _MAX_RELEASE_ROUNDS = 10
-#: Residual at which the minimisation over the free variables ends while near variables are added, as a part of the
-#: first one.
+#: While near variables are added, the minimisation over the free variables ends at this share of its first residual.
 _ROUGH_RESIDUAL = 1e-3
 
-#: One variable in eight is checked between two checks of all.
+#: Between two checks of all variables, one in this many is checked.
 _NEAR_DIVISOR = 8
-#: Checks of these near variables between two checks of all, at most.
+#: These near variables are checked at most this many times between two checks of all.
 _MAX_NEAR_ROUNDS = 50
-#: Variables from which the near ones are checked apart.
+#: With at least this many variables, the near ones are checked apart.
 _MIN_N_NEAR = 4000
 
-#: Rounds between two calls of ``solve_nearly_free``: most refinements need fewer.
+#: Rounds between two calls of ``solve_nearly_free``. Most refinements need fewer.
 _ROUNDS_PER_CALL = 4
-#: The same while the gradient has the error of a start in float32: most refinements end with it.
+#: The same while the gradient has the error of a start in float32. Most refinements end with it.
 _ROUNDS_PER_CALL_ROUGH = 16
 
-#: Violators that may be freed in one batch even if fewer variables are free.
+#: Even if fewer variables are free, this many violators may be freed in one batch.
 _MIN_VIOLATORS_BATCH = 32
 
 #: Relative gap at the bound of round-off, above which the search goes on, and the part of that bound it goes down to:
 #: errors of thousands of terms mostly cancel.
 _SHARP_GAP, _SHARPNESS = 1e-9, 1.0 / 64.0
 
-#: Free variables beyond which no factor is made: with its matrix it takes 4.3 GB there.
+#: With more free variables no factor is made. With its matrix it takes 4.3 GB there.
 _MAX_N_FACTOR = 16_384
-#: Error of the gradient at the start, which may come from float32, as a part of its size.
+#: The gradient at the start may come from float32 and then has this relative error.
 _START_ERROR = 1e-6
 
 

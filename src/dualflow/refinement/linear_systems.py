@@ -26,9 +26,9 @@ from ..core.runtime.clock import check_time
 from ..core.runtime.memory import arena_array
 from ..core.thin_kernel import is_thin, thin_block
 
-#: Rows up to which the factor is made by one LAPACK call, which takes a tenth of a second.
+#: Up to this many rows, the factor is made by one LAPACK call, which takes a tenth of a second.
 MAX_ROWS_ONE_CALL = 2048
-#: Columns of a panel, for larger matrices.
+#: A larger matrix is factorised in panels of this many columns.
 PANEL_COLUMNS = 256
 
 
@@ -123,20 +123,22 @@ def _solved_in_single(A: NDArray, factor: NDArray, right: NDArray) -> NDArray | 
 _EPS = float(np.finfo(float).eps)
 #: Solves for a right side and its residuals by a float32 factor, and the residual at which they end, as a part of it.
 MAX_SOLVES_SINGLE, MAX_RESIDUAL_SINGLE = 8, 1e-12
-#: Variables from which the factor may be made in float32.
+#: With at least this many variables, the factor may be made in float32.
 MIN_N_FLOAT32 = 256
-#: Ridge from which the factor is made in float32, as a part of the trace: the condition number is then small.
+#: If the ridge is at least this share of the trace, the factor is made in float32, because the condition number is
+#: small.
 MIN_RIDGE_FLOAT32 = 1e-6
-#: Variables of a sample, whose pivots say whether the factor is made in float32 without a ridge: its factor takes 2 ms.
+#: Without a ridge, the pivots of a sample of this many variables show whether the factor is made in float32. Its factor
+#: takes 2 ms.
 SAMPLE_FLOAT32 = 512
-#: Variables, as multiples of the sample, from which the factor may be made in float32 without a ridge.
+#: Without a ridge, float32 needs at least this many times the variables of the sample.
 MIN_SAMPLES_FLOAT32 = 2
-#: Least pivot of the sample for a factor in float32, as a part of its diagonal entry.
+#: If every pivot of the sample is at least this share of its diagonal entry, the factor is tried in float32.
 MIN_PIVOT_SAMPLE = 0.02
-#: Least pivot of a factor in float32 without a ridge, as a part of its diagonal entry: with less, float64 is faster,
-#: since each solve for the residual leaves more.
+#: Without a ridge, each pivot of a float32 factor must be at least this share of its diagonal entry. With less, float64
+#: is faster, because each solve for the residual leaves more.
 MIN_PIVOT_FLOAT32 = 1e-3
-#: Right-hand sides up to which each is solved alone: that takes a fifth of LAPACK's time for two together.
+#: Up to this many right-hand sides are solved one by one. That takes a fifth of LAPACK's time for two together.
 MAX_RIGHT_SIDES_ALONE = 4
 
 
@@ -355,13 +357,13 @@ class FreeSystem(_Members):
         return scipy.linalg.lapack.strtrs(self.factor, B / size, lower=1, trans=transposed)[0] * size
 
 
-#: Free variables from which conjugate gradients replace a factor, whose memory grows with their square.
+#: With at least this many free variables, conjugate gradients replace a factor, whose memory grows with their square.
 MIN_N_CONJUGATE = 1500
-#: Residual at which a solve ends, as a part of the first one.
+#: A solve ends at this share of its first residual.
 RESIDUAL_TOL = 1e-8
-#: Products of a solve, at most.
+#: Largest number of products of a solve.
 MAX_PRODUCTS = 400
-#: Residual beyond which a solve that has ended counts as failed, as a part of the first one.
+#: If a solve ends above this share of its first residual, it has failed.
 MAX_RESIDUAL = 1e-2
 
 

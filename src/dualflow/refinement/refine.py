@@ -20,10 +20,10 @@ from .active_set import ActiveSet, SolveNearlyFree
 _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
 
-#: Variables beyond which a refinement is expensive, and is not run if the tolerance is met.
+#: With more variables a refinement is expensive, and is not run if the tolerance is met.
 MAX_N_REFINED = 16_384
 
-#: Relative gap above which a state does not indicate the support set.
+#: Above this relative gap a state does not indicate the support set.
 _MAX_GAP_START = 0.5
 
 

@@ -19,7 +19,7 @@ from ..core.workspace import Workspace
 from ..exceptions import SolverMismatch
 from ..flows.gradient import GradientField, equality_multiplier, interior_point, weights
 from ..flows.lotka_volterra import LotkaVolterraField
-from ..integrate.free import MAX_N_DENSE, MAX_RELATIVE_ROUND_OFF, FreeFlow
+from ..integrate.free import MAX_N_FACTORISED, MAX_RELATIVE_ROUND_OFF, FreeFlow
 from ..integrate.implicit import ImplicitState, implicit_start, implicit_step
 from ..integrate.multiplicative import max_descent_step, multiplicative_step
 from ..integrate.scipy_ivp import METHODS, ivp_step
@@ -167,7 +167,7 @@ class FlowSolver(Solver[FlowContext, FlowState]):
         work = context.workspace
         if isinstance(work, FactoredWorkspace):
             return {"structure": "low rank", "rank": int(work.L.shape[1])}
-        forms_none = self.integrator != "implicit" or (work.kind is Kind.AFFINE and work.n > MAX_N_DENSE)
+        forms_none = self.integrator != "implicit" or (work.kind is Kind.AFFINE and work.n > MAX_N_FACTORISED)
         return {"structure": "products" if forms_none else "dense"}
 
     def time(self, state: FlowState) -> float:

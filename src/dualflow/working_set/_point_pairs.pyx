@@ -41,8 +41,8 @@ cdef extern from "loop.h":
 
 #: Columns of the table that `solve_point_pairs` reads, a row for each pair.
 cpdef enum:
-    N_FIRST = 0  # points of the first class
-    N_SECOND = 1  # points of the second class
+    POINTS_N_FIRST = 0  # points of the first class
+    POINTS_N_SECOND = 1  # points of the second class
     AT_FIRST = 2  # where the first class begins in `point_order` and `upper`
     AT_SECOND = 3  # where the second class begins there
     IN_FLOAT32 = 4  # whether the pair is searched in float32
@@ -51,8 +51,8 @@ cpdef enum:
     MAX_ROWS = 7
     MAX_ROWS_BOUNDED = 8
     CONTINUES = 9  # whether the pair has the points of the row before: it keeps its kernel rows and starts from its solution
-    AT_ALPHA = 10  # where the pair's multipliers begin
-    N_COLUMNS = 11
+    POINTS_AT_ALPHA = 10  # where the pair's multipliers begin
+    POINTS_N_COLUMNS = 11
 
 
 # The constants of `dense`, `descent`, `core.radial` and `core.mixed_precision` as C numbers.
@@ -214,7 +214,7 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
         raise ValueError("point and weights must be as long as alpha, certificates must be "
                          f"(n_pairs, {n_numbers()}), entries (n_pairs,), and begin from 0 to n_pairs")
     for k in range(begin, count):
-        n = table[k, N_FIRST] + table[k, N_SECOND]
+        n = table[k, POINTS_N_FIRST] + table[k, POINTS_N_SECOND]
         made = max(table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])
         max_n, max_made = max(max_n, n), max(max_made, made)
         max_chosen = max(max_chosen, min(n, max(CHOSEN, made + 4) + CHOSEN // 4))
@@ -235,13 +235,13 @@ def solve_point_pairs(const double[:, ::1] points, const double[::1] half, const
     pair.min_product_float32 = min_product_float32
     pair.max_uncertain_share, pair.safe_errors = max_uncertain_share, safe_errors
     for k in range(begin, count):
-        single, begins = table[k, IN_FLOAT32], table[k, AT_ALPHA]
+        single, begins = table[k, IN_FLOAT32], table[k, POINTS_AT_ALPHA]
         rules.fills, rules.max_updates = table[k, FILLS], table[k, MAX_UPDATES]
         rules.max_rows = table[k, MAX_ROWS]
         rules.max_rows_bounded = max(table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])
         rules.tolerance, rules.rounds = tol_float32 if single else STOP_TOL, 1 if single else RESTARTS
         rules.exact_updates = UPDATES_EXACT
-        rules.shrinks = table[k, N_FIRST] + table[k, N_SECOND] >= MIN_N_SHRINK
+        rules.shrinks = table[k, POINTS_N_FIRST] + table[k, POINTS_N_SECOND] >= MIN_N_SHRINK
         keeps = table[k, CONTINUES] or (k + 1 < count and table[k + 1, CONTINUES])
         if k > begin and table[k, CONTINUES] and not is_solved:
             entries[k] = 0.0
@@ -279,7 +279,7 @@ cdef check_table(const double[:, ::1] points, const double[::1] half, const floa
     cdef long long m, n
     if points.shape[1] == 0 or points.shape[1] % 4 or half.shape[0] != points.shape[0] or upper.shape[0] != size:
         raise ValueError("points must be (n, multiple of 4), half (n,), and upper as long as point_order")
-    if table.shape[1] != N_COLUMNS or (sign != 1 and sign != -1):
+    if table.shape[1] != POINTS_N_COLUMNS or (sign != 1 and sign != -1):
         raise ValueError("a row of the table has 11 numbers, and sign must be ±1")
     for k in range(size):
         if not 0 <= point_order[k] < points.shape[0]:
@@ -287,11 +287,11 @@ cdef check_table(const double[:, ::1] points, const double[::1] half, const floa
     cdef bint has_single = (half_32.shape[0] == points_32.shape[0] == points.shape[0]
                             and points_32.shape[1] == points.shape[1])
     for k in range(table.shape[0]):
-        m, n = table[k, N_FIRST], table[k, N_SECOND]
+        m, n = table[k, POINTS_N_FIRST], table[k, POINTS_N_SECOND]
         if table[k, IN_FLOAT32] and not has_single:
             raise ValueError("points in float32 must be those in float64, with half of each")
         if not (0 < m <= size and 0 < n <= size and 0 <= table[k, AT_FIRST] <= size - m
-                and 0 <= table[k, AT_SECOND] <= size - n and 0 <= table[k, AT_ALPHA] <= alpha.shape[0] - m - n
+                and 0 <= table[k, AT_SECOND] <= size - n and 0 <= table[k, POINTS_AT_ALPHA] <= alpha.shape[0] - m - n
                 and 0 <= min(table[k, MAX_UPDATES], table[k, MAX_ROWS], table[k, MAX_ROWS_BOUNDED])):
             raise ValueError(f"pair {k} leads out of its arrays")
         if table[k, CONTINUES] and (k == 0 or not continues(point_order, table[k - 1], table[k])):
@@ -301,12 +301,13 @@ cdef check_table(const double[:, ::1] points, const double[::1] half, const floa
 cdef bint continues(const long long[::1] point_order, const long long[:] before, const long long[:] row):
     """Return whether a row of the table may keep the kernel rows of the one before."""
     cdef Index column, k
-    if before[N_FIRST] != row[N_FIRST] or before[N_SECOND] != row[N_SECOND] or before[IN_FLOAT32] != row[IN_FLOAT32]:
-        return False
-    if min(before[MAX_ROWS], row[MAX_ROWS]) < row[N_FIRST] + row[N_SECOND]:
+    for column in (POINTS_N_FIRST, POINTS_N_SECOND, IN_FLOAT32):
+        if before[column] != row[column]:
+            return False
+    if min(before[MAX_ROWS], row[MAX_ROWS]) < row[POINTS_N_FIRST] + row[POINTS_N_SECOND]:
         return False
     for column in range(2):
-        for k in range(row[N_FIRST + column]):
+        for k in range(row[POINTS_N_FIRST + column]):
             if point_order[before[AT_FIRST + column] + k] != point_order[row[AT_FIRST + column] + k]:
                 return False
     return True
@@ -514,7 +515,7 @@ cdef void load_pair(PairBuffers *pair, const double[:, ::1] points, const double
     """Copy the pair in a row of the table to the buffers; ``start`` may be NULL."""
     cdef Index k, place, own
     cdef bint single = row[IN_FLOAT32]
-    pair.all_points, pair.head, pair.n = &points[0, 0], row[N_FIRST], row[N_FIRST] + row[N_SECOND]
+    pair.all_points, pair.head, pair.n = &points[0, 0], row[POINTS_N_FIRST], row[POINTS_N_FIRST] + row[POINTS_N_SECOND]
     pair.entries, pair.kept = 0.0, 0
     for k in range(pair.n):
         place = row[AT_FIRST] + k if k < pair.head else row[AT_SECOND] + k - pair.head

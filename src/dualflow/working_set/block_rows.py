@@ -17,22 +17,23 @@ from ._pairs import RowSource, fetch_rows, padded, solve_pairs
 
 #: Least width of a block whose rows are made on demand.
 MIN_BLOCK_WIDTH = 1536
-#: Features up to which rows of the radial kernel are made on demand.
+#: Up to this many features, rows of the radial kernel are made on demand.
 MAX_FEATURES_ROWS = 256
-#: The same for at most `MIN_BLOCK_WIDTH` points.
+#: The same limit for at most `MIN_BLOCK_WIDTH` points.
 MAX_FEATURES_ROWS_FEW_POINTS = 1024
-#: Features up to which rows of the linear kernel are made on demand.
+#: Up to this many features, rows of the linear kernel are made on demand.
 MAX_FEATURES_ROWS_LINEAR = 64
-#: Monomials (the rank of the kernel) up to which rows of a polynomial kernel are: pair updates crawl beyond if C is
-#: large.
+#: Up to this many monomials (the rank of the kernel), rows of a polynomial kernel are made on demand. With more, pair
+#: updates crawl if C is large.
 MAX_MONOMIALS_ROWS = 96
-#: Variables up to which all form one block, where there is one level, or the dense matrix is cached: none of as few is
-#: ever shrunk.
+#: Up to this many variables, all form one block if there is one level or the dense matrix is cached. So few are never
+#: shrunk.
 MAX_N_ONE_BLOCK = 4096
-#: The same for at least `MIN_FEATURES_WIDE` features: products take most of the time then, and no row should be made
-#: twice. 1.1 to 1.9 × faster over 4500 to 8000 points of 100 to 250 features, 0.7 to 1 × with 20 to 70.
-MAX_N_ONE_BLOCK_WIDE = 8192
-#: Features from which `MAX_N_ONE_BLOCK_WIDE` holds.
+#: The same limit for at least `MIN_FEATURES_WIDE` features. Products then take most of the time, and no row should be
+#: made twice. Over 4500 to 12 000 points it is 1.1 to 2.6 × as fast with 100 to 250 features, 0.7 to 1 × with 20 to 70.
+#: The rows take 0.6 GB at most.
+MAX_N_ONE_BLOCK_WIDE = 12_288
+#: With at least this many features, `MAX_N_ONE_BLOCK_WIDE` holds.
 MIN_FEATURES_WIDE = 100
 
 
@@ -41,7 +42,7 @@ def makes_rows(gram: KeptGram) -> bool:
 
     With many features, and with fewer the more points there are, BLAS makes all rows in less time.
     """
-    if ProductPoints.serve(gram):
+    if ProductPoints.supports(gram):
         m, degree = gram.X.shape[1], int(gram.degree)
         return (
             m <= MAX_FEATURES_ROWS_LINEAR

@@ -30,21 +30,22 @@ from ..refinement.linear_systems import ConjugateSystem
 from ._coordinates import Round
 from .state import WorkingSetState
 
-#: Variables from which these rounds replace blocks of pair updates. The number was not tuned.
+#: With at least this many variables, these rounds replace blocks of pair updates. The number was not tuned.
 MIN_N = 500
 #: Multiplications between two checks of the clock, some hundredths of a second.
 MAX_PRODUCTS_UNINTERRUPTED = 1 << 24
 #: Passes over all entries of the points in a step; the gap is computed between steps.
 PASSES_PER_STEP = 8
-#: A step ends when a round's violation is this part of that of its first round.
+#: A step ends when the violation of a round is at most this share of that of its first round.
 STEP_END_RATIO = 0.1
-#: A step that leaves more than this part of the gap is slow: a conjugate step follows.
+#: If a step leaves more than this share of the gap, it is slow, and a conjugate step follows.
 SLOW_GAP_RATIO = 0.5
-#: Relative gap up to which the free variables are likely to be those of the optimum.
+#: If the relative gap is at most this, the free variables are likely to be those of the optimum.
 MAX_GAP_NEAR = 1e-2
-#: Steps without progress after which the run ends, far from the optimum: the bound can be bad for long while f falls.
+#: Far from the optimum, the run ends after this many steps without progress. The bound can be bad for long while f
+#: falls.
 MAX_STALLED_FAR = 40
-#: The same at a gap of at most `MAX_GAP_NEAR`.
+#: The same limit at a gap of at most `MAX_GAP_NEAR`.
 MAX_STALLED_NEAR = 12
 
 

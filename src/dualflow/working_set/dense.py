@@ -18,9 +18,9 @@ from .units import ScaledVariables
 MAX_RESTARTS = 4
 #: Pair updates per variable in a round.
 UPDATES_PER_VARIABLE = 20
-#: Pair updates up to which a gradient is still exact: a round that needs fewer is the last.
+#: If a round needs fewer pair updates than this, its gradient is still exact, and the round is the last.
 MAX_UPDATES_EXACT = 100
-#: Variables beyond which the pair updates are limited: float32 and a refinement are faster if these are not enough.
+#: With more variables, the pair updates are limited. If these are not enough, float32 and a refinement are faster.
 MAX_N_UNLIMITED = 640
 #: KKT violation (as LIBSVM defines it) at the level of round-off, where pair updates may cycle.
 KKT_TOL_ROUND_OFF = 1e-13
@@ -30,13 +30,13 @@ KKT_TOL = 1e-12
 MAX_ROUNDS_FREE = 12
 #: Pair updates per variable of such a subproblem in a round.
 UPDATES_PER_FREE = 1
-#: A variable at a bound is nearly free if its KKT slack is less than this times the violation that is left.
+#: A variable at a bound is nearly free if its KKT slack is less than this many times the remaining violation.
 NEARLY_FREE_FACTOR = 3.0
-#: Variables of a subproblem, at most, unless more are free.
+#: A subproblem has at most this many variables, unless more are free.
 MAX_NEARLY_FREE = 1024
 #: Replaces an infinite bound: the compiled loop expects finite numbers.
 FINITE_BOUND = 1e300
-#: A gap estimated in float32 is trusted up to this part of the requested gap.
+#: A gap estimated in float32 is trusted if it is at most this share of the requested gap.
 TRUSTED_GAP_SHARE = 0.9
 #: Times that violators found by a certificate may join the subproblem of a float32 search.
 MAX_LOOKS = 5

@@ -24,84 +24,87 @@ from .level import MAX_N_FREE_BLOCKS, MIN_GAP_LOST, Level
 from .seeding import least_nonzero, nested_order, restrict, seed
 from .state import WorkingSetState, restarted
 
-#: Least KKT violation that float32 can resolve: below it the sign of a violation is not reliable.
+#: Least KKT violation that float32 can resolve. Below it, the sign of a violation is not reliable.
 MIN_KKT_FLOAT32 = 1e-3
 #: Least relative gap that float32 can resolve.
 MIN_GAP_FLOAT32 = 5e-5
 
 # When a refinement takes over. It is faster than pair updates near the optimum.
 
-#: Estimated relative gap and KKT violation at which it takes over, where blocks of the matrix are computed.
+#: If blocks of the matrix are computed, the refinement takes over at this estimated relative gap and this KKT
+#: violation.
 HAND_OVER_TOLS_BLOCKS = (1e-2, 3e-3)
-#: The same where rows are made on demand: pair updates are cheaper then.
+#: The same if rows are made on demand. They are smaller because pair updates are then cheaper.
 HAND_OVER_TOLS_ROWS = (3e-3, 1e-3)
-#: Relative gap at which it takes over on a simplex without upper bounds: finding the support set is all that is left.
+#: On a simplex without upper bounds, the refinement takes over at this relative gap. Only the support set is left to
+#: find.
 HAND_OVER_GAP_SIMPLEX = 0.01
-#: Pair updates per variable after which they are said to crawl: the problem is ill-conditioned. The refinement then
-#: takes over at `MAX_GAP_CRAWLING`; after twice as many updates even if variables at bounds still violate.
+#: After this many pair updates per variable, updates are said to crawl: the problem is ill-conditioned. The refinement
+#: then takes over at `MAX_GAP_CRAWLING`. After twice as many updates it takes over even if variables at bounds still
+#: violate.
 CRAWLING_UPDATES = 5
-#: Relative gap up to which a problem whose updates crawl is handed over.
+#: If updates crawl, a problem is handed over at a relative gap up to this.
 MAX_GAP_CRAWLING = 3e-2
-#: As `CRAWLING_UPDATES`, on a simplex of at most `MAX_N_FLOAT64_SIMPLEX` variables: Newton steps over the free
-#: variables finish it, and each round of a refinement would need a new factor.
+#: As `CRAWLING_UPDATES`, on a simplex of at most `MAX_N_FLOAT64_SIMPLEX` variables. Newton steps over the free
+#: variables finish it, while each round of a refinement would need a new factor.
 CRAWLING_UPDATES_SIMPLEX = 100
-#: Violators at bounds, as a part of the free variables, up to which a problem is handed over: each round of a
-#: refinement factorises a matrix, while pair updates move many of these variables in less time.
+#: A problem is handed over if the violators at bounds are at most this share of the free variables. Each round of a
+#: refinement factorises a matrix; pair updates move many violators in less time.
 MAX_VIOLATORS_PER_FREE = 0.1
-#: Factor on both tolerances while there are more violators than that.
+#: While there are more violators than that, both tolerances are multiplied by this.
 FINER_TOL_RATIO = 0.1
 #: Times that the tolerances are reduced by it, at most.
 MAX_FINER_ROUNDS = 3
-#: Free variables up to which a large problem is handed over: the dense factor of as many takes 2.4 GB with the matrix
-#: that it is made from.
+#: A large problem is handed over if it has at most this many free variables. Their dense factor and its matrix take 2.4
+#: GB.
 MAX_FREE_HAND_OVER = 12_288
 
 # When a problem is finished in float64 instead.
 
-#: Variables of a box, up to which float64 pair updates and Newton steps finish in less time than a refinement.
+#: Up to this many variables of a box, float64 pair updates and Newton steps take less time than a refinement.
 MAX_N_FLOAT64_BOX = 512
-#: Free variables, up to which they do.
+#: The same limit for the free variables of a box.
 MAX_FREE_FLOAT64_BOX = 200
-#: Variables of a simplex, up to which they do.
+#: The same limit for the variables of a simplex.
 MAX_N_FLOAT64_SIMPLEX = 1536
-#: Free variables, up to which these and the nearly free ones are finished as a subproblem of their own.
+#: Up to this many free variables, they and the nearly free ones are finished as a subproblem.
 MAX_FREE_FINISH = 500
-#: Times that this is done, where the nearly free variables are more than one subproblem may hold.
+#: This is done at most this many times, if the nearly free variables are too many for one subproblem.
 MAX_FINISH_ROUNDS = 12
-#: Relative gap at which it ends: no refinement follows.
+#: It ends at this relative gap, and no refinement follows.
 MAX_GAP_FINISHED = 3e-11
-#: KKT violation that may be left by round-off in float64.
+#: A KKT violation up to this may be round-off in float64.
 MAX_KKT_ROUND_OFF = 1e-11
-#: Variables up to which a problem is solved over its dense matrix in one step.
-MAX_N_DENSE = 112
+#: Up to this many variables, a problem is solved over its dense matrix in one step.
+MAX_N_ONE_STEP = 112
 
 # Levels.
 
 #: Points of the first level, at most.
 MAX_FIRST_LEVEL = 1000
-#: The same for a box whose rows are made on demand; it makes as few rows without an α to start from, so that there
-#: are no levels up to `one_block_of` variables. Expensive kernels keep `MAX_FIRST_LEVEL`: the level before says whether
-#: the dense matrix pays.
+#: The same limit for a box whose rows are made on demand. It makes as few rows without an α to start from, so there are
+#: no levels up to `one_block_of` variables. Expensive kernels keep `MAX_FIRST_LEVEL`, because the level before says
+#: whether the dense matrix pays.
 MAX_FIRST_LEVEL_ROWS = 2048
-#: Variables of a capped simplex, up to which levels and float32 cost more than they save, if d is shared by at most
-#: `MAX_FEW_SUPPORT` variables.
+#: Up to this many variables of a capped simplex, levels and float32 cost more than they save if at most
+#: `MAX_FEW_SUPPORT` variables can share d.
 MAX_N_FEW_SUPPORT = 8192
-#: Variables that share d, for that.
+#: Largest number of variables that share d, for that.
 MAX_FEW_SUPPORT = 64
-#: The same if the kernel matrix is given, so that no rows are computed: a linear matrix of 2000 points, of which 100
-#: share d, takes half the time, and none takes more.
+#: The same limit if the kernel matrix is given, so that no rows are computed. A linear matrix of 2000 points, of which
+#: 100 share d, takes half the time, and none takes more.
 MAX_FEW_SUPPORT_GIVEN = 256
-#: Steps without progress after which a level ends: round-off prevents more.
+#: After this many steps without progress a level ends, because round-off prevents more.
 MAX_STALLED_STEPS = 12
-#: The same while the violation is below the error of the gradient: in float32, float64 has to take over. Linear kernel
-#: matrices of points far from the origin took 100 blocks otherwise.
+#: The same limit while the violation is below the error of the gradient. From float32, float64 then takes over. With
+#: the limit above, linear kernel matrices of points far from the origin took 100 blocks.
 MAX_STALLED_STEPS_LOST = 2
-#: Shrunk variables are checked again when the violation falls to this part of its value at the last check.
+#: Shrunk variables are checked again when the violation has fallen to this share of its value at the last check.
 UNSHRINK_RATIO = 0.1
-#: Support vectors of the level before, as a part of its points, from which the dense kernel matrix pays, where blocks
-#: are computed.
+#: If blocks are computed, the dense kernel matrix pays from this share of support vectors among the points of the level
+#: before.
 MIN_SUPPORT_SHARE_BLOCKS = 0.35
-#: The same where rows are made on demand.
+#: The same share if rows are made on demand, or if there are more points than for `KeptGram.is_expensive`.
 MIN_SUPPORT_SHARE_ROWS = 0.6
 
 # Blocks.
@@ -180,7 +183,7 @@ class Descent:
     def step(self, state: WorkingSetState) -> WorkingSetState:
         """Return the next state, after `BLOCKS_PER_STEP` blocks or the end of a level."""
         problem = self.workspace
-        if self.solves_in_float64 and problem.n <= MAX_N_DENSE:
+        if self.solves_in_float64 and problem.n <= MAX_N_ONE_STEP:
             return self.finish_dense_problem(state)
         level = self.level_of(state)
         if state.offered:
@@ -259,7 +262,7 @@ class Descent:
 
     def strategy(self, state: WorkingSetState) -> str:
         """Return the strategy of a run: "whole" (one step over the dense matrix), "levels" or "blocks"."""
-        if self.solves_in_float64 and self.workspace.n <= MAX_N_DENSE:
+        if self.solves_in_float64 and self.workspace.n <= MAX_N_ONE_STEP:
             return "whole"
         return "levels" if len(state.order) else "blocks"
 
@@ -270,9 +273,11 @@ class Descent:
         """
         gram = self.workspace.gram
         points = gram.n >> (2 if len(state.order) else 0)
-        min_share = MIN_SUPPORT_SHARE_ROWS if makes_rows(gram) else MIN_SUPPORT_SHARE_BLOCKS
+        rows = makes_rows(gram)
+        min_share = MIN_SUPPORT_SHARE_BLOCKS if gram.is_expensive and not rows else MIN_SUPPORT_SHARE_ROWS
+        saves = gram.is_expensive if rows else gram.saves_if_many
         many = bool(np.count_nonzero(state.anchor) >= min_share * points)
-        return many and state.single and not state.depth and gram.is_expensive
+        return many and state.single and not state.depth and saves
 
     def gradient(self, state: WorkingSetState) -> NDArray | None:
         """Return Qα − p of a state, or None if it is not the current one or not of the whole problem."""

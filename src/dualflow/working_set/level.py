@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._radial import add_rows
+from ..core.kernel_cache import MAX_POINTS_DENSE_MANY
 from ..core.problem import Kind
 from ..core.product_points import ProductPoints
 from ..core.radial import RadialPoints
@@ -17,31 +18,32 @@ from ._pairs import extremes, shortfall, solve_pairs
 from .block_rows import MAX_N_ONE_BLOCK, MIN_BLOCK_WIDTH, BlockRows, makes_rows, one_block_of, points_of
 from .units import ScaledVariables
 
-#: Variables of a block that is computed before it is solved: 512 × 512 in float32 stays in the second-level cache.
-#: Where more than `MAX_N_ONE_BLOCK` variables have all kernel values cached, it is `MIN_BLOCK_WIDTH`: fewer blocks.
+#: Variables of a block that is computed before it is solved. In float32, 512 × 512 values stay in the second-level
+#: cache. If more than `MAX_N_ONE_BLOCK` variables have all kernel values cached, the width is `MIN_BLOCK_WIDTH`: fewer
+#: blocks.
 BLOCK_WIDTH = 512
-#: Variables whose dense matrix is computed as one block all the same: it takes less time than several blocks.
+#: Up to this many variables, the dense matrix is computed as one block, which takes less time than several.
 MAX_N_DENSE_BLOCK = 1000
-#: Variables of a block whose rows are made on demand, at most; from `MIN_BLOCK_WIDTH` on the width follows the number
-#: of free variables.
+#: Largest width of a block whose rows are made on demand. From `MIN_BLOCK_WIDTH` on, the width follows the number of
+#: free variables.
 MAX_BLOCK_WIDTH = 6144
-#: Variables beyond which a block has room for n / `VARIABLES_PER_EXTRA` variables beside the free ones: the number of
-#: blocks that are needed then does not grow with n.
+#: With more variables, a block has room for n / `VARIABLES_PER_EXTRA` variables beside the free ones. The number of
+#: needed blocks then does not grow with n.
 MAX_N_FREE_BLOCKS = 1 << 16
 #: Variables of the problem per such variable of a block.
 VARIABLES_PER_EXTRA = 64
-#: Variables of such a block, at most: its rows take 1 GB in float32.
+#: Largest width of such a block: its rows take 1 GB in float32.
 MAX_BLOCK_WIDTH_LARGE = 16_384
-#: Gradients are clipped to this: float32 ends at 3e38, and the compiled loop expects finite numbers.
+#: Gradients are clipped to this, because float32 ends at 3e38 and the compiled loop expects finite numbers.
 MAX_GRADIENT = 1e29
 #: Variables in the sample that estimates the error of a gradient.
 ERROR_SAMPLE_SIZE = 64
-#: Free variables per rank of their matrix, from which a slide pays.
+#: A slide pays from this many free variables per rank of their matrix.
 MIN_FREE_PER_RANK = 4
-#: Factor from the largest error of the sample to a bound on the error of the difference of any two gradients.
+#: The largest error of the sample times this bounds the error of the difference of any two gradients.
 ERROR_SAFETY_FACTOR = 8
-#: Relative gap from which float64 may be said to have lost its digits: below it a run has made progress, and its
-#: rounding errors are smaller than the bound from the sums.
+#: Only above this relative gap may float64 have lost its digits. Below it, a run has made progress, and its rounding
+#: errors are smaller than the bound from the sums.
 MIN_GAP_LOST = 0.1
 #: Standard deviations that a sum of independent rounding errors may reach.
 ROUNDING_SIGMAS = 2.0
@@ -70,8 +72,10 @@ class Level(ScaledVariables):
     def __init__(self, problem: Workspace, alpha: NDArray, dtype: type, *, alone: bool = False) -> None:
         self.dtype = dtype
         gram, n, diag = problem.gram, problem.n, problem.diag()
-        has_cached_block = gram.is_rounded and n <= MAX_N_ONE_BLOCK
-        self.one_block = one_block_of(gram) if alone else MAX_N_ONE_BLOCK if has_cached_block else MIN_BLOCK_WIDTH
+        #: Whether kernel values are cached in float32.
+        self.is_rounded = gram.is_rounded
+        most = MAX_POINTS_DENSE_MANY if dtype is np.float32 and problem.idx is None else MAX_N_ONE_BLOCK
+        self.one_block = most if self.is_rounded and n <= most else one_block_of(gram) if alone else MIN_BLOCK_WIDTH
         super().__init__(problem, alpha, diag)
         # Kernel values too large for float32 are computed in float64, scaled, and rounded last.
         self.precision = dtype if gram.is_safe_in_single else float
@@ -127,7 +131,9 @@ class Level(ScaledVariables):
         if self._dense is not None:
             return self._dense
         gram, points = self.problem.gram, W if self.problem.idx is None else self.problem.idx[W]
-        K = gram.cached_block(points, self.precision)
+        # Beyond `MAX_N_ONE_BLOCK` the only copy is scaled: nothing else of a level with one block reads it.
+        takes = self.is_rounded and self.precision is np.float32 and len(W) == self.problem.n > MAX_N_ONE_BLOCK
+        K = gram.take_float32() if takes else gram.cached_block(points, self.precision)
         if self.problem.offset:
             K += K.dtype.type(self.problem.offset)
         K *= (self.factor * self.sign[W]).astype(K.dtype)[:, None]
@@ -214,9 +220,13 @@ class Level(ScaledVariables):
         sample = np.flatnonzero(self.active)
         sample = sample[:: max(1, len(sample) // ERROR_SAMPLE_SIZE)]
         in_single = self.dtype is np.float32 and self.precision is float
-        rounded = self.precision is np.float32 and self.problem.gram.is_rounded
-        true = self.problem.product(self.alpha, sample, np.float32 if rounded else float) - self.problem.p[sample]
-        error = float(np.abs(self.e[sample] * true / self.slope - self.G[sample]).max(initial=0.0))
+        rounded = self.precision is np.float32 and self.is_rounded
+        if rounded and self._dense is not None and not self.problem.gram.is_rounded:  # it was scaled
+            true = self._dense[sample] @ self.beta - self.ep[sample]
+        else:
+            product = self.problem.product(self.alpha, sample, np.float32 if rounded else float)
+            true = self.e[sample] * (product - self.problem.p[sample]) / self.slope
+        error = float(np.abs(true - self.G[sample]).max(initial=0.0))
         return error + (self._rounding_of_block() if rounded or in_single else 0.0)
 
     def error_bound(self) -> float:
@@ -281,7 +291,7 @@ class Level(ScaledVariables):
     def choose_block(self) -> NDArray:
         """Return the variables of the next block, sorted: free ones of earlier blocks, and the largest violators."""
         n = self.problem.n
-        has_rows = self.points is not None or self.problem.gram.is_rounded
+        has_rows = self.points is not None or self.is_rounded
         width = self.one_block if has_rows else MIN_BLOCK_WIDTH if n <= MAX_N_DENSE_BLOCK else BLOCK_WIDTH
         if n <= width:
             return np.arange(n)

@@ -25,28 +25,28 @@ from .dense import solve_nearly_free
 from .descent import Descent
 from .seeding import nested_order, restrict
 
-#: Difference of a sum and the total that counts as round-off, as a part of the total, with refined inner solves.
+#: With refined inner solves, a sum that differs from the total by at most this share of it differs by round-off.
 SUM_TOL_REFINED = 1e-11
-#: The same with inner solves that are not refined.
+#: The same share with inner solves that are not refined.
 SUM_TOL_UNREFINED = 1e-6
-#: Width of the bracket of levels at the end, as a part of its ends.
+#: The search ends when the bracket of levels is at most this share of its ends wide.
 BRACKET_TOL = 1e-13
-#: Levels that count as 0, in the problem's unit.
+#: Levels up to this size, in the problem's unit, count as 0.
 LEVEL_TOL = 1e-15
-#: Factor by which the level may grow or shrink in a step where the bracket does not bound it.
+#: If the bracket does not bound a step, the level grows or shrinks by at most this factor.
 MAX_STEP_RATIO = 8.0
-#: Levels up to this size, in the problem's unit, step to 0 where Newton's step would change the sign.
+#: If Newton's step would change the sign of a level of at most this size, in the problem's unit, the level steps to 0.
 NEAR_ZERO = 1e-2
-#: Inner solves, at most.
+#: Largest number of inner solves.
 MAX_SOLVES = 200
-#: Points from which a search over a quarter of them gives the first level.
+#: With at least this many points, a search over a quarter of them gives the first level.
 MIN_POINTS_COARSE = 800
-#: Inner solves of that search, at most.
+#: Largest number of inner solves of that search.
 MAX_SOLVES_COARSE = 12
-#: Difference of the sum and the total at which that search ends, as a part of the total.
+#: That search ends if the sum differs from the total by at most this share of the total.
 SUM_TOL_COARSE = 1e-2
-#: Level at which that search ends, in the part's unit: below it α is that of a C-SVC of so large a C that a solve from
-#: nothing takes long, and one from the α of a larger level does not.
+#: Level at which that search ends, in the part's unit. Below this level the inner problem is a C-SVC with very large C:
+#: slow from a cold start, fast from the α of a larger level.
 LEAST_LEVEL_COARSE = 1e-6
 #: Relative gap of an inner solve, before it is refined.
 INNER_GAP_TOL = 1e-4
@@ -117,8 +117,8 @@ class Levels:
         state = search.start(None)
         while not (state.done or state.solves >= MAX_SOLVES_COARSE):
             state = search.step(state)
-            near = abs(float(search.last.sum()) - self.total) <= SUM_TOL_COARSE * self.total
-            if near or abs(state.level) <= LEAST_LEVEL_COARSE * search.unit:
+            is_near = abs(float(search.last.sum()) - self.total) <= SUM_TOL_COARSE * self.total
+            if is_near or abs(state.level) <= LEAST_LEVEL_COARSE * search.unit:
                 break
         return state.level
 

@@ -14,18 +14,18 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-#: Rank of the matrix, up to which variables are moved.
+#: Variables are moved only if the rank of their matrix is at most this.
 MAX_RANK = 96
-#: Variables of a sample that is factorised first: if its rank is too high, so is that of all. Without it a regression
-#: of 2300 points spends a fifth of its time on columns of a matrix of high rank.
+#: A sample of this many variables is factorised first. If its rank is too high, so is that of all. Without the sample,
+#: a regression of 2300 points spends a fifth of its time on columns of a matrix of high rank.
 SAMPLE_SIZE = 2 * MAX_RANK
-#: Largest diagonal entry that may be left after the rank is reached, as a part of the largest of the matrix.
+#: The rank is reached if the largest remaining diagonal entry is at most this share of the largest of the matrix.
 MAX_RESIDUAL = 1e-11
-#: Least pivot that differs from round-off, as a part of the largest pivot.
+#: A pivot below this share of the largest pivot is round-off.
 MIN_PIVOT = 1e-10
-#: Least entry of a direction that differs from round-off, as a part of the largest entry.
+#: An entry of a direction below this share of the largest entry is round-off.
 MIN_ENTRY = 1e-9
-#: Exchanges of basis variables after which the inverse of the basis is computed anew.
+#: After this many exchanges of basis variables, the inverse of the basis is computed anew.
 MAX_EXCHANGES = 50
 
 

@@ -15,9 +15,10 @@ from .._sealed import Sealed
 
 #: Follows the numbers in each `bytes` object that `immutable` makes, and in no other.
 MARK = os.urandom(16)
-#: Bytes from which memory comes from the arena: the allocator may return freed memory of this size to the system.
+#: Arrays of at least this many bytes come from the arena. The allocator may return freed memory of this size to the
+#: system.
 MIN_BYTES_ARENA = 1 << 20
-#: Numbers of a part that is copied or converted at a time: they stay in the cache.
+#: Numbers copied or converted at a time, so that they stay in the cache.
 PART_NUMBERS = 1 << 15
 
 
@@ -33,7 +34,8 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
-#: Entries of a constant vector up to which it is cached: its allocation is a visible part of the time of a small fit.
+#: A constant vector of up to this many entries is cached, because its allocation is a visible part of the time of a
+#: small fit.
 MAX_ENTRIES_CACHED = 1 << 14
 
 

@@ -11,27 +11,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-#: Seconds after which a Ctrl-C that Python dropped is raised again.
+#: A Ctrl-C that Python dropped is raised again after this many seconds.
 RETRY_S = 0.01
 
-#: Seconds from which the processor's share of the wall time says how busy the machine is: a process waits for its turn
-#: for some hundredths of a second.
+#: Shortest interval, in seconds, whose CPU/wall ratio measures load. Shorter ones are dominated by scheduling delays
+#: (hundredths of a second).
 MIN_SECONDS_LOAD = 0.5
-#: Largest `Timer.load`: beyond it a process waits for something else than the processor.
+#: Largest `Timer.load`. A process that waits longer waits for something else than the processor.
 MAX_LOAD = 10.0
 
-#: Most rows of the sample that tells how long a dense factorisation takes: one of 1024 rows takes 0.3 s at most.
+#: A sample shows how long a dense factorisation takes. It has at most this many rows: 0.3 s.
 MAX_ROWS_SAMPLE = 1024
 
 #: `time.monotonic` value at which the current work must stop. A context variable: each thread's run has its own.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
-#: `time.monotonic` value until which calls of a kernel before the run may last.
+#: Deadline for kernel calls made before a run starts, a `time.monotonic` value.
 _kernel_deadline: ContextVar[float | None] = ContextVar("kernel_deadline", default=None)
 
 
 class Interrupt:
-    """Ctrl-C for work in a thread that never receives the system's: if ``pending``, the next `check_time` raises it."""
+    """Stands for Ctrl-C in a worker thread, which gets no signal: if ``pending``, the next `check_time` raises it."""
 
     pending = False
 
@@ -96,8 +96,8 @@ def _earlier(limit: ContextVar[float | None], deadline: float | None) -> Iterato
 
 
 @contextlib.contextmanager
-def awaited() -> Iterator[None]:
-    """The context of a call of a kernel: outside a run, its time limit is that of `with_kernel_limit`."""
+def kernel_call_limit() -> Iterator[None]:
+    """Outside a run, limit a kernel call by `with_kernel_limit`."""
     with within(_kernel_deadline.get() if _deadline.get() is None else None):
         yield
 

@@ -27,7 +27,7 @@ from .threads import in_child
 #: File in which Linux gives the memory limit of the process's group, such as a container: a number of bytes, or "max".
 _GROUP = "/sys/fs/cgroup/memory.max"
 
-#: Bytes up to which `check_block` allows any block.
+#: `check_block` allows any block of up to this many bytes.
 MIN_BYTES_CHECKED = 1 << 26
 
 
@@ -99,13 +99,13 @@ def bound_of(available: int | None) -> int:
     return min(1 << 30, max(1 << 28, (available or 0) // 16))
 
 
-#: Bytes that the arena keeps, at most; a larger array is allocated and freed.
+#: The arena keeps at most this many bytes. A larger array is allocated and freed.
 MAX_BYTES_KEPT = bound_of(memory_bytes())
-#: Bytes below which arrays come from the allocator, which reuses small memory itself.
+#: Arrays of fewer bytes come from the allocator, which reuses small memory itself.
 MIN_BYTES_KEPT = 1 << 17
-#: Memory of more than four times the requested size is left for larger arrays.
+#: Memory of more than this many times the requested size is left for larger arrays.
 MAX_SIZE_RATIO = 4
-#: Bytes added to a new allocation, at most, so that a slightly larger array can reuse it.
+#: A new allocation is at most this many bytes larger than requested, so that a slightly larger array can reuse it.
 MAX_BYTES_SLACK = 1 << 20
 #: Bytes of a cache line.
 LINE_BYTES = 64

@@ -90,12 +90,12 @@ class ProcessContext:
             self.end()
 
 
-#: Variables up to which BLAS has one thread: numpy and scipy bring a pool each, and on a busy machine these wait for
-#: one another (fits are 30 times slower).
+#: Up to this many variables BLAS has one thread. Numpy and scipy each have a pool, and on a busy machine the pools wait
+#: for one another (fits are 30 times slower).
 MAX_N_ONE_THREAD = 2000
-#: Multiplications of a stretch of work: they take about a millisecond, ten times as long as starting a thread.
+#: Multiplications of a stretch of work. They take about a millisecond, ten times as long as starting a thread.
 STRETCH_WORK = 1 << 24
-#: Threads, at most: each has its own buffers.
+#: Largest number of threads, because each has its own buffers.
 MAX_THREADS = 32
 
 

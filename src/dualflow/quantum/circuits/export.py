@@ -53,8 +53,9 @@ QPY_QISKIT = (2, 0, 0)
 QPY_START = b"QISKIT" + bytes((QPY_VERSION, *QPY_QISKIT))
 #: Decimals of the distributions: the last bits of numpy's sin and cos depend on the processor.
 DECIMALS = 12
-#: Most qubits of a circuit that is drawn gate by gate in the README, and of the smallest circuit of its family.
+#: The README of the files draws circuits of up to this many qubits gate by gate.
 MAX_DRAWN_QUBITS = 3
+#: It draws the smallest circuit of a family if that has up to this many qubits.
 MAX_DRAWN_SMALLEST = 4
 #: A number with decimals in the text of an angle.
 NUMBER = re.compile(r"\d+\.\d+(?:e-?\d+)?")

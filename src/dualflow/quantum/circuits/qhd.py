@@ -28,10 +28,11 @@ START_SHARE = 0.7
 class QHDCircuit(SplitStepCircuit):
     """Evolution under H = 2/t³·(−Δ/2) + 2t³·f by Strang steps (Leng, Hickman, Li, Wu, arXiv:2303.01471, eq. 1).
 
-    It runs from 0.7 t* to t*. At t* the kinetic term still has weight: the packet has a width, and its mean is the
-    result. The time τ is that of the kinetic term, dτ = 2/t³ dt, in units in which its share of a variable's stiffness
-    at t* is one. Then H = K + (1 + 1.04 (1 − τ/T))⁻³ V with constant K, and steps of equal length resolve both. V is f
-    in the same units. With one qubit for each variable K is −ΣX, and t*² = 1.04 π²/T.
+    It runs from 0.7 t* to t*. At t* the kinetic term still has weight, so the packet has a width; its mean is the
+    result. The circuit counts time by the kinetic term: dτ = 2/t³ dt. The unit of τ is chosen so that K makes a
+    variable respond to a force as the stiffness of ½x² would. In these units H = K + (1 + 1.04 (1 − τ/T))⁻³ V, where V
+    is f. Because K is constant, steps of equal length resolve both terms. With one qubit for each variable K is −ΣX,
+    and t*² = 1.04 π²/T.
 
     Each variable has ``bits`` qubits: a periodic grid of 2^bits points on the unit interval. Its Fourier modes k = 2πj,
     −2^(bits−1) ≤ j < 2^(bits−1), have the energy k²/2; the gates of K are the inverse QFT, a quadratic in the bits (RZ

@@ -54,7 +54,7 @@ def alignment_slopes(K: NDArray, T: NDArray) -> tuple[float, NDArray]:
     """Return ⟨K, T⟩ / (‖K‖ ‖T‖) and its derivative by K."""
     size, ideal = np.linalg.norm(K), np.linalg.norm(T)
     if not size:
-        raise ProblemError("K is 0 everywhere and has no direction")
+        raise ProblemError("K is 0 everywhere and has no direction; pass a kernel matrix with an entry other than 0")
     value = float((K * T).sum() / (size * ideal))
     return value, T / (size * ideal) - value * K / size**2
 

@@ -163,8 +163,8 @@ class ShiftedAnsatz(Ansatz):
 
     def __init__(self, n: int, circuit: ParametricCircuit) -> None:
         self.n, self.circuit = n, circuit
-        # With shots the circuit at θ is repeated once for each angle: E is computed from its distribution alone, and
-        # for half as many circuits more the noise of E falls by √P.
+        # With shots the circuit at θ is repeated once for each of the P angles, because E is computed from its
+        # distribution alone. P more circuits (half as many again) reduce the noise of E by √P.
         self.repeats, outcomes = circuit.n_parameters, 2**circuit.n_qubits
         self.variable = np.arange(outcomes) % n
         shared = f"{outcomes - n} of {outcomes} outcomes shared: outcome i counts for variable i mod {n}"

@@ -1,9 +1,4 @@
-"""The solver `variational-flow`: the simplex flow in the angles of a parametrised quantum state (McLachlan), hybrid.
-
-With μ(θ) = |ψ(θ)|² for a real state ψ, McLachlan's principle for imaginary time, ψ̇ = −½(F − ⟨F⟩)ψ, F = ∇f, asks for
-A θ̇ = b with A = dPᵀ diag(1/μ) dP (the full Fisher matrix, four times McLachlan's), dP = ∂μ/∂θ and b = −dPᵀ(F − ⟨F⟩):
-the replicator flow μ̇ = −μ∘(F − ⟨F⟩) of Helmke and Moore (Bauckhage eq. 3) wherever the ansatz can follow it.
-"""
+"""The solver `variational-flow`: the simplex flow in the angles of a parametrised quantum state (McLachlan), hybrid."""
 
 from __future__ import annotations
 
@@ -31,7 +26,7 @@ RIDGE_EXACT = 1e-11
 RIDGE_SAMPLED = 1e-3
 #: Most variables for which a step solves the system of all variables, with the whole Q in memory.
 MAX_DENSE_STEP = 4096
-#: Above that: variables of the largest weight whose coupling by Q a step takes into account. A system of 1024 takes
+#: For larger problems, a step uses the block of Q of this many variables of largest weight. A system of 1024 takes
 #: 0.05 s, where the gradient of 65 536 variables takes 1 s.
 MAX_COUPLED = 1024
 #: Singular values of the tangents below this share of the largest are round-off.
@@ -281,14 +276,17 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     """Natural-gradient flow of a quantum state over the simplex, one batch of circuits a step; hybrid.
 
     A circuit prepares ψ(θ), real, on ⌈log₂ n⌉ qubits; its outcomes have the distribution μ(θ) = ψ². Everything else is
-    classical: F = ∇f = Qμ − p, E = F − μᵀF, the tangents dP = ∂μ/∂θ, and the step
+    classical: F = ∇f(dμ) = dQμ − p, E = F − μᵀF, the tangents dP = ∂μ/∂θ, and the step
 
-        (dPᵀ [diag((1/h + ½ max(E, 0))/(μ + 1/shots)) + Q] dP + εI) δ = −dPᵀE,
+        (dPᵀ [diag((1/h + ½ max(E, 0))/(μ + μ₀)) + d·Q] dP + ridge) δ = −dPᵀE.
 
-    a linearised implicit Euler step of A θ̇ = b, with A = dPᵀ diag(1/μ) dP the full Fisher matrix and b = −dPᵀE: the
-    replicator μ̇ = −μ∘E of Helmke and Moore (Bauckhage eq. 3), that is, imaginary time ψ̇ = −½Eψ by McLachlan's
-    principle, wherever the ansatz can follow it. Q is applied classically in O(n²) a step, and the system is solved
-    classically in O(P³): no speed-up over classical solvers is claimed.
+    With shots μ₀ is 1/shots, and the ridge 0.001 √(1000/shots) times the mean of the diagonal. From exact distributions
+    μ₀ is the least mass of the ansatz, at most 1e-20, and the ridge 1e-11 of the diagonal. Above 4096 variables Q
+    enters by its diagonal and the block of the 1024 largest weights. This is a linearised implicit Euler step of
+    A θ̇ = b, with A = dPᵀ diag(1/μ) dP the full Fisher matrix and b = −dPᵀE: the replicator μ̇ = −μ∘E of Helmke and
+    Moore (Bauckhage eq. 3), that is, imaginary time ψ̇ = −½Eψ by McLachlan's principle, wherever the ansatz can follow
+    it. Q is applied classically in O(n²) a step, and the system is solved classically in O(P³): no speed-up over
+    classical solvers is claimed.
 
     ansatz="tree": n − 1 angles for n unknowns, one circuit a step (the tangents follow from the distribution itself);
     a classical parametrisation of the simplex, run on qubits. ansatz="hardware-efficient": layers of RY and CX, the
