@@ -20,6 +20,7 @@ from .gram import MIN_POINTS_SEPARATE, Gram, KernelMatrix, measured, reach
 from .kernel_functions import mean_of
 from .radial import FEW_FEATURES, RadialPoints
 from .runtime.arrays import immutable_parts, immutable_rows, in_parts
+from .runtime.clock import check_time
 from .runtime.memory import arena_array, memory_bytes, submatrix
 from .runtime.threads import STRETCH_WORK, share, stretches
 from .sparse_points import SparsePoints
@@ -371,7 +372,10 @@ class KeptGram(KernelMatrix):
         """Return a float32 copy of the dense K, which the caller may write to; K is computed and cached in float64."""
         K = self.full()
         copy = arena_array(K.shape, np.float32)
-        np.copyto(copy, K, casting="same_kind")
+        for start in range(0, self.n, MAX_ROWS_PER_BATCH):  # new memory takes long
+            check_time()
+            J = slice(start, start + MAX_ROWS_PER_BATCH)
+            np.copyto(copy[J], K[J], casting="same_kind")
         return copy
 
     def use_float32(self, K: NDArray) -> None:
