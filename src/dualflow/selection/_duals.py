@@ -84,9 +84,9 @@ def left_out_variable(weight: NDArray, weights: NDArray) -> NDArray:
     return found
 
 
-#: Free variables above which pair updates are faster than Newton steps.
+#: With more free variables, pair updates are faster than Newton steps.
 MAX_FREE_NEWTON = 640
-#: Free variables below which pair updates are faster.
+#: With fewer free variables, pair updates are faster.
 MIN_FREE_NEWTON = 8
 #: Maximum number of rounds of one solve.
 MAX_ROUNDS = 8
@@ -214,7 +214,7 @@ class Newton:
         return z[:f], added, float(z[f])
 
 
-#: Variables from which updates in float32 are made first; fewer rows stay in the cache in float64 too.
+#: With at least this many variables, updates in float32 are made first. Fewer rows stay in the cache in float64 too.
 MIN_VARIABLES_FLOAT32 = 512
 #: KKT violation at which they end.
 VIOLATION_FLOAT32 = 1e-3
@@ -284,9 +284,9 @@ MAX_GRADIENTS = 6
 BOUND_TOLERANCE = 1e-9
 #: Folds that are solved in one batch.
 FOLDS_PER_BATCH = 32
-#: Number of folds from which the model of all points is solved first, as a start.
+#: With at least this many folds, the model of all points is solved first, as a start.
 MIN_FOLDS_SEED = 3
-#: Number of variables above which it is solved first; with more than one batch of folds it always is.
+#: With more variables, it is solved first; with more than one batch of folds it always is.
 MIN_VARIABLES_SEED = 512
 
 
