@@ -43,7 +43,7 @@ def row(name: str, cls: type[Solver[Any, Any]]) -> str:
     reaches = cls.reaches or f"{CLASS_GAP[cls.accuracy]:.0e}".replace("e-0", "e-")
     if not cls.reaches and "shots" in {f.name for f in fields(cls)}:
         reaches += "; with shots within 3 × the shot floor"
-    page = f"../../explanation/quantum.md#{name}" if cls.quantum else f"{name}.md"
+    page = f"{name}.md" if (PAGE.parent / f"{name}.md").exists() else f"../../explanation/quantum.md#{name}"
     return f"| [`{name}`]({page}) | {cls.summary().rstrip('.')} | {problems} | {reaches} |"
 
 

@@ -304,7 +304,7 @@ def test_what_no_journal_has_is_one_sentence(folder, statement, words):
 def test_files_of_something_else_are_refused_and_left_alone(folder, content):
     Path("jobs.db").write_bytes(content)
     refused(run("jobs", "list", "jobs.db"), "jobs.db", "not a journal of jobs")
-    with pytest.raises(ProblemError, match=r"not a journal of jobs.*JSON lines"):
+    with pytest.raises(ProblemError, match=r"not a journal of jobs.*was not changed; give the file"):
         Journal("jobs.db")
     assert Path("jobs.db").read_bytes() == content
     assert sorted(os.listdir()) == ["jobs.db"]

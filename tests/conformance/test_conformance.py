@@ -82,7 +82,7 @@ def _two_a_kind(solver):
     return [*bench.two_a_kind, *more]
 
 
-#: Five seconds to half a minute even on the small problems. Their own tests in tests/quantum/engines compare sampled
+#: Five seconds to half a minute even on the small problems. Their own tests in tests/quantum/solvers compare sampled
 #: answers with the shot floor in every run.
 SLOW_FROM_COUNTS = (
     "hamiltonian-dilation",

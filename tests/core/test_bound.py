@@ -94,3 +94,10 @@ def test_capped_sum_is_its_definition():
 def test_a_plateau_is_found_through_rounding():
     """0.1 + 0.1 + 0.1 is more than 0.3 by a last bit: D is flat from the third breakpoint to the fourth anyway."""
     assert maximisers(np.arange(5.0), np.ones(5), np.full(5, 0.1), 0.3) == (2.0, 3.0)
+
+
+def test_nan_gives_no_bound_and_a_short_vector_is_refused():
+    h, ones = np.array([1.0, np.nan, 0.5]), np.ones(3)
+    assert np.isnan(best_of(h, ones, ones, ones, 1.0, 0.0, np.zeros(3))).all()
+    with pytest.raises(ValueError, match="one length"):
+        best_of(ones, ones, ones, ones[:2], 0.0, 0.0, np.zeros(3))

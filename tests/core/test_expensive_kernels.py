@@ -1,5 +1,7 @@
 """Kernels of many features: each entry is computed once, as far as memory allows, and values do not change."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -11,6 +13,8 @@ from dualflow.core import kernel_cache
 from dualflow.core.kernel_cache import KeptGram
 from dualflow.core.radial import FEW_FEATURES
 from dualflow.core.workspace import Workspace
+from dualflow.working_set import level
+from dualflow.working_set.descent import Descent
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1300, 80))
@@ -209,6 +213,42 @@ def test_a_matrix_that_would_take_a_large_part_of_the_memory_is_not_formed(monke
         (8193, 2100, False),
     ):
         assert KeptGram(Gram(wide[:n, :m], "linear")).is_expensive == whole
+
+
+def test_a_large_matrix_of_many_support_vectors_is_one_block_in_its_only_copy(monkeypatch, given):
+    """The limits of large matrices, lowered: the optimum is that of blocks, and LIBSVM's."""
+    monkeypatch.setattr(kernel_cache, "MAX_POINTS_DENSE", 1000)
+    monkeypatch.setattr(level, "MAX_N_ONE_BLOCK", 1000)
+    widths, block = [], level.Level.block
+    monkeypatch.setattr(level.Level, "block", lambda self, W: (widths.append(len(W)), block(self, W))[1])
+    problem = problems.svc(Gram(X, "poly", degree=3, gamma=0.05), NOISE, 1.0)
+    found = solve(problem, "working-set", refine=True, hand_over=True)
+    ((gram, _),) = given
+    assert widths[-2:] == [1300, 1300]  # after those of the level before
+    assert not gram.is_expensive
+    assert not gram.is_rounded  # it was taken
+    assert found.cost.kernel_columns <= 0.7 * 1300
+    monkeypatch.setattr(kernel_cache, "MAX_POINTS_DENSE_MANY", 1299)
+    other = solve(problem, "working-set", refine=True, hand_over=True)
+    assert len(given) == 1
+    assert max(found.certificate.relative_gap, other.certificate.relative_gap) <= 1e-9
+    assert found.certificate.objective == pytest.approx(other.certificate.objective, rel=1e-9)
+    libsvm = svm.SVC(kernel="poly", degree=3, gamma=0.05, tol=1e-9).fit(X, NOISE)
+    decision = Gram(X, "poly", degree=3, gamma=0.05).full() @ (NOISE * found.alpha) + found.bias
+    np.testing.assert_allclose(decision, libsvm.decision_function(X), atol=1e-5)
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.55, 0), (0.65, 1)])
+def test_a_large_matrix_is_given_if_many_points_of_the_level_before_are_support_vectors(monkeypatch, share, count):
+    monkeypatch.setattr(kernel_cache, "MAX_POINTS_DENSE", 1000)
+    problem = Workspace(problems.svc(Gram(X, "poly"), NOISE, 1.0))
+    descent = Descent(problem, 1e-6, None, True)
+    before = np.zeros(1300)
+    before[: int(share * 325)] = 0.5
+    state = replace(descent.start(None), depth=0, anchor=before)
+    assert descent.wants_whole(state) == count
+    radial = Workspace(problems.svc(Gram(X), NOISE, 1.0))  # whose rows are made on demand
+    assert not Descent(radial, 1e-6, None, True).wants_whole(state)
 
 
 def test_a_resumed_run_is_given_the_same_and_goes_on_to_the_same_bits(tmp_path, given):

@@ -1,5 +1,7 @@
 """Kernels that are added to the table of named kernels work in every place that reads kernels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -7,10 +9,15 @@ from sklearn.datasets import make_classification
 from sklearn.metrics.pairwise import laplacian_kernel
 from sklearn.model_selection import StratifiedKFold
 
-from dualflow import SVC, SVDD, SVR, IncrementalSVC, ProblemError, SVCSearchCV, load, solve
+from dualflow import SVC, SVDD, SVR, CascadeSVC, IncrementalSVC, ProblemError, SVCSearchCV, compare, load, solve
+from dualflow.cli.options import check_kernel
+from dualflow.comparison.models import model_kernels
+from dualflow.core.advice import advice_on
 from dualflow.core.gram import Gram
 from dualflow.core.named_kernels import KERNELS, NamedKernel
-from dualflow.interchange import onnx_parts, to_c, to_libsvm, to_onnx
+from dualflow.core.status import Status
+from dualflow.estimators._verify import entry_round_off
+from dualflow.interchange import to_c, to_libsvm, to_onnx
 from dualflow.problems import svc
 
 GAMMA, COEF0 = 0.2, 0.1
@@ -29,13 +36,14 @@ def added(monkeypatch):
         of_products=lambda inner, gamma, coef0, degree: np.exp(gamma * inner + coef0),
         is_psd=always,
         libsvm="",
+        largest=lambda square, gamma, coef0, degree: np.exp(gamma * square + coef0),
     )
     laplacian = NamedKernel(
         parameters=("gamma",),
         of_products=None,
         is_psd=always,
         libsvm="",
-        is_bounded=True,
+        largest=lambda square, gamma, coef0, degree: 1.0,
         of_points=lambda A, B, gamma, coef0, degree: laplacian_kernel(A, B, gamma),
     )
     monkeypatch.setitem(KERNELS, "exponential", exponential)
@@ -106,6 +114,59 @@ def test_an_unknown_name_lists_the_table():
 def test_an_exporter_without_a_branch_for_a_kernel_raises(export, monkeypatch):
     if export is to_onnx:
         pytest.importorskip("onnx")
-    monkeypatch.setattr(onnx_parts, "KERNELS", (*onnx_parts.KERNELS, "exponential"))
+    monkeypatch.setitem(KERNELS, "exponential", replace(KERNELS["exponential"], is_exported=True))
     with pytest.raises(ProblemError, match="kernel='exponential' is listed for export"):
         export(SVC(**NAMED).fit(X, y))
+
+
+def test_the_command_line_takes_it_and_its_errors_list_it():
+    check_kernel("laplacian")
+    for wrong, words in (("precomputed", "sigmoid, exponential or laplacian"), ("gauss", "sigmoid, exponential, lap")):
+        with pytest.raises(ProblemError, match=words):
+            check_kernel(wrong)
+
+
+def test_a_comparison_scores_models_of_the_kernels_that_both_packages_have(monkeypatch):
+    assert model_kernels() == ["linear", "poly", "rbf", "sigmoid"]
+    with pytest.raises(ProblemError, match=r"models=True needs kernel linear or poly or rbf or sigmoid, .*laplacian"):
+        compare(X, y, models=True, **LAPLACIAN)
+    monkeypatch.setitem(KERNELS, "laplacian", replace(KERNELS["laplacian"], libsvm="laplacian"))
+    assert "laplacian" in model_kernels()
+
+
+def test_an_exporter_refuses_a_kernel_that_is_not_exported_and_lists_the_others(monkeypatch):
+    with pytest.raises(ProblemError, match=r"fit with one of linear, poly, rbf, sigmoid$"):
+        to_c(SVC(**NAMED).fit(X, y))
+    monkeypatch.setitem(KERNELS, "sigmoid", replace(KERNELS["sigmoid"], is_exported=False))
+    with pytest.raises(ProblemError, match=r"fit with one of linear, poly, rbf$"):
+        to_c(SVC(**NAMED).fit(X, y))
+
+
+def test_the_round_off_of_its_entries_is_by_its_own_bound(monkeypatch):
+    """Reference: |exp(γ⟨x, z⟩ + c)| ≤ exp(γ max‖x‖² + c), in units of the tolerance of a kernel with values ≤ 1."""
+    labels = np.where(y > 0, 1.0, -1.0)
+    tolerances = [entry_round_off(svc(Gram(X, **kernel), labels, 1.0)) for kernel in (NAMED, LAPLACIAN)]
+    gram = Gram(X, **NAMED)
+    assert tolerances[0] / tolerances[1] == pytest.approx(np.exp(GAMMA * gram.squares.max() + COEF0))
+    assert tolerances[0] / tolerances[1] >= gram.full().max()
+    monkeypatch.setitem(KERNELS, "exponential", replace(KERNELS["exponential"], largest=None))
+    with pytest.raises(ProblemError, match="kernel='exponential' has no bound on its values"):
+        entry_round_off(svc(gram, labels, 1.0))
+
+
+def test_a_cascade_asks_the_table_whether_a_kernel_is_positive_semidefinite(monkeypatch):
+    monkeypatch.setitem(KERNELS, "linear", replace(KERNELS["linear"], is_psd=lambda degree, coef0: False))
+    with pytest.raises(ProblemError, match=r"kernel='linear' .*not positive semidefinite, and has no bound over parts"):
+        CascadeSVC(kernel="linear").fit(X, y)
+
+
+def test_advice_on_far_points_is_for_every_function_of_inner_products():
+    far, labels = X + 1e6, np.where(y > 0, 1.0, -1.0)
+    said = {}
+    for name in ("exponential", "laplacian"):
+        gram = Gram(far, kernel=name, gamma=1e-13)
+        problem = svc(gram, labels, 1.0)
+        certificate = solve(problem, "gradient-flow", max_steps=1, refine=False).certificate
+        said[name] = advice_on(problem, certificate, Status.STEP_LIMIT, False, 0, 1, {})
+    assert "kernel='exponential' has lost the digits" in said["exponential"]
+    assert "centre the features" not in said["laplacian"]

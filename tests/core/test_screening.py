@@ -92,7 +92,7 @@ def test_error_bounds_exceed_the_errors_of_float32(gram, times):
         sums, bound = screen._sums(weights)
         off, there = np.abs(sums - K @ weights), np.isfinite(bound)
         assert (off[there] <= bound[there]).all()
-        most = max(1e-4, 8 * mixed_precision._relative_error(problem.gram.X.shape[1]) * problem.gram.reach)
+        most = max(1e-4, 8 * (problem.gram.X.shape[1] + 8) * 2.0**-24 * problem.gram.reach)
         assert (bound[there] <= most * (K @ np.abs(weights))[there] + 1e-30).all()
         np.testing.assert_array_equal(there, (weights == 0) | (share < mixed_precision.MAX_PART_WEIGHTED))
 

@@ -196,7 +196,7 @@ def test_files_with_other_weights_are_refused(changed):
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_weights_of_one_leave_no_trace(name):
-    """They give the bits of a stream without weights, and a file that older versions read."""
+    """They give the bits of a stream without weights, and the same file."""
     model = MACHINES[name]()
     kind, parameters = type(model), model.get_params() | ({"class_weight": None} if name == "SVC" else {})
     target = {"SVC": (Y,), "SVR": (Z,), "SVDD": ()}[name]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dualflow import Gram, compare, final_circuit, list_solvers, problems, solve
+from dualflow.quantum.solvers.ansatz import ANSAETZE
 from dualflow.report.columns import QUANTUM, limits
 
 X = [[0.0, 0.1], [1.0, 0.3], [0.2, 2.0], [3.0, 1.0], [2.0, 2.5], [1.5, 0.7], [0.4, 1.4], [2.6, 0.2]]
@@ -102,7 +103,7 @@ def test_the_final_circuit_of_a_sampled_average_says_that_it_was_not_sent(solver
 
 
 @pytest.mark.parametrize("shots", [None, 1000])
-@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
+@pytest.mark.parametrize("ansatz", ANSAETZE)
 def test_the_final_circuit_of_a_flow_says_that_the_answer_is_a_mean(ansatz, shots):
     found = solve(
         ball(), "variational-flow", device="emulator", ansatz=ansatz, shots=shots, random_state=0, max_steps=8

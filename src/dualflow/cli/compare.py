@@ -524,7 +524,7 @@ def _class_options(
 
     import numpy as np
 
-    from ..comparison.models import MODEL_KERNELS
+    from ..comparison.models import model_kernels
     from .labels import class_weights_of, label_named
 
     classes = np.unique(found.y).tolist()
@@ -532,7 +532,7 @@ def _class_options(
     weights = None if class_weight is None else class_weights_of(class_weight, classes, written, found.source)
     named = None if positive is None else label_named(positive, "--positive", classes, written, found.source)
     fits = options["fit_intercept"] is True and math.isfinite(options["C"])
-    models = fits and options["kernel"] in MODEL_KERNELS and found.X_test is not None
+    models = fits and options["kernel"] in model_kernels() and found.X_test is not None
     auto = "auto" if models and class_weight is None else weights
     return {"class_weight": auto, "models": models, "positive": named, "scoring": scoring}
 

@@ -142,21 +142,6 @@ def cancel(file: JournalFile, job: OptionalJob = None, device: JobDevice = None)
     _act_on_open_jobs(file, job, device, False, withdraw)
 
 
-@jobs.command(cls=GroupedCommand)
-def convert(
-    file: JournalFile,
-    new: Annotated[Path, typer.Argument(help="The new journal file.")],
-    device: Annotated[str, typer.Option(help="The device that ran the jobs; the file cannot prove it.")],
-) -> None:
-    """Copy the jobs of an earlier version's journal whose results pass the checks into a new journal."""
-    with clear_errors():
-        from ..quantum.devices import make_device
-        from ..quantum.runs.older_journal import convert_journal
-
-        number = convert_journal(file, new, make_device(device))
-        say(f"{number} jobs of {file} were copied to {new}, as jobs of {device}.", err=False)
-
-
 def _act_on_open_jobs(
     file: Path, job: str | None, device: str | None, resend: bool, act: Callable[[Sender, JobRecord, Job], str]
 ) -> None:

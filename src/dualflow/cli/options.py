@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from ..core.named_kernels import kernels_with
 from ..exceptions import ProblemError, did_you_mean
 from .cells import THOUSANDS, CellFormat
 from .csv_data import CsvFormat
@@ -28,9 +29,6 @@ CLASSES = "Classes"
 SCORES = "Search and scores"
 LIMITS = "The solver"
 OUTPUT = "Output"
-
-#: Values of --kernel.
-KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 #: How the help names a value, by typer's name of its type.
 VALUE_WORDS = {"str": "TEXT", "float": "NUMBER", "int": "NUMBER", "path": "FILE"}
@@ -60,7 +58,6 @@ EXAMPLES = {
     "jobs fetch": "jobs fetch run.journal",
     "jobs resume": "jobs resume run.journal",
     "jobs cancel": "jobs cancel run.journal JOB",
-    "jobs convert": "jobs convert old.journal new.journal --device aer",
 }
 #: Entry of a context's ``meta`` that makes the help explain all options.
 _HELP_ALL = "dualflow.help_all"
@@ -261,7 +258,14 @@ Standardise = Annotated[
     ),
 ]
 
-Kernel = Annotated[str, typer.Option(help="linear, poly, rbf or sigmoid.", rich_help_panel=MODEL)]
+
+def kernel_words() -> str:
+    """Return the values of --kernel, which a command can compute from a table, as words of a sentence."""
+    *names, last = kernels_with()
+    return f"{', '.join(names)} or {last}"
+
+
+Kernel = Annotated[str, typer.Option(help=f"{kernel_words()}.", rich_help_panel=MODEL)]
 Gamma = Annotated[str, typer.Option(help="scale, auto or a number.", rich_help_panel=MODEL)]
 Degree = Annotated[float, typer.Option(help="Degree of the poly kernel.", rich_help_panel=MODEL)]
 Coef0 = Annotated[float, typer.Option(help="Constant of the poly and sigmoid kernels.", rich_help_panel=MODEL)]
@@ -296,12 +300,12 @@ def check_kernel(kernel: str) -> None:
     """Raise ProblemError for a kernel that a command cannot compute from a table."""
     if kernel == "precomputed":
         raise ProblemError(
-            "--kernel precomputed needs a kernel matrix, and a table holds points; use linear, poly, rbf or sigmoid"
+            f"--kernel precomputed needs a kernel matrix, and a table holds points; use {kernel_words()}"
         )
-    if kernel not in KERNELS:
+    if kernel not in (names := kernels_with()):
         from ..core.kernel_functions import meant_kernel
 
-        raise ProblemError(f"--kernel={kernel!r} is not one of {', '.join(KERNELS)}{meant_kernel(kernel)}")
+        raise ProblemError(f"--kernel={kernel!r} is not one of {', '.join(names)}{meant_kernel(kernel)}")
 
 
 def check_exists(*paths: Path | None) -> None:

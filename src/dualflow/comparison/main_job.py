@@ -24,7 +24,7 @@ from ..planning.estimate import duration_text
 from ..report import Comparison
 from ..report.scores import SCORES, ModelScore, best_model
 from ..solvers import Solver
-from .models import AUTO_WEIGHTS, MODEL_KERNELS, score_models
+from .models import AUTO_WEIGHTS, model_kernels, score_models
 from .plan import OWN_SHOTS, Entry, plan, planned_shots
 from .repairs import check_repairs
 from .rows import ProgressCallback, RowRunner, refusal
@@ -319,10 +319,10 @@ class _ScoredModels:
         """Score the models, if they are wanted, and return the class weights of the comparison."""
         if not self.wanted:
             return self.class_weight
-        known = isinstance(gram.kernel, str) and gram.kernel in MODEL_KERNELS
+        known = isinstance(gram.kernel, str) and gram.kernel in model_kernels()
         if not known or not np.isfinite(self.C) or self.fit_intercept is not True:
             raise ProblemError(
-                f"models=True needs kernel {' or '.join(MODEL_KERNELS)}, a finite C and fit_intercept=True, found "
+                f"models=True needs kernel {' or '.join(model_kernels())}, a finite C and fit_intercept=True, found "
                 f"kernel={gram.kernel!r}, C={self.C!r}, fit_intercept={self.fit_intercept!r}"
             )
         progress = self.progress

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..core.certificate import Certifier
 from ..core.gram import Gram
+from ..core.named_kernels import kernels_with
 from ..estimators.svc import SVC
 from ..exceptions import ProblemError
 from ..problems import svc
@@ -24,8 +25,6 @@ from ..report.scores import UNEQUAL_SHARE, ClassCounts, ModelScore
 from .rows import MAX_RUNS, REPEATED_S
 from .tasks import Subsample, point_weights, weights_text
 
-#: Kernels that both packages know by these names.
-MODEL_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: Value of ``class_weight`` that tries none and "balanced" where the classes are unequal.
 AUTO_WEIGHTS = "auto"
 #: Time limits that a fit of scikit-learn may take: it is what the user compares with, and there are two at most.
@@ -35,6 +34,11 @@ TRIAL_ROWS = 1000
 #: The time of scikit-learn's fit is taken to grow with this power of the rows: between the 2 of kernel values and the
 #: 3 of LIBSVM's documentation.
 GROWTH_POWER = 2.5
+
+
+def model_kernels() -> list[str]:
+    """Return the kernels that both packages know by these names."""
+    return kernels_with(lambda kernel: kernel.libsvm)
 
 
 def tried_weights(class_weight: Any, y: NDArray) -> list[Any]:

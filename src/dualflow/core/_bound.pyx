@@ -17,21 +17,49 @@ cdef double UNIT_FLOAT32 = 2.0**-24
 cdef double EXPONENTIAL_ERROR = 1e-6
 #: A kernel value below this may be 0 in float32.
 cdef double MIN_KERNEL_VALUE = 1e-37
+#: Least and largest size of a weight: float32 holds such weights with all its digits, with room for sums of them.
+cdef double MIN_WEIGHT = 1e-30
+cdef double MAX_WEIGHT = 1e30
+#: Largest relative error of a kernel value for which first-order error bounds, times 1.1, are valid.
+cdef double MAX_KERNEL_ERROR = 0.05
 
 
 def capped_sum(const double[::1] u, const double[::1] h, e, double nu):
     """Return Σ min(0, uᵢρᵢ) with ρ = h − νe (ρ = h if e is None) and 0·∞ = 0."""
-    cdef double total = 0.0, rho
-    cdef Index i, n = u.shape[0]
+    cdef Index n = u.shape[0]
     cdef const double[::1] signs = h if e is None else e
-    cdef bint has_no_equality = e is None
     if h.shape[0] != n or signs.shape[0] != n:
         raise ValueError("u, h and e must be of one length")
+    return capped_sum_of(n, &u[0], &h[0], NULL if e is None else &signs[0], nu) if n else 0.0
+
+
+cdef inline double capped_sum_of(Index n, const double *u, const double *h, const double *e, double nu) noexcept nogil:
+    """As `capped_sum`, with e NULL for None."""
+    cdef double total = 0.0, rho
+    cdef Index i
     for i in range(n):
-        rho = h[i] if has_no_equality else h[i] - nu * signs[i]
+        rho = h[i] if e == NULL else h[i] - nu * e[i]
         if rho < 0:
             total += u[i] * rho
     return total
+
+
+cdef double best_bound_of(Index n, const double *h, const double *e, const double *u, double d, double fixed, double low,
+                          double high) noexcept nogil:
+    """Return the largest of ``fixed`` + νd + Σ min(0, uᵢρᵢ) at ν = low, high and their midpoint.
+
+    NaN at one of them is left out, since each of the three is a bound; the result is NaN if all are.
+    """
+    cdef double best = NAN, found, nu
+    cdef int turn
+    for turn in range(3):
+        nu = low if turn == 0 else (high if turn == 1 else 0.5 * (low + high))
+        found = fixed + nu * d + capped_sum_of(n, u, h, e, nu)
+        if isnan(best) or found > best:
+            best = found
+        if low == high:
+            break
+    return best
 
 
 def maximisers(const double[::1] h, const double[::1] e, const double[::1] u, double d):
@@ -61,26 +89,17 @@ def best_of(const double[::1] h, const double[::1] e, const double[::1] u, const
     selection.
     """
     cdef Index i, n = h.shape[0]
-    cdef double ends[3]
-    cdef double best = -INFINITY, found, least = INFINITY, most = -INFINITY, low = 0.0, high = 0.0
+    cdef double least = INFINITY, most = -INFINITY, low = 0.0, high = 0.0
     cdef double[::1] work = np.empty(2 * max(n, 1))
-    cdef int k
-    if not e.shape[0] == u.shape[0] == alpha.shape[0] == n or n == 0:
-        raise ValueError("h, e, u and alpha must have one length, and a variable")
+    if not e.shape[0] == u.shape[0] == capped.shape[0] == alpha.shape[0] == n or n == 0:
+        raise ValueError("h, e, u, capped and alpha must have one length, and a variable")
     for i in range(n):
         if 0 < alpha[i] < u[i]:
             least, most = min(least, h[i] / e[i]), max(most, h[i] / e[i])
     if not least <= most:
         least, most = -INFINITY, INFINITY
     largest_at(n, &h[0], &e[0], &u[0], d, least, most, &work[0], &low, &high)
-    ends[0], ends[1], ends[2] = low, 0.5 * (low + high), high
-    for k in range(3):
-        found = fixed + ends[k] * d + capped_sum(capped, h, e, ends[k])
-        if not found <= best:  # NaN stays
-            best = found
-        if ends[0] == ends[2]:
-            break
-    return low, high, best
+    return low, high, best_bound_of(n, &h[0], &e[0], &capped[0], d, fixed, low, high)
 
 
 def rounded(const double[::1] h, e, const double[::1] u, const double[::1] alpha, const double[::1] root,
@@ -220,6 +239,26 @@ cdef bint undetermined_of(Index n, const double *sums, const double *error_bound
     return any_undetermined
 
 
+def has_rough_error_bounds(double least, double largest, double reach, Index features):
+    """Whether the error bounds of float32 sums hold (`mixed_precision.rough_sums`).
+
+    ``least`` and ``largest`` are the ends of the sizes of the weights; four times ``reach`` is the largest squared
+    distance of two points, times γ.
+    """
+    return bool(has_error_bounds(least, largest, reach, features))
+
+
+cdef bint has_error_bounds(double least, double largest, double reach, Index features) noexcept nogil:
+    """As `has_rough_error_bounds`; False if there is no weight, ``least`` > ``largest``."""
+    return (MIN_WEIGHT < least <= largest < MAX_WEIGHT
+            and 4.0 * exponent_error(features) * reach <= MAX_KERNEL_ERROR)
+
+
+cdef inline double exponent_error(Index features) noexcept nogil:
+    """Return the error bound of an exponent, relative to the sum of the sizes of its terms."""
+    return (features + 8) * UNIT_FLOAT32
+
+
 def rough_error_bounds(double[:, ::1] found, const double[::1] half, Index features, Index terms, double total):
     """Write the error bounds of float32 sums (`mixed_precision.rough_sums`) over the second column of ``found``.
 
@@ -246,7 +285,7 @@ cdef void error_bounds_of(Index n, Index features, Index terms, double total, co
     cdef Index i
     cdef double exponents
     for i in range(n):
-        exponents = 2.0 * (features + 8) * UNIT_FLOAT32 * (half[i] * found[3 * i + 1] + found[3 * i + 2])
+        exponents = 2.0 * exponent_error(features) * (half[i] * found[3 * i + 1] + found[3 * i + 2])
         found[3 * i + 1] = (1.1 * (exponents + (EXPONENTIAL_ERROR + terms * UNIT_FLOAT32) * found[3 * i + 1])
                             + MIN_KERNEL_VALUE * total)
 

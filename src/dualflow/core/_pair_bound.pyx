@@ -11,7 +11,7 @@ import numpy as np
 from libc.math cimport INFINITY, NAN, fabs, sqrt
 from libc.float cimport DBL_EPSILON, DBL_MIN
 
-from ._bound cimport Index, largest_at, rounding_of, shortfall_of
+from ._bound cimport Index, best_bound_of, largest_at, rounding_of, shortfall_of
 
 
 cdef PairCertificate BLANK
@@ -244,9 +244,8 @@ cdef void bound_one(Index n, const double *point, PairCertificate *row, double *
     cdef double *e = work + n
     cdef double *u = work + 2 * n
     cdef double missing = fabs(shortfall_of(n, e, point, u, 0.0, &widest))
-    cdef double quadratic = 0.0, total = 0.0, best = -INFINITY, left, low, high, nu, bound
+    cdef double quadratic = 0.0, total = 0.0, low, high
     cdef double least = INFINITY, most = -INFINITY
-    cdef int turn
     for k in range(n):
         quadratic += point[k] * h[k]
         h[k] -= 1.0
@@ -257,19 +256,11 @@ cdef void bound_one(Index n, const double *point, PairCertificate *row, double *
     largest_at(n, h, e, u, 0.0, least, most, work + 3 * n, &low, &high)
     for k in range(n):
         total += point[k]
-    for turn in range(3):
-        nu = low if turn == 0 else (high if turn == 1 else 0.5 * (low + high))
-        left = 0.0
-        for k in range(n):
-            bound = h[k] - nu * e[k]
-            if bound < 0:
-                left += u[k] * bound
-        best = max(best, -0.5 * quadratic + left)
-    row.objective, row.lower_bound = 0.5 * quadratic - total, best
+    row.objective = 0.5 * quadratic - total
+    row.lower_bound = best_bound_of(n, h, e, u, 0.0, -0.5 * quadratic, low, high)
     row.low, row.high, row.quadratic, row.terms = low, high, quadratic, 0.5 * quadratic + total
-    nu = 0.5 * (low + high)
     row.rounding = missing * fabs(h[widest]) + rounding_of(
-        n, h, e, u, point, root, NULL, nu, growth, row.terms, missing * (root[widest] if root != NULL else 1.0))
+        n, h, e, u, point, root, NULL, 0.5 * (low + high), growth, row.terms, missing * (root[widest] if root != NULL else 1.0))
 
 
 cdef void product(const double *within, const double *between, const long long *pair, const double *point,

@@ -8,6 +8,7 @@ import numpy as np
 
 from .certificate import Certificate, Certifier
 from .kernel_functions import largest_entry, mean_of
+from .named_kernels import named
 from .problem import DualProblem
 from .shot_floor import DRAWS, sampled
 from .status import Status
@@ -60,7 +61,7 @@ def advice_on(
         return f"{provenance.get('device_error', 'The budget is spent')}. The budget binds: raise it to go on."
     if circuits:
         return _on_circuits(problem, certificate, ended, shots, steps, provenance)
-    if problem.gram.kernel in ("linear", "poly", "sigmoid") and not problem.is_translatable:
+    if named(problem.gram.kernel).of_products and not problem.is_translatable:
         mean = mean_of(problem.gram.X)
         spread, size = largest_entry(problem.gram.X - mean), float(np.abs(mean).max())
         if 0 < MIN_DISTANCE_SPREADS * spread < size:

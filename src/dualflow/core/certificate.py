@@ -179,9 +179,9 @@ class Certificate:
         The weights w of a linear model, if a solver supplied them and they give a better bound than Σσαx:
         gap = f(α) − D(w, ν). Predictions use them then.
     rounding : float or None
-        An estimate of the rounding error of `gap` in float64, absolute: the gap in exact arithmetic, of the exactly
-        feasible point next to `alpha`, is at most gap + rounding. None if there is no gap, 0 if `relative_gap` is 0
-        because objective and bound are round-off of their terms.
+        An estimate of the rounding error of `gap` in float64, absolute, for the exactly feasible point next to `alpha`.
+        It is no bound: errors of independent terms add up by their squares. None if there is no gap, 0 if
+        `relative_gap` is 0 because objective and bound are round-off of their terms.
     level : float or None
         μ, the multiplier of the second equality 1ᵀα = total: the margin ρ of a ν-SVC, −ε of a ν-SVR. None without it.
 

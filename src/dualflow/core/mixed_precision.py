@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ._bound import rough_error_bounds
+from ._bound import has_rough_error_bounds, rough_error_bounds
 from .bounds import dual_bound
 from .gram import MAX_REACH_FLOAT32, Gram
 from .kernel_functions import squared_lengths
@@ -21,25 +21,19 @@ from .workspace import Workspace
 
 #: A product of fewer multiplications is computed in float64 alone: it takes about two milliseconds.
 MIN_MULTIPLICATIONS = 1 << 25
-#: If more than this share of the variables needs float64, float64 computes all of them.
-MAX_PART_FLOAT64 = 0.3
+#: If float32 leaves the sign of more than this share of the variables undetermined, float64 computes all of them.
+MAX_UNCERTAIN_SHARE = 0.3
 #: Sample of variables at 0, tested in float32 first.
 TRIAL_VARIABLES = 128
-#: Unit round-off of float32.
-UNIT_FLOAT32 = 2.0**-24
 #: If points have few features, this many terms are summed in float32, and the partial sums are added in float64.
 TERMS_PER_SUM = 34
-#: Least and largest size of a weight. Float32 holds such weights with all digits, and leaves room for sums of them.
-WEIGHT_RANGE = 1e-30, 1e30
 #: Stands for a multiplier that is far from 0.
 FAR_MULTIPLIER = 1e300
 #: If more than this share of points has weight, skip float32 for these points; float64 computes them anyway.
 MAX_PART_WEIGHTED = 1 / 8
-#: Up to this relative error of a kernel value, first-order error bounds times 1.1 are valid.
-MAX_KERNEL_ERROR = 0.05
 #: If any sign is undetermined, each variable whose ρ is at most this many error bounds is recomputed. More than 1,
 #: because ν may change a little.
-RECOMPUTE_RATIO = 2.0
+SAFE_ERRORS = 2.0
 
 
 class Screen:
@@ -144,8 +138,8 @@ class Screen:
         ends = _multipliers(problem, alpha, Qa)
         if not ends:
             return False
-        undetermined = (_least(problem, Qa, ends) <= RECOMPUTE_RATIO * self._in_variables(error_bound))[sample]
-        return bool(undetermined.mean() * len(others) <= MAX_PART_FLOAT64 * gram.n)
+        undetermined = (_least(problem, Qa, ends) <= SAFE_ERRORS * self._in_variables(error_bound))[sample]
+        return bool(undetermined.mean() * len(others) <= MAX_UNCERTAIN_SHARE * gram.n)
 
     def _with_certain_signs(
         self, alpha: NDArray, exact: tuple[NDArray, NDArray], sums: NDArray, error_bound: NDArray
@@ -166,9 +160,9 @@ class Screen:
             rho = _least(problem, Qa, ends)
             missing = np.flatnonzero(rho <= error_bounds)
             if len(missing):  # recompute those near the limit too: this saves rounds
-                missing = self._same_points(np.flatnonzero(rho <= RECOMPUTE_RATIO * error_bounds))
+                missing = self._same_points(np.flatnonzero(rho <= SAFE_ERRORS * error_bounds))
                 recomputed += len(missing)
-                if recomputed > MAX_PART_FLOAT64 * problem.n:
+                if recomputed > MAX_UNCERTAIN_SHARE * problem.n:
                     return None
                 product = problem.product(alpha, missing)
         return Qa
@@ -190,8 +184,7 @@ def has_valid_error_bounds(weights: NDArray, reach: float, features: int) -> boo
     Requires nonzero weights and γ‖x − z‖² ≤ 4·reach.
     """
     sizes = np.abs(weights)
-    in_range = len(sizes) > 0 and bool(WEIGHT_RANGE[0] < sizes.min() <= sizes.max() < WEIGHT_RANGE[1])
-    return in_range and 4.0 * _relative_error(features) * reach <= MAX_KERNEL_ERROR
+    return len(sizes) > 0 and has_rough_error_bounds(sizes.min(), sizes.max(), reach, features)
 
 
 def rough_sums(
@@ -230,11 +223,6 @@ def rough_sums_of_new(gram: Gram, Z: NDArray, weights: NDArray) -> tuple[NDArray
     if points.bits is not None and others.bits is not None:  # as fast in float64
         return None
     return rough_sums(points, others, weights, gram.gamma * squares, gram.gamma * gram.squares, m)
-
-
-def _relative_error(features: int) -> float:
-    """Return the error bound of an exponent, relative to the sum of the sizes of its terms."""
-    return (features + 8) * UNIT_FLOAT32
 
 
 def _weights(problem: DualProblem, v: NDArray) -> NDArray:

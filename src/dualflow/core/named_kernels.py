@@ -1,8 +1,7 @@
 """The table of kernels that have a name.
 
 A kernel is one entry of `KERNELS`: a function of inner products, or of the points themselves. `Gram`, the bounds on
-rounding errors, searches and model files read what they need from it. The command line, comparisons, ONNX graphs and C
-headers have lists of their own (CONTRIBUTING.md, "Add a kernel").
+rounding errors, searches, model files, comparisons, exports and the command line read what they need from it.
 """
 
 from __future__ import annotations
@@ -46,12 +45,14 @@ class NamedKernel:
         Whether its matrix is positive semidefinite for any points (Mercer).
     is_translatable : callable (degree, coef0) → bool
         Whether a translation of all points changes it by u(x) + u(z) alone.
-    is_bounded : bool
-        Whether |k(x, z)| ≤ 1 for any points.
+    largest : callable (square, gamma, coef0, degree) → float, or None
+        A bound on |k(x, z)| for points with ‖x‖² ≤ ``square``; None for values that the user makes.
     error_factor : callable (degree) → float
         The factor by which the kernel multiplies a relative error of the inner products.
     libsvm : str
-        Its name in LIBSVM's files, "" if these do not have it.
+        Its name in LIBSVM's files, "" if these do not have it. Those that have one have our name in scikit-learn.
+    is_exported : bool
+        Whether ONNX graphs and C headers can hold it: `interchange.onnx_export` and `c_export` each have a branch.
     of_points : callable (A, B, gamma, coef0, degree) → values, or None
         Its values between the rows of A and of B (CSR arrays if X is sparse), for a kernel that is no function of
         inner products. The radial and the precomputed kernel have neither function: `Gram` computes them itself.
@@ -61,8 +62,9 @@ class NamedKernel:
     of_products: Callable[[NDArray, float, float, float], NDArray] | None
     is_psd: Callable[[float, float], bool]
     libsvm: str
+    largest: Callable[[float, float, float, float], float] | None
     is_translatable: Callable[[float, float], bool] = _no
-    is_bounded: bool = False
+    is_exported: bool = False
     error_factor: Callable[[float], float] = lambda degree: 1.0
     of_points: Callable[[Any, Any, float, float, float], NDArray] | None = None
 
@@ -119,24 +121,36 @@ def _non_negative(base: NDArray, degree: float) -> NDArray:
     return np.maximum(base, 0.0)
 
 
+def _one(square: float, gamma: float, coef0: float, degree: float) -> float:
+    return 1.0
+
+
+def _largest_poly(square: float, gamma: float, coef0: float, degree: float) -> float:
+    return float((gamma * square + abs(coef0)) ** degree)
+
+
 def _is_psd_poly(degree: float, coef0: float) -> bool:
     return float(degree).is_integer() and coef0 >= 0
 
 
 #: The kernels by name, in the order in which errors list them.
 KERNELS: dict[str, NamedKernel] = {
-    "linear": NamedKernel((), _linear, _yes, "linear", is_translatable=_yes),
+    "linear": NamedKernel(
+        (), _linear, _yes, "linear", lambda square, *_: square, is_translatable=_yes, is_exported=True
+    ),
     "poly": NamedKernel(
         ("gamma", "degree", "coef0"),
         _poly,
         _is_psd_poly,
         "polynomial",
+        _largest_poly,
         is_translatable=lambda degree, coef0: degree == 1 and coef0 >= 0,
         error_factor=lambda degree: 1.0 + degree,
+        is_exported=True,
     ),
-    "rbf": NamedKernel(("gamma",), None, _yes, "rbf", is_bounded=True),
-    "sigmoid": NamedKernel(("gamma", "coef0"), _sigmoid, _no, "sigmoid", is_bounded=True),
-    "precomputed": NamedKernel((), None, _no, "precomputed"),
+    "rbf": NamedKernel(("gamma",), None, _yes, "rbf", _one, is_exported=True),
+    "sigmoid": NamedKernel(("gamma", "coef0"), _sigmoid, _no, "sigmoid", _one, is_exported=True),
+    "precomputed": NamedKernel((), None, _no, "precomputed", None),
 }
 
 
@@ -150,12 +164,17 @@ class HasKernel(Protocol):
 
 
 #: What is known of a callable kernel.
-_UNKNOWN = NamedKernel((), None, _no, "")
+_UNKNOWN = NamedKernel((), None, _no, "", None)
 
 
 def named(kernel: object) -> NamedKernel:
     """Return the entry of a kernel; that of a callable has no parameters and no properties."""
     return KERNELS[kernel] if isinstance(kernel, str) else _UNKNOWN
+
+
+def kernels_with(has: Callable[[NamedKernel], object] = bool) -> list[str]:
+    """Return the names of the kernels of points, all but "precomputed", for which ``has`` is true."""
+    return [name for name, kernel in KERNELS.items() if name != "precomputed" and has(kernel)]
 
 
 def values_of_products(matrix: HasKernel, inner: NDArray) -> NDArray:

@@ -52,10 +52,10 @@ class CertificateRow(CertificateFields):
         return self.size <= bounds.MIN_PART_OF_TERMS * self.terms
 
     def meets_tols(self, tol: float, tol_with_rounding: float) -> bool:
-        """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with the bound on rounding.
+        """Whether the relative gap is at most ``tol``, and at most ``tol_with_rounding`` with `rounding`.
 
-        A gap that is a small part of its own rounding error meets ``tol`` too, for float64 holds no smaller one; and
-        so does one up to `MAX_GAP_WITHIN_ROUNDING` that is at most that error.
+        `rounding` is an estimate. A gap that is a small part of it meets ``tol`` too, for float64 holds no smaller one;
+        and so does one up to `MAX_GAP_WITHIN_ROUNDING` that is at most that estimate.
         """
         if not self.is_finite:
             return False

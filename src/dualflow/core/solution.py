@@ -165,7 +165,8 @@ class Progress:
 class DirectResult:
     """The result of `Solver.solve_directly`, which solves a problem in one call, without the driver's loop.
 
-    The driver certifies ``alpha``. If the certificate does not meet the tolerance, it starts a run.
+    The driver certifies ``alpha``, and makes the `Solution`. If the certificate does not meet the tolerance, it starts
+    a run. A result of dualflow's own solvers may bring its certificate, and is not certified again.
 
     Parameters
     ----------

@@ -173,7 +173,7 @@ class Solver(CatalogueEntry, Generic[ContextT, StateT]):
         return False
 
     def wants_whole(self, context: ContextT, state: StateT) -> bool:
-        """Whether the rest of the run needs most of an expensive kernel matrix (`KeptGram.is_expensive`).
+        """Whether the rest of the run needs most of an expensive kernel matrix (`KeptGram.saves_if_many`).
 
         The certifier then computes it once, in float64, and the workspace has a float32 copy of it.
         """

@@ -67,7 +67,7 @@ class GapTols(NamedTuple):
     computed : float
         Of objective and bound as computed.
     certified : float
-        Of the same with a bound on float64's rounding errors.
+        Of the same with the estimate of float64's rounding errors.
     """
 
     computed: float

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.mixed_precision import MAX_UNCERTAIN_SHARE, SAFE_ERRORS
+
 
 @dataclass(frozen=True)
 class Thresholds:
@@ -113,10 +115,9 @@ class Thresholds:
     #: If a product of one problem takes at least this many multiplications, float32 is tried.
     min_product_float32: float = 1 << 23
     #: If float32 leaves the sign of more than this share of the points undetermined, float64 computes all of them.
-    max_uncertain_share: float = 0.3
-    #: If a sign is undetermined, a point is recomputed in float64 unless ρ is larger than this many error bounds. More
-    #: than 1, because ν may still move.
-    safe_errors: float = 2.0
+    max_uncertain_share: float = MAX_UNCERTAIN_SHARE
+    #: If a sign is undetermined, a point is recomputed in float64 unless ρ is larger than this many error bounds.
+    safe_errors: float = SAFE_ERRORS
 
     # --- other problems, over the whole matrix of their points ------------------------------------
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..core.bounds import dual_bound
 from ..core.certificate import Certificate, certificate_of
 from ..core.gram import Gram, KernelMatrix
+from ..core.pair_certificate import MAX_GAP_WITHIN_ROUNDING
 from ..core.problem import DualProblem, Kind, paired
 from ..core.psd import SpectrumEvidence
 from ..core.runtime import clock
@@ -49,8 +50,6 @@ STRIPS = 8
 TRANSPOSED_ROWS = 64
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
-#: If round-off keeps the gap above the tolerance, a result is accepted up to this relative gap.
-MAX_GAP_ROUNDED = 1e-9
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
 #: fails.
 MAX_BY_SINGULAR_VALUES = 64
@@ -185,7 +184,7 @@ def solve_whole(
     gap_tol : float
         Relative gap that objective and bound as computed have to reach.
     tol : float
-        The same with the bound on rounding errors included.
+        The same with the estimate of rounding errors included.
     thresholds : Thresholds
     start : array of shape (n,), optional
         An α near the optimum, from which Newton steps begin without pair updates.
@@ -249,7 +248,7 @@ def _gap(certificate: Certificate) -> float:
 
 def _suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
     """Whether a gap meets its tolerances; ``gap_tol`` may be missed by round-off, which other methods have too."""
-    is_rounded = _gap(certificate) <= min(MAX_GAP_ROUNDED, certificate.relative_rounding or 0.0)
+    is_rounded = _gap(certificate) <= min(MAX_GAP_WITHIN_ROUNDING, certificate.relative_rounding or 0.0)
     return certificate.within(tol) and (is_rounded or certificate.reaches(gap_tol))
 
 

@@ -237,7 +237,7 @@ def _finish(
 
 
 def _rank(certificate: Certificate, tol: float) -> tuple[bool, float]:
-    """Return a sort key for certificates, best first: within tol with its rounding bound, then by gap."""
+    """Return a sort key for certificates, best first: within tol with its `rounding`, then by gap."""
     return not certificate.within(tol), number(certificate.relative_gap)
 
 

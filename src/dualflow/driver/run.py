@@ -313,7 +313,7 @@ class Run:
         if self.shared or self.workspace is None or not self.engine.wants_whole(self.context, self.state):
             return
         self.shared, gram = True, self.certifier.workspace.gram
-        if gram.is_expensive:
+        if gram.saves_if_many:
             self.workspace.gram.use_float32(gram.in_single())
 
     def has_ended(self) -> bool:

@@ -421,7 +421,7 @@ class ShareOfNew(OutlierMixin, KernelMachine):
     def _unpack_share(self, arrays: Mapping[str, NDArray], facts: Mapping[str, Any], solution: Solution) -> None:
         self._scores_left = self._models_left = None
         own = _share_of(solution.problem)
-        self.nu_ = facts.get("nu_", own)  # older files lack it
+        self.nu_ = facts["nu_"]
         if (self.nu_ is None) != (own is None) or (own is not None and not abs(self.nu_ - own) <= 1e-9 * own):
             raise ValueError(f"its fact 'nu_' is {self.nu_!r}, and its bounds say {own!r}")
         self._rejects = facts.get("rejects")

@@ -14,6 +14,7 @@ from ..core.kernel_functions import mean_of, squared_lengths
 from ..core.named_kernels import named
 from ..core.problem import DualProblem
 from ..core.sparse_points import SparsePoints
+from ..exceptions import ProblemError
 from ..online.bordered import bordered_inverse
 from ..online.growing_problem import Stream
 
@@ -82,11 +83,14 @@ def entry_round_off(problem: DualProblem) -> float:
     gram = problem.gram
     if gram.kernel == "precomputed":
         largest = float(np.abs(gram.X).max())
-    elif named(gram.kernel).is_bounded:
+    elif (bound := named(gram.kernel).largest) is not None:
+        largest = bound(float(gram.squares.max()), gram.gamma, gram.coef0, gram.degree)
+    elif callable(gram.kernel):  # a quantum kernel, whose values are at most 1: files hold no other callable
         largest = 1.0
     else:
-        length = float(gram.squares.max())
-        largest = length if gram.kernel == "linear" else (gram.gamma * length + abs(gram.coef0)) ** gram.degree
+        raise ProblemError(
+            f"kernel={gram.kernel!r} has no bound on its values: give its entry in KERNELS one, `largest`"
+        )
     # The product form of the radial kernel has an error of about ε·reach; it is not used beyond a reach of 1e9.
     return 1e3 * _EPS * (1.0 + min(gram.reach, 1e9)) * problem.scale * (largest + problem.offset)
 

@@ -203,10 +203,11 @@ class DataSummary:
         check_number(model.coef0, "coef0")
         translatable = named(model.kernel).is_translatable(model.degree, model.coef0)
         moves = translatable and model.fit_intercept is True and model.loss == "hinge"
-        if model.kernel == "poly" and not (float(model.degree).is_integer() and model.coef0 >= 0):
+        if not named(model.kernel).is_psd(model.degree, model.coef0):
             raise ProblemError(
-                f"degree={model.degree!r}, coef0={model.coef0!r}: kernel='poly' has a bound over parts with a whole "
-                "degree and coef0 ≥ 0 only"
+                f"kernel={model.kernel!r} with degree={model.degree!r} and coef0={model.coef0!r} is not positive "
+                "semidefinite, and has no bound over parts; take 'rbf', 'linear', or 'poly' with a whole degree and "
+                "coef0 ≥ 0"
             )
         center = mean if moves else None
         return cls(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.options import Number
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
-from .libsvm_text import KERNELS, MAX_INT, Parts, read, write
+from .libsvm_text import BY_LIBSVM, MAX_INT, Parts, read, write
 
 #: Support vectors with more entries than this (zeros included) stay sparse.
 _MAX_DENSE_ENTRIES = 1 << 22
@@ -122,9 +122,9 @@ def _parts(model: Any) -> Parts:
     name, by_share = type(model).__name__, "nu" in model.get_params(deep=False)
     fitted = getattr(model, "_as_fitted", model)
     kernel = getattr(fitted, "kernel", None)
-    if not isinstance(kernel, str) or kernel not in KERNELS.values() or not hasattr(model, "dual_coef_"):
+    if not isinstance(kernel, str) or kernel not in BY_LIBSVM.values() or not hasattr(model, "dual_coef_"):
         raise ProblemError(
-            f"{name} with kernel={kernel!r}: LIBSVM files have only the kernels {', '.join(KERNELS.values())}"
+            f"{name} with kernel={kernel!r}: LIBSVM files have only the kernels {', '.join(BY_LIBSVM.values())}"
         )
     kept = getattr(model, "_support_gram", None)
     facts: dict[str, Any] = {

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..core.named_kernels import KERNELS as NAMED
+from ..core.named_kernels import KERNELS
 from ..exceptions import ProblemError
 from ..persistence.files import escape_control_characters, open_regular, replacing_text
 
@@ -22,7 +22,7 @@ MAX_BYTES = 1 << 30
 #: Maximum length of a line, in bytes; a line is split in one call.
 MAX_LINE = 1 << 24
 #: Our names of the kernels, by those of LIBSVM.
-KERNELS = {kernel.libsvm: name for name, kernel in NAMED.items() if kernel.libsvm}
+BY_LIBSVM = {kernel.libsvm: name for name, kernel in KERNELS.items() if kernel.libsvm}
 #: The values of svm_type.
 TYPES = ("c_svc", "nu_svc", "one_class", "epsilon_svr", "nu_svr")
 #: Largest integer: LIBSVM uses int of C.
@@ -33,7 +33,7 @@ _SINGLE_KEYWORDS = ("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_c
 _PARAMETERS = ("degree", "gamma", "coef0")
 #: Keywords that a kernel needs, by LIBSVM's name of the kernel.
 _KERNEL_KEYWORDS = {
-    kernel.libsvm: tuple(name for name in _PARAMETERS if name in kernel.parameters) for kernel in NAMED.values()
+    kernel.libsvm: tuple(name for name in _PARAMETERS if name in kernel.parameters) for kernel in KERNELS.values()
 }
 #: Keywords with a list of values.
 _LIST_KEYWORDS = ("rho", "label", "probA", "probB", "prob_density_marks", "nr_sv")
@@ -77,7 +77,7 @@ class Parts:
 
 def write(path: str | Path, parts: Parts) -> None:
     """Write a file from which every number reads back without loss; an existing file is replaced."""
-    kernel = next(theirs for theirs, ours in KERNELS.items() if ours == parts.kernel)
+    kernel = next(theirs for theirs, ours in BY_LIBSVM.items() if ours == parts.kernel)
     n, width = parts.coefficients.shape
     lines = [f"svm_type {parts.svm_type}", f"kernel_type {kernel}"]
     values = {"degree": str(parts.degree), "gamma": f"{parts.gamma:.17g}", "coef0": f"{parts.coef0:.17g}"}
@@ -148,7 +148,7 @@ def read(path: str | Path) -> Parts:
         (filled, columns, np.frombuffer(ends, dtype=np.int64).copy()), shape=(n, int(columns.max(initial=-1)) + 1)
     )
     return Parts(
-        svm_type, KERNELS[kernel], rho, weights, vectors,
+        svm_type, BY_LIBSVM[kernel], rho, weights, vectors,
         degree=_whole(head["degree"][0], path, "degree") if "degree" in head else 3,
         labels=np.array([_whole(word, path, "label", -MAX_INT - 1) for word in head.get("label", [])], int),
         counts=np.array([_whole(word, path, "nr_sv") for word in head.get("nr_sv", [])], int),
@@ -190,7 +190,7 @@ def _head(lines: Iterator[tuple[str, list[str]]], path: str | Path) -> dict[str,
     for name in ("svm_type", "kernel_type", "nr_class", "total_sv", "rho"):
         if name not in head:
             raise ProblemError(f"{path} has no {name}; it is not a LIBSVM model")
-    for name, known in (("svm_type", TYPES), ("kernel_type", tuple(KERNELS))):
+    for name, known in (("svm_type", TYPES), ("kernel_type", tuple(BY_LIBSVM))):
         if head[name][0] not in known:
             raise ProblemError(f"{path}: {name} {_short(head[name][0])} is not one of {', '.join(known)}")
     kernel = head["kernel_type"][0]

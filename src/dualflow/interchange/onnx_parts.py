@@ -13,11 +13,10 @@ from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.gram import MAX_REACH_PRODUCTS
+from ..core.named_kernels import kernels_with
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
 
-#: Kernels that a graph and a C header can compute; each has a branch in `onnx_export` and `c_export`.
-KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: Maximum size of the arrays, in bytes: protobuf messages are below 2 GiB, and the graph itself needs some room.
 MAX_BYTES = (1 << 31) - (1 << 20)
 
@@ -191,16 +190,17 @@ def parts_of(model: Any) -> Parts:
 
 def _check_kernel(model: Any, name: str) -> None:
     kernel = getattr(getattr(model, "_as_fitted", model), "kernel", None)
-    if not isinstance(kernel, str) or kernel not in KERNELS:
+    exported = kernels_with(lambda own: own.is_exported)
+    if not isinstance(kernel, str) or kernel not in exported:
         found = repr(kernel) if isinstance(kernel, str) else f"a callable, {getattr(kernel, '__name__', kernel)}"
         raise ProblemError(
             f"{name}: its kernel is {found}, which ONNX graphs and C headers cannot compute; fit with one of "
-            f"{', '.join(KERNELS)}"
+            f"{', '.join(exported)}"
         )
 
 
 def unwritable_kernel(kernel: str) -> ProblemError:
-    """Return the error for a kernel of `KERNELS` for which an exporter has no branch."""
+    """Return the error for a kernel with `NamedKernel.is_exported` for which an exporter has no branch."""
     return ProblemError(f"kernel={kernel!r} is listed for export, but this exporter does not write it")
 
 

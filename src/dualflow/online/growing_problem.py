@@ -274,7 +274,7 @@ class Stream:
             raise ValueError("its signs are not those of its targets")
         if len(arrays["alpha"]) != len(sigma) or not np.array_equal(arrays["e"], sigma):
             raise ValueError("its variables are not those of its points")
-        center = arrays.get("center", np.zeros(X.shape[1]))  # older files hold one for the radial kernel only
+        center = arrays.get("center", np.zeros(X.shape[1]))  # a callable kernel has none
         if center.shape != (X.shape[1],) or not np.isfinite(center).all():
             raise ValueError("its centre is not a point with finite coordinates")
         some = X if n else np.zeros((1, X.shape[1]))

@@ -15,13 +15,13 @@ from libc.string cimport memcpy, memset
 
 from ..core.runtime.memory import arena_array
 from ..core.radial import EXPONENTIAL_COST
-from ..core.mixed_precision import TERMS_PER_SUM, MAX_KERNEL_ERROR, WEIGHT_RANGE, UNIT_FLOAT32
+from ..core.mixed_precision import TERMS_PER_SUM
 from ._pairs import MIN_N_SHRINK, spare_for
 from .descent import MIN_GAP_FLOAT32
 from .dense import (KKT_TOL, MAX_LOOKS, MAX_NEARLY_FREE, MAX_RESTARTS, MAX_ROUNDS_FREE, MAX_UPDATES_EXACT,
                     NEARLY_FREE_FACTOR, TRUSTED_GAP_SHARE, UPDATES_PER_FREE)
 
-from ..core._bound cimport undetermined_of, error_bounds_of
+from ..core._bound cimport error_bounds_of, has_error_bounds, undetermined_of
 from ..core._pair_bound cimport PairCertificate, bound_one, n_numbers, project_one
 from ._from_points cimport rows_of, search, search_rules
 from ._loop cimport Index, memory_double, pairs_double, source_double
@@ -75,10 +75,6 @@ cdef Index UPDATES_EXACT = MAX_UPDATES_EXACT
 cdef Index RESTARTS = MAX_RESTARTS
 cdef Index UPDATES_EACH = UPDATES_PER_FREE
 cdef Index CHOSEN = MAX_NEARLY_FREE
-cdef double UNIT_ROUND_OFF = UNIT_FLOAT32
-cdef double SMALLEST_FLOAT32 = WEIGHT_RANGE[0]
-cdef double LARGEST_FLOAT32 = WEIGHT_RANGE[1]
-cdef double LARGEST_SUM_ERROR = MAX_KERNEL_ERROR
 cdef Index TERMS = TERMS_PER_SUM
 cdef Index EXPONENTIAL_PRODUCTS = EXPONENTIAL_COST
 
@@ -388,8 +384,7 @@ cdef void make_sums(PairBuffers *pair, bint searched, const double *point, const
     copy_points(pair, count, pair.weighted, pair.some_points, pair.some_half)
     pair.entries += <double>n * count
     cdef bint single = (searched and <double>n * count * (EXPONENTIAL_PRODUCTS + pair.features) >= pair.min_product_float32
-                        and SMALLEST_FLOAT32 < least and largest < LARGEST_FLOAT32
-                        and 4 * (pair.features + 8) * UNIT_ROUND_OFF * pair.reach <= LARGEST_SUM_ERROR)
+                        and has_error_bounds(least, largest, pair.reach, pair.features))
     if not single and 4 * count <= n:
         if searched:
             for k in range(n):

@@ -30,8 +30,9 @@ MAX_MONOMIALS_ROWS = 96
 #: shrunk.
 MAX_N_ONE_BLOCK = 4096
 #: The same limit for at least `MIN_FEATURES_WIDE` features. Products then take most of the time, and no row should be
-#: made twice. It is 1.1 to 1.9 × faster over 4500 to 8000 points of 100 to 250 features, and 0.7 to 1 × with 20 to 70.
-MAX_N_ONE_BLOCK_WIDE = 8192
+#: made twice. Over 4500 to 12 000 points it is 1.1 to 2.6 × as fast with 100 to 250 features, 0.7 to 1 × with 20 to 70.
+#: The rows take 0.6 GB at most.
+MAX_N_ONE_BLOCK_WIDE = 12_288
 #: With at least this many features, `MAX_N_ONE_BLOCK_WIDE` holds.
 MIN_FEATURES_WIDE = 100
 

@@ -104,7 +104,7 @@ UNSHRINK_RATIO = 0.1
 #: If blocks are computed, the dense kernel matrix pays from this share of support vectors among the points of the level
 #: before.
 MIN_SUPPORT_SHARE_BLOCKS = 0.35
-#: The same share if rows are made on demand.
+#: The same share if rows are made on demand, or if there are more points than for `KeptGram.is_expensive`.
 MIN_SUPPORT_SHARE_ROWS = 0.6
 
 # Blocks.
@@ -273,9 +273,11 @@ class Descent:
         """
         gram = self.workspace.gram
         points = gram.n >> (2 if len(state.order) else 0)
-        min_share = MIN_SUPPORT_SHARE_ROWS if makes_rows(gram) else MIN_SUPPORT_SHARE_BLOCKS
+        rows = makes_rows(gram)
+        min_share = MIN_SUPPORT_SHARE_BLOCKS if gram.is_expensive and not rows else MIN_SUPPORT_SHARE_ROWS
+        saves = gram.is_expensive if rows else gram.saves_if_many
         many = bool(np.count_nonzero(state.anchor) >= min_share * points)
-        return many and state.single and not state.depth and gram.is_expensive
+        return many and state.single and not state.depth and saves
 
     def gradient(self, state: WorkingSetState) -> NDArray | None:
         """Return Qα − p of a state, or None if it is not the current one or not of the whole problem."""

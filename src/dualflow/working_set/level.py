@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core._radial import add_rows
+from ..core.kernel_cache import MAX_POINTS_DENSE_MANY
 from ..core.problem import Kind
 from ..core.product_points import ProductPoints
 from ..core.radial import RadialPoints
@@ -71,8 +72,10 @@ class Level(ScaledVariables):
     def __init__(self, problem: Workspace, alpha: NDArray, dtype: type, *, alone: bool = False) -> None:
         self.dtype = dtype
         gram, n, diag = problem.gram, problem.n, problem.diag()
-        has_cached_block = gram.is_rounded and n <= MAX_N_ONE_BLOCK
-        self.one_block = one_block_of(gram) if alone else MAX_N_ONE_BLOCK if has_cached_block else MIN_BLOCK_WIDTH
+        #: Whether kernel values are cached in float32.
+        self.is_rounded = gram.is_rounded
+        most = MAX_POINTS_DENSE_MANY if dtype is np.float32 and problem.idx is None else MAX_N_ONE_BLOCK
+        self.one_block = most if self.is_rounded and n <= most else one_block_of(gram) if alone else MIN_BLOCK_WIDTH
         super().__init__(problem, alpha, diag)
         # Kernel values too large for float32 are computed in float64, scaled, and rounded last.
         self.precision = dtype if gram.is_safe_in_single else float
@@ -128,7 +131,9 @@ class Level(ScaledVariables):
         if self._dense is not None:
             return self._dense
         gram, points = self.problem.gram, W if self.problem.idx is None else self.problem.idx[W]
-        K = gram.cached_block(points, self.precision)
+        # Beyond `MAX_N_ONE_BLOCK` the only copy is scaled: nothing else of a level with one block reads it.
+        takes = self.is_rounded and self.precision is np.float32 and len(W) == self.problem.n > MAX_N_ONE_BLOCK
+        K = gram.take_float32() if takes else gram.cached_block(points, self.precision)
         if self.problem.offset:
             K += K.dtype.type(self.problem.offset)
         K *= (self.factor * self.sign[W]).astype(K.dtype)[:, None]
@@ -215,9 +220,13 @@ class Level(ScaledVariables):
         sample = np.flatnonzero(self.active)
         sample = sample[:: max(1, len(sample) // ERROR_SAMPLE_SIZE)]
         in_single = self.dtype is np.float32 and self.precision is float
-        rounded = self.precision is np.float32 and self.problem.gram.is_rounded
-        true = self.problem.product(self.alpha, sample, np.float32 if rounded else float) - self.problem.p[sample]
-        error = float(np.abs(self.e[sample] * true / self.slope - self.G[sample]).max(initial=0.0))
+        rounded = self.precision is np.float32 and self.is_rounded
+        if rounded and self._dense is not None and not self.problem.gram.is_rounded:  # it was scaled
+            true = self._dense[sample] @ self.beta - self.ep[sample]
+        else:
+            product = self.problem.product(self.alpha, sample, np.float32 if rounded else float)
+            true = self.e[sample] * (product - self.problem.p[sample]) / self.slope
+        error = float(np.abs(true - self.G[sample]).max(initial=0.0))
         return error + (self._rounding_of_block() if rounded or in_single else 0.0)
 
     def error_bound(self) -> float:
@@ -282,7 +291,7 @@ class Level(ScaledVariables):
     def choose_block(self) -> NDArray:
         """Return the variables of the next block, sorted: free ones of earlier blocks, and the largest violators."""
         n = self.problem.n
-        has_rows = self.points is not None or self.problem.gram.is_rounded
+        has_rows = self.points is not None or self.is_rounded
         width = self.one_block if has_rows else MIN_BLOCK_WIDTH if n <= MAX_N_DENSE_BLOCK else BLOCK_WIDTH
         if n <= width:
             return np.arange(n)

@@ -15,6 +15,7 @@ from dualflow.quantum.devices.aer import AerDevice
 from dualflow.quantum.devices.emulator import EmulatorDevice
 from dualflow.quantum.runs.journal import read_journal
 from dualflow.quantum.runs.laboratory import is_distinct_from_uniform, is_uniform
+from dualflow.quantum.solvers.ansatz import ANSAETZE
 
 OPTIONS = {"shots": 300, "steps": 6}
 
@@ -198,7 +199,7 @@ def test_an_error_at_the_start_is_raised(tmp_path):
     assert not (tmp_path / "run.npz").exists()
 
 
-@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
+@pytest.mark.parametrize("ansatz", ANSAETZE)
 @pytest.mark.parametrize("shots", [200, None])
 def test_resuming_runs_no_circuit_twice(tmp_path, ansatz, shots):
     solver = VariationalFlow(Remote(), shots, ansatz=ansatz, steps=6)
@@ -227,7 +228,7 @@ def test_an_estimator_says_that_its_device_failed():
 
 
 @pytest.mark.filterwarnings("ignore::dualflow.FidelityWarning")
-@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
+@pytest.mark.parametrize("ansatz", ANSAETZE)
 @pytest.mark.parametrize("device", ["null", AerDevice(Noise(0.7, 0.0))], ids=["null", "depolarised"])
 def test_a_uniform_state_is_noise_dominated(device, ansatz):
     solver = VariationalFlow(device, 1000, ansatz=ansatz, steps=10)

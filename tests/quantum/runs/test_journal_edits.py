@@ -1,4 +1,4 @@
-"""Edited or swapped journals, and those of an earlier version: only measured numbers are taken from them."""
+"""Edited or swapped journals, and those of another format: only measured numbers are taken from them."""
 
 import hashlib
 import shutil
@@ -7,14 +7,12 @@ import zlib
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import dualflow
 from dualflow import ProblemError
-from dualflow.cli import app
 from dualflow.quantum.circuits import TreeCircuit
 from dualflow.quantum.devices import make_device
-from dualflow.quantum.runs.job_record import COLUMNS, TABLES, UNSEALED_FORMAT
+from dualflow.quantum.runs.job_record import COLUMNS
 from dualflow.quantum.runs.journal import Journal, read_journal
 from dualflow.quantum.runs.laboratory import Account, Laboratory
 
@@ -172,63 +170,19 @@ def test_provenance_has_the_number_of_results_from_the_file(tmp_path):
     assert (kernel.circuits_from_journal, again.circuits_from_journal) == (0, kernel.circuits)
 
 
-# --- journals of an earlier version ----------------------------------------------------------------
+# --- journals of another format --------------------------------------------------------------------
 
 
-def older(path, new):
-    """Make a journal of format 2 with the jobs of a new one."""
-    database = sqlite3.connect(new)
-    about = database.execute("SELECT name, value FROM about WHERE name NOT LIKE 'machine%'").fetchall()
-    rows = database.execute(f"SELECT {', '.join(COLUMNS)}, result FROM jobs ORDER BY rowid").fetchall()
-    database.close()
-    database = sqlite3.connect(path)
-    for table in TABLES[UNSEALED_FORMAT]:
-        database.execute(table)
-    database.execute(f"PRAGMA application_id = {0x64666A6C}")
-    database.execute(f"PRAGMA user_version = {UNSEALED_FORMAT}")
-    database.executemany("INSERT INTO about VALUES (?, ?)", about)
-    for row in rows:
-        digest = hashlib.sha256(zlib.decompress(row[-1])).hexdigest()
-        marks = ", ".join("?" * (len(row) + 1))
-        database.execute(f"INSERT INTO jobs VALUES ({marks})", (*row, digest))
-    database.commit()
-    database.close()
-
-
-def command(*words):
-    found = CliRunner().invoke(app, ["jobs", *map(str, words)])
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    return found.exit_code, " ".join(found.output.split())
-
-
-def test_an_older_journal_is_listed_and_converted_for_a_named_device(tmp_path):
-    new, old, taken = (tmp_path / name for name in ("new.db", "old.db", "taken.db"))
-    whole, _ = measured(new)
-    older(old, new)
-    content = old.read_bytes()
-    with pytest.raises(ProblemError, match=r"of an earlier version.*dualflow jobs convert"):
-        measured(old)
-    assert [record.tag for record in read_journal(old)] == [record.tag for record in read_journal(new)]
-    assert command("list", old)[0] == 0
-    assert command("convert", old, taken, "--device", "aer")[0] == 2
-    assert not taken.exists()
-    code, text = command("convert", old, taken, "--device", "emulator")
-    assert (code, "4 jobs" in text) == (0, True)
-    found, account = measured(taken)
-    np.testing.assert_array_equal(found, whole)
-    assert account.replayed == account.circuits == 8
-    assert old.read_bytes() == content
-    assert command("convert", old, taken, "--device", "emulator")[0] == 2  # the file exists
-    assert command("convert", taken, tmp_path / "more.db", "--device", "emulator")[0] == 2
-
-
-def test_results_that_fail_a_check_are_not_converted(tmp_path):
-    new, old, taken = (tmp_path / name for name in ("new.db", "old.db", "taken.db"))
-    measured(new)
-    older(old, new)
-    content = np.array([700, 0, 0, 0] * 2, dtype="<i8").tobytes()
-    values = (zlib.compress(content), hashlib.sha256(content).hexdigest(), rows_of(old)[0][0])
-    write(old, ("UPDATE jobs SET result = ?, digest = ? WHERE tag = ?", values))
-    code, text = command("convert", old, taken, "--device", "emulator")
-    assert (code, "700 shots where 1000 were requested" in text) == (2, True)
-    assert not taken.exists()
+@pytest.mark.parametrize("found", [2, 4])
+def test_a_journal_of_another_format_is_refused_and_left_as_it_is(found, tmp_path):
+    path = tmp_path / "jobs.db"
+    measured(path)
+    write(path, (f"PRAGMA user_version = {found}", ()))
+    content = path.read_bytes()
+    said = (
+        rf"jobs\.db is a journal whose format is {found}, this version reads 3\..*not changed; give journal= the path"
+    )
+    for use in (measured, read_journal):
+        with pytest.raises(ProblemError, match=said):
+            use(path)
+    assert path.read_bytes() == content

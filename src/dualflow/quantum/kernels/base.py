@@ -212,8 +212,6 @@ class QuantumKernel:
         journal = None if self.journal is None else str(self.journal)
         seed = None if self.random_state is None else int(self.random_state)
         options = self._run_options() | self._own_options()
-        if options["scale"] == 1.0:  # older versions read the file, too
-            del options["scale"]
         options |= {"feature_map": plain, "device": str(device), "journal": journal, "random_state": seed}
         options |= {"weights": None if self._weights is None else self.weights}
         return {"kind": self.kind, "options": options, "state": self._state()}
@@ -256,7 +254,7 @@ class QuantumKernel:
             kernel._rng, kernel._watching, kernel._account = (
                 generator(state["rng"]),
                 state["watching"],
-                Account(**account | {"fidelity": Fidelity(**account.get("fidelity", {}))}),
+                Account(**account | {"fidelity": Fidelity(**account["fidelity"])}),
             )
             kernel._compared = kernel._account.fidelity.circuits
             if not kernel._account.fidelity.is_sound:

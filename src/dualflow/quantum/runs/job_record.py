@@ -30,23 +30,15 @@ from ..devices.readouts import Request, check_readout
 APPLICATION_ID = 0x64666A6C
 #: Format that is written, in the header's user version.
 FORMAT = 3
-#: Earlier format that is read but not written: its rows have no seals.
-UNSEALED_FORMAT = 2
-_JOBS = (
+_TABLES = (
+    "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE jobs (tag TEXT PRIMARY KEY, content TEXT NOT NULL, label TEXT NOT NULL, device TEXT NOT NULL, "
     "circuit TEXT NOT NULL, qubits INTEGER NOT NULL, bindings TEXT NOT NULL, circuits INTEGER NOT NULL, "
     "shots INTEGER, seed INTEGER NOT NULL, mitigation TEXT, qpu_seconds REAL, cost REAL, currency TEXT NOT NULL, "
-    "intended TEXT NOT NULL, job_id TEXT, state TEXT NOT NULL, note TEXT NOT NULL, result BLOB, digest TEXT{more})"
+    "intended TEXT NOT NULL, job_id TEXT, state TEXT NOT NULL, note TEXT NOT NULL, result BLOB, digest TEXT, "
+    "seal TEXT NOT NULL)",
+    "CREATE INDEX jobs_by_content ON jobs (content)",
 )
-#: Tables by format. In the earlier format rows have no seals and results are not bound to their jobs.
-TABLES = {
-    number: (
-        "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-        _JOBS.format(more=more),
-        "CREATE INDEX jobs_by_content ON jobs (content)",
-    )
-    for number, more in ((UNSEALED_FORMAT, ""), (FORMAT, ", seal TEXT NOT NULL"))
-}
 #: Most bytes of a journal.
 MAX_BYTES = 1 << 36
 #: Most bytes of a value in it.
@@ -138,7 +130,7 @@ def _check(database: sqlite3.Connection, path: Path, write: bool) -> None:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("BEGIN IMMEDIATE")
         if not _schema(database):  # another process may have made it meanwhile
-            for table in TABLES[FORMAT]:
+            for table in _TABLES:
                 database.execute(table)
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {FORMAT}")
@@ -146,16 +138,12 @@ def _check(database: sqlite3.Connection, path: Path, write: bool) -> None:
         schema = _schema(database)
     if _header(database, "application_id") != APPLICATION_ID:
         raise _not_a_journal(path, "it is another database" if schema else "it has no tables")
-    version = format_of(database)
-    if version == UNSEALED_FORMAT and write:
+    if (version := _header(database, "user_version")) != FORMAT:
         raise ProblemError(
-            f"{path} is a journal of an earlier version, whose results are not bound to their jobs and machine. The "
-            "file was not changed: `dualflow jobs list` shows it, and `dualflow jobs convert` copies its jobs, if all "
-            "pass the checks, into a new journal for a device that you name"
+            f"{path} is a journal whose format is {version}, this version reads {FORMAT}. The file was not changed; "
+            "give journal= the path of a new file, or use the version of dualflow that wrote this one"
         )
-    if version not in TABLES:
-        raise _not_a_journal(path, f"its format is {version}, this version reads {FORMAT}")
-    if schema != _expected_schema(version):
+    if schema != _expected_schema():
         raise _not_a_journal(path, "its tables are not those of a journal")
     if write:
         database.execute("PRAGMA journal_mode = WAL")
@@ -173,15 +161,10 @@ def _schema(database: sqlite3.Connection) -> list[Any]:
     return database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name LIMIT 10").fetchall()
 
 
-def format_of(database: sqlite3.Connection) -> int:
-    """Return the format number in a journal's header."""
-    return _header(database, "user_version")
-
-
 @cache
-def _expected_schema(version: int) -> list[Any]:
+def _expected_schema() -> list[Any]:
     database = sqlite3.connect(":memory:")
-    for table in TABLES[version]:
+    for table in _TABLES:
         database.execute(table)
     schema = _schema(database)
     database.close()
@@ -190,8 +173,7 @@ def _expected_schema(version: int) -> list[Any]:
 
 def _not_a_journal(path: Path, why: str) -> ProblemError:
     return ProblemError(
-        f"{path} is not a journal of jobs: {why}. The file was not changed; give the file of a run's journal= "
-        "(journals of JSON lines, of earlier versions, are no longer read)"
+        f"{path} is not a journal of jobs: {why}. The file was not changed; give the file of a run's journal="
     )
 
 
@@ -308,16 +290,14 @@ def read_rows(
     sqlite3.Error, ValueError
         A page or a row is damaged.
     """
-    sealed = format_of(database) != UNSEALED_FORMAT
-    more = ", seal, digest" if sealed else ""
     (pages,), (page,) = (database.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size"))
     max_rows = pages * page // MIN_ROW_BYTES
     records: list[JobRecord] = []
-    for row in database.execute(f"SELECT {', '.join(COLUMNS)}{more} FROM jobs {where}", values):
+    for row in database.execute(f"SELECT {', '.join(COLUMNS)}, seal, digest FROM jobs {where}", values):
         if len(records) >= max_rows:
             raise ValueError("it has more rows than its size can hold")
         records.append(_record(dict(zip(COLUMNS, row[: len(COLUMNS)], strict=True))))
-        if sealed and seal_of(records[-1], row[-1]) != row[-2]:
+        if seal_of(records[-1], row[-1]) != row[-2]:
             raise ValueError(f"the row of job {records[-1].tag!r} does not match its seal")
     return records
 
@@ -355,7 +335,7 @@ def pack_result(values: NDArray, record: JobRecord) -> tuple[bytes | None, str |
     return zlib.compress(plain, 1), _result_digest(plain, record)
 
 
-def unpack_result(blob: Any, digest: Any, record: JobRecord, bound: bool = True) -> NDArray:
+def unpack_result(blob: Any, digest: Any, record: JobRecord) -> NDArray:
     """Return a result, shape (circuits, 2^q), from its compressed bytes.
 
     Parameters
@@ -364,8 +344,6 @@ def unpack_result(blob: Any, digest: Any, record: JobRecord, bound: bool = True)
         Any other type is an error.
     digest : str
     record : JobRecord
-    bound : bool, default=True
-        Whether the digest includes the job; in format 2 it does not.
 
     Raises
     ------
@@ -380,8 +358,7 @@ def unpack_result(blob: Any, digest: Any, record: JobRecord, bound: bool = True)
         plain = unpacker.decompress(blob, size + 1)
     except zlib.error as error:
         raise ValueError(f"the result of job {record.tag!r} cannot be unpacked: {error}") from error
-    expected = _result_digest(plain, record) if bound else hashlib.sha256(plain).hexdigest()
-    if len(plain) != size or expected != digest:
+    if len(plain) != size or _result_digest(plain, record) != digest:
         raise ValueError(f"the result of job {record.tag!r} does not match its digest")
     values = np.frombuffer(plain, dtype="<f8" if record.shots is None else "<i8").reshape(record.circuits, -1)
     return values.astype(values.dtype.newbyteorder("="))

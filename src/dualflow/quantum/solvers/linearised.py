@@ -193,7 +193,7 @@ def _mean_fields(context: LinearisedContext, mean: NDArray) -> dict[str, Any]:
 
 def _interior(H: NDArray, state: LinearisedState) -> NDArray:
     """Return μ > 0, at which the flow is linearised: variables without counts get a small weight and can grow."""
-    n, shots = len(state.mean), state.seen or state.shots_kept  # in older checkpoints ``seen`` is 0
+    n, shots = len(state.mean), state.seen
     if shots > 0:
         F = H @ state.mean
         prior = np.where(state.mean @ F >= F, PRIOR_GROWING, PRIOR_SHRINKING)

@@ -276,14 +276,17 @@ class VariationalFlow(VariationalSolver[SimplexFlow, SimplexState]):
     """Natural-gradient flow of a quantum state over the simplex, one batch of circuits a step; hybrid.
 
     A circuit prepares ψ(θ), real, on ⌈log₂ n⌉ qubits; its outcomes have the distribution μ(θ) = ψ². Everything else is
-    classical: F = ∇f = Qμ − p, E = F − μᵀF, the tangents dP = ∂μ/∂θ, and the step
+    classical: F = ∇f(dμ) = dQμ − p, E = F − μᵀF, the tangents dP = ∂μ/∂θ, and the step
 
-        (dPᵀ [diag((1/h + ½ max(E, 0))/(μ + 1/shots)) + Q] dP + εI) δ = −dPᵀE,
+        (dPᵀ [diag((1/h + ½ max(E, 0))/(μ + μ₀)) + d·Q] dP + ridge) δ = −dPᵀE.
 
-    a linearised implicit Euler step of A θ̇ = b. A = dPᵀ diag(1/μ) dP is the full Fisher matrix, four times McLachlan's,
-    and b = −dPᵀE. This is McLachlan's principle for imaginary time, ψ̇ = −½Eψ. Wherever the ansatz can follow it, it is
-    the replicator flow μ̇ = −μ∘E of Helmke and Moore (Bauckhage eq. 3). Q is applied classically in O(n²) a step, and
-    the system is solved classically in O(P³): no speed-up over classical solvers is claimed.
+    With shots μ₀ is 1/shots, and the ridge 0.001 √(1000/shots) times the mean of the diagonal. From exact distributions
+    μ₀ is the least mass of the ansatz, at most 1e-20, and the ridge 1e-11 of the diagonal. Above 4096 variables Q
+    enters by its diagonal and the block of the 1024 largest weights. This is a linearised implicit Euler step of
+    A θ̇ = b, with A = dPᵀ diag(1/μ) dP the full Fisher matrix and b = −dPᵀE: the replicator μ̇ = −μ∘E of Helmke and
+    Moore (Bauckhage eq. 3), that is, imaginary time ψ̇ = −½Eψ by McLachlan's principle, wherever the ansatz can follow
+    it. Q is applied classically in O(n²) a step, and the system is solved classically in O(P³): no speed-up over
+    classical solvers is claimed.
 
     ansatz="tree": n − 1 angles for n unknowns, one circuit a step (the tangents follow from the distribution itself);
     a classical parametrisation of the simplex, run on qubits. ansatz="hardware-efficient": layers of RY and CX, the

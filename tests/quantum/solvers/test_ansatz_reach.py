@@ -33,6 +33,7 @@ def test_the_least_objective_is_that_of_a_scan():
     assert run.raw_certificate.objective == pytest.approx(found.objectives[0], rel=1e-5)
 
 
+# Those that hold every point of the simplex.
 @pytest.mark.parametrize("ansatz", ["hardware-efficient", "tree"])
 def test_an_ansatz_that_holds_the_optimum_reaches_it(ansatz):
     found = ansatz_reach(ball(), ansatz, starts=3)

@@ -10,7 +10,7 @@ from dualflow.direct import pairs as pair_batch
 from dualflow.direct import pairs as pairs_module
 from dualflow.direct.pairs import PairBatch
 from dualflow.working_set.dense import solve_dense_pairs
-from tests.estimators.test_pairs_together import KERNELS, SETS
+from tests.direct.test_pairs_together import KERNELS, SETS
 from tests.thresholds import other
 
 

@@ -14,7 +14,7 @@ from dualflow.core.workspace import Workspace
 from dualflow.flows.gradient import GradientField
 from dualflow.quantum.circuits import TreeCircuit, encoding
 from dualflow.quantum.devices import Capabilities, make_device
-from dualflow.quantum.solvers.ansatz import make_ansatz
+from dualflow.quantum.solvers.ansatz import ANSAETZE, make_ansatz
 from dualflow.quantum.solvers.variational_flow import coupled_step, sampling_variance, semi_implicit_step
 from tests.combinations import covering
 
@@ -277,7 +277,7 @@ def test_final_shots_are_the_final_states_own_and_count_in_the_mean():
     assert (np.abs(solution.raw_alpha * 5_000 - np.round(solution.raw_alpha * 5_000)) > 1e-6).any()
 
 
-@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
+@pytest.mark.parametrize("ansatz", ANSAETZE)
 def test_the_answer_is_the_mean_of_what_the_second_half_measured(ansatz):
     problem = moons(8, 10.0)
     solver = VariationalFlow("classical-sampler", shots=300, steps=8, ansatz=ansatz)
@@ -285,9 +285,9 @@ def test_the_answer_is_the_mean_of_what_the_second_half_measured(ansatz):
     state, seen = solver.start(context, np.random.default_rng(3)), []
     while not solver.finished(state):
         before, state = state, solver.step(context, state)
-        # For the hardware-efficient ansatz: all circuits at θ, the first P + 1.
-        angles = len(state.theta)
-        own = np.atleast_2d(state.distributions)[: angles + 1 if ansatz == "hardware-efficient" else 1]
+        # All circuits at θ: one of the tree, P + 1 of the hardware-efficient ansatz.
+        angles = np.atleast_2d(context.ansatz.bindings(state.theta, False))
+        own = np.atleast_2d(state.distributions)[(angles == angles[0]).all(axis=1)]
         seen.append(problem.d * own.mean(axis=0))
         if len(seen) <= 4:
             np.testing.assert_array_equal(solver.alpha(before), before.measured)
@@ -390,6 +390,7 @@ def test_averaging_beats_the_noise_of_one_circuit():
 # --- LSODA, budgets ----------------------------------------------------------------------------
 
 
+# Both ansätze hold every point of the simplex.
 @pytest.mark.parametrize(("ansatz", "n", "C"), covering(["tree", "hardware-efficient"], [5, 8], [10.0, None]))
 def test_lsoda_follows_the_gradient_flow(ansatz, n, C):
     problem = moons(n, C)
@@ -423,7 +424,7 @@ def test_lsoda_follows_the_path_of_the_solver_gradient_flow():
     np.testing.assert_allclose(quantum.trajectory.alpha, classical.trajectory.alpha, atol=1e-6)
 
 
-@pytest.mark.parametrize("ansatz", ["tree", "hardware-efficient"])
+@pytest.mark.parametrize("ansatz", ANSAETZE)
 def test_a_budget_of_shots_is_kept(ansatz):
     problem = moons(8, None)
     for options in ({"shots": 500, "final_shots": 2000}, {"shots": "adaptive"}, {"shots": "adaptive", "steps": 6}):
