@@ -35,7 +35,7 @@ from .exceptions import (
     SolverUnavailable,
     UnusedCircuitsWarning,
 )
-from .solvers import CATALOGUE, Solver
+from .solvers import SOLVERS, Solver
 from .solvers.registry import SolverInfo, list_solvers
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ _ROOMS = {
     "tradeoff": ("FrontStatus", "ParetoFront", "ParetoPoint", "pareto_front"),
 }
 #: Class names of the catalogue's solvers, with their modules.
-_SOLVERS = {name: module for module, name in (target.split(":") for target in CATALOGUE.values())}
+_SOLVERS = {name: module for module, name in (target.split(":") for target in SOLVERS.targets.values())}
 _LAZY = {name: f"dualflow.{room}" for room, names in _ROOMS.items() for name in names} | _SOLVERS
 __all__ += list(_SOLVERS)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import dualflow
-from dualflow.solvers import CATALOGUE
+from dualflow.catalogue import SOLVER_CLASSES
 
 SOURCE = Path(dualflow.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -232,7 +232,7 @@ def test_every_public_name_exists():
 
 
 def test_solvers_are_public_by_their_line_in_the_catalogue():
-    classes = [target.partition(":")[2] for target in CATALOGUE.values()]
+    classes = [target.partition(":")[2] for target in SOLVER_CLASSES.values()]
     assert set(classes) <= set(dualflow.__all__)
     text = (SOURCE / "__init__.py").read_text(encoding="utf-8")
     assert [name for name in classes if re.search(rf"\b{name}\b", text)] == []
@@ -308,14 +308,14 @@ def test_no_source_file_has_more_than_600_lines_of_code():
 
 
 def test_every_solver_has_one_file_of_its_name():
-    modules = {name: target.partition(":")[0] for name, target in CATALOGUE.items()}
+    modules = {name: target.partition(":")[0] for name, target in SOLVER_CLASSES.items()}
     rooms = {module.rpartition(".")[0] for module in modules.values()}
     assert rooms == {"dualflow.solvers", "dualflow.quantum.solvers"}
     assert {
         name: module for name, module in modules.items() if module.rpartition(".")[2] != name.replace("-", "_")
     } == {}
     files = {path.stem for path in (SOURCE / "solvers").glob("*.py") if not path.stem.startswith("_")}
-    assert files - {"registry"} == {name.replace("-", "_") for name in CATALOGUE if "quantum" not in modules[name]}
+    assert files - {"registry"} == {name.replace("-", "_") for name in SOLVER_CLASSES if "quantum" not in modules[name]}
 
 
 def test_classical_solvers_are_short_files():

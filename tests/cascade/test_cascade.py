@@ -423,7 +423,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 
 def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
-    from dualflow.cascade.checkpoint import State
+    from dualflow.cascade.checkpoint import RoundsState
     from dualflow.cascade.records import PairState
     from dualflow.driver import checkpoint
 
@@ -431,7 +431,7 @@ def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
     with pytest.warns(ConvergenceWarning):
         CascadeSVC(**options, checkpoint=path, max_steps=1, tol=1e-9).fit(X, Y)
     header, _ = checkpoint._read(path)
-    sound = checkpoint.load(path, header["key"], State)
+    sound = checkpoint.load(path, header["key"], RoundsState)
     pair = sound.state.pairs["0"]
     for rows, part, says in (
         (pair.row + 10_000, pair.part, "does not hold the rows"),
@@ -439,7 +439,7 @@ def test_a_checkpoint_with_rows_that_are_not_there_is_refused(tmp_path):
         (pair.row[::-1], pair.part, "not one of a cascade"),
     ):
         state = PairState(part, rows, pair.alpha, pair.steps, pair.width, pair.own_tol, pair.closed)
-        checkpoint.save(checkpoint.Saved(path, State({"0": state}), 1, 0.0, {}), header["key"])
+        checkpoint.save(checkpoint.Saved(path, RoundsState({"0": state}), 1, 0.0, {}), header["key"])
         with pytest.raises(ProblemError, match=says):
             CascadeSVC(**options, checkpoint=path, tol=1e-9).fit(X, Y)
 

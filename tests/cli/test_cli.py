@@ -16,13 +16,14 @@ from typer.testing import CliRunner, Result
 
 import dualflow
 from dualflow import cli, comparison
+from dualflow.catalogue import SOLVER_CLASSES
 from dualflow.cli.csv_data import CsvFormat
 from dualflow.cli.labels import labels_of
 from dualflow.cli.options import EXAMPLES
 from dualflow.cli.reading import read_new
 from dualflow.cli.table import RequestedColumns
 from dualflow.cli.training_data import EncodingOptions
-from dualflow.solvers import CATALOGUE, registry
+from dualflow.solvers import registry
 
 QUICK = ("compare", "--solvers", "smo,cvxopt", "--max-n", "12", "--problems", "hinge,svdd")
 
@@ -248,7 +249,7 @@ cli.main()
 
 
 def test_solvers_lists_all_with_what_to_install(monkeypatch):
-    monkeypatch.setitem(CATALOGUE, "absent", "no_such_module_at_all:Solver")
+    monkeypatch.setitem(SOLVER_CLASSES, "absent", "no_such_module_at_all:Solver")
     result = run("solvers")
     assert result.exit_code == 0
     for name in registry.solver_names():

@@ -19,6 +19,7 @@ import pytest
 from sklearn.svm import SVC, LinearSVC, OneClassSVM
 
 import dualflow
+from dualflow.catalogue import SOLVER_CLASSES
 from dualflow.comparison import CONTROLS, compare, shot_floor
 from dualflow.comparison import rows as rows_module
 from dualflow.comparison.plan import plan
@@ -31,7 +32,7 @@ from dualflow.report import Row
 from dualflow.report.columns import QUANTUM, RESULTS
 from dualflow.report.html import HEIGHT_PX, WIDTH_PX, chart
 from dualflow.report.terminal import SHARED_STATUSES
-from dualflow.solvers import CATALOGUE, registry
+from dualflow.solvers import registry
 
 SHOTS = 4000
 FIGURES = ("raw_gap", "refined_gap", "infeasibility", "accuracy", "support_agreement", "excess", "parameter_gap")
@@ -154,7 +155,7 @@ def register(monkeypatch: pytest.MonkeyPatch):
     def enter(*classes: type[Solver]) -> None:
         for cls in classes:
             setattr(module, cls.__name__, cls)
-            monkeypatch.setitem(CATALOGUE, cls.name, f"solvers_of_a_test:{cls.__name__}")
+            monkeypatch.setitem(SOLVER_CLASSES, cls.name, f"solvers_of_a_test:{cls.__name__}")
 
     return enter
 

@@ -65,7 +65,7 @@ def test_a_point_off_the_optimum_gets_its_gap_or_none(alpha, monkeypatch):
 
     monkeypatch.setattr(pair_batch, "suits_points", lambda *given: False)
     monkeypatch.setattr(pair_batch, "solve_dense_pairs", given)
-    monkeypatch.setattr(pairs_module.Batch, "meet_tols", kept)
+    monkeypatch.setattr(pairs_module.PairTable, "meet_tols", kept)
     assert list(PairBatch(gram, groups, np.concatenate(upper), 1e-6)) == [None]
     row = batches[0].rows[0]
     if abs(alpha[:50].clip(0, 1).sum() - alpha[50:].clip(0, 1).sum()) > 1e-9:

@@ -8,7 +8,8 @@ import pytest
 
 import dualflow
 from dualflow import Kind, SolverMismatch, SolverUnavailable
-from dualflow.solvers import CATALOGUE, Solver
+from dualflow.catalogue import SOLVER_CLASSES
+from dualflow.solvers import Solver
 from dualflow.solvers.registry import list_solvers, make_solver, solver_class, solver_names
 from dualflow.solvers.smo import SMO
 
@@ -37,14 +38,14 @@ class NotASolver:
 def extended(monkeypatch):
     here = __name__
     for name, cls in {"absent": "NeedsAbsent", "extra": "NeedsExtra", "not-a-solver": "NotASolver"}.items():
-        monkeypatch.setitem(CATALOGUE, name, f"{here}:{cls}")
+        monkeypatch.setitem(SOLVER_CLASSES, name, f"{here}:{cls}")
 
 
 def test_the_catalogue_comes_first_and_in_order():
-    assert solver_names()[: len(CATALOGUE)] == list(CATALOGUE)
+    assert solver_names()[: len(SOLVER_CLASSES)] == list(SOLVER_CLASSES)
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", SOLVER_CLASSES)
 def test_every_line_of_the_catalogue_resolves_to_a_solver_of_that_name(name):
     cls = solver_class(name)
     assert issubclass(cls, Solver)
@@ -84,7 +85,7 @@ def test_an_unknown_name_lists_the_names_and_the_nearest(wrong, right):
     with pytest.raises(SolverMismatch) as caught:
         make_solver(wrong)
     assert f"did you mean {right!r}?" in str(caught.value)
-    assert all(name in str(caught.value) for name in CATALOGUE)
+    assert all(name in str(caught.value) for name in SOLVER_CLASSES)
 
 
 def test_a_name_like_no_other_gets_no_guess():

@@ -19,6 +19,7 @@ from sklearn.model_selection import GridSearchCV
 
 import dualflow
 from dualflow import SVC, Gram, ProblemError, VariationalFlow, problems, solve
+from dualflow.catalogue import SOLVER_CLASSES
 from dualflow.driver import checkpoint
 from dualflow.estimators import _persistence
 from dualflow.estimators._persistence import EXTERNAL_OPTIONS, mark_unconfirmed
@@ -26,7 +27,7 @@ from dualflow.persistence import container
 from dualflow.persistence.npy import array_of
 from dualflow.persistence.unconfirmed import Unconfirmed
 from dualflow.quantum.runs.journal import Journal
-from dualflow.solvers import CATALOGUE, registry
+from dualflow.solvers import registry
 from tests.fuzz.mutations import archive_of, members_of, sealed
 
 X, Y = np.random.default_rng(0).normal(size=(8, 2)), np.arange(8) % 2
@@ -323,7 +324,7 @@ def test_a_journal_needs_confirmation(tmp_path):
 
 
 def test_every_option_that_names_code_or_files_is_marked():
-    for name in CATALOGUE:
+    for name in SOLVER_CLASSES:
         for field in fields(registry.solver_class(name)):
             if any(word in str(field.type) for word in ("Path", "Device", "Callable", "Any")):
                 # An ansatz without a name is not written; one from a file is one of two names.

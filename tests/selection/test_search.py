@@ -229,7 +229,7 @@ def test_leave_one_out_folds_start_at_their_optimum(monkeypatch, one_matrix):
         with monkeypatch.context() as patch:
             patch.setattr(_duals.Duals, "descend", counted)
             if not paths:
-                patch.setattr(_duals.LeftOut, "without", lambda self, k: None)
+                patch.setattr(_duals.LeftOutPoints, "without", lambda self, k: None)
             grid = {"C": [0.5, 5.0]}
             search = SVCSearchCV(SVC(tol=1e-9, gamma=0.2), grid, cv="loo", scoring=margin, refit=False).fit(X, y)
         assert search.cv_results_["max_relative_gap"].max() <= 1e-9
@@ -250,8 +250,8 @@ def test_leave_one_out_with_points_of_weight_0_is_that_of_refits(monkeypatch, on
     X, y = make_classification(n_samples=60, n_features=5, flip_y=0.2, random_state=1)
     weight = np.ones(60)
     weight[[3, 17, 40]], weight[5] = 0.0, 2.0
-    led, honest = [], _duals.LeftOut.without
-    monkeypatch.setattr(_duals.LeftOut, "without", lambda self, k: led.append(honest(self, k)) or led[-1])
+    led, honest = [], _duals.LeftOutPoints.without
+    monkeypatch.setattr(_duals.LeftOutPoints, "without", lambda self, k: led.append(honest(self, k)) or led[-1])
 
     def value(model, X, y):
         return float(model.decision_function(X)[0])

@@ -67,7 +67,7 @@ def test_data_that_cannot_be_used_are_refused_by_the_fits():
 def test_complete_candidates_survive_an_early_end(monkeypatch, jobs):
     X, y = german()
     seen, lock = [], threading.Lock()
-    row = _evaluation.Task.row
+    row = _evaluation.SearchTask.row
 
     def ends(task, *arguments):
         with lock:
@@ -84,7 +84,7 @@ def test_complete_candidates_survive_an_early_end(monkeypatch, jobs):
         times(self, *arguments)
         searching.append(self)
 
-    monkeypatch.setattr(_evaluation.Task, "row", ends)
+    monkeypatch.setattr(_evaluation.SearchTask, "row", ends)
     monkeypatch.setattr(_evaluation.Times, "__init__", keep)
     search = SVCSearchCV(SVC(), GRID, cv=5, n_jobs=jobs, time_limit=1e6)
     with warnings.catch_warnings(record=True) as caught:
@@ -103,14 +103,14 @@ def test_complete_candidates_survive_an_early_end(monkeypatch, jobs):
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("nth", [1, 14])
 def test_ctrl_c_is_always_raised(monkeypatch, nth, jobs):
-    calls, row = itertools.count(1), _evaluation.Task.row
+    calls, row = itertools.count(1), _evaluation.SearchTask.row
 
     def interrupt(*arguments):
         if next(calls) == nth:
             raise KeyboardInterrupt
         return row(*arguments)
 
-    monkeypatch.setattr(_evaluation.Task, "row", interrupt)
+    monkeypatch.setattr(_evaluation.SearchTask, "row", interrupt)
     X, y = german()
     search = SVCSearchCV(SVC(), GRID, cv=5, n_jobs=jobs)
     with pytest.raises(KeyboardInterrupt):

@@ -33,7 +33,7 @@ _KEY_PARAMETERS = (
 
 
 @dataclass(frozen=True)
-class State:
+class RoundsState:
     """The states of all pairs that were begun."""
 
     pairs: dict[str, PairState]
@@ -62,7 +62,7 @@ class CascadeCheckpoint:
             return cls(None, key)
         path = Path((checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)).path)
         checkpoint_module.check_writable(path)
-        pairs = dict(checkpoint_module.load(path, key, State).state.pairs) if path.exists() else {}
+        pairs = dict(checkpoint_module.load(path, key, RoundsState).state.pairs) if path.exists() else {}
         parts = int(key["parts"])
         for state in pairs.values():
             _check_state(path, state, parts)
@@ -81,7 +81,7 @@ class CascadeCheckpoint:
                 return
             steps = sum(one.steps for one in self.pairs.values())
             try:
-                checkpoint_module.save(Saved(self.path, State(self.pairs), steps, 0.0, {}), self.key)
+                checkpoint_module.save(Saved(self.path, RoundsState(self.pairs), steps, 0.0, {}), self.key)
             except OSError as error:
                 warn_user(f"checkpoint {self.path} could not be written: {error}; the run goes on")
 

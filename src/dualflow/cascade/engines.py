@@ -16,7 +16,7 @@ from .tasks import raise_if_late, run_task
 RETRIES = 3
 
 
-class Engine(Protocol):
+class PartEngine(Protocol):
     """Runs a task for every part.
 
     Attributes
@@ -132,7 +132,7 @@ class Joblib(LocalStates):
         self._parallel.__exit__(None, None, None)
 
 
-def engine_of(engine: Any, parts: Sequence[Part], n_jobs: int | None) -> Engine:
+def engine_of(engine: Any, parts: Sequence[Part], n_jobs: int | None) -> PartEngine:
     """Return the engine that a user names: None, "joblib", "dask" (the present client), or a dask client."""
     if engine is None:
         return InProcess(parts)

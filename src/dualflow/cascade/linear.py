@@ -30,7 +30,7 @@ from ..core.solution import Status
 from ..interior.low_rank import LowRank
 from ..interior.reduced import LATER_ERROR, START_ERROR, can_sample, sample_size
 from ..interior.state import InteriorState
-from .engines import Engine
+from .engines import PartEngine
 from .linear_steps import Steps, Sums, conclude
 from .linear_sums import Seen, View, certificate_of, look, sums_by_sign
 from .model import LinearModel, Variables
@@ -87,7 +87,7 @@ class LinearResult:
 class LinearFit:
     """The fit of one problem."""
 
-    engine: Engine
+    engine: PartEngine
     model: LinearModel
     #: pair, parts: number of the pair of classes, and number of parts.
     pair: int

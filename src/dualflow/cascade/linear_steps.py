@@ -3,7 +3,7 @@
 The iteration is that of `interior.low_rank`: Newton's system has the size of the features, and the rows enter it by
 sums only. In a step each part adds up its share three times: a weighted Gram matrix of (r + 1)² numbers, two vectors,
 and the largest step to a bound. Weights, multipliers and step lengths come back. The variables of the rows stay where
-the part is (`Engine.advance`).
+the part is (`PartEngine.advance`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from ..core.bounds import EPS
 from ..interior import _passes
-from ..interior._passes import Rows
+from ..interior._passes import PassRows
 from ..interior.low_rank import MIN_ROW_SHARE, STEP_TO_BOUND, System
 from ..interior.state import MAX_STALLED, MAX_STALLED_NEAR, NEAR_GAP
-from .engines import Engine
+from .engines import PartEngine
 from .linear_sums import bound_of, sums_by_sign
 from .model import LinearModel, Variables
 from .parts import Loaded
@@ -78,14 +78,14 @@ class Direction:
 Kept = tuple[PartState, tuple[NDArray, ...]]
 
 
-def _rows(loaded: Loaded, number: int, model: LinearModel) -> tuple[Variables, Rows]:
+def _rows(loaded: Loaded, number: int, model: LinearModel) -> tuple[Variables, PassRows]:
     """Return the variables of a part, and the passes over its rows."""
     found = model.variables(loaded, number)
     flat = [np.ascontiguousarray(array).ravel() for array in (found.upper, found.p, found.sigma)]
     upper, p, sigma = flat
     copies, e = len(found.p), sigma if model.has_equality else None
     X, extra = np.ascontiguousarray(found.X), float(np.sqrt(model.offset))
-    return found, Rows(X, model.center, extra, copies, upper, np.zeros(len(p)), p, sigma, e, 1.0)
+    return found, PassRows(X, model.center, extra, copies, upper, np.zeros(len(p)), p, sigma, e, 1.0)
 
 
 def weigh(loaded: Loaded, number: int, own: Kept | None, shared: Weighing) -> Kept:
@@ -171,7 +171,7 @@ class Sums:
 class Steps:
     """The iteration over all rows."""
 
-    engine: Engine
+    engine: PartEngine
     model: LinearModel
     mass: tuple[float, float]  # sum of the upper bounds of σ = +1 and of σ = −1
     width: int  # number of weights

@@ -23,7 +23,7 @@ from ..core.reading import multiplier_of
 from ..core.runtime.arrays import immutable
 from ..core.runtime.clock import OutOfTime
 from ..core.solution import Status
-from .engines import Engine
+from .engines import PartEngine
 from .exchange import Packing, Survivors
 from .model import CascadeModel, Window, reduced
 from .records import CascadePairResult, PairState, Round
@@ -64,7 +64,7 @@ class Cascade:
 
     Parameters
     ----------
-    engine : Engine
+    engine : PartEngine
     model : CascadeModel
     pair : int
         Number of the pair.
@@ -92,7 +92,7 @@ class Cascade:
         Whether Ctrl-C ends the cascade with the best certified result, as the time limit does.
     """
 
-    engine: Engine
+    engine: PartEngine
     model: CascadeModel
     pair: int
     parts: int

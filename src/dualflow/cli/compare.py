@@ -382,7 +382,7 @@ class Outputs:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """The rows of two classes, for training and held out, and their source."""
 
     #: X, y: shapes (n, m) and (n,).
@@ -430,7 +430,7 @@ class Plan:
         return plain, (None if self.quantum and not named else named)
 
 
-def _run(plan: Plan, found: Rows, options: dict[str, Any], progress: Any) -> Comparison:
+def _run(plan: Plan, found: TableRows, options: dict[str, Any], progress: Any) -> Comparison:
     """Return the comparison; after Ctrl-C, that of the rows so far."""
     common = {**options, "progress": progress, "announce": partial(say, err=True)}
     if found.rows is None:
@@ -460,7 +460,7 @@ def _run(plan: Plan, found: Rows, options: dict[str, Any], progress: Any) -> Com
 
 
 def _without_circuits(
-    plan: Plan, found: Rows, solvers: list[str] | None, common: dict[str, Any], circuits_follow: bool
+    plan: Plan, found: TableRows, solvers: list[str] | None, common: dict[str, Any], circuits_follow: bool
 ) -> Comparison:
     """Return the comparison of the models, and of the solvers that run no circuits, on all training rows."""
     no_limit = plan.total_time_limit is None and not circuits_follow
@@ -477,7 +477,7 @@ def _without_circuits(
 
 
 def _on_circuits(
-    plan: Plan, found: Rows, solvers: list[str] | None, common: dict[str, Any], weights: Any
+    plan: Plan, found: TableRows, solvers: list[str] | None, common: dict[str, Any], weights: Any
 ) -> Comparison:
     """Return the comparison of solvers with circuits, on few rows; ``weights`` are the class weights of "auto"."""
     common = {name: value for name, value in common.items() if name not in ("models", "positive", "scoring")}
@@ -517,7 +517,7 @@ def _caught(*arguments: Any, **options: Any) -> Comparison:
 
 
 def _class_options(
-    found: Rows, class_weight: str | None, positive: str | None, scoring: str, options: dict[str, Any]
+    found: TableRows, class_weight: str | None, positive: str | None, scoring: str, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the arguments of `compare` on classes and models."""
     import math
@@ -537,7 +537,7 @@ def _class_options(
     return {"class_weight": auto, "models": models, "positive": named, "scoring": scoring}
 
 
-def _forecast(plan: Plan, found: Rows, options: dict[str, Any], json: bool) -> None:
+def _forecast(plan: Plan, found: TableRows, options: dict[str, Any], json: bool) -> None:
     """Print what the quantum rows would send and cost, as a table or as JSON."""
     from ..comparison import dry_run
 
@@ -590,7 +590,7 @@ def _with_next(comparison: Comparison, data: Path, given: dict[str, Any], class_
     return replace(comparison, settings=comparison.settings | {"next": shlex.join([*words, "--search", "--proba"])})
 
 
-def _two_digits(digits: str) -> Rows:
+def _two_digits(digits: str) -> TableRows:
     from sklearn.datasets import load_digits
 
     wanted = _split_names(digits) or []
@@ -598,12 +598,12 @@ def _two_digits(digits: str) -> Rows:
         raise ProblemError(f'--digits "{digits}" must be two different digits, such as "1,4"')
     X, y = load_digits(return_X_y=True)
     keep, first = _rows_of_two(y, wanted, "digits")
-    return Rows(X[keep], y[keep], first)
+    return TableRows(X[keep], y[keep], first)
 
 
 def _two_classes(
     table: Table | SparseTable, wanted: list[str] | None, how: EncodingOptions, max_n: int | None, seed: int
-) -> Rows:
+) -> TableRows:
     """Return the rows of two classes of a table, a fifth of them held out; the encoding is that of the others."""
     import numpy as np
 
@@ -650,8 +650,8 @@ def _two_classes(
             X = X.toarray()
         points.append(X)
     if len(parts) == 1:
-        return Rows(points[0], labels[train], first, rows=n, source=source, about=about)
-    return Rows(points[0], labels[train], first, points[1], labels[parts[1]], n, source, about)
+        return TableRows(points[0], labels[train], first, rows=n, source=source, about=about)
+    return TableRows(points[0], labels[train], first, points[1], labels[parts[1]], n, source, about)
 
 
 def _about(part: Table | SparseTable, encoding: Any, notes: list[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ points; an object for a pair is made when it is read. A pair is solved in float6
 reaches. A pair whose certificate misses the tolerances is not returned: it is left to a run.
 
 The certificate of a pair is in `core.pair_certificate`: compiled code writes its numbers to a row of an array, and a
-`Batch` holds these rows for all pairs of a call.
+`PairTable` holds these rows for all pairs of a call.
 """
 
 from __future__ import annotations
@@ -309,14 +309,14 @@ def _pair_results(
     One that misses the tolerances is None, unless ``keeps_missed`` and it has a certificate.
     """
     alpha, point, weights, certificates, entries, sums = found
-    batch = Batch.of(
+    batch = PairTable.of(
         table[begin:end], alpha, point, weights, certificates[begin:end], None, seconds, entries[begin:end], sums
     )
     for k, meets in enumerate(batch.meet_tols(*tols)):
         yield PairResult(batch, k, meets) if meets or (keeps_missed and batch.rows[k].is_finite) else None
 
 
-class Batch(NamedTuple):
+class PairTable(NamedTuple):
     """Pairs that were solved by one call.
 
     Attributes
@@ -361,7 +361,7 @@ class Batch(NamedTuple):
         seconds: float,
         entries: NDArray,
         sums: NDArray = EMPTY,
-    ) -> Batch:
+    ) -> PairTable:
         """Return the batch, with its rows and biases; ``lowered`` is as in `BlockList`."""
         rows, shifts = list(map(CertificateRow._make, certificates.tolist())), np.zeros(len(table))
         if lowered is not None:
@@ -388,7 +388,7 @@ class PairResult:
     It has the attributes of a `Solution` that models read.
     """
 
-    batch: Batch
+    batch: PairTable
     number: int
     meets_tols: bool  # whether it meets the tolerances that it was solved for
     steps: ClassVar[int] = 1
@@ -718,7 +718,7 @@ def _pairs_by_blocks(
             certify_listed(within, between, which[stretched], upper, sign, alpha, point, weights, again, growth)
             certificates[stretched] = again
         seconds = (time.monotonic() - begun) / (end - begin)
-        batch = Batch.of(which, alpha, point, weights, certificates, lowered, seconds, entries[begin:end])
+        batch = PairTable.of(which, alpha, point, weights, certificates, lowered, seconds, entries[begin:end])
         for k, meets in enumerate(batch.meet_tols(*tols)):
             yield PairResult(batch, k, meets) if meets or (keeps_missed and batch.rows[k].is_finite) else None
         begin = end

@@ -32,9 +32,8 @@ from ..exceptions import ProblemError
 from ..persistence import container
 from ..persistence.npy import MAX_EMPTY_DIMENSION
 from ..persistence.unconfirmed import Unconfirmed
-from ..quantum.devices import CATALOGUE as DEVICES
-from ..solvers import CATALOGUE, Solver
-from ..solvers import CATALOGUE as SOLVERS
+from ..quantum.devices import DEVICES
+from ..solvers import SOLVERS, Solver
 from ..solvers.registry import AUTO, solver_class
 
 #: Options of solvers with effects outside the process: the device that runs circuits, and the journal file.
@@ -45,7 +44,7 @@ def mark_unconfirmed(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters with those that name code or files marked as `Unconfirmed`, except dualflow's own names."""
     marked = dict(parameters)
     solver, options = marked.get("solver"), marked.get("solver_options")
-    if isinstance(solver, str) and solver != AUTO and solver not in SOLVERS:
+    if isinstance(solver, str) and solver != AUTO and solver not in SOLVERS.targets:
         marked["solver"] = Unconfirmed(solver)
     elif isinstance(solver, Solver):
         held = {f.name: getattr(solver, f.name) for f in fields(solver) if f.init and f.name in EXTERNAL_OPTIONS}
@@ -63,7 +62,7 @@ def _marked(options: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def _mark(name: str, value: Any) -> Any:
     """Return the value of an option, marked if it is a text that does not name one of dualflow's devices."""
-    is_ours = name == "device" and value in DEVICES and "<" not in value
+    is_ours = name == "device" and value in DEVICES.targets and "<" not in value
     return Unconfirmed(value) if isinstance(value, str) and not is_ours else value
 
 
@@ -99,7 +98,7 @@ def encode(value: Any, where: str) -> Any:
     if kind is np.ndarray or isinstance(value, np.generic):
         return _encode_numpy(value, where)
     if isinstance(value, Solver):
-        if CATALOGUE.get(value.name) != f"{kind.__module__}:{kind.__qualname__}":
+        if SOLVERS.targets.get(value.name) != f"{kind.__module__}:{kind.__qualname__}":
             raise ProblemError(
                 f"{where}: the solver {kind.__name__} is not in dualflow's catalogue, so it could not be made again; "
                 "give it by its name and solver_options"
@@ -182,7 +181,7 @@ class _Decoder:
             return self.array(content)
         if tag == "$solver":
             name, options = content
-            if name not in CATALOGUE:
+            if name not in SOLVERS.targets:
                 raise ValueError(f"it names a solver {name!r}, which is not in the catalogue")
             return solver_class(name).from_options(self.decode(options))
         if tag == "$estimator":

@@ -33,7 +33,7 @@ from .cascade_svc import (
 
 
 @dataclass(frozen=True)
-class Posed:
+class PosedLinear:
     """A problem over all parts: its model, and the number of variables and sum of upper bounds of σ = +1 and −1."""
 
     model: LinearModel
@@ -82,7 +82,7 @@ class PartitionedLinear(OverParts):
             found.append(fit.run())
         return summary, found
 
-    def _pose(self, surveys: list[Survey]) -> tuple[Any, list[Posed]]:
+    def _pose(self, surveys: list[Survey]) -> tuple[Any, list[PosedLinear]]:
         """Return what the surveys say of all parts, and the problems."""
         raise NotImplementedError
 
@@ -189,13 +189,13 @@ class PartitionedLinearSVC(PartitionedLinear, PairClassifier):
     ) -> None:
         self._set_parameters(locals())
 
-    def _pose(self, surveys: list[Survey]) -> tuple[DataSummary, list[Posed]]:
-        summary, posed = DataSummary.of(self, surveys), list[Posed]()
+    def _pose(self, surveys: list[Survey]) -> tuple[DataSummary, list[PosedLinear]]:
+        summary, posed = DataSummary.of(self, surveys), list[PosedLinear]()
         masses = self.C * summary.class_weight * summary.mass
         for i, j in summary.pairs:
             signs = list(signed(len(summary.classes), i, j))
             counts, mass = (tuple(map(float, of[signs])) for of in (summary.counts, masses))
-            posed.append(Posed(summary.model(self, i, j), counts, mass))  # type: ignore[arg-type]
+            posed.append(PosedLinear(summary.model(self, i, j), counts, mass))  # type: ignore[arg-type]
         return summary, posed
 
     def _read(self, summary: DataSummary, parts: list[Part], surveys: list[Survey], found: list[LinearResult]) -> None:
@@ -288,11 +288,11 @@ class PartitionedLinearSVR(RegressorOverParts, PartitionedLinear):
     ) -> None:
         self._set_parameters(locals())
 
-    def _pose(self, surveys: list[Survey]) -> tuple[ValueSummary, list[Posed]]:
+    def _pose(self, surveys: list[Survey]) -> tuple[ValueSummary, list[PosedLinear]]:
         found = ValueSummary.of(self, surveys)
         size = float(np.sqrt(found.spread[-1])) + self.epsilon
         model = TubeModel(float(self.C), float(self.epsilon), found.mean[:-1], float(found.mean[-1]), size or 1.0)
-        return found, [Posed(model, (found.n, found.n), (self.C * found.mass,) * 2)]
+        return found, [PosedLinear(model, (found.n, found.n), (self.C * found.mass,) * 2)]
 
     def _read(self, summary: ValueSummary, parts: list[Part], surveys: list[Survey], found: list[LinearResult]) -> None:
         (one,), bias = found, found[0].bias + float(summary.mean[-1])
@@ -361,11 +361,11 @@ class PartitionedLinearSVDD(Ball, PartitionedLinear):
     ) -> None:
         self._set_parameters(locals())
 
-    def _pose(self, surveys: list[Survey]) -> tuple[ValueSummary, list[Posed]]:
+    def _pose(self, surveys: list[Survey]) -> tuple[ValueSummary, list[PosedLinear]]:
         found = ValueSummary.of(self, surveys)
         cap = 1.0 / (self.nu * found.mass)
         model = BallModel(cap, np.sqrt(2.0) * found.mean[:-1], float(found.spread[:-1].sum()) or 1.0)
-        return found, [Posed(model, (found.n, 0.0), (cap * found.mass, 0.0))]
+        return found, [PosedLinear(model, (found.n, 0.0), (cap * found.mass, 0.0))]
 
     def _read(self, summary: ValueSummary, parts: list[Part], surveys: list[Survey], found: list[LinearResult]) -> None:
         (one,), mean = found, summary.mean[:-1]

@@ -21,7 +21,7 @@ from ..core.options import OneOf
 from ..exceptions import ProblemError
 from ..persistence.files import replacing_text
 from .libsvm_model import LibsvmModel
-from .onnx_parts import Parts, parts_of, unwritable_kernel
+from .onnx_parts import DecisionParts, parts_of, unwritable_kernel
 
 #: Fraction bits of fixed-point features and decision values.
 FRACTION_BITS = 16
@@ -134,7 +134,7 @@ def _scaling(model: Any) -> tuple[NDArray, NDArray, Any]:
 class _Floating:
     """Write a model with float or double numbers; the methods return lines of C."""
 
-    def __init__(self, parts: Parts, name: str, number: str, scale: NDArray, offset: NDArray) -> None:
+    def __init__(self, parts: DecisionParts, name: str, number: str, scale: NDArray, offset: NDArray) -> None:
         self.parts, self.name, self.number, self.upper = parts, name, number, name.upper()
         self.scale, self.offset = scale, offset
         self.is_linear = parts.kernel == "linear" and parts.points.shape[1] * len(parts.bias) <= parts.points.size
@@ -329,7 +329,7 @@ class _Floating:
 class _Fixed(_Floating):
     """Write a model with int32_t numbers of 16 fraction bits."""
 
-    def __init__(self, parts: Parts, name: str, number: str, scale: NDArray, offset: NDArray) -> None:
+    def __init__(self, parts: DecisionParts, name: str, number: str, scale: NDArray, offset: NDArray) -> None:
         super().__init__(parts, name, number, scale, offset)
         if parts.kernel not in ("linear", "rbf") or (parts.kernel == "linear" and parts.task == "ball"):
             raise ProblemError(

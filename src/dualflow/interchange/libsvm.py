@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.options import Number
 from ..exceptions import ProblemError
 from .libsvm_model import LibsvmModel
-from .libsvm_text import BY_LIBSVM, MAX_INT, Parts, read, write
+from .libsvm_text import BY_LIBSVM, MAX_INT, LibsvmParts, read, write
 
 #: Support vectors with more entries than this (zeros included) stay sparse.
 _MAX_DENSE_ENTRIES = 1 << 22
@@ -110,14 +110,14 @@ def to_libsvm(model: Any, path: str | Path) -> None:
     write(path, _of_file(model) if isinstance(model, LibsvmModel) else _parts(model))
 
 
-def _of_file(model: LibsvmModel) -> Parts:
-    return Parts(
+def _of_file(model: LibsvmModel) -> LibsvmParts:
+    return LibsvmParts(
         model.svm_type, model.kernel, -model.intercept_, model.dual_coef_.T, sparse.csr_array(model.support_vectors_),
         model.degree, model.gamma, model.coef0, model._labels, model._counts, model._serials,
     )  # fmt: skip
 
 
-def _parts(model: Any) -> Parts:
+def _parts(model: Any) -> LibsvmParts:
     check_is_fitted(model)
     name, by_share = type(model).__name__, "nu" in model.get_params(deep=False)
     fitted = getattr(model, "_as_fitted", model)
@@ -161,7 +161,7 @@ def _parts(model: Any) -> Parts:
         vectors = sparse.csr_array(model.support_vectors_)[order]
         vectors.sort_indices()
         vectors.eliminate_zeros()
-    return Parts(kernel=kernel, coefficients=coef.T[order], vectors=vectors, serials=serials, **facts)
+    return LibsvmParts(kernel=kernel, coefficients=coef.T[order], vectors=vectors, serials=serials, **facts)
 
 
 def _threshold(model: Any, name: str) -> float:

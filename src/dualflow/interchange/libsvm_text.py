@@ -42,7 +42,7 @@ _SHOWN_CHARS = 40
 
 
 @dataclass(frozen=True)
-class Parts:
+class LibsvmParts:
     """The content of a model file.
 
     Attributes
@@ -75,7 +75,7 @@ class Parts:
     serials: NDArray = field(default_factory=lambda: np.empty(0, int))
 
 
-def write(path: str | Path, parts: Parts) -> None:
+def write(path: str | Path, parts: LibsvmParts) -> None:
     """Write a file from which every number reads back without loss; an existing file is replaced."""
     kernel = next(theirs for theirs, ours in BY_LIBSVM.items() if ours == parts.kernel)
     n, width = parts.coefficients.shape
@@ -102,7 +102,7 @@ def _numbers(values: NDArray) -> str:
     return " ".join(f"{value:.17g}" for value in values)
 
 
-def read(path: str | Path) -> Parts:
+def read(path: str | Path) -> LibsvmParts:
     """Return the content of a file; ProblemError names the file, the line and the fault.
 
     Sizes that the file states allocate nothing: memory is at most a small multiple of the file's size.
@@ -147,7 +147,7 @@ def read(path: str | Path) -> Parts:
     vectors = sparse.csr_array(
         (filled, columns, np.frombuffer(ends, dtype=np.int64).copy()), shape=(n, int(columns.max(initial=-1)) + 1)
     )
-    return Parts(
+    return LibsvmParts(
         svm_type, BY_LIBSVM[kernel], rho, weights, vectors,
         degree=_whole(head["degree"][0], path, "degree") if "degree" in head else 3,
         labels=np.array([_whole(word, path, "label", -MAX_INT - 1) for word in head.get("label", [])], int),

@@ -40,7 +40,7 @@ from ..estimators import (
 from ..exceptions import DualflowError, ProblemError, SolverUnavailable
 from ..persistence.files import replacing
 from .libsvm_model import LibsvmModel
-from .onnx_parts import Parts, labels_of, parts_of, unwritable_kernel
+from .onnx_parts import DecisionParts, labels_of, parts_of, unwritable_kernel
 
 
 def columns_of(model: Any, numbers: Any) -> list[tuple[str, Any]] | None:
@@ -168,7 +168,7 @@ class Graph:
         return self.node("MatMul", what, self.constant(np.ones((length, 1))))
 
 
-def draw(graph: Graph, parts: Parts, X: str) -> tuple[str, str]:
+def draw(graph: Graph, parts: DecisionParts, X: str) -> tuple[str, str]:
     """Add the nodes of a model to a graph, and return the names of its decision values and of its labels.
 
     Decision values are float64 of shape (n,) or (n, columns), labels have shape (n,). For a regression both are its
@@ -188,7 +188,7 @@ def draw(graph: Graph, parts: Parts, X: str) -> tuple[str, str]:
     return values, graph.node("Gather", graph.constant(labels), graph.cast(there, graph.types.INT64), axis=0)
 
 
-def _expansion(graph: Graph, parts: Parts, x: str) -> str:
+def _expansion(graph: Graph, parts: DecisionParts, x: str) -> str:
     """Return Σⱼ coef k(x, xⱼ), shape (n, pairs), for points minus the center."""
     if parts.kernel == "linear" and parts.points.shape[1] * len(parts.bias) <= parts.points.size:
         return graph.node("MatMul", x, graph.constant(parts.weights()))
@@ -213,12 +213,12 @@ def _expansion(graph: Graph, parts: Parts, x: str) -> str:
     return graph.node("Where", beyond, graph.constant(0.0), values) if beyond else values
 
 
-def _squares(graph: Graph, parts: Parts, x: str) -> str:
+def _squares(graph: Graph, parts: DecisionParts, x: str) -> str:
     """Return ‖x‖², shape (n, 1)."""
     return graph.row_sums(graph.node("Mul", x, x), parts.points.shape[1])
 
 
-def _kernel(graph: Graph, parts: Parts, x: str) -> str:
+def _kernel(graph: Graph, parts: DecisionParts, x: str) -> str:
     """Return k(x, xⱼ), shape (n, n_SV)."""
     if parts.needs_differences:
         width = parts.points.shape[1]
@@ -233,14 +233,14 @@ def _kernel(graph: Graph, parts: Parts, x: str) -> str:
     return graph.node("Exp", near)
 
 
-def _diagonal(graph: Graph, parts: Parts, x: str) -> str:
+def _diagonal(graph: Graph, parts: DecisionParts, x: str) -> str:
     """Return k(x, x), shape (n, 1)."""
     if parts.kernel == "rbf":
         return graph.constant(1.0)
     return _of_products(graph, parts, _squares(graph, parts, x), x)
 
 
-def _of_products(graph: Graph, parts: Parts, inner: str, x: str) -> str:
+def _of_products(graph: Graph, parts: DecisionParts, inner: str, x: str) -> str:
     """Return the kernel "linear", "poly" or "sigmoid" as a function of inner products."""
     if parts.kernel == "linear":
         return inner
@@ -262,7 +262,7 @@ def _of_products(graph: Graph, parts: Parts, inner: str, x: str) -> str:
     return base if parts.degree == 1 else graph.node("Pow", base, graph.constant(parts.degree))
 
 
-def _votes_of_classes(graph: Graph, parts: Parts, values: str) -> tuple[str, str]:
+def _votes_of_classes(graph: Graph, parts: DecisionParts, values: str) -> tuple[str, str]:
     """Return decision values and labels of more than two classes (or of two in a `LibsvmModel`), by votes."""
     classes = len(parts.labels)
     number = {pair: k for k, pair in enumerate(parts.pairs)}

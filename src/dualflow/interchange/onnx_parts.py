@@ -22,7 +22,7 @@ MAX_BYTES = (1 << 31) - (1 << 20)
 
 
 @dataclass(frozen=True)
-class Parts:
+class DecisionParts:
     """The function Σⱼ coefᵢⱼ k(x, xⱼ) + biasᵢ (minus k(x, x) for a ball), and how predictions are read from it.
 
     Attributes
@@ -130,7 +130,7 @@ def _is_odd(label: str) -> bool:
     return "\0" in label or any("\ud800" <= letter <= "\udfff" for letter in label)
 
 
-def parts_of(model: Any) -> Parts:
+def parts_of(model: Any) -> DecisionParts:
     """Return the arrays of a fitted dualflow model, or of a `LibsvmModel`.
 
     Raises
@@ -185,7 +185,7 @@ def parts_of(model: Any) -> Parts:
         facts["linear"] = None if facts["linear"] is None else 2.0 * facts["linear"]
     else:
         facts |= {"task": "plane", "bias": np.array(model.intercept_, dtype=float)}
-    return Parts(**_padded(facts))
+    return DecisionParts(**_padded(facts))
 
 
 def _check_kernel(model: Any, name: str) -> None:
@@ -245,7 +245,7 @@ def _padded(facts: dict[str, Any]) -> dict[str, Any]:
     return facts | {"points": points, "coefficients": coefficients}
 
 
-def _of_file(model: LibsvmModel) -> Parts:
+def _of_file(model: LibsvmModel) -> DecisionParts:
     """Return the arrays of a `LibsvmModel`; its classes stay in the order of the file, which decides ties."""
     width = model.n_features_in_
     points = _dense(model.support_vectors_, width, model.dual_coef_.shape[0])
@@ -276,4 +276,4 @@ def _of_file(model: LibsvmModel) -> Parts:
             "columns": np.array([number[min(pair), max(pair)] for pair in met]),
             "signs": -signs if len(place) == 2 else signs,
         }
-    return Parts(**_padded(facts))
+    return DecisionParts(**_padded(facts))

@@ -97,7 +97,7 @@ cdef Potrs potrs = <Potrs>routine(lapack, "dpotrs", 5)
 cdef Index CHUNK = 1 << 14
 
 
-cdef class Rows:
+cdef class PassRows:
     """Rows of features and their variables.
 
     Row i has ``copies`` variables, i + c·len(F): one in classification, two in regression. A row's features are those
@@ -353,7 +353,7 @@ cdef class Relaxation:
 
     Parameters
     ----------
-    rows : Rows
+    rows : PassRows
     fixed_rows : array of shape (r,)
         The part of Fᵀσα of variables outside of the problem, which are fixed.
     d : float
@@ -366,7 +366,7 @@ cdef class Relaxation:
         Newton steps, at most.
     """
 
-    cdef Rows rows
+    cdef PassRows rows
     cdef const double[::1] fixed_rows, center
     cdef double d, fixed_p, stop_gap, delta, stiff, largest, shortfall, gap
     cdef Index most
@@ -386,7 +386,7 @@ cdef class Relaxation:
     cdef double *spare
     cdef double *work
 
-    def __init__(self, Rows rows, const double[::1] fixed_rows, double d, double fixed_p, double stop_gap, Index most):
+    def __init__(self, PassRows rows, const double[::1] fixed_rows, double d, double fixed_p, double stop_gap, Index most):
         cdef Index n = rows.n, r = rows.width, m = r + 1, size = rows.copies * n, k
         if fixed_rows.shape[0] != r:
             raise ValueError("there must be as many numbers of fixed rows as columns")

@@ -12,7 +12,7 @@ With F of shape (N, r) and K + c = FFᵀ, and with w as an independent variable,
 where ρ is the right side after z and y are eliminated. A second equality, 1ᵀα = total (ν-SVC, ν-SVR), is one more
 border column: −sFᵀσq beside the first, with Σ q and Σ e q in its corner, and its multiplier μ stands beside νe.
 Predictor and corrector are Mehrotra's (1992). Only F is larger than n, and it is used in sums over its rows only:
-`Rows` computes those of a stretch in three passes.
+`PassRows` computes those of a stretch in three passes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..core.features import Features
 from ..core.problem import DualProblem
 from ..core.runtime.threads import ONE_THREAD, share, stretches
 from . import _passes
-from ._passes import Rows
+from ._passes import PassRows
 from .crossover import at_bounds
 from .state import InteriorState, has_ended, inside
 
@@ -98,7 +98,9 @@ class LowRank:
                 center = None
         self.copies = self.copies or 1
         p = problem
-        self.rows = Rows(points, center, np.sqrt(p.offset), self.copies, p.upper, p.ridge, p.p, p.sigma, p.e, p.scale)
+        self.rows = PassRows(
+            points, center, np.sqrt(p.offset), self.copies, p.upper, p.ridge, p.p, p.sigma, p.e, p.scale
+        )
         self.live = problem.upper > 0
         self.count = int(self.live.sum()) + int((self.live & np.isfinite(problem.upper)).sum())
         width = self.rows.width

@@ -6,7 +6,8 @@ matrix of its own, and one product in float64 gives the gradients of all folds f
 
 `Duals` solves the folds by pair updates, and uses three faster methods where they apply:
 
-- `LeftOut` starts a fold that leaves out one point at its optimum, by exact unlearning from the model of all points.
+- `LeftOutPoints` starts a fold that leaves out one point at its optimum, by exact unlearning from the model of all
+  points.
 - `Newton` solves linear systems over a fold's free variables. With A = [[K_FF, 1], [1ᵀ, 0]] for a reference set F,
   whose inverse H = A⁻¹ is computed once, a step over F without D and with N needs products with H and a system of
   |D| + |N| unknowns. Free sets are updated after every step (a primal-dual active set). This ends in a few rounds at
@@ -44,7 +45,7 @@ def free_variables(beta: NDArray, upper: NDArray) -> NDArray:
     return np.flatnonzero((beta != 0) & (np.abs(beta) < upper))
 
 
-class LeftOut:
+class LeftOutPoints:
     """The optimum of all points but one, for one point after another.
 
     An answer is not certified; the caller must check it by a gradient from scratch.
@@ -307,12 +308,12 @@ class Fits:
 
 @dataclass
 class _Seed:
-    """The model of all points: β, its gradient and bias, and `LeftOut` (False if there is none)."""
+    """The model of all points: β, its gradient and bias, and `LeftOutPoints` (False if there is none)."""
 
     beta: NDArray
     gradient: NDArray
     bias: float
-    left_out: LeftOut | bool | None = None
+    left_out: LeftOutPoints | bool | None = None
 
 
 class Duals:
@@ -418,7 +419,7 @@ class Duals:
         """Return the starts of folds.
 
         A fold starts at its solution for the last C if no variable was at its bound there, else near the model of all
-        points, or at 0. A fold that leaves one point out starts where `LeftOut` leads.
+        points, or at 0. A fold that leaves one point out starts where `LeftOutPoints` leads.
         """
         if seed is None:
             beta = np.zeros_like(part)
@@ -445,17 +446,17 @@ class Duals:
         product *= self.e[:, None]
         return product
 
-    def _left_out(self, seed: _Seed, upper: NDArray) -> LeftOut | None:
-        """Return the `LeftOut` of a seed, made once; None if no path starts at its points."""
+    def _left_out(self, seed: _Seed, upper: NDArray) -> LeftOutPoints | None:
+        """Return the `LeftOutPoints` of a seed, made once; None if no path starts at its points."""
         if seed.left_out is None:
             try:
-                found: LeftOut | bool = LeftOut(
+                found: LeftOutPoints | bool = LeftOutPoints(
                     self.signed, self.e, upper, seed.beta, seed.bias, intercept=self.intercept
                 )
             except (PathError, np.linalg.LinAlgError):
                 found = False
             seed.left_out = found
-        return seed.left_out if isinstance(seed.left_out, LeftOut) else None
+        return seed.left_out if isinstance(seed.left_out, LeftOutPoints) else None
 
     def _seeded(self, seed: NDArray, gradient: NDArray, low: NDArray, high: NDArray) -> NDArray:
         """Return a feasible start of each fold from the model of all points.

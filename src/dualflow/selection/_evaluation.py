@@ -301,7 +301,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Task:
+class SearchTask:
     """The data, splits and scorer that are common to all candidates."""
 
     X: Any
@@ -377,7 +377,7 @@ class Evaluation:
 
     Parameters
     ----------
-    task : Task
+    task : SearchTask
     times : Times
     kernels, folds : Kernels, Classes or Numbers; None if nothing is shared
     of_fold : class
@@ -385,7 +385,7 @@ class Evaluation:
     """
 
     def __init__(
-        self, task: Task, times: Times, kernels: Kernels | None, folds: Classes | Numbers | None, of_fold: Any
+        self, task: SearchTask, times: Times, kernels: Kernels | None, folds: Classes | Numbers | None, of_fold: Any
     ) -> None:
         self.task, self.times, self.of_fold = task, times, of_fold
         self.kernels, self.folds, self._buffers = kernels, folds, threading.local()

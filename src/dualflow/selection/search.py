@@ -26,7 +26,7 @@ from ..estimators._validation import checked_data, checked_weight, encode, names
 from ..estimators.svc import SVC
 from ..estimators.svr import SVR
 from ..exceptions import FitError, ProblemError
-from ._evaluation import Evaluation, Task, Times, last_name, last_step
+from ._evaluation import Evaluation, SearchTask, Times, last_name, last_step
 from ._folds import Classes, Numbers
 from ._models import FoldSVC, FoldSVR, with_parameters
 from ._path_search import candidates_of
@@ -72,7 +72,7 @@ class Search(BaseSearchCV):
     _of_fold: ClassVar[Any]
 
     @abstractmethod
-    def _folds(self, model: Any, task: Task) -> tuple[NDArray, Classes | Numbers]:
+    def _folds(self, model: Any, task: SearchTask) -> tuple[NDArray, Classes | Numbers]:
         """Return the checked points and the folds; a ValueError or TypeError is left to single fits to raise."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, **params: Any) -> Any:
@@ -127,7 +127,7 @@ class Search(BaseSearchCV):
         for each, model in zip(candidates, models, strict=True):
             self._check_kind(f"param_grid: the estimator of {each}", model)
         self._check_names(models, y)
-        task = Task(
+        task = SearchTask(
             X,
             y,
             splits,
@@ -171,7 +171,7 @@ class Search(BaseSearchCV):
     def _check_names(self, models: list[Any], y: Any) -> None:
         """Warn of labels that parameters name and y does not contain."""
 
-    def _plan(self, task: Task) -> tuple[Plan, list[tuple[int, int]], Kernels | None, Classes | Numbers | None]:
+    def _plan(self, task: SearchTask) -> tuple[Plan, list[tuple[int, int]], Kernels | None, Classes | Numbers | None]:
         """Return the plan, the pairs of candidate and fold that are fitted one by one, the kernels and the folds."""
         every = [(c, f) for c in range(len(task.models)) for f in range(len(task.splits))]
         if isinstance(self.estimator, Pipeline):
@@ -218,7 +218,7 @@ class Search(BaseSearchCV):
         return results
 
     def _refit(
-        self, task: Task, metric: Any, first: Any, results: dict[str, Any], models: list[Any], times: Times
+        self, task: SearchTask, metric: Any, first: Any, results: dict[str, Any], models: list[Any], times: Times
     ) -> None:
         """Set the best candidate, and fit it to all data in the time that is left."""
         self.multimetric_ = isinstance(first, dict)
@@ -357,7 +357,7 @@ class SVCSearchCV(Search):
                 "weights have no effect. Name classes as they are in y"
             )
 
-    def _folds(self, model: Any, task: Task) -> tuple[NDArray, Classes]:
+    def _folds(self, model: Any, task: SearchTask) -> tuple[NDArray, Classes]:
         points, labels = checked_data(model, task.X, task.y, first=True, least=2)
         classes, codes = encode(labels)
         require_two_classes(classes, "y")
@@ -400,7 +400,7 @@ class SVRSearchCV(Search):
     _kind: ClassVar[type] = SVR
     _of_fold: ClassVar[Any] = FoldSVR
 
-    def _folds(self, model: Any, task: Task) -> tuple[NDArray, Numbers]:
+    def _folds(self, model: Any, task: SearchTask) -> tuple[NDArray, Numbers]:
         points, values = checked_data(model, task.X, task.y, first=True, numeric=True)
         weight = checked_weight(task.fit_params.get("sample_weight"), points)
         values = np.asarray(values, dtype=float)

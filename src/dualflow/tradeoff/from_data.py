@@ -18,11 +18,11 @@ from ..estimators._validation import exact_labels
 from ..evolution.fronts import nondominated
 from ..exceptions import ProblemError
 from .front import ParetoFront
-from .path import Task, bounded, follow
+from .path import FrontTask, bounded, follow
 from .search import check_pymoo, searched
 
 
-def flipped(task: Task) -> tuple[Task, NDArray]:
+def flipped(task: FrontTask) -> tuple[FrontTask, NDArray]:
     """Return the task with the kernel that has absolute eigenvalues (of K + 1 if the bias is penalised), and a map.
 
     The map, of shape (n, n), turns coefficients of that kernel into those of the task's kernel with the same values and
@@ -35,7 +35,7 @@ def flipped(task: Task) -> tuple[Task, NDArray]:
     return replace(task, gram=gram, fit_intercept=False if inside else task.fit_intercept), repaired.map
 
 
-def mapped_back(front: ParetoFront, task: Task, map_back: NDArray) -> ParetoFront:
+def mapped_back(front: ParetoFront, task: FrontTask, map_back: NDArray) -> ParetoFront:
     """Return a front of the flipped kernel as one of the task's own kernel: α of any sign, criteria unchanged."""
     points = []
     for point in front.points:
@@ -152,9 +152,9 @@ def pareto_front(
         gram = Gram(X, kernel, gamma=gamma, degree=degree, coef0=coef0)
         signs, classes = _two_classes(y, gram.n)
         deadline = None if time_limit is None else started + time_limit
-        task = Task(gram, signs, classes, fit_intercept, _check_weights(C), deadline)
+        task = FrontTask(gram, signs, classes, fit_intercept, _check_weights(C), deadline)
 
-        def front_of(task: Task) -> ParetoFront:
+        def front_of(task: FrontTask) -> ParetoFront:
             if errors == "zero-one":
                 check_pymoo()
             path = follow(task, tol, max_points)

@@ -27,7 +27,7 @@ MIN_RELATIVE_STEP = 1e-6
 
 
 @dataclass(frozen=True)
-class Task:
+class FrontTask:
     """The data of a front; ``deadline`` is in seconds of the monotonic clock."""
 
     gram: Gram
@@ -94,7 +94,7 @@ class Path:
         return np.array([[point.squared_norm, point.error] for point in self.points])
 
 
-def follow(task: Task, tol: float, max_points: int) -> Path:
+def follow(task: FrontTask, tol: float, max_points: int) -> Path:
     """Solve at each C of the task, then where the bounds are farthest apart, until their distance is ``tol``.
 
     The warm start at C is interpolated between the two neighbours: the path is piecewise linear in C (Hastie, Rosset,
@@ -135,7 +135,7 @@ def weight_ladder(C: NDArray) -> list[float]:
     return [float(c) for c in np.concatenate(rungs)]
 
 
-def _add(task: Task, path: Path, C: float) -> FrontStatus | None:
+def _add(task: FrontTask, path: Path, C: float) -> FrontStatus | None:
     """Solve at C and insert the point; return the status if a limit ended the solve."""
     k = int(np.searchsorted(path.weights, C))
     warm: ArrayLike | None = None
@@ -166,7 +166,7 @@ def _add(task: Task, path: Path, C: float) -> FrontStatus | None:
 
 
 def _point(
-    task: Task, problem: DualProblem, certificate: Certificate, C: float
+    task: FrontTask, problem: DualProblem, certificate: Certificate, C: float
 ) -> tuple[ParetoPoint, tuple[float, float]]:
     """Return the classifier of a certified α, and its αᵀQα and pᵀα."""
     alpha, bias = certificate.alpha, certificate.bias
@@ -178,7 +178,7 @@ def _point(
     return task.point(alpha, bias, norm, slack, values, certificate, C), (norm, float(problem.p @ alpha))
 
 
-def bounded(task: Task, path: Path, points: tuple[ParetoPoint, ...], status: FrontStatus) -> ParetoFront:
+def bounded(task: FrontTask, path: Path, points: tuple[ParetoPoint, ...], status: FrontStatus) -> ParetoFront:
     """Return the hinge front of these points above the path's supporting lines, with its distance."""
     F = np.array([[point.squared_norm, point.error] for point in points])
     weights, bounds = np.array(path.weights), np.array(path.bounds)

@@ -14,7 +14,7 @@ from ..driver.solve import solve
 from ..evolution.fronts import best_hinge_thresholds, best_thresholds, nondominated, threshold_of, widest_gaps
 from ..exceptions import SolverUnavailable
 from .front import FrontStatus, ParetoFront, ParetoPoint
-from .path import Path, Task, bounded, weight_ladder
+from .path import FrontTask, Path, bounded, weight_ladder
 
 #: Slack of margin 1 within which a point keeps its margin during the search; results are scaled until it is 1.
 MARGIN_SLACK = 1e-6
@@ -41,7 +41,7 @@ class Search:
     NSGA-II is by Deb, Pratap, Agarwal, Meyarivan, IEEE Trans. Evol. Comput. 6 (2002) 182-197.
     """
 
-    task: Task
+    task: FrontTask
     errors: str  # {"hinge", "zero-one"}
     #: For an indefinite kernel (with a penalised bias) the one with absolute eigenvalues, as in `flipped`; shape (n,
     #: n), optional.
@@ -234,7 +234,7 @@ def merged(points: list[ParetoPoint]) -> tuple[ParetoPoint, ...]:
 
 
 def searched(
-    task: Task,
+    task: FrontTask,
     errors: str,
     path: Path,
     population: int,
@@ -259,7 +259,7 @@ def searched(
     return bounded(task, path, points, status)
 
 
-def stationary(task: Task) -> list[NDArray]:
+def stationary(task: FrontTask) -> list[NDArray]:
     """Return the solver's stationary points for an indefinite kernel at rising C, each α of shape (n,)."""
     found: list[NDArray] = []
     weights = weight_ladder(task.C)

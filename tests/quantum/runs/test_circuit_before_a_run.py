@@ -19,7 +19,7 @@ BY_KIND = {
     "box with equality": problems.svc(Gram(X), Y),
     "affine": problems.least_squares(Gram(X), Y),
 }
-QUANTUM = [info for info in list_solvers() if info.quantum and info.name in dualflow.solvers.CATALOGUE]
+QUANTUM = [info for info in list_solvers() if info.quantum and info.name in dualflow.solvers.SOLVERS.targets]
 
 
 class Recorder(EmulatorDevice):
