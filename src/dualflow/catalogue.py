@@ -85,7 +85,7 @@ class CatalogueEntry:
         return (cls.__doc__ or "").strip().partition("\n")[0]
 
 
-#: Characters from which the beginning of a word of a name is recognised.
+#: The beginning of a word of a name is recognised from this many characters on.
 MIN_WORD_CHARS = 3
 
 ListedT = TypeVar("ListedT", bound=CatalogueEntry)

@@ -401,7 +401,7 @@ def test_a_system_too_ill_conditioned_is_factorised_after_all(monkeypatch):
     X, y = (WORDS @ scales).tocsr(), np.where(rng.random(120) < 0.4, 1.0, -1.0)
     problem = dualflow.problems.svc(Gram(X, "linear"), y, C=1e6)
     monkeypatch.setattr(linear_systems, "MIN_N_CONJUGATE", 1)
-    monkeypatch.setattr(linear_systems, "MAX_PRODUCTS", 3)
+    monkeypatch.setattr(linear_systems, "MAX_PRODUCTS_PER_SOLVE", 3)
     steps = []
     plain = ConjugateSystem.step
     monkeypatch.setattr(ConjugateSystem, "step", lambda self, *a: steps.append(1) or plain(self, *a))

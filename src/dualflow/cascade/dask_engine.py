@@ -42,9 +42,9 @@ MAX_GATHER_S = 30.0
 MAX_IDLE_S = 120.0
 #: Seconds for which the cluster may have no worker: new workers have to start and to import the package.
 MAX_WITHOUT_WORKER_S = 600.0
-#: Bytes of a pool above which the memory of the pool before is returned to the system, which takes 0.04 seconds.
+#: If a pool has more bytes, the memory of the pool before is returned to the system, which takes 0.04 seconds.
 MIN_BYTES_RETURNED = 4 << 20
-#: Graph size above which dask warns. Arrays in memory must be sent once, so that the warning is of no use.
+#: Dask warns above this graph size. Arrays in memory must be sent once, so the warning is of no use.
 MAX_GRAPH_SIZE = "1 TiB"
 #: What a worker evaluates before its first task: it needs no module of this package to be sent.
 IMPORT_AND_VERSION = "__import__('dualflow.cascade.dask_engine').__version__"

@@ -40,14 +40,16 @@ from .records import Round
 NUMBERS_SENT = 1 << 23
 ROWS_PER_COLUMN = 64
 MAX_NUMBERS_SENT = 1 << 25
-#: Factor of the size of a sample, beside that of one process: a pass over parts costs more than one in memory.
+#: Size of a sample, relative to that of one process. It is larger because a pass over parts costs more than one in
+#: memory.
 SAMPLE_FACTOR = 1.26
-#: Part of the rows that may be sent, up to which an expected number of undetermined variables is sent whole.
+#: If the expected number of undetermined variables is at most this share of the rows that may be sent, all of them are
+#: sent.
 SENT_WHOLE = 0.8
-#: Relative gap of a sample's problem, at which its weights have the error of a sample.
+#: At this relative gap of a sample's problem, its weights have the error of a sample.
 SAMPLE_GAP = 1e-3
-#: Error bound of a slope after a sample, in units of the slopes' root mean square error: a wrong variable costs two
-#: more passes.
+#: Error bound of a slope after a sample, in units of the slopes' root mean square error. It is large because a wrong
+#: variable costs two more passes.
 SLOPE_ERRORS = 6.0
 #: Smallest divisor.
 TINY = 1e-300

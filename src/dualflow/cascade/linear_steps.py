@@ -29,7 +29,7 @@ OWN_TOL_FRACTION = 0.1
 MIN_OWN_GAP = 1e-11
 #: Part of the upper bounds at which the variables of the smaller class start.
 START_SHARE = 0.5
-#: Length of a step below which round-off prevents progress.
+#: A step shorter than this makes no progress because of round-off.
 MIN_LENGTH = 1e-12
 #: Smallest inverse of a step length; a division by it stays finite.
 MIN_INVERSE = 1e-300

@@ -37,7 +37,7 @@ SPARE_ROWS = 2
 #: ρ above which a point without weight leaves the pool, in units of its gradient's largest part. Points nearer to the
 #: margin stay, since they may get weight when the others change.
 MIN_IDLE_SLACK = 0.1
-#: Tolerance below which the pool's solve is refined.
+#: If the tolerance is below this, the pool's solve is refined.
 MAX_TOL_REFINED = 1e-5
 #: Rows of a part whose kernel with the survivors is computed in one block.
 ROWS_PER_BLOCK = 8192

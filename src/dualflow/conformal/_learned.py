@@ -25,7 +25,7 @@ from ..online.point_paths import PointPaths
 from ..online.state import PathError
 from ._models import MAX_POINTS_LEFT_OUT, relative_gaps
 
-#: Margin above which a new point surely has no weight, so that it does not change the model.
+#: If its margin is above this, a new point surely has no weight and does not change the model.
 SURE_MARGIN = 1.0 + 1e-9
 #: Distance from the margin, and from a bound relative to it, that counts as round-off.
 MARGIN_TOL = 1e-7

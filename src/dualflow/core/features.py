@@ -31,7 +31,7 @@ MAX_FIRST_RANK_SHARE = 0.75
 #: Pivots of a panel.
 PANEL_PIVOTS = 32
 #: Least pivot of a panel, relative to its largest. The round-off of the columns grows with the inverse of a pivot.
-MIN_PIVOT = 1e-6
+MIN_PANEL_PIVOT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _pivots(gram: KernelMatrix, J: NDArray, most: int) -> tuple[NDArray, NDArray
         panel = np.argsort(-left, kind="stable")[:PANEL_PIVOTS]
         columns = gram.block(J, J[panel])
         columns -= F[:, :rank] @ F[panel, :rank].T
-        enough = max(tolerance, MIN_PIVOT * float(columns[panel, np.arange(len(panel))].max()))
+        enough = max(tolerance, MIN_PANEL_PIVOT * float(columns[panel, np.arange(len(panel))].max()))
         corner, order, more, _ = scipy.linalg.lapack.dpstrf(columns[panel], tol=enough, lower=1)
         if rank + more > most:
             return F[:, :0], chosen[:0]

@@ -44,7 +44,7 @@ MAX_BYTES_COPIED = 1 << 20
 RESERVED_BYTES = 3 << 26
 
 #: A stretch of a sum of rows has at least this many columns.
-MIN_COLUMNS = 2048
+MIN_STRETCH_COLUMNS = 2048
 #: Cost of adding one entry of a row to a sum, in multiplications.
 ADDITION_COST = 4
 
@@ -132,7 +132,7 @@ class RowCache:
             part = J[start : start + self.batch_rows]
             self.fetch(part, evaluate)
             slots, shares = self.slot[part], np.ascontiguousarray(weights[start : start + self.batch_rows])
-            width = max(MIN_COLUMNS, STRETCH_WORK // (ADDITION_COST * len(part)))
+            width = max(MIN_STRETCH_COLUMNS, STRETCH_WORK // (ADDITION_COST * len(part)))
             share(partial(self._add, G, slots, shares), stretches(len(G), width))
 
     def _add(self, G: NDArray, slots: NDArray, weights: NDArray, columns: slice) -> None:

@@ -24,7 +24,7 @@ MIN_MULTIPLICATIONS = 1 << 25
 #: If float32 leaves the sign of more than this share of the variables undetermined, float64 computes all of them.
 MAX_UNCERTAIN_SHARE = 0.3
 #: Sample of variables at 0, tested in float32 first.
-SAMPLE_SIZE = 128
+TRIAL_VARIABLES = 128
 #: If points have few features, this many terms are summed in float32, and the partial sums are added in float64.
 TERMS_PER_SUM = 34
 #: Stands for a multiplier that is far from 0.
@@ -128,7 +128,7 @@ class Screen:
         others = np.flatnonzero(others)
         if not (len(others) and has_valid_error_bounds(weights[weights != 0], gram.reach, gram.X.shape[1])):
             return False
-        few = others[:: max(1, len(others) // SAMPLE_SIZE)]
+        few = others[:: max(1, len(others) // TRIAL_VARIABLES)]
         sums, error_bound = self._sums(weights, few)
         # Variables outside the sample count as far from their bounds.
         Qa = problem.p + FAR_MULTIPLIER

@@ -14,7 +14,7 @@ from .runtime.clock import check_time
 from .sparse_points import SparsePoints
 
 #: Kernel values computed at a time.
-MAX_VALUES_STORED = 1 << 20
+MAX_POWERS_STORED = 1 << 20
 #: Up to this degree, a power is computed by multiplications.
 MAX_DEGREE = 16
 
@@ -57,7 +57,7 @@ class ProductPoints:
         if self.degree == 1:
             plain = self.points @ (other.points.T.astype(float) @ weights)
             return plain - self.half[:, None] * weights.sum(axis=0) - other.half @ weights
-        out, height = np.empty((len(self), weights.shape[1])), max(1, MAX_VALUES_STORED // max(1, len(other)))
+        out, height = np.empty((len(self), weights.shape[1])), max(1, MAX_POWERS_STORED // max(1, len(other)))
         for start in range(0, len(self), height):
             check_time()
             rows = slice(start, start + height)

@@ -40,7 +40,7 @@ MAX_DENSE_POINTS = 128
 #: Vectors of Lanczos's method at a time.
 LANCZOS_VECTORS = 10
 #: Restarts of Lanczos's method.
-MAX_RESTARTS = 15
+MAX_LANCZOS_RESTARTS = 15
 #: Relative accuracy of the smallest eigenvalue by Lanczos's method.
 LANCZOS_TOL = 1e-3
 
@@ -210,7 +210,7 @@ def _smallest(Q: NDArray, slack: float) -> float:
                 which="SA",
                 v0=start,
                 ncv=LANCZOS_VECTORS,
-                maxiter=MAX_RESTARTS,
+                maxiter=MAX_LANCZOS_RESTARTS,
                 tol=LANCZOS_TOL,
                 return_eigenvectors=False,
             )

@@ -47,7 +47,7 @@ MAX_POINTS_ONE_PRODUCT = 1024
 #: The matrix is made by this many strips of rows. Of each strip, only the part above the diagonal is made.
 STRIPS = 8
 #: Rows that are transposed at a time.
-TILE = 64
+TRANSPOSED_ROWS = 64
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
@@ -269,8 +269,8 @@ def _kernel_matrix(gram: Gram) -> NDArray:
         K[rows, rows] = own.kernel(own)
         if rest.start < n:
             K[rows, rest] = own.kernel(points.take(rest), arena_array((len(own), n - rest.start), float))
-        for left in range(rest.start, n, TILE):  # a few rows, read with a stride, stay in the cache
-            K[left : left + TILE, rows] = K[rows, left : left + TILE].T
+        for left in range(rest.start, n, TRANSPOSED_ROWS):  # a few rows, read with a stride, stay in the cache
+            K[left : left + TRANSPOSED_ROWS, rows] = K[rows, left : left + TRANSPOSED_ROWS].T
     return K
 
 

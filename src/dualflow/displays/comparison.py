@@ -31,7 +31,7 @@ LABEL_WIDTH_FACTOR = 1.08
 LABEL_SIZE_PT = 7.5
 #: Places of a name: its distance in points to the right or left of its mark, and in its own heights above it.
 NEAR_PLACES = tuple((6.0, heights) for heights in (0.0, 0.5, -0.5, 0.9, -0.9))
-#: Places from which a line leads to the mark: without it the name could be read as that of another point.
+#: Places of a name from which a line leads to its mark. Without the line it could be read as that of another point.
 LED_PLACES = tuple((14.0, heights) for heights in (2.0, -2.0, 3.5, -3.5, 5.0, -5.0))
 
 

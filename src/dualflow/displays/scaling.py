@@ -25,7 +25,7 @@ LABELS = {
 }
 #: Columns that say which circuit ran: a control, which runs none, is drawn at the circuit whose place it takes.
 OF_CIRCUIT = ("qubits", "depth", "two_qubit_gates")
-#: Ratio of the last to the first value from which the x axis is logarithmic.
+#: If the last value is at least this many times the first, the x axis is logarithmic.
 MIN_LOG_RATIO = 8.0
 #: Least distance of two labelled ticks, as a share of the width of the axes.
 MIN_TICK_DISTANCE = 0.055

@@ -43,7 +43,7 @@ GRACE_S = 0.7
 #: The same as a part of the limit.
 GRACE_PART = 0.04
 
-#: Difference of a margin and 1 up to which it counts as round-off.
+#: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
 
 #: Statuses that the noise of a sampling solver may explain.

@@ -33,7 +33,7 @@ from ._verify import agree, round_off, stored
 
 #: Howell's N_s: points solved as a batch before any point is forgotten.
 MIN_FIRST_POINTS = 30
-#: Number of variables up to which the refinement alone is faster than a solver followed by the refinement.
+#: Up to this many variables, the refinement alone is faster than a solver followed by the refinement.
 MAX_VARIABLES_REFINE_ONLY = 64
 
 

@@ -38,7 +38,7 @@ MAX_PRODUCTS = 1 << 30
 MIN_COLUMNS = 64
 #: Least length of an interval of optimal biases, relative to them; a shorter one is round-off.
 MIN_INTERVAL = 1e-10
-#: Share of the bound from which a variable counts as at its bound.
+#: A variable is at its bound if it is at least this share of it.
 AT_BOUND = 1.0 - 1e-12
 
 

@@ -45,7 +45,8 @@ from ._validation import (
 )
 from ._verify import agree, known_classes, round_off, scale_loss, stored
 
-#: Points up to which ``refine=False`` also takes the batch. Above, a run is faster, because it may end at ``tol``.
+#: Up to this many points, ``refine=False`` also takes the batch. With more, a run is faster, because it may end at
+#: ``tol``.
 MAX_POINTS_UNREFINED = 8192
 
 

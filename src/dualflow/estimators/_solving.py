@@ -37,9 +37,9 @@ from ._base import MIN_TIME_LEFT_S
 LINE_INTERVAL_S = 1.0
 #: Seconds between two updates of the line on a terminal: fast enough to look continuous.
 LIVE_INTERVAL_S = 0.1
-#: Relative gap from which on four decimals are printed.
+#: From this relative gap on, four decimals are printed.
 MIN_GAP_DECIMALS = 0.1
-#: Weight, relative to the largest, from which on a variable counts as a survivor in the printed line.
+#: In the printed line, a variable counts as a survivor if its weight is at least this share of the largest.
 MIN_SURVIVOR_WEIGHT = 1e-8
 
 

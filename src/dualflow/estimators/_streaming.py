@@ -20,7 +20,7 @@ from ._persistence import encode
 from ._removal import removal_record, state_of
 from ._validation import checked_data
 
-#: Relative gap above which a stream's state is not taken for the optimum, and warns.
+#: If the relative gap exceeds this, a stream's state is not the optimum, and a warning says so.
 TOL = 1e-6
 
 

@@ -28,7 +28,7 @@ from ._validation import winners
 from .nu_svm import NuSVC
 from .svc import SVC
 
-#: Number of points up to which the smallest ball is computed; beyond, its solve would dominate the report.
+#: Up to this many points, the smallest ball is computed. With more, its solve would dominate the report.
 MAX_POINTS_BALL = 4096
 
 

@@ -18,7 +18,7 @@ from ._mating import evaluate, mate
 MUTATIONS = ("gaussian", "switching", "hybrid", "switching-gaussian")
 #: Generations of Gaussian mutation between two applications of the 1/5 rule.
 ADAPT_EVERY = 10
-#: Relative decrease of f from which a generation counts as an improvement.
+#: A generation is an improvement if f decreases by at least this, relative to f.
 IMPROVEMENT = 1e-10
 #: Schwefel's factor of the 1/5 rule.
 SIGMA_FACTOR = 0.85

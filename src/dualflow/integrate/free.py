@@ -32,7 +32,7 @@ MAX_N_FACTORISED = 8000
 #: A residual up to this share of its terms is their round-off.
 MAX_RELATIVE_ROUND_OFF = 8 * _EPS
 #: Largest number of solves of one step.
-MAX_SOLVES = 6
+MAX_SOLVES_PER_STEP = 6
 
 
 class FreeFlow:
@@ -74,7 +74,7 @@ class FreeFlow:
         before = self._residual(at.alpha)[0]
         self._make(h)
         alpha, best, smallest = at.alpha, at.alpha, np.inf
-        for _ in range(MAX_SOLVES):
+        for _ in range(MAX_SOLVES_PER_STEP):
             g = self._centred(self._drive(alpha) - (alpha - at.alpha) / h)
             residual = self._relative(g, alpha)
             improved = residual < smallest / 3

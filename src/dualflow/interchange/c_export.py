@@ -27,7 +27,7 @@ from .onnx_parts import DecisionParts, parts_of, unwritable_kernel
 FRACTION_BITS = 16
 #: Fraction bits of points whose differences make a radial kernel.
 POINT_BITS = 20
-#: Difference of scaled coordinates from which a radial kernel counts as 0: 2^(−8²) is below its last bit.
+#: If scaled coordinates differ by at least this, a radial kernel is 0, because 2^(−8²) is below its last bit.
 MAX_DIFFERENCE = 8
 #: Entries of the table of 2^(−f), 0 ≤ f ≤ 1; linear interpolation between them has an error of 9e-7.
 TABLE_ENTRIES = 256

@@ -16,7 +16,7 @@ from ..core.problem import DualProblem
 from .state import InteriorState
 
 #: Largest number of linear systems to solve.
-MAX_SOLVES = 12
+MAX_SYSTEMS = 12
 #: The weights of the systems' proximal terms are the last step's q times this. With two equalities the factor is 1,
 #: because border columns leave fewer digits of float64.
 WEIGHT_FACTOR = 1e3
@@ -25,7 +25,7 @@ MAX_WEIGHT = 1e300
 #: A step below this share of the largest α is round-off.
 MIN_STEP = 1e-15
 #: Largest number of rounds in which variables are freed from their bounds.
-MAX_ROUNDS = 8
+MAX_RELEASE_ROUNDS = 8
 #: A multiplier of the wrong sign frees its variable if it exceeds this share of the mean multiplier.
 MAX_WRONG_MULTIPLIER = 1e-11
 
@@ -83,7 +83,7 @@ def at_bounds(form: Form, state: InteriorState, q: NDArray, quick: bool = False)
     multiplier_scale = float((state.at[2] + state.at[3])[upper > 0].mean())
     best: InteriorState | None = None
     least = np.inf
-    for _ in range(1 if quick else MAX_ROUNDS):
+    for _ in range(1 if quick else MAX_RELEASE_ROUNDS):
         state = _solve_free(form, state, at_lower, at_upper, q, quick)
         slopes, alpha = form.slopes(state), state.alpha
         at_lower, at_upper = alpha <= 0.0, alpha >= upper
@@ -108,7 +108,7 @@ def _solve_free(
     free = np.flatnonzero(~(at_lower | at_upper))
     system = form.free_step(free)
     factor = 1.0 if problem.groups else WEIGHT_FACTOR
-    for _ in range(MAX_SOLVES if len(free) else 0):
+    for _ in range(MAX_SYSTEMS if len(free) else 0):
         weight = 1.0 / (1.0 / (factor * np.minimum(q[free], MAX_WEIGHT)) + problem.ridge[free])
         step, state = system.step(alpha, state, weight)
         moved, upper = alpha[free] + step, problem.upper[free]

@@ -52,7 +52,7 @@ MIN_SLOPE = 1e-3
 #: Error bound of a slope in later rounds, in units of the largest slope with a wrong sign.
 LATER_ERROR = 1.5
 #: Variables are chosen by their slopes at most this many times.
-MAX_ROUNDS = 4
+MAX_CHOICES = 4
 #: At a relative gap up to this, variables near their bounds are fixed.
 NARROW_GAP = 0.3
 #: Such a variable has a multiplier of at least this many μ/u.
@@ -73,14 +73,17 @@ DELTA_FACTOR = 0.1
 LAST_DELTA_FACTOR = 0.1
 #: Least δ, in units of the mean |p|. Round-off of the slopes moves α by u/δ times that.
 LEAST_DELTA = 1e-5
-#: Free variables, as a part of those for the last δ, that show ties at the margin; and their number per column then.
+#: There are ties at the margin if more than this share of the free variables for the last δ is still free, ...
 MAX_FREE_SHARE = 0.7
+#: ... and more than this many per column.
 MAX_FREE_PER_COLUMN = 4
-#: Accuracy of the minimisation for one δ, in units of δ Σu of the free variables: until α is the centre, and then.
+#: Accuracy of the minimisation for one δ until α is the centre, in units of δ Σu of the free variables.
 ACCURACY = 0.002
+#: The same accuracy after that.
 LAST_ACCURACY = 1e-9
-#: Newton steps for one δ, at most, and centres, at most.
+#: Largest number of Newton steps for one δ.
 MAX_NEWTON_STEPS = 40
+#: Largest number of centres.
 MAX_CENTERS = 20
 #: A variable with a slope beyond this many δ is fixed.
 FIXED_SLOPE = 2.0
@@ -159,7 +162,7 @@ class Reduced:
             return self.check(after) if len(after.within) else after
         if after.delta:
             return after
-        return self.narrowed(after) if after.gap <= NARROW_GAP and after.rounds < MAX_ROUNDS else after
+        return self.narrowed(after) if after.gap <= NARROW_GAP and after.rounds < MAX_CHOICES else after
 
     def part_of(self, state: InteriorState) -> LowRank:
         """Return the iteration over a state's variables, with all others fixed at their bounds."""
@@ -189,7 +192,7 @@ class Reduced:
         """Return a start as one of the relaxation, or as it is if the relaxation has failed or is not for its rows."""
         form = self._form_of(state)
         e, p, upper = form.problem.e, form.problem.p, form.problem.upper
-        fits = form.rows.n * form.rows.width <= MAX_RELAXED and state.rounds < MAX_ROUNDS and state.centers >= 0
+        fits = form.rows.n * form.rows.width <= MAX_RELAXED and state.rounds < MAX_CHOICES and state.centers >= 0
         if not fits or e is None or not (e.min() < 0 < e.max() and p.any()):
             return state
         mu = float((state.at[:2] * state.at[2:]).sum()) / float(upper.sum())
@@ -315,7 +318,7 @@ class Reduced:
             return end
         wrong = np.where(state.rest > 0, slopes > 0, slopes < 0) & (self.problem.upper > 0)
         wrong[state.within] = False
-        if not wrong.any() or state.rounds >= MAX_ROUNDS:
+        if not wrong.any() or state.rounds >= MAX_CHOICES:
             return self._start_all()
         # The largest wrong slope is the size of the weights' error, far less than that of the sample.
         error = float(np.abs(slopes[wrong]).max())
@@ -333,7 +336,7 @@ class Reduced:
 
     def _start_all(self) -> InteriorState:
         """Return the start of all variables, of which none will be left out any more."""
-        return self.all_rows.start(None).changed(rounds=MAX_ROUNDS)
+        return self.all_rows.start(None).changed(rounds=MAX_CHOICES)
 
     def _end(self, state: InteriorState) -> tuple[InteriorState, NDArray]:
         """Return the state of all variables from a state of some, and the slopes."""

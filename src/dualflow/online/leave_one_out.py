@@ -155,13 +155,13 @@ def recorded_path(stream: Stream) -> Path:
 #: model without a support vector is solved for, which takes about a hundred times as long.
 MAX_VARIABLES_RESPONSE = 8000
 #: A distance below this share of the bound, or a weight below this share of the largest, is round-off.
-ROUND_OFF_RATIO = 1e-12
+MAX_ROUND_OFF_SHARE = 1e-12
 #: Multiplications between two checks of the clock: about a tenth of a second.
 MAX_PRODUCTS = 1 << 30
 #: This many exchanges in a row may fail to reduce the number of violators.
 MAX_STALLED_EXCHANGES = 3
 #: Largest number of exchanges of a model. About ten are usual, and unlearning takes less time than 100 of them.
-MAX_EXCHANGES = 24
+MAX_MODEL_EXCHANGES = 24
 #: Condition of the free variables' block from which round-off is larger, and the largest factor that is allowed for.
 FREE_OF_GROWTH, MAX_GROWTH = 64.0, 1e4
 #: Largest number of variables whose set may differ from that at the optimum of all.
@@ -206,8 +206,8 @@ class Response:
     def __init__(self, problem: DualProblem, Q: NDArray, alpha: NDArray) -> None:
         e, upper = problem.e, problem.upper
         size, diagonal = float(alpha.max(initial=0.0)), Q.diagonal()
-        low = (alpha <= ROUND_OFF_RATIO * size) | (upper <= 0)
-        up = ~low & (alpha >= upper * (1 - ROUND_OFF_RATIO))
+        low = (alpha <= MAX_ROUND_OFF_SHARE * size) | (upper <= 0)
+        up = ~low & (alpha >= upper * (1 - MAX_ROUND_OFF_SHARE))
         inside = np.flatnonzero(~(low | up))
         check_time_cubic(len(inside), lambda k: bordered_inverse(np.eye(k), None), "the inverse")
         S = _independent(Q, e, inside)
@@ -253,7 +253,7 @@ class Response:
         self.rho_tolerance = (
             64 * growth * _EPS * (float(diagonal.max()) * float(alpha.sum()) + float(np.abs(problem.p).max()))
         )
-        self.alpha_tolerance = growth * ROUND_OFF_RATIO * size
+        self.alpha_tolerance = growth * MAX_ROUND_OFF_SHARE * size
 
     def without(self, removed: int | NDArray, stretch: float = 1.0) -> NDArray | None:
         """Return the optimum without one or several variables, shape (n,), or None if it is not found.
@@ -293,7 +293,7 @@ class Response:
             self.alpha_tolerance,
             MAX_CHANGED,
             MAX_STALLED_EXCHANGES,
-            MAX_EXCHANGES,
+            MAX_MODEL_EXCHANGES,
         )
         return found[:, self.place], is_found
 

@@ -173,7 +173,7 @@ class LinearTermLog:
         self.taken = 0
         #: Breakpoints before which the path broke off.
         self.breaks: list[int] = []
-        #: Relative gap up to which the engine's α counts as the optimum.
+        #: The engine's α counts as the optimum up to this relative gap.
         self.max_gap = MAX_GAP_SECTION
 
     def update(self) -> None:

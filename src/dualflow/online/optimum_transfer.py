@@ -26,7 +26,7 @@ from .state import PathError
 #: margin's system cannot be factorised, the larger values are tried in turn.
 RANK_TOLERANCES = (1e-9, 1e-7, 1e-5, 1e-3)
 #: If |eᵀα − d| / Σα exceeds this, the tracked gap is infinite.
-MAX_EQUALITY_ERROR = 1e-10
+MAX_TRACKED_EQUALITY_ERROR = 1e-10
 
 
 def tracked_gap(engine: Engine) -> tuple[float, float]:
@@ -44,7 +44,7 @@ def tracked_gap(engine: Engine) -> tuple[float, float]:
         live = (engine.where != PENDING) & (engine.u > 0)
         wrong = bool((engine.g[live] < -VIOLATION_FACTOR * float(engine.figures[FLOOR])).any())
         return (np.inf, np.inf) if wrong else (0.0, 0.0)
-    if abs(residual) > MAX_EQUALITY_ERROR * alpha_sum:
+    if abs(residual) > MAX_TRACKED_EQUALITY_ERROR * alpha_sum:
         return np.inf, np.inf
     equality_term = abs(engine.b * residual)
     objective = 0.5 * (alpha_g - alpha_p - engine.b * (residual + engine.d))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..quantum.devices import Device, Price
     from ..quantum.runs.batches import Batch
 
-#: QPU seconds from which a run counts as expensive, so that a cheaper solver is estimated too.
+#: If a run takes at least this many QPU seconds, it is expensive, and a cheaper solver is estimated too.
 MIN_EXPENSIVE_S = 60.0
 #: A solver counts as cheaper if it takes at most this share of the time or the shots.
 MAX_CHEAPER_SHARE = 0.5

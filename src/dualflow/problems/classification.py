@@ -21,7 +21,7 @@ C_RULE = Number(above=0, infinite=True)
 #: Allowed values of C in models without a hard margin.
 FINITE_C_RULE = Number(above=0)
 
-#: Relative gap up to which a squared-hinge model may be scaled so that each margin is at least 1: the change is small.
+#: Up to this relative gap, a squared-hinge model may be scaled so that each margin is at least 1. The change is small.
 MAX_GAP_SCALED = 1e-6
 
 HINGE = Reading("hinge", signed=True)

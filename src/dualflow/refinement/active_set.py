@@ -252,9 +252,10 @@ _ROUNDS_PER_CALL_ROUGH = 16
 #: Even if fewer variables are free, this many violators may be freed in one batch.
 _MIN_VIOLATORS_BATCH = 32
 
-#: Relative gap at the bound of round-off, above which the search goes on, and the part of that bound it goes down to:
-#: errors of thousands of terms mostly cancel.
-_SHARP_GAP, _SHARPNESS = 1e-9, 1.0 / 64.0
+#: If the relative gap at the bound of round-off is above this, the search goes on, ...
+_SHARP_GAP = 1e-9
+#: ... down to this share of the bound, because errors of thousands of terms mostly cancel.
+_SHARPNESS = 1.0 / 64.0
 
 #: With more free variables no factor is made. With its matrix it takes 4.3 GB there.
 _MAX_N_FACTOR = 16_384

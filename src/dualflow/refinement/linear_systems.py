@@ -121,8 +121,10 @@ def _solved_in_single(A: NDArray, factor: NDArray, right: NDArray) -> NDArray | 
 
 
 _EPS = float(np.finfo(float).eps)
-#: Solves for a right side and its residuals by a float32 factor, and the residual at which they end, as a part of it.
-MAX_SOLVES_SINGLE, MAX_RESIDUAL_SINGLE = 8, 1e-12
+#: Largest number of solves for a right side and its residuals by a float32 factor.
+MAX_SOLVES_SINGLE = 8
+#: These solves end when the residual is at most this share of the right side.
+MAX_RESIDUAL_SINGLE = 1e-12
 #: With at least this many variables, the factor may be made in float32.
 MIN_N_FLOAT32 = 256
 #: If the ridge is at least this share of the trace, the factor is made in float32, because the condition number is
@@ -362,9 +364,9 @@ MIN_N_CONJUGATE = 1500
 #: A solve ends at this share of its first residual.
 RESIDUAL_TOL = 1e-8
 #: Largest number of products of a solve.
-MAX_PRODUCTS = 400
+MAX_PRODUCTS_PER_SOLVE = 400
 #: If a solve ends above this share of its first residual, it has failed.
-MAX_RESIDUAL = 1e-2
+MAX_RESIDUAL_AT_END = 1e-2
 
 
 def suits_conjugate_gradients(problem: DualProblem, free: NDArray) -> bool:
@@ -431,7 +433,7 @@ class ConjugateSystem(_Members):
         direction = inverse * residual
         size = float(residual @ direction)
         first = size
-        for _ in range(MAX_PRODUCTS):
+        for _ in range(MAX_PRODUCTS_PER_SOLVE):
             if not size > RESIDUAL_TOL**2 * first:
                 break
             check_time()
@@ -445,7 +447,7 @@ class ConjugateSystem(_Members):
             z = inverse * residual
             size, before = float(residual @ z), size
             direction = z + (size / before) * direction
-        self.struggled = not size <= MAX_RESIDUAL**2 * first
+        self.struggled = not size <= MAX_RESIDUAL_AT_END**2 * first
         return s
 
     def _times(self, v: NDArray) -> NDArray:

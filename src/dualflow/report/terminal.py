@@ -215,7 +215,7 @@ def _shared_lines(rows: Iterable[Row]) -> list[str]:
     return [f"{what}: {', '.join(names)}" for what, names in found.items()]
 
 
-#: Rows of a section up to which all are shown.
+#: A section of up to this many rows is shown whole.
 MAX_BRIEF_ROWS = 12
 #: Rows that met the tolerance that a brief section shows, the fastest first.
 BRIEF_BEST = 3

@@ -15,7 +15,7 @@ from ..exceptions import ProblemError
 
 #: Breakpoints whose decision values are computed in one product: they and their α take n numbers each.
 BREAKPOINTS_PER_BLOCK = 256
-#: Distance from its bounds, relative to them, above which a variable is free and fixes the bias.
+#: A variable is free and fixes the bias if its relative distance from its bounds is more than this.
 MIN_FREE_DISTANCE = 1e-9
 #: Mean scores that differ by less are equal: they are sums of shares of test points.
 SCORE_ROUND_OFF = 1e-12

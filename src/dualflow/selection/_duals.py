@@ -85,9 +85,9 @@ def left_out_variable(weight: NDArray, weights: NDArray) -> NDArray:
     return found
 
 
-#: Free variables above which pair updates are faster than Newton steps.
+#: With more free variables, pair updates are faster than Newton steps.
 MAX_FREE_NEWTON = 640
-#: Free variables below which pair updates are faster.
+#: With fewer free variables, pair updates are faster.
 MIN_FREE_NEWTON = 8
 #: Maximum number of rounds of one solve.
 MAX_ROUNDS = 8
@@ -95,9 +95,9 @@ MAX_ROUNDS = 8
 MAX_CHANGES_FRACTION = 0.6
 #: Largest ratio of the changes of one round to those of the round before.
 MAX_CHANGES_RATIO = 1.0
-#: Failures, beyond two for each success, after which Newton steps are no longer tried.
+#: After this many failures, beyond two for each success, Newton steps are no longer tried.
 MAX_FAILURES = 6
-#: Squared distance in feature space of a point to the span of those before it, below which the reference set omits it.
+#: The reference set omits a point whose squared distance in feature space to the span of those before it is below this.
 MIN_SQUARED_DISTANCE = 1e-9
 #: Shift of the diagonal that keeps the system regular if an added point lies in the span of the others.
 DIAGONAL_SHIFT = 1e-10
@@ -215,7 +215,7 @@ class Newton:
         return z[:f], added, float(z[f])
 
 
-#: Variables from which updates in float32 are made first; fewer rows stay in the cache in float64 too.
+#: With at least this many variables, updates in float32 are made first. Fewer rows stay in the cache in float64 too.
 MIN_VARIABLES_FLOAT32 = 512
 #: KKT violation at which they end.
 VIOLATION_FLOAT32 = 1e-3
@@ -280,14 +280,14 @@ UPDATES_PER_VARIABLE = 20
 MAX_CALLS = 25
 #: Maximum number of gradients from scratch.
 MAX_GRADIENTS = 6
-#: Distance from a bound, relative to the box, below which a variable is at the bound. If no variable is free, the bias
-#: is the middle of an interval, as in LIBSVM; a variable that round-off left an ulp inside its box would shift it.
+#: A variable is at a bound if its distance from it is below this share of the box. If no variable is free, the bias is
+#: the middle of an interval, as in LIBSVM; a variable that round-off left an ulp inside its box would shift it.
 BOUND_TOLERANCE = 1e-9
 #: Folds that are solved in one batch.
 FOLDS_PER_BATCH = 32
-#: Number of folds from which the model of all points is solved first, as a start.
+#: With at least this many folds, the model of all points is solved first, as a start.
 MIN_FOLDS_SEED = 3
-#: Number of variables above which it is solved first; with more than one batch of folds it always is.
+#: With more variables, it is solved first; with more than one batch of folds it always is.
 MIN_VARIABLES_SEED = 512
 
 

@@ -55,7 +55,7 @@ from ._plan import MIN_FOLDS_ONE_COST, Kernels, Plan, Setting
 
 #: Bytes of training points that the fitted models of one fold may hold before their values are computed.
 HELD_BYTES = 1 << 27
-#: Distance of a multiplier from its upper bound, relative to the bound, below which it is at the bound.
+#: A multiplier is at its upper bound if its relative distance from it is less than this.
 BOUND_TOLERANCE = 1e-9
 
 

@@ -28,7 +28,7 @@ ENTRY_NS = 6.0
 FEATURE_NS = 0.3
 #: Nanoseconds for each product of an entry with the multipliers of a fold.
 PRODUCT_NS = 1.0
-#: Products for each C besides those of the folds: those of the model of all points, from which the folds start.
+#: Products for each C besides those of the folds. They are for the model of all points, from which the folds start.
 N_SEED_PRODUCTS = 4
 #: Seconds of calls for each problem.
 PROBLEM_S = 2e-4

@@ -29,7 +29,7 @@ MAX_MEMORY_FRACTION = 0.5
 MATRICES_PER_THREAD = 3.5
 #: Bytes of memory that are assumed where the machine does not tell.
 UNKNOWN_MEMORY_BYTES = 8 << 30
-#: γ‖x‖² up to which distances from products are exact to 1e-12 in the kernel.
+#: Up to this γ‖x‖², distances from products are exact to 1e-12 in the kernel.
 MAX_GAMMA_SQUARE = 1e4
 
 

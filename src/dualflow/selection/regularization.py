@@ -24,7 +24,7 @@ from ._accuracy import accuracy_steps
 
 #: Relative gap of the optima at which a path starts.
 START_TOL = 1e-11
-#: Variables up to which a path is followed: it holds a matrix of this order.
+#: Up to this many variables, a path is followed. It holds a matrix of this order.
 MAX_VARIABLES = 10_000
 #: Ratio of the ends of a path along C: it has a section for each factor of 2.
 MAX_RATIO = 1e50

@@ -25,7 +25,8 @@ from ..integrate.multiplicative import max_descent_step, multiplicative_step
 from ..integrate.scipy_ivp import METHODS, ivp_step
 from ..integrate.stiff_system import low_rank
 
-#: Columns of a factor, at most: a matrix of their products takes 32 MB, and a step some seconds for 100 000 points.
+#: Largest number of columns of a factor. A matrix of their products takes 32 MB, and a step some seconds for 100 000
+#: points.
 MAX_COLUMNS = 2000
 
 

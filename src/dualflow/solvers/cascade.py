@@ -16,15 +16,15 @@ from ..exceptions import SolverMismatch
 
 #: Variables of a part, at least.
 MIN_PART = 32
-#: Tolerance of the survivors' solve, as a part of the solver's.
+#: The survivors are solved to this share of the solver's tolerance.
 SURVIVORS_TOL_SHARE = 0.25
-#: Gap that violators which do not join may add together, as a part of the tolerance.
+#: Violators that do not join may together add this share of the tolerance to the gap.
 VIOLATORS_TOL_SHARE = 0.25
-#: Least tolerance of the parts' solves: variables that they miss join later.
+#: Least tolerance of the parts' solves. Variables that they miss join later.
 PARTS_TOL = 1e-3
-#: Violators that join in a step, at most, as a part of the survivors.
+#: In a step, at most this share of the survivors joins from the violators, ...
 MAX_VIOLATORS_SHARE = 0.5
-#: Violators that may join in any case.
+#: ... but this many violators may always join.
 VIOLATORS_ALWAYS_ALLOWED = 512
 
 

@@ -19,9 +19,9 @@ from ..interior.low_rank import EXACT_GAP, LowRank
 from ..interior.reduced import Reduced, can_reduce
 from ..interior.state import InteriorState
 
-#: Rank, as a part of the points, up to which it is low: for higher ranks a factor of Q is cheaper and more accurate.
+#: A rank of at most this share of the points is low. For higher ranks a factor of Q is cheaper and more accurate.
 MAX_RANK_SHARE = 0.25
-#: Columns, at most: a Gram matrix of them takes 32 MB.
+#: Largest number of columns: a Gram matrix of them takes 32 MB.
 MAX_COLUMNS = 2000
 
 

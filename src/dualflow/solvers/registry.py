@@ -22,24 +22,24 @@ from . import SOLVERS, Solver
 AUTO = "auto"
 #: The solver for all problems with lower bounds.
 DEFAULT_SOLVER = "working-set"
-#: Variables from which `interior-point` is faster than `working-set` for a kernel matrix of low rank
-#: (benchmarks/classical/linear.py).
-MIN_N_LOW_RANK = 1000
-#: Squared rank per point, up to which it is.
+#: With at least this many variables, `interior-point` is faster than `working-set` for a kernel matrix of low rank
+#: (benchmarks/classical/linear.py), ...
+MIN_N_INTERIOR_POINT = 1000
+#: ... if the squared rank per point is at most this.
 MAX_RANK_SQUARED_PER_POINT = 20
-#: Least number of variables that must share the sum of a simplex, up to which `working-set` is faster: few others are
+#: If at most this many variables must share the sum of a simplex, `working-set` is faster, because few others are
 #: nonzero. With 9 features and a polynomial of degree 2 it takes 7 against 43 ms for 60 of 3000 points, 57 against 45
 #: for 1500.
 MAX_SHARING = 500
-#: Ratio of the columns' scales beyond which no α in float64 determines the weights to a gap of 1e-6.
+#: If the columns' scales differ by more than this ratio, no α in float64 determines the weights to a gap of 1e-6.
 MAX_SCALE_RATIO = 1e4
-#: Largest bound of a variable, times their number, from which a radial kernel of few columns is for `interior-point`:
-#: `SVC` of 10 000 points of one or two smooth features takes as long by both at C = 1e4, and at C = 1e6 0.4 to 0.7 s
-#: against 36 and more.
+#: If the largest bound × the number of variables is at least this, a radial kernel of few columns is for
+#: `interior-point`. `SVC` of 10 000 points of one or two smooth features takes as long by both at C = 1e4, and at C =
+#: 1e6 0.4 to 0.7 s against 36 and more.
 MIN_SUM_OF_BOUNDS = 1e8
 #: Its columns, at most, and the points per column: those of two smooth features are 180 to 200.
 MAX_COLUMNS_FACTOR, MIN_POINTS_PER_COLUMN_FACTOR = 512, 4
-#: Points per column from which `interior-point` computes weights directly.
+#: With at least this many points per column, `interior-point` computes weights directly.
 MIN_POINTS_PER_COLUMN = 4
 
 
@@ -118,9 +118,9 @@ def traits_of(problem: DualProblem, refine: bool | str) -> Traits:
 
 def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) -> str:
     """Return the name of the solver that "auto" means for a problem of n variables with finite bounds."""
-    if n >= MIN_N_LOW_RANK and not traits.few_nonzero and _is_low_rank(gram, n):
+    if n >= MIN_N_INTERIOR_POINT and not traits.few_nonzero and _is_low_rank(gram, n):
         return "interior-point"
-    has_large_bounds = n >= MIN_N_LOW_RANK and MIN_SUM_OF_BOUNDS <= n * traits.bound < inf
+    has_large_bounds = n >= MIN_N_INTERIOR_POINT and MIN_SUM_OF_BOUNDS <= n * traits.bound < inf
     # Repeated points are merged: few variables are left, and to count columns takes most of the time.
     if has_large_bounds and gram.has_few_features and not few_distinct(gram.X, MAX_DISTINCT_SHARE):
         most = min(MAX_COLUMNS_FACTOR, gram.n // MIN_POINTS_PER_COLUMN_FACTOR)

@@ -12,7 +12,8 @@ from ..core.options import Number, option
 from ..core.solver import EVERY_CONVEX, Solver
 from ..core.workspace import Workspace
 
-#: Least curvature along a pair, as a part of the largest Qᵢᵢ (LIBSVM's τ): Q may be flat or indefinite along it.
+#: Least curvature along a pair, relative to the largest Qᵢᵢ (LIBSVM's τ). Without it, Q may be flat or indefinite along
+#: the pair.
 MIN_CURVATURE = 1e-12
 #: Updates per step if Q is not cached: about a second, after which limits are checked.
 UPDATES_PER_STEP = 1000

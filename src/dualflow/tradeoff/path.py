@@ -21,7 +21,8 @@ from .front import FrontStatus, ParetoFront, ParetoPoint
 
 #: Certified relative gap of every solve, far below any tolerance of a front.
 SOLVE_TOL = 1e-9
-#: Relative difference of weights below which none is added between them; the remaining distance is the solver's gap.
+#: If weights differ relatively by less than this, none is added between them. The remaining distance is the solver's
+#: gap.
 MIN_RELATIVE_STEP = 1e-6
 
 

@@ -14,7 +14,7 @@ from .units import ScaledVariables
 # The pair loop updates its gradient and so accumulates rounding errors: it runs in rounds, each of which starts with a
 # gradient computed from scratch.
 
-#: Rounds over all variables, at most.
+#: Largest number of rounds over all variables.
 MAX_RESTARTS = 4
 #: Pair updates per variable in a round.
 UPDATES_PER_VARIABLE = 20
@@ -26,7 +26,7 @@ MAX_N_UNLIMITED = 640
 KKT_TOL_ROUND_OFF = 1e-13
 #: KKT violation that suffices unless Q is singular and the bounds are large.
 KKT_TOL = 1e-12
-#: Rounds over a subproblem of free and nearly free variables, at most.
+#: Largest number of rounds over a subproblem of free and nearly free variables.
 MAX_ROUNDS_FREE = 12
 #: Pair updates per variable of such a subproblem in a round.
 UPDATES_PER_FREE = 1

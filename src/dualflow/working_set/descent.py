@@ -53,7 +53,7 @@ CRAWLING_UPDATES_SIMPLEX = 100
 MAX_VIOLATORS_PER_FREE = 0.1
 #: While there are more violators than that, both tolerances are multiplied by this.
 FINER_TOL_RATIO = 0.1
-#: Times that the tolerances are reduced by it, at most.
+#: The tolerances are reduced by it at most this many times.
 MAX_FINER_ROUNDS = 3
 #: A large problem is handed over if it has at most this many free variables. Their dense factor and its matrix take 2.4
 #: GB.
@@ -80,7 +80,7 @@ MAX_N_ONE_STEP = 112
 
 # Levels.
 
-#: Points of the first level, at most.
+#: The first level has at most this many points.
 MAX_FIRST_LEVEL = 1000
 #: The same limit for a box whose rows are made on demand. It makes as few rows without an α to start from, so there are
 #: no levels up to `one_block_of` variables. Expensive kernels keep `MAX_FIRST_LEVEL`, because the level before says

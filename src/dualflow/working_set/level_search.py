@@ -38,7 +38,7 @@ MAX_STEP_RATIO = 8.0
 #: If Newton's step would change the sign of a level of at most this size, in the problem's unit, the level steps to 0.
 NEAR_ZERO = 1e-2
 #: Largest number of inner solves.
-MAX_SOLVES = 200
+MAX_INNER_SOLVES = 200
 #: With at least this many points, a search over a quarter of them gives the first level.
 MIN_POINTS_COARSE = 800
 #: Largest number of inner solves of that search.
@@ -144,7 +144,7 @@ class Levels:
         width, size = state.high_level - state.low_level, abs(state.high_level) + abs(state.low_level)
         closed = width < np.inf and (width <= BRACKET_TOL * size or size <= 4.0 * LEVEL_TOL * self.unit)
         closed = closed or (state.low_level >= 0.0 and self.is_without_margin(state))
-        return replace(state, done=closed or state.solves >= MAX_SOLVES, exact=closed and convex)
+        return replace(state, done=closed or state.solves >= MAX_INNER_SOLVES, exact=closed and convex)
 
     def is_without_margin(self, state: LevelState) -> bool:
         """Whether f is round-off at α: the sum at level 0 is no smaller than the total, and every level is 0 there."""

@@ -20,17 +20,17 @@ MAX_RANK = 96
 #: a regression of 2300 points spends a fifth of its time on columns of a matrix of high rank.
 SAMPLE_SIZE = 2 * MAX_RANK
 #: The rank is reached if the largest remaining diagonal entry is at most this share of the largest of the matrix.
-MAX_RESIDUAL = 1e-11
+MAX_DIAGONAL_REST = 1e-11
 #: A pivot below this share of the largest pivot is round-off.
 MIN_PIVOT = 1e-10
 #: An entry of a direction below this share of the largest entry is round-off.
 MIN_ENTRY = 1e-9
 #: After this many exchanges of basis variables, the inverse of the basis is computed anew.
-MAX_EXCHANGES = 50
+MAX_BASIS_EXCHANGES = 50
 
 
 def low_rank(diag: NDArray, column: Callable[[int], NDArray], max_rank: int) -> NDArray | None:
-    """Return L of shape (f, r) with LLᵀ = K up to `MAX_RESIDUAL`, by pivoted Cholesky; None if the rank is larger.
+    """Return L of shape (f, r) with LLᵀ = K up to `MAX_DIAGONAL_REST`, by pivoted Cholesky; None if the rank is larger.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ def low_rank(diag: NDArray, column: Callable[[int], NDArray], max_rank: int) -> 
     L = np.empty((len(residual), max_rank))
     for r in range(max_rank):
         pivot = int(residual.argmax())
-        if not residual[pivot] > MAX_RESIDUAL * largest:
+        if not residual[pivot] > MAX_DIAGONAL_REST * largest:
             return L[:, :r]
         L[:, r] = (column(pivot) - L[:, :r] @ L[pivot, :r]) / np.sqrt(residual[pivot])
         residual -= L[:, r] ** 2
-    return L if not residual.max(initial=0.0) > MAX_RESIDUAL * largest else None
+    return L if not residual.max(initial=0.0) > MAX_DIAGONAL_REST * largest else None
 
 
 def slide(Y: NDArray, G: NDArray, beta: NDArray, low: NDArray, high: NDArray) -> int:
@@ -73,7 +73,7 @@ def slide(Y: NDArray, G: NDArray, beta: NDArray, low: NDArray, high: NDArray) ->
     columns[:, order] = R[:rank]
     inverse = np.linalg.inv(columns[:, basis])
     for j in order[rank:]:
-        if exchanges == MAX_EXCHANGES:
+        if exchanges == MAX_BASIS_EXCHANGES:
             inverse, exchanges = np.linalg.inv(columns[:, basis]), 0
         share = inverse @ columns[:, j]
         sign = -1.0 if G[j] > share @ G[basis] else 1.0

@@ -23,7 +23,7 @@ __all__ = ["SYNTHESIS_ERROR", "LogicalCounts", "logical_counts", "t_count"]
 SYNTHESIS_ERROR = 1e-2
 #: T gates of a rotation for each bit of precision.
 T_GATES_PER_BIT = 3.0
-#: Difference from a multiple of π/4, in units of π/4, up to which an angle counts as this multiple.
+#: An angle counts as a multiple of π/4 if it differs from it by at most this share of π/4.
 MULTIPLE_TOL = 1e-9
 
 

@@ -26,15 +26,15 @@ MAX_QUBITS = 24
 MAX_ROWS = 4
 #: Most circuits of a kernel's batch that are compared; a kernel often has only one batch.
 MAX_KERNEL_PAIRS = 20
-#: Slope below which a run or a kernel warns.
+#: A run or a kernel warns if the slope is below this.
 WARN_BELOW = 0.5
 #: Fewest expected counts of a cell of χ²; rarer outcomes are merged into one cell, else χ² has another distribution.
 MIN_EXPECTED = 5.0
-#: Σ d² per circuit up to which distributions are uniform within rounding, so that the slope is undefined.
+#: If Σ d² per circuit is at most this, distributions are uniform within rounding, and the slope is undefined.
 MIN_NORM = 1e-9
 #: Largest slope of exact read-outs that counts as 0.
 MAX_ROUND_OFF = 1e-6
-#: p-value of χ² below which the read-outs do not follow the circuits' distributions.
+#: If the p-value of χ² is below this, the read-outs do not follow the circuits' distributions.
 MIN_P_VALUE = 1e-9
 #: Largest total variation distance of exact read-outs of a correct device, single precision included.
 MAX_DISTANCE = 1e-4

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ...core.solution import Solution
 
-#: Relative L1 distance of the measured state from the circuit's above which there is a warning.
+#: There is a warning if the relative L1 distance of the measured state from the circuit's exceeds this.
 MAX_DISTANCE = 0.1
 #: Value of ``provenance["final_circuit"]`` if the answer is an average.
 OF_AVERAGE = "computed from the answer, an average over circuits; the run did not send it"

@@ -33,10 +33,10 @@ from ..runs.laboratory import Account, Laboratory, QuantumContext
 from .base import CircuitSolver
 from .hhl import MAX_CLOCK, MAX_PHASE, MIN_CLOCK, MIN_READING, LinearSystem
 
-#: Unknowns of a system, at most: 3 qubits.
+#: Largest number of unknowns of a system: 3 qubits.
 MAX_UNKNOWNS = 8
-#: Smallest eigenvalue of a circuit's matrix, as a part of its largest, far below what a clock resolves: round-off must
-#: not make it negative.
+#: Smallest eigenvalue of a circuit's matrix, relative to its largest. It is far below what a clock resolves, but
+#: round-off must not make it negative.
 MIN_EIGENVALUE = 1e-10
 
 

@@ -17,7 +17,7 @@ from ...exceptions import SolverMismatch
 from .ansatz import make_ansatz
 from .variational_flow import VariationalFlow
 
-#: Relative change of f, in units of float64's precision, below which a fit ends.
+#: A fit ends if f changes by less than this, relative to f, in units of float64's precision.
 FACTR = 10.0
 #: Steps of a fit.
 MAX_STEPS = 2000
