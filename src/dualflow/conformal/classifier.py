@@ -328,16 +328,16 @@ class ConformalSVC(ClassifierMixin, Conformal):
 
 
 class _Ranks:
-    """Some training points, whose scores those of new points are compared with.
+    """The scores of some training points. Scores of new points are compared with them.
 
     Parameters
     ----------
     own : array of shape (n,)
         The score of each point by the models without it.
     which : int array of shape (n,)
-        The number of these models.
+        The index of these models.
     count : int
-        How many models there are; number 0 leaves out no point.
+        How many models there are; model 0 leaves out no point.
     """
 
     def __init__(self, own: NDArray, which: NDArray, count: int) -> None:

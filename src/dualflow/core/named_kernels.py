@@ -40,7 +40,7 @@ class NamedKernel:
     parameters : tuple of str
         The parameters that it has, of "gamma", "degree" and "coef0".
     of_products : callable (products, gamma, coef0, degree) → values, or None
-        Its values from the inner products ⟨x, z⟩ of centred points, in their float type; it overwrites these.
+        Its values from the inner products ⟨x, z⟩ of centred points, in their float type; it may overwrite these.
     is_psd : callable (degree, coef0) → bool
         Whether its matrix is positive semidefinite for any points (Mercer).
     is_translatable : callable (degree, coef0) → bool
@@ -50,7 +50,8 @@ class NamedKernel:
     error_factor : callable (degree) → float
         The factor by which the kernel multiplies a relative error of the inner products.
     libsvm : str
-        Its name in LIBSVM's files, "" if these do not have it. Those that have one have our name in scikit-learn.
+        Its name in LIBSVM's files, "" if these do not have it. A kernel with one must have the same name in
+        scikit-learn as here.
     is_exported : bool
         Whether ONNX graphs and C headers can hold it: `interchange.onnx_export` and `c_export` each have a branch.
     of_points : callable (A, B, gamma, coef0, degree) → values, or None

@@ -21,7 +21,7 @@ from .runtime.arrays import immutable
 #: smaller than the estimate.
 MAX_PART_OF_ROUNDING = 0.1
 #: A relative gap up to this is accepted if it does not exceed its rounding error. Half of 1e-9, because a recomputed
-#: certificate rounds differently. A run over a pair with C = 1e4 takes 2 × the time to reach 1e-10.
+#: certificate rounds differently. A tighter limit would send such pairs to a run, at twice the time.
 MAX_GAP_WITHIN_ROUNDING = 5e-10
 #: The reason that an error for a negative gap gives.
 NEGATIVE_GAP_REASON = "X changed while the pair was solved"

@@ -444,7 +444,7 @@ class PairResult:
 
     @property
     def certificate(self) -> Certificate:
-        """Certificate of `alpha`, as a `Certifier` makes it."""
+        """Certificate of `point`, as a `Certifier` makes it."""
         return self.batch.rows[self.number].certificate(self.point, float(self.batch.shifts[self.number]), self.bias)
 
 

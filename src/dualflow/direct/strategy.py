@@ -1,4 +1,6 @@
-"""All thresholds that decide whether and how a problem is solved directly.
+"""The thresholds that choose whether and in which way a problem is solved directly.
+
+Limits within one way are beside its code.
 
 A function that decides takes its `Thresholds` as an argument, so that a test can pass others.
 """

@@ -93,7 +93,7 @@ QUANTITIES = {
     "gap": ("raw_gap", "gap_low", "gap_high", "certified relative gap"),
     "excess": ("excess", "excess_low", "excess_high", "excess $(f - f^*)/|f^*|$"),
 }
-#: Most rows without a value that the title names.
+#: The title names at most this many rows without a value.
 MAX_NAMED_ROWS = 3
 
 #: For each role: colour, marker, whether the marker is filled, and the name in the legend.
@@ -109,7 +109,7 @@ ROLES = {
 class ComparisonDisplay:
     """Certified gap, or excess over the reference, against wall time, one mark for each row of `compare`.
 
-    Rows of several seeds are medians with the quartiles of their raw gaps as error bars. It shows raw answers, or the
+    Rows of several seeds are medians with the quartiles of what is drawn as error bars. It shows raw answers, or the
     same answers after the classical refinement, never both, because refinement finds the optimum from any start.
     Repairs are left out, because their problem is another one. The title gives the number of rows without a gap. Lower
     left is better. For sampled rows read the excess, which shots change to second order only.
@@ -173,7 +173,7 @@ class ComparisonDisplay:
         refined : bool
             Draw the gaps after refinement, and include its time.
         y : {"gap", "excess"}
-            What is drawn: the certified gap, or the raw answer's excess over the best objective of all rows.
+            What is drawn: the certified gap, or the raw answer's excess over the reference.
         ax, **options
             As for `plot`.
 

@@ -118,12 +118,12 @@ def number(value: float | None) -> float:
     return np.nan if value is None else float(value)
 
 
-#: Number of certificates without a finite bound after which a hard-margin run is checked once for inseparability.
+#: If a hard-margin run has no finite bound at this certificate, it is checked once for inseparability.
 SEPARABILITY_CHECK_STEP = 20
 #: Certificates for which time is reserved after a refinement: those of its answer and of its start.
 CERTIFICATES_AFTER_REFINEMENT = 3
-#: Where a callback watches, a certificate is made anew once it is this many times older than it took: a sixth of the
-#: time at most goes into certificates that only report progress.
+#: For a callback, a certificate is recomputed when its age exceeds this multiple of its cost. Certificates that only
+#: report progress then take a sixth of the time at most.
 MAX_CERTIFICATE_AGE = 5.0
 #: Seconds; a younger certificate is not made anew for a callback. A log has a line a second.
 MIN_CERTIFICATE_AGE_S = 0.5
@@ -161,7 +161,7 @@ class Run:
     decisive: bool = False  # whether that certificate may end the run
     certified_at: float = 0.0  # `time.monotonic` after the latest certificate
     certificate_s: float = 0.0  # wall time of the latest certificate
-    shared: bool = False  # whether the solver has a copy of the certifier's kernel matrix
+    shared: bool = False  # whether the kernel matrix has been shared with the solver, if it can use it
     status: Status = Status.STEP_LIMIT
     witness: NDArray | None = None
     device_error: str | None = None

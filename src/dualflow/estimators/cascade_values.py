@@ -1,4 +1,4 @@
-"""`CascadeSVR` and `CascadeSVDD`: regression and description with a Gaussian kernel of data in parts."""
+"""`CascadeSVR` and `CascadeSVDD`: regression and data description with a Gaussian kernel, for data in parts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _CascadeValues(OverParts):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        # The kernel has the support vectors.
+        # `_support_gram` holds the support vectors already.
         return state if state.get("_support_gram") is None else state | {"support_vectors_": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -32,7 +32,8 @@ class QuantileSVR(ValueMachine):
 
     Minimises ½‖w‖² + C Σ ρ(zᵢ − f(xᵢ)) with the pinball loss ρ(r) = max(τr, (τ − 1)r) (Takeuchi, Le, Sears, Smola
     2006): f(x) estimates the τ-quantile of y at x, the median for τ = ½. At most a share τ of the training points
-    is strictly below f, and at most 1 − τ above. Any solver can solve the dual, and every solution has a certificate.
+    is strictly below f, and at most 1 − τ above. Any solver that takes its dual can solve it; each solution has a
+    certificate.
 
     Parameters
     ----------

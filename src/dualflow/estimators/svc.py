@@ -30,7 +30,7 @@ from ._solving import Solving, solve_batch, solve_one
 
 
 class SVC(CalibratedMachine, PairClassifier, BatchMachine):
-    """Support vector classifier. Any solver can solve its dual, and every solution has a certificate.
+    """Support vector classifier, by any solver that takes its dual; each solution has a certificate.
 
     Parameters, attributes and signs are those of `sklearn.svm.SVC` wherever both have them;
     see :doc:`/how-to/from-sklearn` for the differences.

@@ -42,7 +42,7 @@ def _hard_tube_costs(gram: Gram, values: NDArray) -> list[float]:
 
 
 class SVR(ValueMachine):
-    """ε-insensitive support vector regression. Any solver can solve its dual, and every solution has a certificate.
+    """ε-insensitive support vector regression, by any solver that takes its dual; each solution has a certificate.
 
     Minimises ½‖w‖² + C Σ max(0, |zᵢ − f(xᵢ)| − ε) (Smola, Schölkopf 2004, eq. 3). Parameters, attributes and signs are
     those of `sklearn.svm.SVR` wherever both have them.

@@ -31,15 +31,15 @@ from .stiff_system import StiffSystem
 _BOUNDARY_FRACTION = 0.995
 #: Largest factor of ε in a step. If ε falls too fast, the correctors, which are cheap, compensate.
 _MAX_MUTATION_RATIO = 0.3
-#: Gondzio's correctors: their largest number in a step ...
+#: Largest number of Gondzio's correctors in a step.
 _MAX_CORRECTORS = 5
-#: ... by how much longer a step each aims at ...
+#: Each corrector aims at a step whose fraction of the way to the boundary is larger by 8 % and by this.
 _CORRECTOR_AIM = 0.3
-#: ... and the gain of step length at which one is kept.
+#: A corrector is kept if it makes the step 1 % longer, and closes this share of what is left to a full step.
 _MIN_CORRECTOR_GAIN = 0.01
-#: They move every product αz, (u − α)y into the range of ε from this multiple ...
+#: Correctors move every product αz, (u − α)y to at least this multiple of ε.
 _MIN_PRODUCT_RATIO = 0.1
-#: ... to this one.
+#: Correctors move every product to at most this multiple of ε.
 _MAX_PRODUCT_RATIO = 10.0
 #: Weights of a corrector that are tried.
 _CORRECTOR_WEIGHTS = (0.2, 0.4, 0.6, 0.8, 1.0)

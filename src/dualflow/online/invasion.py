@@ -27,9 +27,9 @@ from ..core.workspace import Workspace
 #: Function ``equilibrate(problem, alpha) -> alpha`` that minimises a small problem from a feasible start.
 Equilibrate = Callable[[DualProblem, NDArray], NDArray]
 
-#: Between two equilibria at most this many invaders are admitted, ...
+#: The limit on invaders admitted between two equilibria is never below this.
 MIN_ADMITTED = 128
-#: ... or this many times the number of points with weight, if that is more.
+#: If it is more, the limit is this many times the number of points with weight.
 ADMITTED_RATIO = 0.5
 #: If more than this share of all variables invades, one problem of all variables is solved instead.
 SOLVE_ALL_FRACTION = 0.25

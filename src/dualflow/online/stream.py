@@ -16,7 +16,8 @@ from .invasion import Equilibrate, Habitat
 MAX_POINTS_PER_BLOCK = 1024
 #: If at most this share of the points is distinct, equal points are merged into one variable.
 MAX_DISTINCT_MERGED = 0.9
-#: If more violators are expected among the new points, the KKT check is skipped and all points are solved for.
+#: If more violators than this, and than twice `max_path_violators`, are expected among the new points, the KKT check is
+#: skipped and all points are solved for.
 MAX_EXPECTED_VIOLATORS = 4
 #: A weight is set to a bound if its distance from it is below this share of the weight of its group.
 ROUND_OFF_RATIO = 1e-14

@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS calls (done INTEGER);
 
 @dataclass(frozen=True)
 class Faults:
-    """The rates of faults; seed and number of a call decide about its faults, in all processes alike.
+    """The rates of faults. The seed and the index of a call determine its faults, equally in all processes.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def machine_info(name: str) -> MachineInfo:
     Raises
     ------
     DeviceError
-        There is no account, region, network or such machine.
+        There is no account, region or network, or the vendor has no such machine.
     SolverUnavailable
         Its library is not installed.
     """
