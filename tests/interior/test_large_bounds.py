@@ -104,6 +104,8 @@ def test_which_solver_is_usual():
     for n, bound in ((999, 1e6), (1000, 9e4), (1000, 0.0), (1000, np.inf)):
         assert auto_solver_name(line, n, Traits(bound=bound)) == "working-set"
     assert auto_solver_name(noise, 3000, Traits(bound=1e6)) == "working-set"
+    long = Gram(np.linspace(0.0, 1.0, 20_001)[:, None])
+    assert auto_solver_name(long, 20_001, Traits(bound=1e6)) == "working-set"
 
 
 def test_the_bound_counts_only_if_a_refinement_follows():

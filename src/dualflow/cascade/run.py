@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -106,10 +106,11 @@ class Cascade:
     on_round: Callable[[Round], Any]
     save: Callable[[PairState], None]
     keeps: bool = False
-    _best: CascadePairResult | None = None
+    _best: CascadePairResult | None = field(default=None, init=False)
 
     def run(self, state: PairState | None = None) -> CascadePairResult:
         """Run rounds from a state, or from the parts' own solves, until the cascade ends; return the best result."""
+        self._best = None
         try:
             state, pool = self._initial_pool() if state is None else (state, self._stored_pool(state))
             while self._best is None or not state.closed:

@@ -39,6 +39,8 @@ MAX_SCALE_RATIO = 1e4
 MIN_SUM_OF_BOUNDS = 1e8
 #: Its columns, at most, and the points per column: those of two smooth features are 180 to 200.
 MAX_COLUMNS_FACTOR, MIN_POINTS_PER_COLUMN_FACTOR = 512, 4
+#: With more points, the working set stays the choice: nothing was measured there, and the factor takes n × r numbers.
+MAX_POINTS_FACTOR = 20_000
 #: With at least this many points per column, `interior-point` computes weights directly.
 MIN_POINTS_PER_COLUMN = 4
 
@@ -120,9 +122,10 @@ def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) 
     """Return the name of the solver that "auto" means for a problem of n variables with finite bounds."""
     if n >= MIN_N_INTERIOR_POINT and not traits.few_nonzero and _is_low_rank(gram, n):
         return "interior-point"
-    has_large_bounds = n >= MIN_N_INTERIOR_POINT and MIN_SUM_OF_BOUNDS <= n * traits.bound < inf
+    has_large_bounds = MIN_SUM_OF_BOUNDS <= n * traits.bound < inf
+    suits_factor = n >= MIN_N_INTERIOR_POINT and gram.n <= MAX_POINTS_FACTOR and gram.has_few_features
     # Repeated points are merged: few variables are left, and to count columns takes most of the time.
-    if has_large_bounds and gram.has_few_features and not few_distinct(gram.X, MAX_DISTINCT_SHARE):
+    if has_large_bounds and suits_factor and not few_distinct(gram.X, MAX_DISTINCT_SHARE):
         most = min(MAX_COLUMNS_FACTOR, gram.n // MIN_POINTS_PER_COLUMN_FACTOR)
         return "interior-point" if has_few_columns(gram, most) else DEFAULT_SOLVER
     tall = gram.kernel == "linear" and gram.is_linear and MIN_POINTS_PER_COLUMN * gram.X.shape[1] <= n
