@@ -194,7 +194,7 @@ class BatchMachine(KernelMachine):
         dual_coef = state.get("dual_coef_")
         if isinstance(dual_coef, np.ndarray) and dual_coef.dtype == np.int8:
             state = state | {"dual_coef_": dual_coef * state["solutions_"][0].alpha[state["support_"]]}
-        super().__setstate__(state)
+        super().__setstate__({name: value for name, value in state.items() if name != "fit_status_"})
         self._freeze()  # unpickled arrays are writeable
 
     def _kernel_input(self, X: Any) -> Any:
@@ -243,16 +243,6 @@ class BatchMachine(KernelMachine):
             raise FitError(f"solver={name!r}: {solution.ended.text} No model is made of it.", solution)
         if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
-
-    def _set_status(self, solutions: Sequence[Solution | None]) -> None:
-        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined.
-
-        None stands for a direct result, which is optimal.
-        """
-        self.__dict__.pop("fit_status_", None)
-        runs = [solution for solution in solutions if solution is not None]
-        if all(run.provisional.psd.kind != "presumed" for run in runs):
-            self.fit_status_ = int(any(run.status is not Status.OPTIMAL for run in runs))
 
     @fitted
     def fit_status_(self) -> int:
@@ -360,6 +350,8 @@ def without_round_off(coefficients: NDArray) -> NDArray:
 
 def iterations_of(solution: Solution) -> int:
     """Return the solver's iterations as ``max_iter`` counts them: pair updates if it counted them, else steps."""
+    if solution.direct_result is not None:  # one step, as its `cost` says, which is not made here
+        return 1
     updates = solution.extras.get("updates")
     return solution.cost.steps if updates is None else int(updates[0])
 

@@ -466,7 +466,6 @@ class OneVsOneMachine(BatchMachine):
                 given[column] = None if w is None else sign * w
         own = self._keep_support(gram, support, moved)
         self._keep_linear(given)
-        self._set_status(runs)
         self._constants = 0.0
         if own is not None and self._linear is not None:
             self._constants = self._linear @ own.center
