@@ -35,7 +35,7 @@ from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
 from ..solvers.registry import USUAL_TRAITS, Traits, make_solver, traits_of
-from ._base import KernelMachine, as_csr, fitted, frozen
+from ._base import KernelMachine, as_csr, fitted
 from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, solve_one, thread_count
 from ._validation import are_objects
@@ -83,22 +83,34 @@ class BatchMachine(KernelMachine):
         with at_most(None if self.n_jobs is None else thread_count(self.n_jobs)):
             return super()._expanded(X)
 
-    #: Feature weights by which a model with a linear kernel predicts, shape (r, n_features): those that were certified,
-    #: or else those that the support vectors make. None for sparse points where none was certified.
-    _linear: NDArray | None = None
+    #: With a linear kernel, the certified feature weights of each expansion, or None; None for other kernels, and for
+    #: sparse points if none was certified.
+    _certified_weights: Sequence[NDArray | None] | None = None
 
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
-        """Set the feature weights of a linear kernel; ``given`` holds the certified ones of each expansion, or None."""
-        self._linear = None
-        if self.kernel != "linear" or self._vectors is None or not self._vectors.is_linear:
-            return
-        if self._sparse and all(w is None for w in given):
-            return
-        if any(w is None for w in given):
-            of_points = self._vectors.sparse_weights(self._weights).toarray().T if self._sparse else None
-            found = self._vectors.combined(self._weights.T) if of_points is None else of_points
-            given = [found[k] if w is None else w for k, w in enumerate(given)]
-        self._linear = frozen(np.array(given, dtype=float))
+        """Keep the certified feature weights of each expansion, or None, if the kernel is linear."""
+        is_linear = self.kernel == "linear" and self._vectors is not None and self._vectors.is_linear
+        predicts = is_linear and not (self._sparse and all(w is None for w in given))
+        self._certified_weights = given if predicts else None
+
+    @property
+    def _linear(self) -> NDArray | None:
+        """Feature weights by which a model with a linear kernel predicts, shape (r, n_features), or None.
+
+        They are those that were certified, or else those that the support vectors make.
+        """
+        given = self._certified_weights
+        return None if given is None else self._vectors.feature_weights(self._weights, given, self._sparse)
+
+    @property
+    def _constants(self) -> NDArray | float:
+        """The constants that the centre of the support vectors subtracts from the expansions; predictions add them."""
+        if (vectors := self._vectors) is None or not vectors.is_translatable:
+            return 0.0
+        if (linear := self._linear) is not None:
+            return 0.0 if vectors.center is None else linear @ vectors.center
+        constants = vectors.gram.constants(np.arange(len(self.support_)))
+        return 0.0 if constants is None else constants @ self._weights
 
     def _feature_weights(self) -> NDArray:
         """Return `coef_`: the feature weights of each expansion, CSR if X was sparse; linear kernel only."""

@@ -42,9 +42,6 @@ class ValueMachine(RegressorMixin, BatchMachine):
     intercept_: NDArray = set_by_fit()
     offset_: ClassVar[Any] = unavailable("intercept_")
     radius_: ClassVar[Any] = unavailable("intercept_")
-    #: The constants that the centre of the support vectors' kernel subtracts from the expansions, which predictions
-    #: add, shape (n_outputs,).
-    _constant: Any = 0.0
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
@@ -111,20 +108,15 @@ class ValueMachine(RegressorMixin, BatchMachine):
         coefficients = np.array([without_round_off(solution.coefficients) for solution in self.solutions_])
         (support,) = np.nonzero(coefficients.any(axis=0))
         # A centre does not change an expansion whose weights sum to 0, except for the digits that it saves.
-        own = self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.is_translatable(problem))
+        self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.is_translatable(problem))
         self.dual_coef_, self.n_support_ = coefficients[:, support], np.array([len(support)])
         self._keep_linear([feature_weights(one.problem, one.answer) for one in self.solutions_])
-        self._constant = np.zeros(len(coefficients))
-        if own is not None and self._linear is not None:
-            self._constant = np.array([float(row @ own.center) for row in self._linear])
-        elif own is not None:
-            self._constant = np.array([own.gram.constant(row) for row in self.dual_coef_])
         self.intercept_ = np.array([solution.bias for solution in self.solutions_])
         self.n_iter_ = max(iterations_of(solution) for solution in self.solutions_)
 
     def _outputs(self, X: ArrayLike) -> NDArray:
         """Return the values of all outputs at new points, shape (n_new, n_outputs)."""
-        return self._expanded(X) + (self.intercept_ + self._constant)
+        return self._expanded(X) + (self.intercept_ + self._constants)
 
     @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:

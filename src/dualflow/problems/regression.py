@@ -24,6 +24,9 @@ EPSILON_RULE = Number(at_least=0)
 #: Allowed quantiles.
 QUANTILE_RULE = Number(above=0, below=1)
 
+#: The largest number of float64.
+MAX_FLOAT = float(np.finfo(float).max)
+
 REGRESSION = Reading("svr")
 NU_REGRESSION = Reading("nu_svr")
 
@@ -145,7 +148,7 @@ def _values(z: ArrayLike, n: int, C: float, epsilon: float = 0.0) -> NDArray:
         found = f"shape {z.shape}" if z.shape != (n,) else "NaN or infinity"
         raise ProblemError(f"z must be {n} finite numbers, found {found}")
     largest = float(np.abs(z).max()) + epsilon
-    if 4.0 * n * max(1.0, C) > np.finfo(float).max / max(1.0, largest):  # f is a sum of n of them, times C
+    if 4.0 * n * max(1.0, C) > MAX_FLOAT / max(1.0, largest):  # f is a sum of n of them, times C
         raise ProblemError(f"z is as large as {largest:.3g}, and C times the sum of it overflows; scale it")
     return z
 
