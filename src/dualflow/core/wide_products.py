@@ -20,6 +20,7 @@ PART_FEATURES = 1024
 MAX_MULTIPLICATIONS = 1 << 32
 #: Rows of a strip above the diagonal; as many rows, read with a stride, stay in the cache.
 STRIP_ROWS = 64
+_BELOW = np.tri(STRIP_ROWS, k=-1, dtype=bool)
 
 
 def upper_products(X: NDArray, J: NDArray, center: NDArray | None, scale: float) -> NDArray:
@@ -49,6 +50,6 @@ def mirror(K: NDArray) -> NDArray:
     """Copy the entries above the diagonal of a square matrix to those below it; return the matrix."""
     for rows in strips(len(K)):
         corner = K[rows, rows]
-        corner[:] = np.triu(corner) + np.triu(corner, 1).T
+        np.copyto(corner, corner.T, where=_BELOW[: len(corner), : len(corner)])
         K[rows.stop :, rows] = K[rows, rows.stop :].T
     return K
