@@ -579,7 +579,8 @@ class PairBatch(Sequence[PairResult | None]):
         by_blocks = [(row <= max_points) & ~other for row, other in zip(totals, by_points, strict=True)]
         counts = list(range(classes - 1, 0, -1))
         growth = gram.growth
-        if is_small and not by_points[0].any():
+        is_one_matrix = is_small or (classes == 2 and by_blocks[0].all() and gram.makes_squares_in_parts)
+        if is_one_matrix and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
             self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth, self._keeps_missed)]
             return [sum(counts)]

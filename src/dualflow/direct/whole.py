@@ -12,11 +12,12 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.gram import Gram, KernelMatrix
+from ..core.gram import MAX_POINTS_IN_PARTS, Gram, KernelMatrix
 from ..core.problem import DualProblem, Kind, paired
 from ..core.runtime import clock
 from ..core.runtime.arrays import immutable, is_same_array
 from ..core.runtime.memory import arena_array, submatrix
+from ..core.sparse_points import SparsePoints
 from ..refinement.linear_systems import solve_definite
 from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
@@ -36,13 +37,6 @@ MAX_VIOLATION_POLISHED = 1e-4
 #: With many variables, the pair loop ends at this KKT violation, and one Newton step of the free variables follows.
 #: They are nearly always known then. Without it, two thirds of all updates would follow.
 ROUGH_VIOLATION = 1e-4
-#: Up to this many points, the matrix is one product, which BLAS makes in half the time. With more, it is made by
-#: strips.
-MAX_POINTS_ONE_PRODUCT = 1024
-#: The matrix is made by this many strips of rows. Of each strip, only the part above the diagonal is made.
-STRIPS = 8
-#: Rows that are transposed at a time.
-TRANSPOSED_ROWS = 64
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
@@ -207,22 +201,12 @@ def _stretched(best: DirectSingle) -> NDArray | None:
 def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
     n = gram.n
-    if not gram.is_radial:
-        return gram.by_one_product() if n <= MAX_POINTS_ONE_PRODUCT else gram.full(arena_array)
-    points, K = gram.radial_points(float), arena_array((n, n), float)
-    if n <= MAX_POINTS_ONE_PRODUCT or gram.has_few_features:
-        return points.kernel(points, K)
-    height = -(-n // STRIPS)
-    for start in range(0, n, height):
-        clock.check_time()
-        rows, rest = slice(start, min(start + height, n)), slice(min(start + height, n), n)
-        own = points.take(rows)
-        K[rows, rows] = own.kernel(own)
-        if rest.start < n:
-            K[rows, rest] = own.kernel(points.take(rest), arena_array((len(own), n - rest.start), float))
-        for left in range(rest.start, n, TRANSPOSED_ROWS):  # a few rows, read with a stride, stay in the cache
-            K[left : left + TRANSPOSED_ROWS, rows] = K[rows, left : left + TRANSPOSED_ROWS].T
-    return K
+    if gram.makes_squares_in_parts and n <= MAX_POINTS_IN_PARTS:
+        return gram.by_one_product()
+    if not gram.is_radial or isinstance(gram.X, SparsePoints):
+        return gram.full(arena_array)
+    points = gram.radial_points(float)
+    return points.kernel(points, arena_array((n, n), float))
 
 
 def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:

@@ -25,7 +25,8 @@ from ..core.kernel_functions import check_callable, kernel_values, trial_rows
 from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..core.psd import REPAIR_HINT
-from ..core.runtime.arrays import in_parts
+from ..core.runtime.arrays import has_same_bits, in_parts
+from ..core.runtime.memory import MIN_BYTES_KEPT
 from ..core.runtime.threads import at_most, cached_property
 from ..core.runtime.warn import warn_user
 from ..core.solution import LeftOut, Solution, Status
@@ -233,7 +234,23 @@ class BatchMachine(KernelMachine):
         if self._objects is not None:
             return Gram(X, "precomputed")
         parameters: Any = self.__dict__.get("_parameters_kept", self)
-        return Gram(X, parameters.kernel, gamma=parameters.gamma, degree=parameters.degree, coef0=parameters.coef0)
+        return Gram(
+            self._known_points(X),
+            parameters.kernel,
+            gamma=parameters.gamma,
+            degree=parameters.degree,
+            coef0=parameters.coef0,
+        )
+
+    def _known_points(self, X: Any) -> Any:
+        """Return the copy of X that the last fit made if X has the same numbers, else X.
+
+        A model stays as it is until a refit has succeeded. Without this, a refit takes memory for a second copy.
+        """
+        last = getattr(self.__dict__.get("_vectors"), "__dict__", {}).get("_gram")
+        if last is None or not (type(X) is type(last.X) is np.ndarray) or X.nbytes < MIN_BYTES_KEPT:
+            return X
+        return last.X if has_same_bits(X, last.X) else X
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
         """Return the Gram of some of the points, with the kernel width of all of them."""
