@@ -1,14 +1,14 @@
 """A problem over its whole kernel matrix by Newton's steps of all variables at once.
 
-In many features most points are nearly at right angles, so that the kernel matrix is close to a diagonal and few others.
-There the minimiser of each variable alone says which variables are free (the primal-dual active-set method:
-Hintermüller, Ito, Kunisch 2002), and conjugate gradients with the diagonal as preconditioner, projected onto the
-equality (Gould, Hribar, Nocedal 2001), solve for these in some ten products. Each round costs as much as a hundredth of
-what pair updates take. Elsewhere the rounds do not end: they are given up as soon as they make no progress.
+In many features most points are nearly at right angles: the kernel matrix is near its diagonal, but for a few
+eigenvalues. There the minimiser of each variable alone says which variables are free (the primal-dual active-set
+method: Hintermüller, Ito, Kunisch 2002), and conjugate gradients with the diagonal as preconditioner, projected onto
+the equality (Gould, Hribar, Nocedal 2001), solve for these in some ten products. A large C costs no more than a small
+one. Elsewhere the rounds do not end; they are given up as soon as they make no progress.
 
 Variables are β = σα, so that K has no signs and the two variables of a point of a regression are one, with a kink at 0:
 
-    min ½ s βᵀ(K + c)β + ½ rβ² − pᵀβ + Σ εᵢ|βᵢ|,  low ≤ β ≤ high,  Σβ = d
+    min ½ s βᵀ(K + c)β − pᵀβ + Σ εᵢ|βᵢ|,  low ≤ β ≤ high,  Σβ = d
 """
 
 from __future__ import annotations
@@ -26,12 +26,18 @@ MAX_ROUNDS = 30
 PROGRESS = 0.9
 #: Rounds in a row without progress after which the search is given up.
 MAX_STALLED = 2
-#: While more than this share of the variables change, a round's system is solved to `ROUGH_RESIDUAL`.
+#: Up to this share of changes, a round changes few variables.
 FEW_CHANGES = 0.002
-#: Relative residual of the systems of the first rounds.
-ROUGH_RESIDUAL = 1e-2
-#: The same of the last rounds, in float32 and in float64.
-FINE_RESIDUALS = {np.dtype(np.float32): 1e-5, np.dtype(float): 1e-9}
+#: Residuals of the systems of rounds that change many variables, and few, as parts of the first one. Rounds that change
+#: none go down to `SAFE_ROUND_OFF` of the rounding error.
+RESIDUALS = (0.1, 1e-4)
+SAFE_ROUND_OFF = 0.3
+#: The same as a part of a system's own first residual, at most.
+MAX_RESIDUAL = 0.1
+#: In float32, a part of a system's own first residual, at least.
+LEAST_RESIDUAL_FLOAT32 = 1e-5
+#: With at least this many points, whose matrix is out of the cache, systems are solved in float32.
+MIN_POINTS_FLOAT32 = 1500
 #: Products for one system, at most.
 MAX_PRODUCTS = 60
 #: Products of all rounds, at most.
@@ -40,8 +46,6 @@ MAX_PRODUCTS_IN_ALL = 200
 MAX_RESIDUAL_LEFT = 0.3
 #: The rounds end at a residual of this many rounding errors of the terms of a gradient.
 ROUND_OFF = 8 * float(np.finfo(float).eps)
-#: With at least this many points, products within a round are made in float32: its matrix is out of the cache.
-MIN_POINTS_FLOAT32 = 1500
 #: Up to this share of free variables, their own matrix is gathered.
 MAX_SHARE_GATHERED = 0.6
 #: Halvings of the interval in which the first multiplier lies.
@@ -57,8 +61,6 @@ class NetProblem:
         With lower bounds of 0, and one variable for each point, or two as in a regression with a tube.
     K : array of shape (n, n)
         The kernel matrix of the points.
-    in_single : bool
-        Whether float32 holds K.
 
     Attributes
     ----------
@@ -67,48 +69,50 @@ class NetProblem:
         Σβ, if it is fixed.
     """
 
-    def __init__(self, problem: DualProblem, K: NDArray, in_single: bool) -> None:
+    def __init__(self, problem: DualProblem, K: NDArray) -> None:
         self.problem, self.K, n = problem, K, len(K)
         upper, sigma = problem.effective_upper, problem.sigma
         if problem.idx is None:
-            self.p, self.kink, self.ridge = sigma * problem.p, np.zeros(n), problem.ridge
+            self.p, self.kink = sigma * problem.p, np.zeros(n)
             self.low, self.high = np.where(sigma > 0, 0.0, -upper), np.where(sigma > 0, upper, 0.0)
         else:
             first, second = problem.p[:n], problem.p[n:]
-            self.p, self.kink, self.ridge = 0.5 * (first - second), -0.5 * (first + second), np.zeros(n)
+            self.p, self.kink = 0.5 * (first - second), -0.5 * (first + second)
             self.low, self.high = -upper[n:], upper[:n]
         self.total = None if problem.e is None else problem.d
-        own = problem.scale * (K.diagonal() + problem.offset) + self.ridge
+        own = problem.scale * (K.diagonal() + problem.offset)
         self.diag = np.maximum(own, np.finfo(float).eps * (float(own.max()) or 1.0))
         self.rough, self.products = K, 0
-        if in_single and n >= MIN_POINTS_FLOAT32:
+        if n >= MIN_POINTS_FLOAT32 and problem.gram.is_safe_in_single:
             self.rough = arena_array(K.shape, np.float32)
             np.copyto(self.rough, K, casting="same_kind")
 
     @staticmethod
     def suits(problem: DualProblem) -> bool:
         """Whether a problem whose points have own rows has such a form."""
-        same = problem.e is None or np.array_equal(problem.e, problem.sigma)
-        is_tube = problem.idx is not None
-        n = problem.gram.n
-        return same and not problem.lower.any() and not (is_tube and (problem.p[:n] + problem.p[n:] > 0).any())
+        if problem.lower.any() or problem.ridge.any():
+            return False
+        n, has_kinks = problem.gram.n, problem.idx is not None
+        if has_kinks and (problem.p[:n] + problem.p[n:] > 0).any():
+            return False
+        return problem.e is None or np.array_equal(problem.e, problem.sigma)
 
-    def times(self, v: NDArray, matrix: NDArray | None = None, J: NDArray | slice = slice(None)) -> NDArray:
-        """Return the product of the quadratic term's matrix with v, by K or a rougher ``matrix``, of variables J."""
+    def times(self, v: NDArray, matrix: NDArray | None = None, J: NDArray | None = None) -> NDArray:
+        """Return the product of the quadratic term's matrix with v, by K or by a rougher ``matrix``.
+
+        With J, the matrix is that of the variables J; v is 0 beside these, and so are the entries that are returned.
+        """
         problem = self.problem
         self.products += 1
-        if matrix is None or matrix.dtype == float:
-            product = (self.K if matrix is None else matrix) @ v
-        else:
-            size = float(np.abs(v).max()) or 1.0
-            product = (matrix @ (v / size).astype(np.float32)).astype(float)
-            product *= size
+        matrix = self.K if matrix is None else matrix
+        size = 1.0 if matrix.dtype == float else float(np.abs(v).max()) or 1.0  # float32 may not hold v
+        own = ((v if J is None else v[J]) / size).astype(matrix.dtype, copy=False)
+        product = np.zeros(len(v))
+        product[slice(None) if J is None else J] = matrix @ own
+        product *= size * problem.scale
         if problem.offset:
-            product += problem.offset * float(v.sum())
-        if problem.scale != 1.0:
-            product *= problem.scale
-        product += self.ridge[J] * v
-        return np.asarray(product)
+            product += problem.scale * problem.offset * float(v.sum())
+        return product
 
     def target(self, beta: NDArray, slope: NDArray, nu: float) -> NDArray:
         """Return the minimiser of each variable alone from β, where −``slope`` is the gradient without ν and kinks."""
@@ -136,6 +140,11 @@ class NetProblem:
             return 0.0
         weights = 1.0 / self.diag[is_free]
         return float(weights @ slope[is_free]) / float(weights.sum())
+
+    def size(self, slope: NDArray, is_free: NDArray) -> float:
+        """Return the norm of the free variables' slopes without ν, each in units of √diag."""
+        own = (slope - self.mean(slope, is_free))[is_free] if is_free.any() else np.zeros(1)
+        return float(np.sqrt(own @ (own / self.diag[is_free]))) if is_free.any() else 0.0
 
     def round_off(self, beta: NDArray) -> float:
         """Return the rounding error of a gradient whose terms are independent."""
@@ -166,7 +175,7 @@ def coupling(problem: DualProblem, K: NDArray, sample: NDArray) -> float:
     sample : int array of shape (count,)
         Which points these are.
     """
-    own = problem.scale * (K.diagonal() + problem.offset) + problem.ridge[sample]
+    own = problem.scale * (K.diagonal() + problem.offset)
     scale = 1.0 / np.sqrt(np.maximum(own, np.finfo(float).eps * (float(own.max()) or 1.0)))
     scaled = (problem.scale * (K + problem.offset)) * scale * scale[:, None]
     if problem.e is not None:
@@ -178,7 +187,7 @@ def coupling(problem: DualProblem, K: NDArray, sample: NDArray) -> float:
 
 
 def minimise_by_newton(
-    problem: DualProblem, K: NDArray, in_single: bool = True, max_products: int = MAX_PRODUCTS_IN_ALL
+    problem: DualProblem, K: NDArray, max_changes: float = 1.0, max_products: int = MAX_PRODUCTS_IN_ALL
 ) -> NDArray | None:
     """Return the minimiser of f, shape (n,), or None if the rounds make no progress, or take too many products.
 
@@ -188,88 +197,93 @@ def minimise_by_newton(
         For which `NetProblem.suits` is true.
     K : array of shape (points, points)
         Its kernel matrix in float64.
-    in_single : bool, default=True
-        Whether float32 holds K.
+    max_changes : float
+        Largest share of the points that any round but the first may change.
+    max_products : int
+        Products with K after which no further round begins.
     """
-    net, n = NetProblem(problem, K, in_single), len(K)
+    net, n = NetProblem(problem, K), len(K)
     beta, slope, state = np.zeros(n), net.p.copy(), np.full(n, np.nan)
-    nu, fewest, stalled, last = net.multiplier(beta, slope), np.inf, 0, np.inf
+    nu, fewest, stalled, last, size = net.multiplier(beta, slope), np.inf, 0, np.inf, 0.0
     for _ in range(MAX_ROUNDS):
-        check_time()
         to = net.target(beta, slope, nu)
         sign = np.sign(to)
         is_free = (to > net.low) & (to < net.high) & ((to != 0.0) | (net.kink == 0.0))
         new = np.where(is_free, sign, 2.0 * sign)
         changed, state = int(np.count_nonzero(new != state)), new
+        start = np.where(is_free, np.where(sign * beta > 0.0, beta, 0.0), to)
+        if changed == 0 or (start != beta).any():
+            beta, slope = start, net.p - net.times(start)
+        own = slope - net.kink * sign
         if changed == 0:
-            residual = float(np.abs(slope - nu - net.kink * sign)[is_free].max(initial=0.0))
+            residual = float(np.abs(own - net.mean(own, is_free))[is_free].max(initial=0.0))
             if residual <= net.round_off(beta) or residual > MAX_RESIDUAL_LEFT * last:
-                return net.alpha(np.where(is_free, beta, to))
+                return net.alpha(beta)
             last = residual
         stalled = 0 if changed < PROGRESS * fewest else stalled + (changed > 0)
         fewest = min(fewest, changed)
-        if stalled > MAX_STALLED or net.products > max_products:
+        if stalled > MAX_STALLED or net.products > max_products or max_changes * n < changed < n:
             return None
-        start = np.where(is_free & (sign * beta >= 0.0), beta, np.where(is_free, 0.0, to))
-        if (start != beta).any():
-            beta, slope = start, net.p - net.times(start)
-        tolerance = ROUGH_RESIDUAL if changed > FEW_CHANGES * n else FINE_RESIDUALS[net.rough.dtype]
-        moved = _with_free_solved(net, beta, slope - net.kink * sign, is_free, tolerance)
-        if moved is None:
+        size = size or net.size(own, is_free)
+        until = size * RESIDUALS[0 if changed > FEW_CHANGES * n else 1]
+        if changed == 0:
+            until = SAFE_ROUND_OFF * net.round_off(beta) * float(np.sqrt((1.0 / net.diag[is_free]).sum()))
+        change = _step_of_free(net, beta, own, is_free, until)
+        if change is None:
             return None
-        beta, slope = moved, net.p - net.times(moved)
-        nu = net.multiplier(beta, slope) if not is_free.any() else net.mean(slope - net.kink * sign, is_free)
+        beta, slope = beta + change[0], slope - change[1]
+        beyond = is_free & ((beta <= net.low) | (beta >= net.high) | (sign * beta < 0.0))
+        # If most free variables have left their bounds, what they have in common is no multiplier.
+        is_lost = 2 * np.count_nonzero(beyond) >= np.count_nonzero(is_free)
+        nu = net.multiplier(beta, slope) if is_lost else net.mean(slope - net.kink * sign, is_free)
     return None
 
 
-def _with_free_solved(
-    net: NetProblem, beta: NDArray, slope: NDArray, is_free: NDArray, tolerance: float
-) -> NDArray | None:
-    """Return β with the free variables at their common minimum; None if their system is too ill-conditioned.
+def _step_of_free(
+    net: NetProblem, beta: NDArray, slope: NDArray, is_free: NDArray, until: float
+) -> tuple[NDArray, NDArray] | None:
+    """Return the step of the free variables to their common minimum, and its product; None if it is not found.
 
-    ``slope`` is the negative gradient at β, without ν.
+    ``slope`` is the negative gradient at β, without ν. The residual falls to ``until`` in the norm of
+    `NetProblem.size`.
     """
+    inverse = np.where(is_free, 1.0 / net.diag, 0.0)
+    weight, step, product = float(inverse.sum()), np.zeros(len(beta)), np.zeros(len(beta))
+    if not weight:
+        return step, product
+    fixed = net.total is not None
     (free,) = is_free.nonzero()
-    if not len(free):
-        return beta
-    inverse, fixed = 1.0 / net.diag[free], net.total is not None
-    weight, step = float(inverse.sum()), np.zeros(len(free))
-    gathered = len(free) <= MAX_SHARE_GATHERED * len(beta)
-    matrix = submatrix(net.rough, free, free) if gathered else net.rough
-
-    def times(v: NDArray) -> NDArray:
-        if gathered:
-            return net.times(v, matrix, free)
-        whole = np.zeros(len(beta))
-        whole[free] = v
-        return net.times(whole, matrix)[free]
+    gathers = len(free) <= MAX_SHARE_GATHERED * len(beta)
+    matrix, J = (submatrix(net.rough, free, free), free) if gathers else (net.rough, None)
 
     def without_multiplier(r: NDArray) -> NDArray:
-        return r - float(inverse @ r) / weight if fixed else r
+        r = np.where(is_free, r, 0.0)
+        return np.where(is_free, r - float(inverse @ r) / weight, 0.0) if fixed else r
 
-    residual = slope[free]
     if net.total is not None and abs(missing := net.total - float(beta.sum())) > ROUND_OFF * float(np.abs(beta).sum()):
         step = inverse * (missing / weight)
-        residual = residual - times(step)
-    residual = without_multiplier(residual)
+        product = net.times(step)
+    residual = without_multiplier(slope - product)
     direction = inverse * residual
     size = first = float(residual @ direction)
+    until = min(until**2, MAX_RESIDUAL**2 * first)
+    if net.rough.dtype != float:
+        until = max(until, LEAST_RESIDUAL_FLOAT32**2 * first)
     for _ in range(MAX_PRODUCTS):
-        if not size > tolerance**2 * first:
+        if not size > until:
             break
         check_time()
-        along = times(direction)
+        along = net.times(direction, matrix, J)
         curvature = float(direction @ along)
         if not curvature > 0.0:
             break
         t = size / curvature
         step += t * direction
+        product += t * along
         residual = without_multiplier(residual - t * along)
         z = inverse * residual
         size, before = float(residual @ z), size
         direction = z + (size / before) * direction
     if not size <= MAX_RESIDUAL_LEFT**2 * first:
         return None
-    moved = beta.copy()
-    moved[free] += step
-    return moved
+    return step, net.times(step) if gathers else product

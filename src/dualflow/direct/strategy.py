@@ -136,6 +136,9 @@ class Thresholds:
     max_coupling: float = 4.0
     #: With fewer points, pair updates take less time than Newton's rounds.
     min_points_newton: int = 500
+    #: If a round after the first changes more than this share of the points, and each has one variable, pair updates
+    #: take less time. Few change where nearly all points are free.
+    max_changes_newton: float = 0.1
     #: Points of the sample that estimates the coupling. Its matrix takes a tenth of a millisecond.
     sample_points_coupling: int = 128
     #: With at least this many features, `max_whole_variables_wide` holds.

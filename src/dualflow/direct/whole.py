@@ -213,7 +213,8 @@ def solve_whole(
         return None
     found = start
     if found is None and suits_newton(problem, K, thresholds):
-        found = minimise_by_newton(problem, K, gram.is_safe_in_single)
+        may_update = problem.idx is None and problem.n <= thresholds.max_whole_variables_wide
+        found = minimise_by_newton(problem, K, thresholds.max_changes_newton if may_update else 1.0)
     if found is None and problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables):
         found = _minimise(problem, K, thresholds)
     psd, best = SpectrumEvidence("by kernel"), None
