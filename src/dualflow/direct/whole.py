@@ -23,6 +23,7 @@ from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
 from ..working_set.seeding import seed
 from ..working_set.units import ScaledVariables
+from .newton import NetProblem, coupling, minimise_by_newton
 from .pair_blocks import relative_spread
 from .single import DirectSingle
 from .strategy import USUAL, Thresholds
@@ -55,12 +56,27 @@ def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
 def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether a problem has few variables, either one for each point, or two as in a regression with a tube."""
     n = problem.n
-    max_variables = thresholds.max_whole_variables
-    if is_wide(problem, thresholds):
-        max_variables = thresholds.max_whole_variables_wide
-    if n > max_variables or problem.kind not in _KINDS or problem.is_hard_margin or not _has_own_rows(problem):
+    if problem.gram.n > max(thresholds.max_points_near_diagonal, thresholds.max_whole_variables):
         return False
-    return n <= thresholds.max_whole_variables or _expects_many(problem, thresholds)
+    if problem.kind not in _KINDS or problem.is_hard_margin or not _has_own_rows(problem):
+        return False
+    if n <= thresholds.max_whole_variables:
+        return True
+    if not is_wide(problem, thresholds):
+        return False
+    is_near = n <= thresholds.max_whole_variables_wide or suits_newton(problem, None, thresholds)
+    return is_near and _expects_many(problem, thresholds)
+
+
+def suits_newton(problem: DualProblem, K: NDArray | None, thresholds: Thresholds = USUAL) -> bool:
+    """Whether Newton's rounds solve a problem whose points have own rows, of which K is the matrix if it is known."""
+    gram, n = problem.gram, problem.gram.n
+    if n < thresholds.min_points_newton or not NetProblem.suits(problem):
+        return False
+    sample = np.arange(thresholds.sample_points_coupling) * n // thresholds.sample_points_coupling
+    assert isinstance(gram, Gram)
+    part = _kernel_matrix(gram.subset(sample)) if K is None else submatrix(K, sample, sample)
+    return coupling(problem, part, sample) <= thresholds.max_coupling
 
 
 def _has_own_rows(problem: DualProblem) -> bool:
@@ -153,7 +169,12 @@ def solve_whole(
     K = _kernel_matrix(gram)
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
-    found = _minimise(problem, K, thresholds) if start is None else start
+    found = start
+    if found is None and suits_newton(problem, K, thresholds):
+        may_update = problem.idx is None and problem.n <= thresholds.max_whole_variables_wide
+        found = minimise_by_newton(problem, K, thresholds.max_changes_newton if may_update else 1.0)
+    if found is None and problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables):
+        found = _minimise(problem, K, thresholds)
     best: DirectSingle | None = None
     polished, is_stretched, last, certify_s = 0, False, np.inf, 0.0
     while found is not None:
