@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..core.bounds import dual_bound
 from ..core.certificate import Certificate, certificate_of
-from ..core.gram import MAX_POINTS_IN_PARTS, Gram, KernelMatrix
+from ..core.gram import Gram, KernelMatrix
 from ..core.pair_certificate import MAX_GAP_WITHIN_ROUNDING
 from ..core.problem import DualProblem, Kind, paired
 from ..core.psd import SpectrumEvidence
@@ -42,6 +42,8 @@ MAX_VIOLATION_POLISHED = 1e-4
 #: With many variables, the pair loop ends at this KKT violation, and one Newton step of the free variables follows.
 #: They are nearly always known then. Without it, two thirds of all updates would follow.
 ROUGH_VIOLATION = 1e-4
+#: Up to this many sparse points, the matrix is one product. With more, it is made by strips above the diagonal.
+MAX_POINTS_ONE_PRODUCT = 1024
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
@@ -248,14 +250,9 @@ def _suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
 
 def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
-    n = gram.n
-    if gram.makes_squares_in_parts and n <= MAX_POINTS_IN_PARTS:
-        every = np.arange(n)
-        return gram.block(every, every)
-    if not gram.is_radial or isinstance(gram.X, SparsePoints):
-        return gram.full(arena_array)
-    points = gram.radial_points(float)
-    return points.kernel(points, arena_array((n, n), float))
+    every = np.arange(gram.n)
+    is_made_in_strips = isinstance(gram.X, SparsePoints) and gram.n > MAX_POINTS_ONE_PRODUCT
+    return gram.full() if is_made_in_strips else gram.block(every, every)
 
 
 def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
