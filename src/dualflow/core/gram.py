@@ -8,7 +8,6 @@ computed, and `GrowingGram` (`growing`) gains and loses points.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -225,9 +224,12 @@ class KernelMatrix:
     def makes_squares_in_parts(self) -> bool:
         """Whether kernel values between all pairs of some points are made from a part of the features at a time.
 
-        The points are dense. A radial kernel has its compiled form for few features, and a table for bits.
+        The points are dense. A radial kernel has its compiled form for few features, and a table for bits. Runs of an
+        indefinite kernel depend on the last bits of its values: they stay.
         """
-        if not (isinstance(self.X, np.ndarray) and self.has_named_kernel and self.function is None):
+        if not (isinstance(self.X, np.ndarray) and self.has_named_kernel and self.is_psd_by_kernel):
+            return False
+        if self.function is not None or self.reach > MAX_REACH_PRODUCTS:
             return False
         return not self.is_radial or not (self.has_few_features or may_be_bits(self.X))
 
@@ -359,15 +361,15 @@ class KernelMatrix:
             points[part] = size @ w
         return features, points
 
-    def full(self, empty: Callable[[tuple[int, int], type], NDArray] = np.empty) -> NDArray:
-        """Return the dense K, shape (n, n), symmetric to the bit; a `ProblemError` if it does not fit into memory.
-
-        ``empty(shape, dtype)`` allocates the result.
-        """
+    def full(self) -> NDArray:
+        """Return the dense K, shape (n, n), symmetric to the bit; a `ProblemError` if it does not fit into memory."""
         if (known := self._known()) is not None:
             return known
         check_memory(self.n, "the whole kernel matrix", matrices=1)
-        K = empty((self.n, self.n), float)
+        if self.makes_squares_in_parts and self.n <= MAX_POINTS_IN_PARTS:
+            self.count(self.n * (self.n + 1) // 2)
+            return self._square(np.arange(self.n))
+        K = arena_array((self.n, self.n), float)
         height = max(1, min(BLOCK_ENTRIES // self.n, max(64, self.n // 16)))
         for start in range(0, self.n, height):
             check_time()

@@ -150,7 +150,7 @@ def dense_matrix(problem: Any) -> NDArray:
     """
     n, idx = problem.n, problem.idx
     check_memory(n, "the whole Q", matrices=2)
-    K, all_variables = problem.gram.full(arena_array), np.arange(n)
+    K, all_variables = problem.gram.full(), np.arange(n)
     is_own = idx is None and not problem.gram.has_dense  # K is not kept by its Gram: Q takes its place
     Q = K if is_own else arena_array((n, n), float)
     height = max(1, BLOCK_ENTRIES // n)

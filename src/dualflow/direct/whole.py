@@ -12,7 +12,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.gram import MAX_POINTS_IN_PARTS, Gram, KernelMatrix
+from ..core.gram import Gram, KernelMatrix
 from ..core.problem import DualProblem, Kind, paired
 from ..core.runtime import clock
 from ..core.runtime.arrays import immutable, is_same_array
@@ -38,6 +38,8 @@ MAX_VIOLATION_POLISHED = 1e-4
 #: With many variables, the pair loop ends at this KKT violation, and one Newton step of the free variables follows.
 #: They are nearly always known then. Without it, two thirds of all updates would follow.
 ROUGH_VIOLATION = 1e-4
+#: Up to this many sparse points, the matrix is one product. With more, it is made by strips above the diagonal.
+MAX_POINTS_ONE_PRODUCT = 1024
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
@@ -221,13 +223,8 @@ def _stretched(best: DirectSingle) -> NDArray | None:
 
 def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
-    n = gram.n
-    if gram.makes_squares_in_parts and n <= MAX_POINTS_IN_PARTS:
-        return gram.by_one_product()
-    if not gram.is_radial or isinstance(gram.X, SparsePoints):
-        return gram.full(arena_array)
-    points = gram.radial_points(float)
-    return points.kernel(points, arena_array((n, n), float))
+    is_made_in_strips = isinstance(gram.X, SparsePoints) and gram.n > MAX_POINTS_ONE_PRODUCT
+    return gram.full() if is_made_in_strips else gram.by_one_product()
 
 
 def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
