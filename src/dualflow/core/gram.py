@@ -21,7 +21,6 @@ from .kernel_functions import (
     as_points,
     call_kernel,
     call_kernel_diagonal,
-    centred_lengths,
     centred_variance,
     check_callable,
     check_gamma,
@@ -30,6 +29,7 @@ from .kernel_functions import (
     from_differences,
     largest_entry,
     mean_of,
+    measured_points,
     squared_lengths,
     trial_rows,
 )
@@ -606,14 +606,12 @@ class Gram(KernelMatrix, Value):
         center: ArrayLike | None = None,
     ) -> None:
         kernel = check_kernel(kernel)
-        points: Any = as_points(X, kernel)
+        points, mean, squares = measured_points(X, kernel)
         if center is not None and is_sparse(X):
             raise ProblemError("center: a sparse X cannot be translated, its zeros are not stored; pass X.toarray()")
-        mean = squares = variance = None
-        if kernel == "rbf":
-            mean, squares = centred_lengths(points)
-            if isinstance(gamma, str) and not isinstance(points, SparsePoints):
-                variance = centred_variance(points, mean, squares)
+        variance = None
+        if kernel == "rbf" and isinstance(gamma, str) and not isinstance(points, SparsePoints):
+            variance = centred_variance(points, mean, squares)
         self.__dict__.update(
             kernel=kernel,
             degree=check_number(degree, "degree", lower=0.0),
