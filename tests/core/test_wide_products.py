@@ -21,6 +21,17 @@ def test_upper_products_are_inner_products_of_some_centred_points(m):
     np.testing.assert_allclose(np.triu(without), np.triu(X[J] @ X[J].T), rtol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_points_may_be_named_in_any_way_that_numpy_takes(kernel):
+    X = np.random.default_rng(0).standard_normal((60, 80))
+    K = Gram(X, kernel, gamma=0.01).full()
+    for J in (np.arange(60)[::7], np.array([-1, 3, -60]), np.arange(59, -1, -1)):
+        np.testing.assert_allclose(Gram(X, kernel, gamma=0.01).block(J, J), K[np.ix_(J, J)], rtol=1e-12)
+    J = np.array([3, 60])
+    with pytest.raises(IndexError, match="60"):
+        Gram(X, kernel, gamma=0.01).block(J, J)
+
+
 @pytest.mark.parametrize("n", [1, STRIP_ROWS - 1, STRIP_ROWS, STRIP_ROWS + 1, 3 * STRIP_ROWS + 5])
 def test_mirror_copies_what_is_above_the_diagonal(n):
     K = np.random.default_rng(n).standard_normal((n, n))
