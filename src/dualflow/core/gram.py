@@ -382,6 +382,11 @@ class KernelMatrix:
                 K[left : left + 64, J] = K[J, left : left + 64].T
         return K
 
+    def by_one_product(self) -> NDArray:
+        """Return K of few points, shape (n, n), as one product of them, without a copy of the points."""
+        every = slice(None)
+        return self._between(every, every, float)
+
     # --- new points --------------------------------------------------------------------------------
 
     def cross(self, Z: ArrayLike, J: ArrayLike | None = None, dtype: type = float) -> NDArray:
