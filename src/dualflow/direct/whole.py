@@ -299,8 +299,9 @@ def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArr
         copies = 1 if problem.idx is None else 2  # the two variables of a point have the same row
         M = arena_array((len(K), copies * len(K)), float)
         part = M[:, : len(K)]
-        np.add(K, problem.offset, out=part)
-        part *= factor
+        np.multiply(K, factor, out=part)
+        if problem.offset:
+            part += factor * problem.offset
         if copies == 2:
             M[:, len(K) :] = part
         elif (scaled.sign < 0).any():
