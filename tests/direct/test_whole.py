@@ -66,7 +66,7 @@ def test_the_optimum_is_that_of_an_interior_point_method(name, kernel):
     assert found.certificate.bias == pytest.approx(anew.bias, rel=1e-6, abs=1e-6)
     if problem.e is not None:
         assert found.certificate.multiplier == pytest.approx(anew.multiplier, rel=1e-6, abs=1e-6)
-    np.testing.assert_array_equal(found.support, solve(problem, "working-set", refine=True).support)
+    np.testing.assert_array_equal(found.support(problem), solve(problem, "working-set", refine=True).support)
 
 
 @pytest.mark.parametrize("name", ["tube", "one class"])
