@@ -39,6 +39,7 @@ from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, constant, immutable, immutable_rows, immutable_written, in_parts
 from .runtime.clock import check_time
 from .runtime.memory import arena_array, check_block, check_memory, submatrix
+from .runtime.threads import cached_property
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
 
@@ -179,8 +180,10 @@ class KernelMatrix:
         """
         if self.center is None or not self.is_translatable:
             return None
-        found = np.concatenate([self._points(part).dot(self.center) for part in in_parts(self.X, J)])
-        return self.gamma * found
+        every = len(J) == self.n  # in the order of the points, of which no copy is made then
+        parts = in_parts(self.X, slice(None) if every else J)
+        found = np.concatenate([self._points(part).dot(self.center) for part in parts])
+        return self.gamma * (found[J] if every else found)
 
     @property
     def is_safe_in_single(self) -> bool:
@@ -318,7 +321,7 @@ class KernelMatrix:
         total = np.zeros(self.X.shape[1])
         for part in in_parts(self.X, slice(None) if len(J) == self.n else J):
             check_time()
-            total += v[part] @ self._centred(self.X[part])
+            total += v[part] @ self._points(part)
         return total
 
     def linear_values(self, w: NDArray, rows: NDArray | None = None) -> NDArray:
@@ -327,7 +330,7 @@ class KernelMatrix:
         done = 0
         for part in in_parts(self.X, slice(None) if rows is None else rows):
             check_time()
-            points = self._centred(self.X[part])
+            points = self._points(part)
             out[done : done + len(points)] = points @ w
             done += len(points)
         return out
@@ -340,7 +343,7 @@ class KernelMatrix:
         features, points, v, w = np.zeros(self.X.shape[1]), np.empty(self.n), np.abs(v), np.abs(w)
         for part in in_parts(self.X, slice(None)):
             check_time()
-            size = abs(self._centred(self.X[part]))
+            size = abs(self._points(part))
             features += v[part] @ size
             points[part] = size @ w
         return features, points
@@ -514,6 +517,8 @@ class KernelMatrix:
         return values_of_products(self, inner)
 
 
+#: Up to this many numbers of X (32 MB), all points less their centre are kept once a kernel of products needs them.
+MAX_NUMBERS_CENTRED = 1 << 22
 #: Up to this many numbers of X (8 MB), the constructor scales the points for the radial kernel and keeps them.
 MAX_NUMBERS_READY = 1 << 20
 
@@ -623,6 +628,22 @@ class Gram(KernelMatrix, Value):
             return super().radial_points(dtype, J)
         return self.ready.take(J).astype(dtype)
 
+    @cached_property
+    def _less_center(self) -> NDArray | None:
+        """All points less their centre, or None if there is no centre or they are many."""
+        if self.center is None or isinstance(self.X, SparsePoints) or self.X.size > MAX_NUMBERS_CENTRED:
+            return None
+        found: NDArray = self.X - self.center
+        found.flags.writeable = False
+        return found
+
+    def _points(self, J: NDArray | slice, dtype: type = float) -> Any:
+        known = self._less_center
+        return super()._points(J, dtype) if known is None else known[J].astype(dtype, copy=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_less_center"}
+
     def centred(self) -> Gram:
         """Return the Gram of the points less their mean if the kernel `is_translatable` and has no centre, else self.
 
@@ -634,7 +655,7 @@ class Gram(KernelMatrix, Value):
         if isinstance(self.X, SparsePoints) and not mean.any():
             return self
         other = object.__new__(Gram)
-        other._set(**self.__dict__)
+        other._set(**self.__getstate__())
         other._set(center=immutable(mean))
         squares, diag = measured(other, self.X)
         other._set(squares=immutable(squares), _diag=immutable(diag))
@@ -658,7 +679,7 @@ class Gram(KernelMatrix, Value):
         """Return the Gram of points J alone, with the same parameters; no checks."""
         J = np.asarray(J, dtype=np.intp)
         part = object.__new__(Gram)
-        part._set(**self.__dict__)
+        part._set(**self.__getstate__())
         points: Any = self.X
         if isinstance(points, SparsePoints):
             points = points[J]

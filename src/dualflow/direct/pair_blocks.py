@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..core._pair_bound import N_COLUMNS, N_FIRST, N_SECOND
 from ..core.gram import Gram
 from ..core.runtime.arrays import immutable
-from ..core.runtime.memory import arena_array
+from ..core.runtime.memory import arena_array, submatrix
 from .strategy import USUAL, Thresholds
 
 
@@ -49,6 +49,8 @@ def dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds
     points = gram.radial_points(float, order) if gram.is_radial else None
     if points is not None:
         points.kernel(points, K)
+    elif n == gram.n:  # the values are reordered, and not the points
+        submatrix(gram._between(slice(None), slice(None), float), order, order, out=K)
     else:
         K[:] = gram.block(order, order)
     first, second = _pairs(len(groups))

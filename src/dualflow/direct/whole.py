@@ -256,8 +256,8 @@ def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
     n = gram.n
     if not gram.is_radial:
-        every = np.arange(n)
-        return gram.block(every, every) if n <= MAX_POINTS_ONE_PRODUCT else gram.full(arena_array)
+        every = slice(None)
+        return gram._between(every, every, float) if n <= MAX_POINTS_ONE_PRODUCT else gram.full(arena_array)
     points, K = gram.radial_points(float), arena_array((n, n), float)
     if n <= MAX_POINTS_ONE_PRODUCT or gram.has_few_features:
         return points.kernel(points, K)
