@@ -36,10 +36,19 @@ from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
 from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED, DirectResult, Status
 from ..core.sparse_points import SparsePoints
+from ..problems.classification import hinge
 from ..refinement.refine import support_set
 from ..working_set import _point_pairs
-from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
+from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_N_UNLIMITED, solve_dense_pairs
 from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
+from .low_rank import (
+    interior_minimiser,
+    is_low_rank_first,
+    rank_of,
+    solve_low_rank,
+    suits_low_rank,
+    updates_like_steps,
+)
 from .pair_blocks import BlockList, SharedBlocks, dense_list
 from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
@@ -98,7 +107,13 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
         return None
-    is_two_class = is_pair(problem)
+    begun, gap_tol = time.monotonic(), GapTols.of(tol, refine).computed
+    is_two_class, has_few_columns = is_pair(problem), suits_low_rank(problem, thresholds)
+    tries_steps = has_few_columns and not (is_two_class and problem.n <= thresholds.max_pair_dense)  # `PairBatch` does
+    if tries_steps and is_low_rank_first(problem, thresholds):
+        if (by_steps := solve_low_rank(problem, gap_tol, tol, thresholds)) is not None:
+            return DirectSingle(by_steps, time.monotonic() - begun)
+        tries_steps = False
     fits_whole: bool | None = None  # None: not tested yet
     start = None
     if is_two_class and _is_whole_first(problem, gram, thresholds):
@@ -112,13 +127,18 @@ def solve_directly(
             return DirectPair(pair, order)
         if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
             start = DirectPair(pair, order).alpha
-    begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
     if suits_simplex_points(problem, thresholds):
         found = simplex_from_points(problem, gap_tol, thresholds)
         return None if found is None else DirectSingle(found, time.monotonic() - begun)
     if fits_whole is None:
         fits_whole = suits_whole(problem, thresholds)
-    whole = solve_whole(problem, gap_tol, tol, thresholds, start) if fits_whole else None
+    whole = None
+    if fits_whole:
+        rank = rank_of(gram, gram.n, thresholds)
+        limit = updates_like_steps(rank, gram.n, problem.n) if tries_steps else None
+        whole = solve_whole(problem, gap_tol, tol, thresholds, start, limit)
+    if whole is None and tries_steps:
+        whole = solve_low_rank(problem, gap_tol, tol, thresholds)
     return None if whole is None else DirectSingle(whole, time.monotonic() - begun)
 
 
@@ -627,10 +647,15 @@ class PairBatch(Sequence[PairResult | None]):
         by_points = [np.array([classes > 2 and suits_points(gram, n, True, t) for n in row.tolist()]) for row in totals]
         by_blocks = [(row <= max_points) & ~other for row, other in zip(totals, by_points, strict=True)]
         counts = list(range(classes - 1, 0, -1))
-        growth = gram.growth
+        most, unlimited = max(int(row.max()) for row in totals), MAX_N_UNLIMITED
+        if rank := rank_of(gram, most, t):
+            max_updates, unlimited = updates_like_steps(rank, most, most), 0
+        how = _BlockSearch(
+            gram, np.concatenate(groups), upper, sign, tols, max_updates, unlimited, rank, self._keeps_missed, t
+        )
         if is_small and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
-            self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth, self._keeps_missed)]
+            self._lists = [_pairs_by_blocks(part, how)]
             return [sum(counts)]
         if not any(pairs.any() for pairs in (*by_points, *by_blocks)):
             return [sum(counts)]
@@ -651,8 +676,7 @@ class PairBatch(Sequence[PairResult | None]):
             if by_points[i].all():
                 return searched
             parts = blocks.of(i, i + 1 + np.flatnonzero(by_blocks[i])) if blocks else ()
-            rest = (upper, sign, max_updates, tols, growth, self._keeps_missed)
-            solved = (pair for part in parts for pair in _pairs_by_blocks(part, *rest))
+            solved = (pair for part in parts for pair in _pairs_by_blocks(part, how))
             ways = zip(by_blocks[i].tolist(), by_points[i].tolist(), strict=True)
             return (next(solved) if block else next(searched) if point else None for block, point in ways)
 
@@ -682,15 +706,58 @@ class PairBatch(Sequence[PairResult | None]):
         return found[place]
 
 
-def _pairs_by_blocks(
-    part: BlockList,
-    upper: NDArray,
-    sign: float,
-    max_updates: int,
-    tols: GapTols,
-    growth: float,
-    keeps_missed: bool = False,
-) -> Iterator[PairResult | None]:
+class _BlockSearch(NamedTuple):
+    """How pairs are solved from their kernel values.
+
+    Attributes
+    ----------
+    gram : Gram
+    order : int array
+        The points of the classes, one class after another.
+    upper : array
+        The upper bounds of their multipliers.
+    sign : float
+        Label of the first class of a pair.
+    tols : GapTols
+    max_updates : int
+        Pair updates of a pair of more than ``max_n_unlimited`` points.
+    max_n_unlimited : int
+    rank : int
+        Columns of the kernel matrix if interior-point steps follow where these updates do not suffice, else 0.
+    keeps_missed : bool
+        As of `PairBatch`.
+    thresholds : Thresholds
+    """
+
+    gram: Gram
+    order: NDArray
+    upper: NDArray
+    sign: float
+    tols: GapTols
+    max_updates: int
+    max_n_unlimited: int
+    rank: int
+    keeps_missed: bool
+    thresholds: Thresholds
+
+    def improves(self, pair: NDArray, alpha: NDArray, certificates: NDArray) -> bool:
+        """Whether a pair's α, which is changed in place, may be better than before."""
+        if _stretch(pair, self.upper, alpha, certificates, self.tols):
+            return True
+        if not self.rank or CertificateRow._make(certificates.tolist()).meets_tols(*self.tols):
+            return False
+        m, n, *_, first, second, start = pair.tolist()
+        J = np.r_[first : first + m, second : second + n]
+        signs = np.repeat([self.sign, -self.sign], [m, n])
+        problem = hinge(self.gram.subset(self.order[J]), signs, self.upper[J]).centred()
+        fits = suits_low_rank(problem, self.thresholds)
+        found = interior_minimiser(problem, self.thresholds) if fits else None
+        if found is not None:
+            alpha[start : start + m + n] = found[0]
+        return found is not None
+
+
+def _pairs_by_blocks(part: BlockList, how: _BlockSearch) -> Iterator[PairResult | None]:
     """Solve the pairs of a list from their kernel values; only arrays made here are written to."""
     within, between, listed, entries, lowered, has_digits = part
     if has_digits is not None and not has_digits.all():
@@ -699,28 +766,27 @@ def _pairs_by_blocks(
         found: Iterator[PairResult | None] = iter(())
         if len(solved):
             own = part._replace(listed=listed[solved], entries=entries[solved], has_digits=None)
-            found = _pairs_by_blocks(own, upper, sign, max_updates, tols, growth, keeps_missed)
+            found = _pairs_by_blocks(own, how)
         yield from (next(found) if has else None for has in has_digits.tolist())
         return
-    last = listed[-1]
+    last, upper, sign, growth = listed[-1], how.upper, how.sign, how.gram.growth
     size = int(last[AT_ALPHA] + last[N_FIRST] + last[N_SECOND])
     alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
+    limits = how.max_updates, MAX_CALL_S, how.max_n_unlimited
     while begin < len(listed):
         begun = time.monotonic()
-        end = solve_dense_pairs(
-            within, between, listed, upper, sign, alpha, begin, KKT_TOL_ROUND_OFF, max_updates, MAX_CALL_S
-        )
+        end = solve_dense_pairs(within, between, listed, upper, sign, alpha, begin, KKT_TOL_ROUND_OFF, *limits)
         which = listed[begin:end]
         certificates = np.empty((end - begin, N_NUMBERS))
         certify_listed(within, between, which, upper, sign, alpha, point, weights, certificates, growth)
-        if stretched := [k for k in range(end - begin) if _stretch(which[k], upper, alpha, certificates[k], tols)]:
-            again = np.empty((len(stretched), N_NUMBERS))
-            certify_listed(within, between, which[stretched], upper, sign, alpha, point, weights, again, growth)
-            certificates[stretched] = again
+        if improved := [k for k in range(end - begin) if how.improves(which[k], alpha, certificates[k])]:
+            again = np.empty((len(improved), N_NUMBERS))
+            certify_listed(within, between, which[improved], upper, sign, alpha, point, weights, again, growth)
+            certificates[improved] = again
         seconds = (time.monotonic() - begun) / (end - begin)
         batch = PairTable.of(which, alpha, point, weights, certificates, lowered, seconds, entries[begin:end])
-        for k, meets in enumerate(batch.meet_tols(*tols)):
-            yield PairResult(batch, k, meets) if meets or (keeps_missed and batch.rows[k].is_finite) else None
+        for k, meets in enumerate(batch.meet_tols(*how.tols)):
+            yield PairResult(batch, k, meets) if meets or (how.keeps_missed and batch.rows[k].is_finite) else None
         begin = end
 
 

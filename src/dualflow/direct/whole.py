@@ -173,7 +173,12 @@ def _support_share(problem: DualProblem, count: int, thresholds: Thresholds) -> 
 
 
 def solve_whole(
-    problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL, start: NDArray | None = None
+    problem: DualProblem,
+    gap_tol: float,
+    tol: float,
+    thresholds: Thresholds = USUAL,
+    start: NDArray | None = None,
+    max_updates: int | None = None,
 ) -> WholeResult | None:
     """Solve and certify a problem for which `suits_whole` is true; None if a tolerance is not reached.
 
@@ -188,6 +193,8 @@ def solve_whole(
     thresholds : Thresholds
     start : array of shape (n,), optional
         An α near the optimum, from which Newton steps begin without pair updates.
+    max_updates : int, optional
+        Pair updates, at most, if that is fewer than the thresholds allow.
     """
     problem = problem.centred()
     gram = problem.gram
@@ -195,26 +202,15 @@ def solve_whole(
     K = _kernel_matrix(gram)
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
-    found = _minimise(problem, K, thresholds) if start is None else start
-    psd, best = SpectrumEvidence("by kernel"), None
+    found = _minimise(problem, K, thresholds, max_updates) if start is None else start
+    # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
+    anew = gram.kernel == "linear" or bool(problem.ridge.any())
+    best: WholeResult | None = None
     polished, is_stretched, last = 0, False, np.inf
     while found is not None:
-        clock.check_time()
-        begun = time.monotonic()
-        point = problem.project(found)
-        # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
-        anew = gram.kernel == "linear" or problem.ridge.any()
-        Qa = problem.product(point) if anew else _product(problem, K, point)
-        bound = dual_bound(problem, point, Qa)
-        shift = 0.0
-        if gram.center is not None:
-            shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
-        certificate = certificate_of(problem, psd, found, point, point, Qa, bound, shift)
-        nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
-        rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
-        this = WholeResult(found, certificate, problem, rho, float(gram.n) ** 2, time.monotonic() - begun)
-        best = this if best is None or _gap(certificate) < _gap(best.certificate) else best
-        if certificate.reaches(gap_tol):
+        this = certified(problem, found, None if anew else K)
+        best = this if best is None or _gap(this.certificate) < _gap(best.certificate) else best
+        if this.certificate.reaches(gap_tol):
             break
         found = None if is_stretched else _stretched(this)
         is_stretched = found is not None
@@ -222,9 +218,26 @@ def solve_whole(
             if polished == MAX_POLISH or not _gap(best.certificate) < 0.5 * last:
                 break
             polished, last = polished + 1, _gap(best.certificate)
-            step = _newton_step(problem, K, point, rho, thresholds)
+            point = this.certificate.alpha
+            step = _newton_step(problem, K, point, this.rho, thresholds)
             found = None if step is None else point + step
-    return best if best is not None and _suffices(best.certificate, gap_tol, tol) else None
+    return best if best is not None and suffices(best.certificate, gap_tol, tol) else None
+
+
+def certified(problem: DualProblem, alpha: NDArray, K: NDArray | None) -> WholeResult:
+    """Return the certified result of an α of a centred problem, by its kernel matrix K, or by products anew."""
+    clock.check_time()
+    begun, gram = time.monotonic(), problem.gram
+    point = problem.project(alpha)
+    Qa = problem.product(point) if K is None else _product(problem, K, point)
+    bound = dual_bound(problem, point, Qa)
+    shift = 0.0
+    if gram.center is not None:
+        shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
+    certificate = certificate_of(problem, SpectrumEvidence("by kernel"), alpha, point, point, Qa, bound, shift)
+    nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
+    rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
+    return WholeResult(alpha, certificate, problem, rho, float(gram.n) ** 2, time.monotonic() - begun)
 
 
 def _stretched(best: WholeResult) -> NDArray | None:
@@ -246,7 +259,7 @@ def _gap(certificate: Certificate) -> float:
     return np.inf if certificate.relative_gap is None else certificate.relative_gap
 
 
-def _suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
+def suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
     """Whether a gap meets its tolerances; ``gap_tol`` may be missed by round-off, which other methods have too."""
     is_rounded = _gap(certificate) <= min(MAX_GAP_WITHIN_ROUNDING, certificate.relative_rounding or 0.0)
     return certificate.within(tol) and (is_rounded or certificate.reaches(gap_tol))
@@ -285,10 +298,13 @@ def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
     return product
 
 
-def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArray | None:
+def _minimise(
+    problem: DualProblem, K: NDArray, thresholds: Thresholds, max_updates: int | None = None
+) -> NDArray | None:
     """Return the minimiser of f by pair updates and Newton steps, shape (n,); None if it takes too many updates."""
     is_large = problem.n > thresholds.max_whole_variables
     limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
+    limit = limit if max_updates is None else min(limit, max_updates)
     start = np.zeros(problem.n)
     begun = seed(problem, start) if problem.d else start
     scaled = ScaledVariables(problem, begun, problem.diag())  # type: ignore[arg-type]  # it reads no cache
