@@ -63,6 +63,8 @@ MAX_PATH_CALL_S = 0.2
 #: If a pair misses its tolerances but has a relative gap up to this, Newton steps over the whole matrix begin with its
 #: α.
 MAX_GAP_CONTINUED = 1e-7
+#: The largest round-off of a margin, in units of the mean that gap and rounding show: at most 4 for normal errors.
+ROUND_OFF_SPREAD = 8.0
 #: With more free variables, solve the larger C of this pair separately. Up to 400, pair updates are at least as fast as
 #: separate fits; from 600 on they take 1.5 to 6 times as long.
 MAX_FREE_PATH = 400
@@ -802,7 +804,8 @@ def _stretch(pair: NDArray, upper: NDArray, alpha: NDArray, certificates: NDArra
         return False
     m, n, *_, first, second, start = pair.tolist()
     bounds, own = np.concatenate([upper[first : first + m], upper[second : second + n]]), alpha[start : start + m + n]
-    more = 2.0 * (gap + row.rounding) / float(bounds.min())
+    free = max(1, np.count_nonzero(own))
+    more = ROUND_OFF_SPREAD * (gap + row.rounding) / (free * float(bounds.min()))
     if more > MAX_MARGIN_SHORTFALL or 2.0 * more * size >= gap or (own >= bounds).any():
         return False
     own *= 1.0 + more

@@ -156,7 +156,7 @@ class Thresholds:
     # --- a kernel with few columns, by interior-point steps -----------------------------------------
 
     #: Columns per point, at most.
-    max_rank_share: float = 0.6
+    max_rank_share: float = 1.0
     #: Numbers of the columns, at most: 32 MB.
     max_rank_numbers: int = 1 << 22
     #: Up to this squared rank per variable, more than `max_pair_dense` variables take these steps before pair updates.

@@ -50,6 +50,8 @@ STRIPS = 8
 TRANSPOSED_ROWS = 64
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
+#: A margin for round-off may cost at most this share of the gap.
+MAX_MARGIN_COST = 0.25
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
 #: fails.
 MAX_BY_SINGULAR_VALUES = 64
@@ -219,7 +221,7 @@ def solve_whole(
                 break
             polished, last = polished + 1, _gap(best.certificate)
             point = this.certificate.alpha
-            step = _newton_step(problem, K, point, this.rho, thresholds)
+            step = _newton_step(problem, K, point, this.rho - _margin(this), thresholds)
             found = None if step is None else point + step
     return best if best is not None and suffices(best.certificate, gap_tol, tol) else None
 
@@ -247,11 +249,31 @@ def _stretched(best: WholeResult) -> NDArray | None:
     adds a term of second order only.
     """
     problem, certificate = best.problem, best.certificate
-    alpha, common_p, largest = certificate.alpha, float(problem.p.max()), float(problem.upper.max())
+    alpha, common_p = certificate.alpha, float(problem.p.max())
     if problem.d != 0 or not 0 < common_p == float(problem.p.min()) or (alpha >= problem.upper).any():
         return None
-    short = ((certificate.rounding or 0.0) / largest - float(best.rho.min())) / common_p
+    short = _round_off(best) / common_p
     return alpha * (1.0 + 2.0 * short) if 0 < short < MAX_MARGIN_SHORTFALL else None
+
+
+def _round_off(best: WholeResult) -> float:
+    """Return about the largest round-off of a ρ that should be 0: its estimate, and what is seen of it."""
+    problem, alpha = best.problem, best.certificate.alpha
+    upper, rounding = problem.upper, best.certificate.rounding or 0.0
+    is_free = (alpha > problem.lower) & (alpha < upper)
+    return rounding / (float(upper[is_free].sum()) or np.inf) - float(best.rho[alpha < upper].min(initial=0.0))
+
+
+def _margin(best: WholeResult) -> float:
+    """Return a ρ that free variables should have in place of 0, so that round-off leaves none below 0.
+
+    A ρ of −1e-15 adds C · 1e-15 to the gap, and one of δ adds αδ. It is 0 where that would not be less.
+    """
+    problem, alpha = best.problem, best.certificate.alpha
+    is_free = (alpha > problem.lower) & (alpha < problem.upper)
+    margin, gap = 2.0 * _round_off(best), best.certificate.gap or 0.0
+    costs_less = MAX_MARGIN_COST * gap > margin * float(alpha[is_free].sum())
+    return margin if costs_less and margin < MAX_MARGIN_SHORTFALL * float(np.abs(problem.p).max()) else 0.0
 
 
 def _gap(certificate: Certificate) -> float:
