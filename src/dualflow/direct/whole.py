@@ -41,6 +41,10 @@ MAX_VIOLATION_POLISHED = 1e-4
 #: With many variables, the pair loop ends at this KKT violation, and one Newton step of the free variables follows.
 #: They are nearly always known then. Without it, two thirds of all updates would follow.
 ROUGH_VIOLATION = 1e-4
+#: Where pair updates crawl, at most this many Newton steps of at most so many free variables follow: 0.3 s each.
+MAX_NEWTON_ROUNDS, MAX_FREE_IN_ROUNDS = 12, 1536
+#: Pair updates per variable after each.
+UPDATES_PER_NEWTON_ROUND = 4
 #: Up to this many points, the matrix is one product, which BLAS makes in half the time. With more, it is made by
 #: strips.
 MAX_POINTS_ONE_PRODUCT = 1024
@@ -50,8 +54,8 @@ STRIPS = 8
 TRANSPOSED_ROWS = 64
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
-#: A margin for round-off may cost at most this share of the gap.
-MAX_MARGIN_COST = 0.25
+#: A margin for round-off may cost at most this share of the gap, and this relative gap.
+MAX_MARGIN_COST, MAX_MARGIN_GAP = 0.25, 2e-11
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
 #: fails.
 MAX_BY_SINGULAR_VALUES = 64
@@ -166,7 +170,7 @@ def _support_share(problem: DualProblem, count: int, thresholds: Thresholds) -> 
         reading=problem.reading,
         kind=problem.kind,
     )
-    found = _minimise(sample, _kernel_matrix(part), thresholds)
+    found = _minimise(sample, _kernel_matrix(part), thresholds, thresholds.max_whole_updates * sample.n)
     if found is None:
         return 1.0
     nonzero = found > 0.0
@@ -252,16 +256,17 @@ def _stretched(best: WholeResult) -> NDArray | None:
     alpha, common_p = certificate.alpha, float(problem.p.max())
     if problem.d != 0 or not 0 < common_p == float(problem.p.min()) or (alpha >= problem.upper).any():
         return None
-    short = _round_off(best) / common_p
+    estimate, seen = _round_off(best)
+    short = (estimate + seen) / common_p
     return alpha * (1.0 + 2.0 * short) if 0 < short < MAX_MARGIN_SHORTFALL else None
 
 
-def _round_off(best: WholeResult) -> float:
-    """Return about the largest round-off of a ρ that should be 0: its estimate, and what is seen of it."""
+def _round_off(best: WholeResult) -> tuple[float, float]:
+    """Return the estimated mean round-off of a ρ that should be 0, and the largest that is seen below 0."""
     problem, alpha = best.problem, best.certificate.alpha
     upper, rounding = problem.upper, best.certificate.rounding or 0.0
     is_free = (alpha > problem.lower) & (alpha < upper)
-    return rounding / (float(upper[is_free].sum()) or np.inf) - float(best.rho[alpha < upper].min(initial=0.0))
+    return rounding / (float(upper[is_free].sum()) or np.inf), -float(best.rho[alpha < upper].min(initial=0.0))
 
 
 def _margin(best: WholeResult) -> float:
@@ -269,11 +274,14 @@ def _margin(best: WholeResult) -> float:
 
     A ρ of −1e-15 adds C · 1e-15 to the gap, and one of δ adds αδ. It is 0 where that would not be less.
     """
-    problem, alpha = best.problem, best.certificate.alpha
-    is_free = (alpha > problem.lower) & (alpha < problem.upper)
-    margin, gap = 2.0 * _round_off(best), best.certificate.gap or 0.0
-    costs_less = MAX_MARGIN_COST * gap > margin * float(alpha[is_free].sum())
-    return margin if costs_less and margin < MAX_MARGIN_SHORTFALL * float(np.abs(problem.p).max()) else 0.0
+    problem, certificate = best.problem, best.certificate
+    alpha, (estimate, seen) = certificate.alpha, _round_off(best)
+    size = max(abs(certificate.objective), abs(certificate.lower_bound or 0.0))
+    cost = float(alpha[(alpha > problem.lower) & (alpha < problem.upper)].sum())
+    room = min(MAX_MARGIN_COST * (certificate.gap or 0.0), MAX_MARGIN_GAP * size) / (cost or np.inf) - 2.0 * seen
+    if room <= 0 or 2.0 * seen > MAX_MARGIN_SHORTFALL * float(np.abs(problem.p).max()):
+        return 0.0
+    return 2.0 * seen + min(2.0 * estimate, room)
 
 
 def _gap(certificate: Certificate) -> float:
@@ -323,7 +331,11 @@ def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
 def _minimise(
     problem: DualProblem, K: NDArray, thresholds: Thresholds, max_updates: int | None = None
 ) -> NDArray | None:
-    """Return the minimiser of f by pair updates and Newton steps, shape (n,); None if it takes too many updates."""
+    """Return the minimiser of f by pair updates and Newton steps, shape (n,); None if it takes too many updates.
+
+    Where pair updates crawl, Newton steps of all free variables follow, each with some updates that find which are
+    free; not if ``max_updates`` is given.
+    """
     is_large = problem.n > thresholds.max_whole_variables
     limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
     limit = limit if max_updates is None else min(limit, max_updates)
@@ -348,19 +360,26 @@ def _minimise(
         M = M.copy() if M is K else M
         M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
     diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.max_own_change
-    is_rough, starts_newton = is_large, False
-    for _ in range(MAX_RESTARTS):
+    is_rough, starts_newton, restarts, rounds = is_large, False, 0, 0
+    while restarts < MAX_RESTARTS:
         G = (M @ scaled.beta)[slots] - scaled.ep
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
         until = ROUGH_VIOLATION * scaled.max_own_change if is_rough else tolerance
         moved, violation, _ = solve_pairs(
             M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, until, limit, None, starts_newton
         )
+        (free,) = ((scaled.beta > low) & (scaled.beta < high)).nonzero()
         if moved == limit:
-            return scaled.alpha if violation <= MAX_VIOLATION_POLISHED else None
+            if violation <= MAX_VIOLATION_POLISHED:
+                return scaled.alpha
+            if max_updates is not None or rounds == MAX_NEWTON_ROUNDS or len(free) > MAX_FREE_IN_ROUNDS:
+                return None
+            rounds, is_rough, starts_newton = rounds + 1, False, True
+            limit = UPDATES_PER_NEWTON_ROUND * problem.n
+            continue
+        restarts += 1
         if is_rough:
             limit, is_rough = limit - moved, False
-            (free,) = ((scaled.beta > low) & (scaled.beta < high)).nonzero()
             starts_newton = len(free) <= MAX_FREE_NEWTON
             if not starts_newton and len(free) <= thresholds.max_free_polished:
                 _move_free(M, slots, G, scaled, has_equality, free)
