@@ -20,6 +20,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, combinations
 from typing import Any, ClassVar, NamedTuple
 
@@ -39,7 +40,7 @@ from ..core.sparse_points import SparsePoints
 from ..problems.classification import hinge
 from ..refinement.refine import support_set
 from ..working_set import _point_pairs
-from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_N_UNLIMITED, solve_dense_pairs
+from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
 from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
 from .low_rank import (
     interior_minimiser,
@@ -110,8 +111,7 @@ def solve_directly(
     if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
         return None
     begun, gap_tol = time.monotonic(), GapTols.of(tol, refine).computed
-    is_two_class, has_few_columns = is_pair(problem), suits_low_rank(problem, thresholds)
-    tries_steps = has_few_columns and not (is_two_class and problem.n <= thresholds.max_pair_dense)  # `PairBatch` does
+    is_two_class, tries_steps = is_pair(problem), gram.kernel != "rbf" and suits_low_rank(problem, thresholds)
     if tries_steps and is_low_rank_first(problem, thresholds):
         if (by_steps := solve_low_rank(problem, gap_tol, tol, thresholds)) is not None:
             return DirectSingle(by_steps, time.monotonic() - begun)
@@ -135,12 +135,14 @@ def solve_directly(
     if fits_whole is None:
         fits_whole = suits_whole(problem, thresholds)
     whole = None
-    if fits_whole:
+    if fits_whole and not (is_two_class and tries_steps and start is None):
         rank = rank_of(gram, gram.n, thresholds)
         limit = updates_like_steps(rank, gram.n, problem.n) if tries_steps else None
         whole = solve_whole(problem, gap_tol, tol, thresholds, start, limit)
     if whole is None and tries_steps:
         whole = solve_low_rank(problem, gap_tol, tol, thresholds)
+        if whole is None and fits_whole:
+            whole = solve_whole(problem, gap_tol, tol, thresholds)
     return None if whole is None else DirectSingle(whole, time.monotonic() - begun)
 
 
@@ -649,12 +651,11 @@ class PairBatch(Sequence[PairResult | None]):
         by_points = [np.array([classes > 2 and suits_points(gram, n, True, t) for n in row.tolist()]) for row in totals]
         by_blocks = [(row <= max_points) & ~other for row, other in zip(totals, by_points, strict=True)]
         counts = list(range(classes - 1, 0, -1))
-        most, unlimited = max(int(row.max()) for row in totals), MAX_N_UNLIMITED
-        if rank := rank_of(gram, most, t):
-            max_updates, unlimited = updates_like_steps(rank, most, most), 0
-        how = _BlockSearch(
-            gram, np.concatenate(groups), upper, sign, tols, max_updates, unlimited, rank, self._keeps_missed, t
-        )
+        most = max(int(row.max()) for row in totals)
+        rank = 0 if gram.kernel == "rbf" else rank_of(gram, most, t)
+        if rank:
+            max_updates = updates_like_steps(rank, most, most)
+        how = _BlockSearch(gram, groups, upper, sign, tols, max_updates, rank, self._keeps_missed, t)
         if is_small and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
             self._lists = [_pairs_by_blocks(part, how)]
@@ -714,16 +715,15 @@ class _BlockSearch(NamedTuple):
     Attributes
     ----------
     gram : Gram
-    order : int array
-        The points of the classes, one class after another.
+    groups : sequence of int arrays
+        The points of each class.
     upper : array
-        The upper bounds of their multipliers.
+        The upper bounds of their multipliers, one class after another.
     sign : float
         Label of the first class of a pair.
     tols : GapTols
     max_updates : int
-        Pair updates of a pair of more than ``max_n_unlimited`` points.
-    max_n_unlimited : int
+        Pair updates of a pair of many points, or of any pair if there is a ``rank``.
     rank : int
         Columns of the kernel matrix if interior-point steps follow where these updates do not suffice, else 0.
     keeps_missed : bool
@@ -732,12 +732,11 @@ class _BlockSearch(NamedTuple):
     """
 
     gram: Gram
-    order: NDArray
+    groups: Sequence[NDArray]
     upper: NDArray
     sign: float
     tols: GapTols
     max_updates: int
-    max_n_unlimited: int
     rank: int
     keeps_missed: bool
     thresholds: Thresholds
@@ -746,12 +745,13 @@ class _BlockSearch(NamedTuple):
         """Whether a pair's α, which is changed in place, may be better than before."""
         if _stretch(pair, self.upper, alpha, certificates, self.tols):
             return True
-        if not self.rank or CertificateRow._make(certificates.tolist()).meets_tols(*self.tols):
+        # If missed results are kept, interior-point steps follow whose weights have a bound of their own.
+        if not self.rank or self.keeps_missed or CertificateRow._make(certificates.tolist()).meets_tols(*self.tols):
             return False
         m, n, *_, first, second, start = pair.tolist()
         J = np.r_[first : first + m, second : second + n]
         signs = np.repeat([self.sign, -self.sign], [m, n])
-        problem = hinge(self.gram.subset(self.order[J]), signs, self.upper[J]).centred()
+        problem = hinge(self.gram.subset(np.concatenate(self.groups)[J]), signs, self.upper[J]).centred()
         fits = suits_low_rank(problem, self.thresholds)
         found = interior_minimiser(problem, self.thresholds) if fits else None
         if found is not None:
@@ -774,10 +774,10 @@ def _pairs_by_blocks(part: BlockList, how: _BlockSearch) -> Iterator[PairResult 
     last, upper, sign, growth = listed[-1], how.upper, how.sign, how.gram.growth
     size = int(last[AT_ALPHA] + last[N_FIRST] + last[N_SECOND])
     alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
-    limits = how.max_updates, MAX_CALL_S, how.max_n_unlimited
+    search = partial(solve_dense_pairs, max_n_unlimited=0) if how.rank else solve_dense_pairs
     while begin < len(listed):
         begun = time.monotonic()
-        end = solve_dense_pairs(within, between, listed, upper, sign, alpha, begin, KKT_TOL_ROUND_OFF, *limits)
+        end = search(within, between, listed, upper, sign, alpha, begin, KKT_TOL_ROUND_OFF, how.max_updates, MAX_CALL_S)
         which = listed[begin:end]
         certificates = np.empty((end - begin, N_NUMBERS))
         certify_listed(within, between, which, upper, sign, alpha, point, weights, certificates, growth)
