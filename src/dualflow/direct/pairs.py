@@ -804,7 +804,7 @@ def _stretch(pair: NDArray, upper: NDArray, alpha: NDArray, certificates: NDArra
         return False
     m, n, *_, first, second, start = pair.tolist()
     bounds, own = np.concatenate([upper[first : first + m], upper[second : second + n]]), alpha[start : start + m + n]
-    free = max(1, np.count_nonzero(own))
+    free = int(np.count_nonzero(own)) or 1
     more = ROUND_OFF_SPREAD * (gap + row.rounding) / (free * float(bounds.min()))
     if more > MAX_MARGIN_SHORTFALL or 2.0 * more * size >= gap or (own >= bounds).any():
         return False
