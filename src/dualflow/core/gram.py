@@ -8,7 +8,8 @@ computed, and `GrowingGram` (`growing`) gains and loses points.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,6 @@ from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
 from .runtime.arrays import Value, constant, immutable, immutable_rows, immutable_written, in_parts
 from .runtime.clock import check_time
 from .runtime.memory import arena_array, check_block, check_memory, submatrix
-from .runtime.threads import cached_property
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
 
@@ -517,7 +517,7 @@ class KernelMatrix:
         return values_of_products(self, inner)
 
 
-#: Up to this many numbers of X (32 MB), all points less their centre are kept once a kernel of products needs them.
+#: Up to this many numbers of X (32 MB), `keeping_centred` keeps all points less their centre.
 MAX_NUMBERS_CENTRED = 1 << 22
 #: Up to this many numbers of X (8 MB), the constructor scales the points for the radial kernel and keeps them.
 MAX_NUMBERS_READY = 1 << 20
@@ -628,17 +628,18 @@ class Gram(KernelMatrix, Value):
             return super().radial_points(dtype, J)
         return self.ready.take(J).astype(dtype)
 
-    @cached_property
-    def _less_center(self) -> NDArray | None:
-        """All points less their centre, or None if there is no centre or they are many."""
-        if self.center is None or isinstance(self.X, SparsePoints) or self.X.size > MAX_NUMBERS_CENTRED:
-            return None
-        found: NDArray = self.X - self.center
-        found.flags.writeable = False
-        return found
+    @contextmanager
+    def keeping_centred(self) -> Iterator[None]:
+        """Keep all points less their centre, for kernels of products, within the context; not if they are many."""
+        if self.center is not None and not isinstance(self.X, SparsePoints) and self.X.size <= MAX_NUMBERS_CENTRED:
+            self.__dict__["_less_center"] = self.X - self.center
+        try:
+            yield
+        finally:
+            self.__dict__.pop("_less_center", None)
 
     def _points(self, J: NDArray | slice, dtype: type = float) -> Any:
-        known = self._less_center
+        known = self.__dict__.get("_less_center")
         return super()._points(J, dtype) if known is None else known[J].astype(dtype, copy=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -43,7 +43,13 @@ class BlockList(NamedTuple):
 
 def dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds: Thresholds = USUAL) -> BlockList:
     """Return all pairs of classes of few points, over one kernel matrix of all points."""
-    order, ends, gram = np.concatenate(groups), sizes.cumsum(), gram.centred()
+    gram = gram.centred()
+    with gram.keeping_centred():
+        return _dense_list(gram, groups, sizes, thresholds)
+
+
+def _dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds: Thresholds) -> BlockList:
+    order, ends = np.concatenate(groups), sizes.cumsum()
     n, starts = len(order), ends - sizes
     K = arena_array((n, n), float)
     points = gram.radial_points(float, order) if gram.is_radial else None

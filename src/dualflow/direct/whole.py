@@ -202,9 +202,22 @@ def solve_whole(
     max_updates : int, optional
         Pair updates, at most, if that is fewer than the thresholds allow.
     """
-    problem = problem.centred()
-    gram = problem.gram
-    assert isinstance(gram, Gram)
+    posed = problem.centred()
+    assert isinstance(posed.gram, Gram)
+    with posed.gram.keeping_centred():
+        return _solve_centred(posed, posed.gram, gap_tol, tol, thresholds, start, max_updates)
+
+
+def _solve_centred(
+    problem: DualProblem,
+    gram: Gram,
+    gap_tol: float,
+    tol: float,
+    thresholds: Thresholds,
+    start: NDArray | None,
+    max_updates: int | None,
+) -> WholeResult | None:
+    """Return the result of `solve_whole` for a problem that is centred."""
     K = _kernel_matrix(gram)
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
