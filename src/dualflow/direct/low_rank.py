@@ -7,6 +7,8 @@ for any C.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,11 +18,14 @@ from ..core.gram import KernelMatrix
 from ..core.monomials import rank_by_kernel
 from ..core.problem import DualProblem, Kind
 from ..core.runtime import clock
+from ..core.runtime.arrays import immutable
 from ..core.runtime.threads import ONE_THREAD
 from ..interior.low_rank import LowRank
 from ..interior.reduced import Reduced, can_reduce
+from ..refinement.refine import supporting
+from .single import CertifiedResult
 from .strategy import USUAL, Thresholds
-from .whole import WholeResult, certified, suffices
+from .whole import certified
 
 #: Feasible sets of the problems that are solved here.
 _KINDS = (Kind.BOX, Kind.BOX_EQUALITY)
@@ -88,7 +93,7 @@ def interior_minimiser(problem: DualProblem, thresholds: Thresholds = USUAL) -> 
 
 def solve_low_rank(
     problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL
-) -> WholeResult | None:
+) -> CertifiedResult | None:
     """Solve and certify a problem that `suits_low_rank`; None if a tolerance is not reached.
 
     Parameters
@@ -100,14 +105,49 @@ def solve_low_rank(
         The same with the estimate of rounding errors included.
     thresholds : Thresholds
     """
-    posed = problem.centred()
+    begun, posed = time.monotonic(), problem.centred()
     if (minimiser := interior_minimiser(posed, thresholds)) is None:
         return None
     alpha, weights = minimiser
-    found = certified(posed, alpha, None)
-    found = found._replace(entries=float(posed.gram.n) * rank_of(posed.gram, posed.gram.n, thresholds))
-    if not found.certificate.reaches(gap_tol) and weights is not None:  # the weights may give a better bound
-        certifier = Certifier(problem)
+    found, seconds = certified(posed, alpha, None), time.monotonic() - begun
+    if found.suffices(gap_tol, tol):
+        return found.timed(seconds, 0.0)
+    if weights is None:
+        return None
+    by_weights = ResultByWeights(problem, alpha, weights, seconds)
+    certificate = by_weights.certificate
+    return by_weights if certificate.within(tol) and certificate.reaches(gap_tol) else None
+
+
+class ResultByWeights(CertifiedResult):
+    """Result of a linear kernel whose bound may be that of weights of the features: α loses digits where C is large.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        As given.
+    alpha : array of shape (n,)
+        As found.
+    weights : array of shape (m,)
+    seconds : float
+        Seconds spent on the search.
+    """
+
+    def __init__(self, problem: DualProblem, alpha: NDArray, weights: NDArray, seconds: float) -> None:
+        begun, certifier = time.monotonic(), Certifier(problem)
         certificate = certifier.certify(alpha, primal=weights)
-        found = found._replace(certificate=certificate, rho=certifier.rho(certificate))
-    return found if suffices(found.certificate, gap_tol, tol) else None
+        self.__dict__.update(
+            alpha=immutable(alpha),
+            certificate=certificate,
+            rho=certifier.rho(certificate),
+            posed=certifier.problem,
+            kernel_columns=float(problem.gram.X.shape[1]),
+            seconds=seconds,
+            certify_s=time.monotonic() - begun,
+        )
+
+    posed: DualProblem
+    rho: NDArray
+
+    def support(self, problem: DualProblem) -> NDArray:
+        return supporting(self.posed, self.certificate.alpha, self.rho)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..core._pair_bound import N_COLUMNS, N_FIRST, N_SECOND
 from ..core.gram import Gram
 from ..core.runtime.arrays import immutable
-from ..core.runtime.memory import arena_array, submatrix
+from ..core.runtime.memory import arena_array
 from .strategy import USUAL, Thresholds
 
 
@@ -43,27 +43,14 @@ class BlockList(NamedTuple):
 
 def dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds: Thresholds = USUAL) -> BlockList:
     """Return all pairs of classes of few points, over one kernel matrix of all points."""
-    gram = gram.centred()
-    with gram.keeping_centred():
-        return _dense_list(gram, groups, sizes, thresholds)
-
-
-def _dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds: Thresholds) -> BlockList:
-    order, ends = np.concatenate(groups), sizes.cumsum()
+    order, ends, gram = np.concatenate(groups), sizes.cumsum(), gram.centred()
     n, starts = len(order), ends - sizes
-    K = arena_array((n, n), float)
-    points = gram.radial_points(float, order) if gram.is_radial else None
-    if points is not None:
-        points.kernel(points, K)
-    elif n == gram.n:  # the values are reordered, and not the points
-        submatrix(gram._between(slice(None), slice(None), float), order, order, out=K)
-    else:
-        K[:] = gram.block(order, order)
+    K = gram.block(order, order)
     first, second = _pairs(len(groups))
     a, b = starts[first], starts[second]
     table = _table(sizes[first], sizes[second], a * (n + 1), a * n + b, b * (n + 1), n, n, n, a, b)
     digits = None
-    if points is None:
+    if not gram.is_radial:
         parts = [slice(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         shares = gram.center is not None and len(groups) > 2
         digits = np.array(

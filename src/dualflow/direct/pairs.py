@@ -35,7 +35,7 @@ from ..core.problem import DualProblem, Kind
 from ..core.radial import FEW_FEATURES
 from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
 from ..core.runtime.threads import cached_property
-from ..core.solution import MAX_GAP_UNREFINED, DirectResult, Status
+from ..core.solution import MAX_GAP_UNREFINED, Status
 from ..core.sparse_points import SparsePoints
 from ..problems.classification import hinge
 from ..refinement.refine import support_set
@@ -51,9 +51,10 @@ from .low_rank import (
     updates_like_steps,
 )
 from .pair_blocks import BlockList, SharedBlocks, dense_list
-from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
+from .simplex import simplex_from_points, suits_simplex_points
+from .single import CertifiedResult
 from .strategy import USUAL, Thresholds
-from .whole import MAX_MARGIN_SHORTFALL, WholeResult, is_wide, solve_whole, suits_whole
+from .whole import MAX_MARGIN_SHORTFALL, is_wide, solve_whole, suits_whole
 
 #: A compiled call starts no further pair after this many seconds, so that Ctrl-C and the clock are checked between
 #: calls.
@@ -110,11 +111,11 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
         return None
-    begun, gap_tol = time.monotonic(), GapTols.of(tol, refine).computed
+    gap_tol = GapTols.of(tol, refine).computed
     is_two_class, tries_steps = is_pair(problem), gram.kernel != "rbf" and suits_low_rank(problem, thresholds)
     if tries_steps and is_low_rank_first(problem, thresholds):
         if (by_steps := solve_low_rank(problem, gap_tol, tol, thresholds)) is not None:
-            return DirectSingle(by_steps, time.monotonic() - begun)
+            return by_steps
         tries_steps = False
     fits_whole: bool | None = None  # None: not tested yet
     start = None
@@ -130,11 +131,9 @@ def solve_directly(
         if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
             start = DirectPair(pair, order).alpha
     if suits_simplex_points(problem, thresholds):
-        found = simplex_from_points(problem, gap_tol, thresholds)
-        return None if found is None else DirectSingle(found, time.monotonic() - begun)
-    if fits_whole is None:
-        fits_whole = suits_whole(problem, thresholds)
-    whole = None
+        return simplex_from_points(problem, gap_tol, thresholds)
+    fits_whole = suits_whole(problem, thresholds) if fits_whole is None else fits_whole
+    whole: CertifiedResult | None = None
     if fits_whole and not (is_two_class and tries_steps and start is None):
         rank = rank_of(gram, gram.n, thresholds)
         limit = updates_like_steps(rank, gram.n, problem.n) if tries_steps else None
@@ -143,7 +142,7 @@ def solve_directly(
         whole = solve_low_rank(problem, gap_tol, tol, thresholds)
         if whole is None and fits_whole:
             whole = solve_whole(problem, gap_tol, tol, thresholds)
-    return None if whole is None else DirectSingle(whole, time.monotonic() - begun)
+    return whole
 
 
 def is_pair(problem: DualProblem) -> bool:
@@ -478,27 +477,6 @@ def joined_weights(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:
     return batch.weights[batch.span(first).start : batch.span(last).stop], batch.biases[first : last + 1]
 
 
-class CertifiedResult(DirectResult):
-    """A result with a certificate that was made from scratch by the functions of `core`: the driver makes no other.
-
-    Its attributes are computed when they are first read.
-
-    Attributes
-    ----------
-    certificate : Certificate
-    seconds, certify_s : float
-        Seconds spent on the search, and on certificates.
-    """
-
-    certificate: Certificate
-    seconds: float
-    certify_s: float
-
-    def support(self, problem: DualProblem) -> NDArray:
-        """Return the support set, indices of variables."""
-        raise NotImplementedError
-
-
 class DirectPair(CertifiedResult):
     """Result of a problem that is the dual of one pair of classes.
 
@@ -538,32 +516,6 @@ class DirectPair(CertifiedResult):
 
     def support(self, problem: DualProblem) -> NDArray:
         return support_set(problem, self.alpha)
-
-
-class DirectSingle(CertifiedResult):
-    """Result of a problem on the simplex, or of a problem of few variables over its whole kernel matrix.
-
-    Parameters
-    ----------
-    found : SimplexResult or WholeResult
-    seconds : float
-        Seconds spent in total.
-    """
-
-    def __init__(self, found: SimplexResult | WholeResult, seconds: float) -> None:
-        self.__dict__.update(
-            alpha=immutable(found.alpha),
-            certificate=found.certificate,
-            kernel_columns=found.entries / len(found.alpha),
-            seconds=seconds - found.certify_s,
-            certify_s=found.certify_s,
-            found=found,
-        )
-
-    found: SimplexResult | WholeResult
-
-    def support(self, problem: DualProblem) -> NDArray:
-        return self.found.support
 
 
 class PairBatch(Sequence[PairResult | None]):
@@ -656,7 +608,8 @@ class PairBatch(Sequence[PairResult | None]):
         if rank:
             max_updates = updates_like_steps(rank, most, most)
         how = _BlockSearch(gram, groups, upper, sign, tols, max_updates, rank, self._keeps_missed, t)
-        if is_small and not by_points[0].any():
+        is_one_matrix = is_small or (classes == 2 and by_blocks[0].all() and gram.makes_squares_in_parts)
+        if is_one_matrix and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
             self._lists = [_pairs_by_blocks(part, how)]
             return [sum(counts)]

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import math
 import time
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.bounds import dual_bound
-from ..core.certificate import Certificate, certificate_of
 from ..core.gram import Gram, KernelMatrix
-from ..core.pair_certificate import MAX_GAP_WITHIN_ROUNDING
 from ..core.problem import DualProblem, Kind, paired
-from ..core.psd import SpectrumEvidence
 from ..core.runtime import clock
-from ..core.runtime.arrays import immutable
+from ..core.runtime.arrays import immutable, is_same_array
 from ..core.runtime.memory import arena_array, submatrix
+from ..core.sparse_points import SparsePoints
 from ..refinement.linear_systems import solve_definite
-from ..refinement.refine import supporting
 from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
 from ..working_set.seeding import seed
 from ..working_set.units import ScaledVariables
+from .newton import NetProblem, coupling, minimise_by_newton
 from .pair_blocks import relative_spread
+from .single import DirectSingle
 from .strategy import USUAL, Thresholds
 
 #: The feasible sets that the pair loop takes.
@@ -45,13 +42,8 @@ ROUGH_VIOLATION = 1e-4
 MAX_NEWTON_ROUNDS, MAX_FREE_IN_ROUNDS = 12, 1536
 #: Pair updates per variable after each.
 UPDATES_PER_NEWTON_ROUND = 4
-#: Up to this many points, the matrix is one product, which BLAS makes in half the time. With more, it is made by
-#: strips.
+#: Up to this many sparse points, the matrix is one product. With more, it is made by strips above the diagonal.
 MAX_POINTS_ONE_PRODUCT = 1024
-#: The matrix is made by this many strips of rows. Of each strip, only the part above the diagonal is made.
-STRIPS = 8
-#: Rows that are transposed at a time.
-TRANSPOSED_ROWS = 64
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
 #: A margin for round-off may cost at most this share of the gap, and this relative gap.
@@ -59,37 +51,6 @@ MAX_MARGIN_COST, MAX_MARGIN_GAP = 0.25, 2e-11
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
 #: fails.
 MAX_BY_SINGULAR_VALUES = 64
-
-
-class WholeResult(NamedTuple):
-    """Result of a problem over its whole kernel matrix.
-
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-        As found.
-    certificate : Certificate
-    problem : DualProblem
-        The centred problem.
-    rho : array of shape (n,)
-        Qα − p − νe of it.
-    entries : float
-        Kernel entries evaluated.
-    certify_s : float
-        Seconds spent on the certificate.
-    """
-
-    alpha: NDArray
-    certificate: Certificate
-    problem: DualProblem
-    rho: NDArray
-    entries: float
-    certify_s: float
-
-    @property
-    def support(self) -> NDArray:
-        """The support set."""
-        return supporting(self.problem, self.certificate.alpha, self.rho)
 
 
 def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
@@ -103,12 +64,27 @@ def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
 def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether a problem has few variables, either one for each point, or two as in a regression with a tube."""
     n = problem.n
-    max_variables = thresholds.max_whole_variables
-    if is_wide(problem, thresholds):
-        max_variables = thresholds.max_whole_variables_wide
-    if n > max_variables or problem.kind not in _KINDS or problem.is_hard_margin or not _has_own_rows(problem):
+    if problem.gram.n > max(thresholds.max_points_near_diagonal, thresholds.max_whole_variables):
         return False
-    return n <= thresholds.max_whole_variables or _expects_many(problem, thresholds)
+    if problem.kind not in _KINDS or problem.is_hard_margin or not _has_own_rows(problem):
+        return False
+    if n <= thresholds.max_whole_variables:
+        return True
+    if not is_wide(problem, thresholds):
+        return False
+    is_near = n <= thresholds.max_whole_variables_wide or suits_newton(problem, None, thresholds)
+    return is_near and _expects_many(problem, thresholds)
+
+
+def suits_newton(problem: DualProblem, K: NDArray | None, thresholds: Thresholds = USUAL) -> bool:
+    """Whether Newton's rounds solve a problem whose points have own rows, of which K is the matrix if it is known."""
+    gram, n = problem.gram, problem.gram.n
+    if n < thresholds.min_points_newton or not NetProblem.suits(problem):
+        return False
+    sample = np.arange(thresholds.sample_points_coupling) * n // thresholds.sample_points_coupling
+    assert isinstance(gram, Gram)
+    part = _kernel_matrix(gram.subset(sample)) if K is None else submatrix(K, sample, sample)
+    return coupling(problem, part, sample) <= thresholds.max_coupling
 
 
 def _has_own_rows(problem: DualProblem) -> bool:
@@ -116,9 +92,9 @@ def _has_own_rows(problem: DualProblem) -> bool:
     n, points, idx = problem.n, problem.gram.n, problem.idx
     if idx is None:
         return True
-    if n != 2 * points or problem.ridge.any() or problem.e is None or not np.array_equal(problem.e, problem.sigma):
+    if n != 2 * points or problem.has_ridge or problem.e is None or not is_same_array(problem.e, problem.sigma):
         return False
-    return bool((idx == paired(points)[1]).all())
+    return is_same_array(idx, paired(points)[1])
 
 
 def _expects_many(problem: DualProblem, thresholds: Thresholds) -> bool:
@@ -185,7 +161,7 @@ def solve_whole(
     thresholds: Thresholds = USUAL,
     start: NDArray | None = None,
     max_updates: int | None = None,
-) -> WholeResult | None:
+) -> DirectSingle | None:
     """Solve and certify a problem for which `suits_whole` is true; None if a tolerance is not reached.
 
     Parameters
@@ -202,71 +178,60 @@ def solve_whole(
     max_updates : int, optional
         Pair updates, at most, if that is fewer than the thresholds allow.
     """
-    posed = problem.centred()
-    assert isinstance(posed.gram, Gram)
-    with posed.gram.keeping_centred():
-        return _solve_centred(posed, posed.gram, gap_tol, tol, thresholds, start, max_updates)
-
-
-def _solve_centred(
-    problem: DualProblem,
-    gram: Gram,
-    gap_tol: float,
-    tol: float,
-    thresholds: Thresholds,
-    start: NDArray | None,
-    max_updates: int | None,
-) -> WholeResult | None:
-    """Return the result of `solve_whole` for a problem that is centred."""
+    started, problem = time.monotonic(), problem.centred()
+    gram = problem.gram
+    assert isinstance(gram, Gram)
     K = _kernel_matrix(gram)
     if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
         return None
-    found = _minimise(problem, K, thresholds, max_updates) if start is None else start
+    found = start
+    if found is None and suits_newton(problem, K, thresholds):
+        may_update = problem.idx is None and problem.n <= thresholds.max_whole_variables_wide
+        found = minimise_by_newton(problem, K, thresholds.max_changes_newton if may_update else 1.0)
+    if found is None and problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables):
+        found = _minimise(problem, K, thresholds, max_updates)
     # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
-    anew = gram.kernel == "linear" or bool(problem.ridge.any())
-    best: WholeResult | None = None
-    polished, is_stretched, last = 0, False, np.inf
+    anew = gram.kernel == "linear" or problem.has_ridge
+    best: DirectSingle | None = None
+    polished, is_stretched, last, certify_s = 0, False, np.inf, 0.0
     while found is not None:
+        begun = time.monotonic()
         this = certified(problem, found, None if anew else K)
-        best = this if best is None or _gap(this.certificate) < _gap(best.certificate) else best
-        if this.certificate.reaches(gap_tol):
+        certify_s += time.monotonic() - begun
+        best = this if best is None or this.relative_gap < best.relative_gap else best
+        if this.relative_gap <= gap_tol:
             break
         found = None if is_stretched else _stretched(this)
         is_stretched = found is not None
         if found is None:
-            if polished == MAX_POLISH or not _gap(best.certificate) < 0.5 * last:
+            if polished == MAX_POLISH or not best.relative_gap < 0.5 * last:
                 break
-            polished, last = polished + 1, _gap(best.certificate)
-            point = this.certificate.alpha
-            step = _newton_step(problem, K, point, this.rho - _margin(this), thresholds)
-            found = None if step is None else point + step
-    return best if best is not None and suffices(best.certificate, gap_tol, tol) else None
+            polished, last = polished + 1, best.relative_gap
+            step = _newton_step(problem, K, this.point, this.rho - _margin(this), thresholds)
+            found = None if step is None else this.point + step
+    if best is None or not best.suffices(gap_tol, tol):
+        return None
+    return best.timed(time.monotonic() - started, certify_s)
 
 
-def certified(problem: DualProblem, alpha: NDArray, K: NDArray | None) -> WholeResult:
-    """Return the certified result of an α of a centred problem, by its kernel matrix K, or by products anew."""
+def certified(problem: DualProblem, alpha: NDArray, K: NDArray | None) -> DirectSingle:
+    """Return the result of an α of a centred problem, from its kernel matrix K, or from products anew."""
     clock.check_time()
-    begun, gram = time.monotonic(), problem.gram
-    point = problem.project(alpha)
+    gram, point, shift = problem.gram, problem.project(alpha), 0.0
     Qa = problem.product(point) if K is None else _product(problem, K, point)
-    bound = dual_bound(problem, point, Qa)
-    shift = 0.0
     if gram.center is not None:
         shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
-    certificate = certificate_of(problem, SpectrumEvidence("by kernel"), alpha, point, point, Qa, bound, shift)
-    nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
-    rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
-    return WholeResult(alpha, certificate, problem, rho, float(gram.n) ** 2, time.monotonic() - begun)
+    return DirectSingle(problem, alpha, point, Qa, float(gram.n) ** 2, shift)
 
 
-def _stretched(best: WholeResult) -> NDArray | None:
+def _stretched(best: DirectSingle) -> NDArray | None:
     """Return α times a number next to 1 that takes all margins past 1, or None if that is not what the gap is made of.
 
     A margin that round-off leaves at 1 − 1e-16 adds C · 1e-16 to the gap. If no variable is at its bound, a stretch
     adds a term of second order only.
     """
-    problem, certificate = best.problem, best.certificate
-    alpha, common_p = certificate.alpha, float(problem.p.max())
+    problem, alpha = best.problem, best.point
+    common_p = float(problem.p.max())
     if problem.d != 0 or not 0 < common_p == float(problem.p.min()) or (alpha >= problem.upper).any():
         return None
     estimate, seen = _round_off(best)
@@ -274,60 +239,31 @@ def _stretched(best: WholeResult) -> NDArray | None:
     return alpha * (1.0 + 2.0 * short) if 0 < short < MAX_MARGIN_SHORTFALL else None
 
 
-def _round_off(best: WholeResult) -> tuple[float, float]:
+def _round_off(best: DirectSingle) -> tuple[float, float]:
     """Return the estimated mean round-off of a ρ that should be 0, and the largest that is seen below 0."""
-    problem, alpha = best.problem, best.certificate.alpha
-    upper, rounding = problem.upper, best.certificate.rounding or 0.0
-    is_free = (alpha > problem.lower) & (alpha < upper)
-    return rounding / (float(upper[is_free].sum()) or np.inf), -float(best.rho[alpha < upper].min(initial=0.0))
+    problem, alpha = best.problem, best.point
+    is_free = (alpha > problem.lower) & (alpha < problem.upper)
+    estimate = best.row.rounding / (float(problem.upper[is_free].sum()) or np.inf)
+    return estimate, -float(best.rho[alpha < problem.upper].min(initial=0.0))
 
 
-def _margin(best: WholeResult) -> float:
+def _margin(best: DirectSingle) -> float:
     """Return a ρ that free variables should have in place of 0, so that round-off leaves none below 0.
 
     A ρ of −1e-15 adds C · 1e-15 to the gap, and one of δ adds αδ. It is 0 where that would not be less.
     """
-    problem, certificate = best.problem, best.certificate
-    alpha, (estimate, seen) = certificate.alpha, _round_off(best)
-    size = max(abs(certificate.objective), abs(certificate.lower_bound or 0.0))
+    problem, alpha, (estimate, seen) = best.problem, best.point, _round_off(best)
     cost = float(alpha[(alpha > problem.lower) & (alpha < problem.upper)].sum())
-    room = min(MAX_MARGIN_COST * (certificate.gap or 0.0), MAX_MARGIN_GAP * size) / (cost or np.inf) - 2.0 * seen
-    if room <= 0 or 2.0 * seen > MAX_MARGIN_SHORTFALL * float(np.abs(problem.p).max()):
+    room = min(MAX_MARGIN_COST * best.relative_gap, MAX_MARGIN_GAP) * best.row.size / (cost or np.inf) - 2.0 * seen
+    if not room > 0 or 2.0 * seen > MAX_MARGIN_SHORTFALL * float(np.abs(problem.p).max()):
         return 0.0
     return 2.0 * seen + min(2.0 * estimate, room)
 
 
-def _gap(certificate: Certificate) -> float:
-    """Return the relative gap."""
-    return np.inf if certificate.relative_gap is None else certificate.relative_gap
-
-
-def suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
-    """Whether a gap meets its tolerances; ``gap_tol`` may be missed by round-off, which other methods have too."""
-    is_rounded = _gap(certificate) <= min(MAX_GAP_WITHIN_ROUNDING, certificate.relative_rounding or 0.0)
-    return certificate.within(tol) and (is_rounded or certificate.reaches(gap_tol))
-
-
 def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
-    n = gram.n
-    if not gram.is_radial:
-        every = slice(None)
-        return gram._between(every, every, float) if n <= MAX_POINTS_ONE_PRODUCT else gram.full(arena_array)
-    points, K = gram.radial_points(float), arena_array((n, n), float)
-    if n <= MAX_POINTS_ONE_PRODUCT or gram.has_few_features:
-        return points.kernel(points, K)
-    height = -(-n // STRIPS)
-    for start in range(0, n, height):
-        clock.check_time()
-        rows, rest = slice(start, min(start + height, n)), slice(min(start + height, n), n)
-        own = points.take(rows)
-        K[rows, rows] = own.kernel(own)
-        if rest.start < n:
-            K[rows, rest] = own.kernel(points.take(rest), arena_array((len(own), n - rest.start), float))
-        for left in range(rest.start, n, TRANSPOSED_ROWS):  # a few rows, read with a stride, stay in the cache
-            K[left : left + TRANSPOSED_ROWS, rows] = K[rows, left : left + TRANSPOSED_ROWS].T
-    return K
+    is_made_in_strips = isinstance(gram.X, SparsePoints) and gram.n > MAX_POINTS_ONE_PRODUCT
+    return gram.full() if is_made_in_strips else gram.by_one_product()
 
 
 def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
@@ -369,7 +305,7 @@ def _minimise(
         elif (scaled.sign < 0).any():
             part *= scaled.sign[:, None]
             part *= scaled.sign
-    if problem.ridge.any():
+    if problem.has_ridge:
         M = M.copy() if M is K else M
         M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
     diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.max_own_change
