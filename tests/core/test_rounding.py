@@ -229,10 +229,10 @@ def test_a_linear_tube_with_weights_from_1e_6_to_1e6_is_not_certified_beyond_flo
 
 def test_a_gap_within_the_tolerance_that_rounding_exceeds_has_a_status_and_a_warning():
     rng = np.random.default_rng(4)
-    X = rng.standard_t(1.2, (300, 6))
+    X = rng.standard_t(1.2, (300, 800))
     y = np.where(X[:, 0] + rng.standard_normal(300) > 0, 1, -1)
     with pytest.warns(ConvergenceWarning, match=r"float64 may have rounded away.*rounding"):
-        model = SVC(kernel="linear", C=2e5, tol=1e-6).fit(X, y)
+        model = SVC(kernel="poly", degree=2, C=2e9, tol=1e-6).fit(X, y)
     (solution,) = model.solutions_
     certificate = solution.certificate
     assert model.fit_status_ == 1

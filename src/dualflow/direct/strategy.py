@@ -166,6 +166,15 @@ class Thresholds:
     #: Up to this many free variables take a Newton step together after the pair loop: a second.
     max_free_polished: int = 4096
 
+    # --- a kernel with few columns, by interior-point steps -----------------------------------------
+
+    #: Columns per point, at most.
+    max_rank_share: float = 1.0
+    #: Numbers of the columns, at most: 32 MB.
+    max_rank_numbers: int = 1 << 22
+    #: Up to this squared rank per variable, more than `max_pair_dense` variables take these steps before pair updates.
+    max_squared_rank_per_variable: int = 20
+
     # --- a problem on the simplex, from its points ------------------------------------------------
 
     #: Points, at most. With more, a run is as fast.
