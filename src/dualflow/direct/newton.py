@@ -42,10 +42,16 @@ MIN_POINTS_FLOAT32 = 1500
 MAX_PRODUCTS = 60
 #: Products of all rounds, at most.
 MAX_PRODUCTS_IN_ALL = 200
+#: Where pair updates and one factor of the free variables can follow, a round after the first gives way to them if it
+#: changes more than this share of the points, ...
+MAX_CHANGES = 0.1
+#: ... and fewer variables are free than those whose number cubed is this times that of the kernel values: a factor takes
+#: as long as the rounds then.
+FACTOR_COST = 1200
 #: A system that is left with more than this share of its residual is too ill-conditioned.
 MAX_RESIDUAL_LEFT = 0.3
 #: The rounds end at a residual of this many rounding errors of the terms of a gradient.
-ROUND_OFF = 8 * float(np.finfo(float).eps)
+ROUND_OFF = 2 * float(np.finfo(float).eps)
 #: Up to this share of free variables, their own matrix is gathered.
 MAX_SHARE_GATHERED = 0.6
 #: Halvings of the interval in which the first multiplier lies.
@@ -187,7 +193,7 @@ def coupling(problem: DualProblem, K: NDArray, sample: NDArray) -> float:
 
 
 def minimise_by_newton(
-    problem: DualProblem, K: NDArray, max_changes: float = 1.0, max_products: int = MAX_PRODUCTS_IN_ALL
+    problem: DualProblem, K: NDArray, gives_way: bool = False, max_products: int = MAX_PRODUCTS_IN_ALL
 ) -> NDArray | None:
     """Return the minimiser of f, shape (n,), or None if the rounds make no progress, or take too many products.
 
@@ -197,8 +203,8 @@ def minimise_by_newton(
         For which `NetProblem.suits` is true.
     K : array of shape (points, points)
         Its kernel matrix in float64.
-    max_changes : float
-        Largest share of the points that any round but the first may change.
+    gives_way : bool, default=False
+        Whether to give up where pair updates take less time.
     max_products : int
         Products with K after which no further round begins.
     """
@@ -222,7 +228,8 @@ def minimise_by_newton(
             last = residual
         stalled = 0 if changed < PROGRESS * fewest else stalled + (changed > 0)
         fewest = min(fewest, changed)
-        if stalled > MAX_STALLED or net.products > max_products or max_changes * n < changed < n:
+        gave_way = gives_way and MAX_CHANGES * n < changed < n and is_free.sum() ** 3 < FACTOR_COST * n**2
+        if stalled > MAX_STALLED or net.products > max_products or gave_way:
             return None
         size = size or net.size(own, is_free)
         until = size * RESIDUALS[0 if changed > FEW_CHANGES * n else 1]
