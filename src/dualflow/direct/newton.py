@@ -45,8 +45,8 @@ MAX_PRODUCTS_IN_ALL = 200
 #: Where pair updates and one factor of the free variables can follow, a round after the first gives way to them if it
 #: changes more than this share of the points, ...
 MAX_CHANGES = 0.1
-#: ... and fewer variables are free than those whose number cubed is this times that of the kernel values: a factor takes
-#: as long as the rounds then.
+#: ... and few variables are free: their number cubed is below this times that of the kernel values. A factor then takes
+#: less time than the rounds.
 FACTOR_COST = 1200
 #: A system that is left with more than this share of its residual is too ill-conditioned.
 MAX_RESIDUAL_LEFT = 0.3
@@ -103,14 +103,13 @@ class NetProblem:
             return False
         return problem.e is None or np.array_equal(problem.e, problem.sigma)
 
-    def times(self, v: NDArray, matrix: NDArray | None = None, J: NDArray | None = None) -> NDArray:
-        """Return the product of the quadratic term's matrix with v, by K or by a rougher ``matrix``.
+    def times(self, v: NDArray, matrix: NDArray, J: NDArray | None = None) -> NDArray:
+        """Return the product of the quadratic term's matrix with v, by K or a rougher matrix of kernel values.
 
         With J, the matrix is that of the variables J; v is 0 beside these, and so are the entries that are returned.
         """
         problem = self.problem
         self.products += 1
-        matrix = self.K if matrix is None else matrix
         size = 1.0 if matrix.dtype == float else float(np.abs(v).max()) or 1.0  # float32 may not hold v
         own = ((v if J is None else v[J]) / size).astype(matrix.dtype, copy=False)
         product = np.zeros(len(v))
@@ -219,7 +218,7 @@ def minimise_by_newton(
         changed, state = int(np.count_nonzero(new != state)), new
         start = np.where(is_free, np.where(sign * beta > 0.0, beta, 0.0), to)
         if changed == 0 or (start != beta).any():
-            beta, slope = start, net.p - net.times(start)
+            beta, slope = start, net.p - net.times(start, net.rough if changed else net.K)
         own = slope - net.kink * sign
         if changed == 0:
             residual = float(np.abs(own - net.mean(own, is_free))[is_free].max(initial=0.0))
@@ -269,7 +268,7 @@ def _step_of_free(
 
     if net.total is not None and abs(missing := net.total - float(beta.sum())) > ROUND_OFF * float(np.abs(beta).sum()):
         step = inverse * (missing / weight)
-        product = net.times(step)
+        product = net.times(step, net.rough)
     residual = without_multiplier(slope - product)
     direction = inverse * residual
     size = first = float(residual @ direction)
@@ -293,4 +292,4 @@ def _step_of_free(
         direction = z + (size / before) * direction
     if not size <= MAX_RESIDUAL_LEFT**2 * first:
         return None
-    return step, net.times(step) if gathers else product
+    return step, net.times(step, net.rough) if gathers else product

@@ -134,7 +134,8 @@ class Thresholds:
     #: Up to this coupling (`direct.newton.coupling`) a kernel matrix is near its diagonal. From 4 to 20, Newton's
     #: rounds take as long as pair updates, or do not end.
     max_coupling: float = 4.0
-    #: The same limit for up to `max_whole_variables_wide` variables, one for each point. Pair updates are as fast above.
+    #: The same limit for up to `max_whole_variables_wide` variables, one for each point. Above it, pair updates are as
+    #: fast.
     max_coupling_updates: float = 0.5
     #: With fewer points, pair updates take less time than Newton's rounds.
     min_points_newton: int = 500
