@@ -96,7 +96,7 @@ class NetProblem:
     @staticmethod
     def suits(problem: DualProblem) -> bool:
         """Whether a problem whose points have own rows has such a form."""
-        if problem.lower.any() or problem.ridge.any():
+        if problem.lower.any() or problem.has_ridge:
             return False
         n, has_kinks = problem.gram.n, problem.idx is not None
         if has_kinks and (problem.p[:n] + problem.p[n:] > 0).any():
