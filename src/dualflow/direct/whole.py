@@ -84,7 +84,13 @@ def suits_newton(problem: DualProblem, K: NDArray | None, thresholds: Thresholds
     sample = np.arange(thresholds.sample_points_coupling) * n // thresholds.sample_points_coupling
     assert isinstance(gram, Gram)
     part = _kernel_matrix(gram.subset(sample)) if K is None else submatrix(K, sample, sample)
-    return coupling(problem, part, sample) <= thresholds.max_coupling
+    most = thresholds.max_coupling_updates if _may_update(problem, thresholds) else thresholds.max_coupling
+    return coupling(problem, part, sample) <= most
+
+
+def _may_update(problem: DualProblem, thresholds: Thresholds) -> bool:
+    """Whether pair updates may solve a problem as fast as Newton's rounds: there are few, one for each point."""
+    return problem.idx is None and problem.n <= thresholds.max_whole_variables_wide
 
 
 def _has_own_rows(problem: DualProblem) -> bool:
@@ -186,8 +192,7 @@ def solve_whole(
         return None
     found = start
     if found is None and suits_newton(problem, K, thresholds):
-        may_update = problem.idx is None and problem.n <= thresholds.max_whole_variables_wide
-        found = minimise_by_newton(problem, K, thresholds.max_changes_newton if may_update else 1.0)
+        found = minimise_by_newton(problem, K, _may_update(problem, thresholds))
     if found is None and problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables):
         found = _minimise(problem, K, thresholds, max_updates)
     # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
