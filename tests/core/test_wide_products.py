@@ -5,7 +5,7 @@ import pytest
 from dualflow.core._points import scale_columns
 from scipy.spatial.distance import cdist
 
-from dualflow import Gram
+from dualflow import Gram, ProblemError
 from dualflow.core.wide_products import PART_FEATURES, STRIP_ROWS, mirror, upper_products
 
 
@@ -19,6 +19,17 @@ def test_upper_products_are_inner_products_of_some_centred_points(m):
     np.testing.assert_allclose(np.triu(found), np.triu(4.0 * exact @ exact.T).astype(float), rtol=0, atol=1e-14 * 4 * m)
     without = upper_products(X, J, None, 1.0)
     np.testing.assert_allclose(np.triu(without), np.triu(X[J] @ X[J].T), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_points_may_be_named_in_any_way_that_numpy_takes(kernel):
+    X = np.random.default_rng(0).standard_normal((60, 80))
+    K = Gram(X, kernel, gamma=0.01).full()
+    for J in (np.arange(60)[::7], np.array([-1, 3, -60]), np.arange(59, -1, -1)):
+        np.testing.assert_allclose(Gram(X, kernel, gamma=0.01).block(J, J), K[np.ix_(J, J)], rtol=1e-12)
+    J = np.array([3, 60])
+    with pytest.raises(IndexError, match="60"):
+        Gram(X, kernel, gamma=0.01).block(J, J)
 
 
 @pytest.mark.parametrize("n", [1, STRIP_ROWS - 1, STRIP_ROWS, STRIP_ROWS + 1, 3 * STRIP_ROWS + 5])
@@ -47,6 +58,21 @@ def test_a_square_block_is_symmetric_and_is_the_kernel(kernel, m):
     if kernel != "sigmoid" and m > 64:
         assert gram.makes_squares_in_parts
         np.testing.assert_array_equal(K, K.T)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (100, 7), (300, 552)])
+def test_the_scale_of_a_kernel_of_products_is_that_of_numpy(shape):
+    X = 50.0 + np.random.default_rng(0).standard_normal(shape)
+    assert Gram(X, "poly").gamma == 1.0 / (shape[1] * X.var())
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+def test_what_is_not_finite_is_named(kernel):
+    X = np.ones((20, 5))
+    for wrong, said in ((np.nan, "NaN or infinity"), (-np.inf, "NaN or infinity"), (1e200, "overflow")):
+        X[7, 3] = wrong
+        with pytest.raises(ProblemError, match=said):
+            Gram(X, kernel, gamma=1.0)
 
 
 def test_bits_have_their_table():

@@ -18,6 +18,7 @@ PROBLEMS = {
     "moved tube": problems.svr(Gram(X + 5.0, "linear"), X[:, 1], 2.0),
     "plane": problems.one_class(Gram(X), 0.3),
     "ball": BALL,
+    "far ball": problems.svdd(Gram(X + 1e6, "linear"), 0.2),
     "hard ball": problems.svdd(Gram(X)),
     "no intercept": problems.svc(Gram(X), SIGNS, 3.0, fit_intercept=False),
     "ridge": problems.svc(Gram(X), SIGNS, 3.0, loss="squared_hinge"),

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .certificate import Certificate
+from .certificate import Answer, Certificate
 from .problem import DualProblem
 from .sparse_points import SparsePoints, given_points
-
-
-class Answer(NamedTuple):
-    """The numbers of a `Certificate` that a model is read from, under the same names."""
-
-    alpha: NDArray
-    quadratic: float
-    multiplier: float | None
-    bias: float
-    radius: float | None
-    level: float | None = None
-    primal: NDArray | None = None
 
 
 def coefficients(problem: DualProblem, certificate: Certificate | Answer) -> NDArray:

@@ -21,7 +21,6 @@ from .kernel_functions import (
     as_points,
     call_kernel,
     call_kernel_diagonal,
-    centred_lengths,
     centred_variance,
     check_callable,
     check_gamma,
@@ -30,6 +29,7 @@ from .kernel_functions import (
     from_differences,
     largest_entry,
     mean_of,
+    measured_points,
     squared_lengths,
     trial_rows,
 )
@@ -229,9 +229,9 @@ class KernelMatrix:
         The points are dense. A radial kernel has its compiled form for few features, and a table for bits. Runs of an
         indefinite kernel depend on the last bits of its values: they stay.
         """
-        if not (isinstance(self.X, np.ndarray) and self.has_named_kernel and self.is_psd_by_kernel):
+        if not (isinstance(self.X, np.ndarray) and self.X.flags.c_contiguous and self.has_named_kernel):
             return False
-        if self.function is not None or self.reach > MAX_REACH_PRODUCTS:
+        if not self.is_psd_by_kernel or self.function is not None or self.reach > MAX_REACH_PRODUCTS:
             return False
         return not self.is_radial or not (self.has_few_features or may_be_bits(self.X))
 
@@ -370,7 +370,7 @@ class KernelMatrix:
         check_memory(self.n, "the whole kernel matrix", matrices=1)
         if self.makes_squares_in_parts and self.n <= MAX_POINTS_IN_PARTS:
             self.count(self.n * (self.n + 1) // 2)
-            return self._square(np.arange(self.n))
+            return self._square(slice(None))
         K = arena_array((self.n, self.n), float)
         height = max(1, min(BLOCK_ENTRIES // self.n, max(64, self.n // 16)))
         for start in range(0, self.n, height):
@@ -503,7 +503,7 @@ class KernelMatrix:
         # BLAS makes a square in half the time. Runs of an indefinite kernel depend on its last bits: they stay.
         is_square = rows is J and self.is_psd_by_kernel
         if is_square and dtype is float and height <= MAX_POINTS_IN_PARTS and self.makes_squares_in_parts:
-            return self._square(np.arange(self.n)[rows] if isinstance(rows, slice) else rows)
+            return self._square(rows)
         if self.is_radial:
             radial = self.radial_points(work, rows)
             others = radial if is_square else self.radial_points(work, J)
@@ -511,7 +511,7 @@ class KernelMatrix:
         points = self._points(rows, work)
         return self._of_products(points, points if is_square else self._points(J, work), dtype)
 
-    def _square(self, J: NDArray) -> NDArray:
+    def _square(self, J: NDArray | slice) -> NDArray:
         """Return K[J, J] in float64 from parts of the features, for a kernel of products or the radial one."""
         if not self.is_radial:
             return self._apply(mirror(upper_products(self.X, J, self.center, 1.0)))
@@ -613,14 +613,12 @@ class Gram(KernelMatrix, Value):
         center: ArrayLike | None = None,
     ) -> None:
         kernel = check_kernel(kernel)
-        points: Any = as_points(X, kernel)
+        points, mean, squares = measured_points(X, kernel)
         if center is not None and is_sparse(X):
             raise ProblemError("center: a sparse X cannot be translated, its zeros are not stored; pass X.toarray()")
-        mean = squares = variance = None
-        if kernel == "rbf":
-            mean, squares = centred_lengths(points)
-            if isinstance(gamma, str) and not isinstance(points, SparsePoints):
-                variance = centred_variance(points, mean, squares)
+        variance = None
+        if kernel == "rbf" and isinstance(gamma, str) and not isinstance(points, SparsePoints):
+            variance = centred_variance(points, mean, squares)
         self.__dict__.update(
             kernel=kernel,
             degree=check_number(degree, "degree", lower=0.0),

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .advice import advice_on
-from .certificate import Certificate, certify, examined
-from .decision import Answer, coefficients, decision_values
+from .certificate import Answer, Certificate, certify, examined
+from .decision import coefficients, decision_values
 from .problem import DualProblem
 from .runtime.arrays import is_same_array, packed, unpacked
 from .runtime.threads import cached_property

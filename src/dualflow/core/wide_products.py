@@ -23,19 +23,20 @@ STRIP_ROWS = 64
 _BELOW = np.tri(STRIP_ROWS, k=-1, dtype=bool)
 
 
-def upper_products(X: NDArray, J: NDArray, center: NDArray | None, scale: float) -> NDArray:
-    """Return scale² ⟨x − center, z − center⟩ for all pairs of points J in float64, shape (len(J), len(J)).
+def upper_products(X: NDArray, J: NDArray | slice, center: NDArray | None, scale: float) -> NDArray:
+    """Return scale² ⟨x − center, z − center⟩ for all pairs of n points J of a row-major X in float64, shape (n, n).
 
     Entries below the diagonal are arbitrary. A call of BLAS takes a part of the features, and adds to the same matrix.
     """
-    n, m = len(J), X.shape[1]
+    rows = np.arange(len(X))[J]  # contiguous, and none is negative
+    n, m = len(rows), X.shape[1]
     width = PART_FEATURES if n * n * PART_FEATURES <= 2 * MAX_MULTIPLICATIONS else PART_FEATURES // 2
     sums, buffer = arena_array((n, n), float), arena_array((n * min(width, m),), float)
     center = np.zeros(m) if center is None else center
     for start in range(0, m, width):
         check_time()
         part = buffer[: n * min(width, m - start)].reshape(n, -1)
-        scale_columns(X, J, center, scale, start, part)
+        scale_columns(X, rows, center, scale, start, part)
         # BLAS takes transposes: the lower triangle of these is the upper one here.
         dsyrk(1.0, part.T, beta=float(start > 0), c=sums.T, trans=1, lower=1, overwrite_c=1)
     return sums

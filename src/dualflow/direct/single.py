@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from ..core._bound import appraised
 from ..core.bounds import dual_bound
-from ..core.certificate import Certificate, certificate_of
-from ..core.decision import Answer
+from ..core.certificate import Answer, Certificate, answer_of, certificate_of
 from ..core.pair_certificate import MAX_GAP_WITHIN_ROUNDING, CertificateRow
 from ..core.problem import DualProblem
 from ..core.psd import SpectrumEvidence
@@ -135,15 +134,10 @@ class DirectSingle(CertifiedResult):
         bound, psd = dual_bound(problem, point, Qa), SpectrumEvidence("by kernel")
         return certificate_of(problem, psd, self.found, point, point, Qa, bound, self.shift)
 
-    @property
+    @cached_property
     def answer(self) -> Answer | Certificate:
-        problem, point, row = self.problem, self.point, self.row
-        quadratic, interval, nu = row.quadratic, None, None
-        if problem.e is not None:
-            interval = row.low + self.shift, row.high + self.shift
-            nu, quadratic = multiplier_of(interval), quadratic + 2 * problem.d * self.shift
-        radius = problem.reading.radius(problem, row.quadratic, None if nu is None else nu - self.shift)
-        return Answer(point, quadratic, nu, problem.reading.bias(problem, point, quadratic, interval)[0], radius)
+        interval = None if self.problem.e is None else (self.row.low, self.row.high)
+        return answer_of(self.problem, self.point, self.row.quadratic, interval, self.shift)
 
     def support(self, problem: DualProblem) -> NDArray:
         return supporting(self.problem, self.point, self.rho)
