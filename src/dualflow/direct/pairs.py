@@ -118,7 +118,7 @@ def solve_directly(
             return by_steps
         tries_steps = False
     fits_whole: bool | None = None  # None: not tested yet
-    start = None
+    start, is_tried = None, False
     if is_two_class and _is_whole_first(problem, gram, thresholds):
         fits_whole = suits_whole(problem, thresholds)
     if is_two_class and not fits_whole:
@@ -126,6 +126,7 @@ def solve_directly(
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
         pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds, keeps_missed=True)
+        is_tried = pair is not None
         if pair is not None and pair.meets_tols:
             return DirectPair(pair, order)
         if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
@@ -134,7 +135,7 @@ def solve_directly(
         return simplex_from_points(problem, gap_tol, thresholds)
     fits_whole = suits_whole(problem, thresholds) if fits_whole is None else fits_whole
     whole: CertifiedResult | None = None
-    if fits_whole and not (is_two_class and tries_steps and start is None):
+    if fits_whole and not (is_tried and tries_steps and start is None):
         rank = rank_of(gram, gram.n, thresholds)
         limit = updates_like_steps(rank, gram.n, problem.n) if tries_steps else None
         whole = solve_whole(problem, gap_tol, tol, thresholds, start, limit)

@@ -46,7 +46,7 @@ UPDATES_PER_NEWTON_ROUND = 4
 MAX_POINTS_ONE_PRODUCT = 1024
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
-#: A margin for round-off may cost at most this share of the gap, and this relative gap.
+#: A margin for round-off that is seen may cost at most this share of the gap; for more, at most this relative gap.
 MAX_MARGIN_COST, MAX_MARGIN_GAP = 0.25, 2e-11
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
 #: fails.
@@ -259,10 +259,10 @@ def _margin(best: DirectSingle) -> float:
     """
     problem, alpha, (estimate, seen) = best.problem, best.point, _round_off(best)
     cost = float(alpha[(alpha > problem.lower) & (alpha < problem.upper)].sum())
-    room = min(MAX_MARGIN_COST * best.relative_gap, MAX_MARGIN_GAP) * best.row.size / (cost or np.inf) - 2.0 * seen
-    if not room > 0 or 2.0 * seen > MAX_MARGIN_SHORTFALL * float(np.abs(problem.p).max()):
+    per_cost = best.row.size / (cost or np.inf)
+    if 2.0 * seen > min(MAX_MARGIN_COST * best.relative_gap * per_cost, MAX_MARGIN_SHORTFALL * np.abs(problem.p).max()):
         return 0.0
-    return 2.0 * seen + min(2.0 * estimate, room)
+    return 2.0 * seen + min(2.0 * estimate, max(0.0, MAX_MARGIN_GAP * per_cost - 2.0 * seen))
 
 
 def _kernel_matrix(gram: Gram) -> NDArray:
