@@ -40,6 +40,7 @@ from ..refinement.refine import support_set
 from ..working_set import _point_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
 from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
+from .matrix_rows import suits_few_rows
 from .pair_blocks import BlockList, SharedBlocks, dense_list
 from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
 from .strategy import USUAL, Thresholds
@@ -113,6 +114,10 @@ def solve_directly(
         if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
             start = DirectPair(pair, order).alpha
     begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
+    if suits_few_rows(problem, thresholds):
+        few = solve_whole(problem, gap_tol, tol, thresholds, by_rows=True)
+        if few is not None:
+            return DirectSingle(few, time.monotonic() - begun)
     if suits_simplex_points(problem, thresholds):
         found = simplex_from_points(problem, gap_tol, thresholds)
         return None if found is None else DirectSingle(found, time.monotonic() - begun)

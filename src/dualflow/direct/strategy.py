@@ -162,6 +162,15 @@ class Thresholds:
     #: Points that the start gives weight to.
     max_start_points: int = 800
 
+    # --- a problem on the simplex with a kernel of low rank, by rows on demand ---------------------
+
+    #: Rank of the kernel by its features, at most.
+    max_rank_by_rows: int = 64
+    #: Rows that may be made, at least, ...
+    min_rows_by_rank: int = 100
+    #: ... and for each unit of the rank: as many variables are free at an optimum.
+    max_rows_per_rank: int = 8
+
 
 #: The thresholds of every fit.
 USUAL = Thresholds()

@@ -28,6 +28,7 @@ from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
 from ..working_set.seeding import seed
 from ..working_set.units import ScaledVariables
+from .matrix_rows import MatrixRows, product_by_points, relative_spread_by_points, row_limit
 from .pair_blocks import relative_spread
 from .strategy import USUAL, Thresholds
 
@@ -164,7 +165,7 @@ def _support_share(problem: DualProblem, count: int, thresholds: Thresholds) -> 
         reading=problem.reading,
         kind=problem.kind,
     )
-    found = _minimise(sample, _kernel_matrix(part), thresholds)
+    found, _ = _minimise(sample, _kernel_matrix(part), thresholds)
     if found is None:
         return 1.0
     nonzero = found > 0.0
@@ -173,7 +174,12 @@ def _support_share(problem: DualProblem, count: int, thresholds: Thresholds) -> 
 
 
 def solve_whole(
-    problem: DualProblem, gap_tol: float, tol: float, thresholds: Thresholds = USUAL, start: NDArray | None = None
+    problem: DualProblem,
+    gap_tol: float,
+    tol: float,
+    thresholds: Thresholds = USUAL,
+    start: NDArray | None = None,
+    by_rows: bool = False,
 ) -> WholeResult | None:
     """Solve and certify a problem for which `suits_whole` is true; None if a tolerance is not reached.
 
@@ -188,14 +194,18 @@ def solve_whole(
     thresholds : Thresholds
     start : array of shape (n,), optional
         An α near the optimum, from which Newton steps begin without pair updates.
+    by_rows : bool, default=False
+        Whether rows are made on demand in place of the matrix, of a problem for which `suits_few_rows` is true.
     """
     problem = problem.centred()
     gram = problem.gram
     assert isinstance(gram, Gram)
-    K = _kernel_matrix(gram)
-    if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
-        return None
-    found = _minimise(problem, K, thresholds) if start is None else start
+    K = None if by_rows else _kernel_matrix(gram)
+    if gram.kernel == "poly":
+        spread = relative_spread_by_points(gram) if K is None else relative_spread(K)
+        if not spread > thresholds.min_relative_spread:
+            return None
+    found, entries = (start, 0.0) if start is not None else _minimise(problem, K, thresholds)
     psd, best = SpectrumEvidence("by kernel"), None
     polished, is_stretched, last = 0, False, np.inf
     while found is not None:
@@ -203,7 +213,7 @@ def solve_whole(
         begun = time.monotonic()
         point = problem.project(found)
         # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
-        anew = gram.kernel == "linear" or problem.ridge.any()
+        anew = K is not None and (gram.kernel == "linear" or problem.ridge.any())
         Qa = problem.product(point) if anew else _product(problem, K, point)
         bound = dual_bound(problem, point, Qa)
         shift = 0.0
@@ -212,7 +222,7 @@ def solve_whole(
         certificate = certificate_of(problem, psd, found, point, point, Qa, bound, shift)
         nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
         rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
-        this = WholeResult(found, certificate, problem, rho, float(gram.n) ** 2, time.monotonic() - begun)
+        this = WholeResult(found, certificate, problem, rho, entries, time.monotonic() - begun)
         best = this if best is None or _gap(certificate) < _gap(best.certificate) else best
         if certificate.reaches(gap_tol):
             break
@@ -274,8 +284,10 @@ def _kernel_matrix(gram: Gram) -> NDArray:
     return K
 
 
-def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
-    """Return Qα from the kernel matrix of the points."""
+def _product(problem: DualProblem, K: NDArray | None, alpha: NDArray) -> NDArray:
+    """Return Qα from the kernel matrix of the points, or from the points."""
+    if K is None:
+        return product_by_points(problem, alpha)
     weights, points = problem.sigma * alpha, len(K)
     sums = K @ (weights if problem.idx is None else weights[:points] + weights[points:])
     sums = sums if problem.idx is None else np.concatenate([sums, sums])
@@ -285,50 +297,52 @@ def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
     return product
 
 
-def _minimise(problem: DualProblem, K: NDArray, thresholds: Thresholds) -> NDArray | None:
-    """Return the minimiser of f by pair updates and Newton steps, shape (n,); None if it takes too many updates."""
+def _minimise(problem: DualProblem, K: NDArray | None, thresholds: Thresholds) -> tuple[NDArray | None, float]:
+    """Return the minimiser of f by pair updates and Newton steps, shape (n,), and the kernel entries evaluated.
+
+    It is None if it takes too many updates, or too many rows where K is not given.
+    """
     is_large = problem.n > thresholds.max_whole_variables
     limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
     start = np.zeros(problem.n)
     begun = seed(problem, start) if problem.d else start
     scaled = ScaledVariables(problem, begun, problem.diag())  # type: ignore[arg-type]  # it reads no cache
-    slots = np.arange(problem.n) if problem.idx is None else problem.idx.astype(np.int64)
-    factor = problem.scale * scaled.unit / scaled.slope
-    M = K
-    if factor != 1.0 or problem.offset or problem.idx is not None or (scaled.sign < 0).any():
-        copies = 1 if problem.idx is None else 2  # the two variables of a point have the same row
-        M = arena_array((len(K), copies * len(K)), float)
-        part = M[:, : len(K)]
-        np.add(K, problem.offset, out=part)
-        part *= factor
-        if copies == 2:
-            M[:, len(K) :] = part
-        elif (scaled.sign < 0).any():
-            part *= scaled.sign[:, None]
-            part *= scaled.sign
-    if problem.ridge.any():
-        M = M.copy() if M is K else M
-        M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
-    diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.max_own_change
+    if K is None:
+        rows = MatrixRows.on_demand(problem, scaled, row_limit(problem, thresholds))
+    else:
+        rows = MatrixRows.given(problem, K, scaled)
+    tolerance = KKT_TOL_ROUND_OFF * scaled.max_own_change
     is_rough, starts_newton = is_large, False
     for _ in range(MAX_RESTARTS):
-        G = (M @ scaled.beta)[slots] - scaled.ep
+        G = rows.gradient(scaled)
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
         until = ROUGH_VIOLATION * scaled.max_own_change if is_rough else tolerance
-        moved, violation, _ = solve_pairs(
-            M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, until, limit, None, starts_newton
+        moved, violation, rows.made = solve_pairs(
+            rows.M,
+            rows.slots,
+            rows.made,
+            G,
+            rows.diag,
+            scaled.beta,
+            low,
+            high,
+            has_equality,
+            until,
+            limit,
+            rows.source,
+            starts_newton,
         )
-        if moved == limit:
-            return scaled.alpha if violation <= MAX_VIOLATION_POLISHED else None
+        if moved == limit or rows.are_used_up:
+            return (scaled.alpha if violation <= MAX_VIOLATION_POLISHED else None), rows.entries
         if is_rough:
             limit, is_rough = limit - moved, False
             (free,) = ((scaled.beta > low) & (scaled.beta < high)).nonzero()
             starts_newton = len(free) <= MAX_FREE_NEWTON
             if not starts_newton and len(free) <= thresholds.max_free_polished:
-                _move_free(M, slots, G, scaled, has_equality, free)
+                _move_free(rows.M, rows.slots, G, scaled, has_equality, free)
         elif moved == 0 or (violation <= tolerance and moved < MAX_UPDATES_EXACT):
             break
-    return scaled.alpha
+    return scaled.alpha, rows.entries
 
 
 def _move_free(
@@ -350,7 +364,7 @@ def _move_free(
 
 
 def _newton_step(
-    problem: DualProblem, K: NDArray, alpha: NDArray, rho: NDArray, thresholds: Thresholds
+    problem: DualProblem, K: NDArray | None, alpha: NDArray, rho: NDArray, thresholds: Thresholds
 ) -> NDArray | None:
     """Return the shortest Newton step over the free variables, 0 for others; None if these are too many or none.
 
@@ -361,7 +375,7 @@ def _newton_step(
     if not 0 < m <= thresholds.max_free_polished:
         return None
     points, sigma = free if problem.idx is None else problem.idx[free], problem.sigma[free]
-    A = submatrix(K, points, points)
+    A = problem.gram.block(points, points) if K is None else submatrix(K, points, points)
     if problem.offset:
         A += problem.offset
     if problem.scale != 1.0 or (sigma < 0).any():
