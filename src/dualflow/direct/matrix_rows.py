@@ -1,8 +1,8 @@
-"""The rows of M that the pair loop reads: of a whole kernel matrix, or made on demand from the points.
+"""The rows of M that the pair loop reads: of a whole kernel matrix, or made on demand from few features.
 
-On a simplex the start has d at few variables. The kernels ⟨x, z⟩ and (γ⟨x, z⟩ + coef0)^degree of few features have a
-matrix of low rank, of which few variables are free at an optimum, so that few others ever move. Their gradient at the
-start takes no kernel values (`core.monomials`).
+The kernel ⟨x, z⟩, and (γ⟨x, z⟩ + coef0)^degree by its monomials, is an inner product of few features. Few variables are
+free at an optimum then, and on a simplex few others ever move from a start at a vertex. Products with Q take no kernel
+values.
 """
 
 from __future__ import annotations
@@ -13,52 +13,111 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.gram import Gram
-from ..core.monomials import monomial_product, rank_by_kernel
+from ..core.monomials import monomials, rank_by_kernel
 from ..core.problem import DualProblem, Kind
 from ..core.product_points import ProductPoints
 from ..core.runtime.memory import arena_array
-from ..working_set._pairs import RowSource, padded
+from ..working_set._pairs import ROWS_PER_UPDATE, RowSource, padded
+from ..working_set.seeding import least_nonzero, seed
 from ..working_set.units import ScaledVariables
 from .pair_blocks import spread_of
 from .strategy import USUAL, Thresholds
 
+#: If at least this many variables share d, many of them are swapped together before the pair loop. It swaps fewer
+#: in less time.
+MIN_SHARING = 128
+#: Such swaps, at most, ...
+MAX_SWAPS = 32
+#: ... and while each lowers f by this share of its first value.
+LEAST_DECREASE = 1e-3
+
 
 def suits_few_rows(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
-    """Whether few rows of M suffice, because the kernel has low rank and the start on a simplex takes none."""
+    """Whether few rows of M suffice: a problem on a simplex with a kernel of few features."""
     gram, n = problem.gram, problem.n
-    if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or problem.idx is not None or problem.ridge.any():
+    if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or problem.idx is not None:
         return False
-    if n > thresholds.max_simplex_points or not (isinstance(gram, Gram) and ProductPoints.supports(gram)):
+    if problem.ridge.any() or problem.offset or not (problem.sigma == 1).all():
         return False
-    return 0 < row_limit(problem, thresholds) <= n * thresholds.max_row_share
-
-
-def row_limit(problem: DualProblem, thresholds: Thresholds = USUAL) -> int:
-    """Return how many rows of M may be made, 0 if the rank of the kernel is not known or too large."""
-    rank = rank_by_kernel(problem.gram)
+    if not thresholds.min_points_by_rows <= n <= thresholds.max_simplex_points:
+        return False
+    if not (isinstance(gram, Gram) and ProductPoints.supports(gram)):
+        return False
+    rank = rank_by_kernel(gram)
     if rank is None or rank > thresholds.max_rank_by_rows:
-        return 0
-    return thresholds.min_rows_by_rank + thresholds.max_rows_per_rank * rank
+        return False
+    return thresholds.max_rows_per_rank * rank <= n * thresholds.max_row_share
 
 
-def product_by_points(problem: DualProblem, alpha: NDArray) -> NDArray:
-    """Return Qα of a problem that `suits_few_rows`, without kernel values: shape (n,)."""
-    gram = problem.gram
-    if gram.kernel == "linear":
-        return problem.product(alpha)
-    weights, rank = problem.sigma * alpha, rank_by_kernel(gram)
-    assert rank is not None
-    sums = monomial_product(gram, weights, slice(None), weights.nonzero()[0], rank)
-    sums += problem.offset * float(weights.sum())
-    product: NDArray = problem.scale * problem.sigma * sums
-    return product
+def row_limit(n: int, rank: int, thresholds: Thresholds = USUAL) -> int:
+    """Return how many rows of M may be made."""
+    cheap = int(thresholds.max_numbers_by_rows / (n * (rank + thresholds.update_cost_by_rows)))
+    return min(thresholds.max_rows_per_rank * rank + cheap, int(n * thresholds.max_row_share))
 
 
-def relative_spread_by_points(gram: Gram) -> float:
-    """Return the `relative_spread` of the kernel matrix of a Gram of low rank, without kernel values."""
-    rank, ones = rank_by_kernel(gram), np.ones(gram.n)
-    assert rank is not None
-    return spread_of(gram.diag(), float(monomial_product(gram, ones, slice(None), np.arange(gram.n), rank).sum()))
+class Features:
+    """The features whose inner products are the kernel values of a Gram: its points, or their monomials.
+
+    Attributes
+    ----------
+    values : array of shape (n, m)
+        With zeros appended until m is a multiple of 4.
+    rank : int
+        Features that are not appended.
+    """
+
+    def __init__(self, gram: Gram) -> None:
+        points = gram._points(slice(None))
+        found = points if gram.kernel == "linear" else monomials(points, gram)
+        self.rank = found.shape[1]
+        self.values = np.zeros((len(found), -(-self.rank // 4) * 4))
+        self.values[:, : self.rank] = found
+
+    def product(self, problem: DualProblem, alpha: NDArray) -> NDArray:
+        """Return Qα, shape (n,)."""
+        found: NDArray = self.values @ (problem.scale * (alpha @ self.values))
+        return found
+
+    def block(self, J: NDArray) -> NDArray:
+        """Return the kernel values among points J."""
+        found: NDArray = self.values[J] @ self.values[J].T
+        return found
+
+    def relative_spread(self) -> float:
+        """Return the `pair_blocks.relative_spread` of the kernel matrix."""
+        lengths = np.einsum("ij,ij->i", self.values, self.values)
+        mean = self.values.sum(axis=0)
+        return spread_of(lengths, float(mean @ mean))
+
+    def start(self, problem: DualProblem) -> NDArray:
+        """Return a feasible α with few free variables, shape (n,): evenly spread, then lowered by swaps of many.
+
+        A swap takes the k variables of largest gradient from their bound u to 0, and the k of least gradient from 0 to
+        u. f after it is known for all k by sums of features, and k is the best one.
+        """
+        alpha, u = seed(problem, np.zeros(problem.n)), float(problem.upper[0])
+        if least_nonzero(problem) < MIN_SHARING or not (problem.upper == u).all():
+            return alpha
+        least = 0.0
+        for _ in range(MAX_SWAPS):
+            product = self.product(problem, alpha)
+            least = least or LEAST_DECREASE * abs(0.5 * float(alpha @ product) - float(problem.p @ alpha))
+            G = product - problem.p
+            (full,), (empty,) = (alpha == u).nonzero(), (alpha == 0.0).nonzero()
+            count = min(len(full), len(empty))
+            if not count:
+                break
+            down = full[np.argsort(-G[full], kind="stable")[:count]]
+            up = empty[np.argpartition(G[empty], count - 1)[:count]]
+            up = up[np.argsort(G[up], kind="stable")]
+            falls = G[down] - G[up]
+            moves = (self.values[up] - self.values[down]).cumsum(axis=0)
+            changes = 0.5 * problem.scale * u * u * np.einsum("ij,ij->i", moves, moves) - u * falls.cumsum()
+            k = int(changes.argmin())
+            if not -float(changes[k]) > least:
+                break
+            alpha[up[: k + 1]], alpha[down[: k + 1]] = u, 0.0
+        return problem.project(alpha)
 
 
 @dataclass
@@ -77,6 +136,8 @@ class MatrixRows:
         Diagonal of M.
     source : RowSource or None
         None if all rows are given.
+    features : Features or None
+        What rows are made from.
     """
 
     problem: DualProblem
@@ -85,6 +146,7 @@ class MatrixRows:
     made: int
     diag: NDArray
     source: RowSource | None = None
+    features: Features | None = None
 
     @classmethod
     def given(cls, problem: DualProblem, K: NDArray, scaled: ScaledVariables) -> MatrixRows:
@@ -109,13 +171,12 @@ class MatrixRows:
         return cls(problem, M, slots, len(M), M.diagonal()[slots])
 
     @classmethod
-    def on_demand(cls, problem: DualProblem, scaled: ScaledVariables, limit: int) -> MatrixRows:
+    def on_demand(cls, problem: DualProblem, features: Features, scaled: ScaledVariables, limit: int) -> MatrixRows:
         """Return no rows yet, and at most ``limit`` later."""
-        n, unit, points = problem.n, scaled.unit / scaled.slope, ProductPoints.of(problem.gram, float)
-        signs = scaled.sign, problem.ridge, problem.scale * unit, problem.offset
-        source = RowSource(points.points, points.half, *signs, points.degree)
+        n, unit, zeros = problem.n, scaled.unit / scaled.slope, np.zeros(problem.n)
+        source = RowSource(features.values, zeros, scaled.sign, zeros, problem.scale * unit, problem.offset, 1)
         M, slots = arena_array((limit, padded(n)), float), np.full(n, -1, dtype=np.int64)
-        return cls(problem, M, slots, 0, problem.diag() * unit, source)
+        return cls(problem, M, slots, 0, problem.diag() * unit, source, features)
 
     @property
     def entries(self) -> float:
@@ -124,12 +185,12 @@ class MatrixRows:
 
     @property
     def are_used_up(self) -> bool:
-        """Whether a row that was wanted could not be made."""
-        return self.source is not None and self.made > len(self.M) - 4
+        """Whether there is no room for the rows of another update."""
+        return self.source is not None and self.made > len(self.M) - ROWS_PER_UPDATE
 
     def gradient(self, scaled: ScaledVariables) -> NDArray:
         """Return Mβ − ep, shape (n,)."""
-        if self.source is None:
+        if self.features is None:
             return np.asarray((self.M @ scaled.beta)[self.slots] - scaled.ep)
-        product = product_by_points(self.problem, scaled.alpha)
+        product = self.features.product(self.problem, scaled.alpha)
         return np.asarray(scaled.e * product / scaled.slope - scaled.ep)

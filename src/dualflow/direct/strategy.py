@@ -164,12 +164,16 @@ class Thresholds:
 
     # --- a problem on the simplex with a kernel of low rank, by rows on demand ---------------------
 
+    #: Points, at least. With fewer, the whole matrix takes as little time.
+    min_points_by_rows: int = 256
     #: Rank of the kernel by its features, at most.
     max_rank_by_rows: int = 64
-    #: Rows that may be made, at least, ...
-    min_rows_by_rank: int = 100
-    #: ... and for each unit of the rank: as many variables are free at an optimum.
-    max_rows_per_rank: int = 8
+    #: Rows that may be made for each unit of the rank: as many variables are free at an optimum, ...
+    max_rows_per_rank: int = 6
+    #: ... and besides as many as take this many multiplications: 15 ms, which other methods take at least.
+    max_numbers_by_rows: float = 6e7
+    #: An update takes as long as this many multiplications for each variable.
+    update_cost_by_rows: int = 8
 
 
 #: The thresholds of every fit.

@@ -28,7 +28,7 @@ from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
 from ..working_set.seeding import seed
 from ..working_set.units import ScaledVariables
-from .matrix_rows import MatrixRows, product_by_points, relative_spread_by_points, row_limit
+from .matrix_rows import Features, MatrixRows, row_limit
 from .pair_blocks import relative_spread
 from .strategy import USUAL, Thresholds
 
@@ -200,9 +200,9 @@ def solve_whole(
     problem = problem.centred()
     gram = problem.gram
     assert isinstance(gram, Gram)
-    K = None if by_rows else _kernel_matrix(gram)
+    K = Features(gram) if by_rows else _kernel_matrix(gram)
     if gram.kernel == "poly":
-        spread = relative_spread_by_points(gram) if K is None else relative_spread(K)
+        spread = K.relative_spread() if isinstance(K, Features) else relative_spread(K)
         if not spread > thresholds.min_relative_spread:
             return None
     found, entries = (start, 0.0) if start is not None else _minimise(problem, K, thresholds)
@@ -213,7 +213,7 @@ def solve_whole(
         begun = time.monotonic()
         point = problem.project(found)
         # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
-        anew = K is not None and (gram.kernel == "linear" or problem.ridge.any())
+        anew = not by_rows and (gram.kernel == "linear" or problem.ridge.any())
         Qa = problem.product(point) if anew else _product(problem, K, point)
         bound = dual_bound(problem, point, Qa)
         shift = 0.0
@@ -284,10 +284,10 @@ def _kernel_matrix(gram: Gram) -> NDArray:
     return K
 
 
-def _product(problem: DualProblem, K: NDArray | None, alpha: NDArray) -> NDArray:
+def _product(problem: DualProblem, K: NDArray | Features, alpha: NDArray) -> NDArray:
     """Return Qα from the kernel matrix of the points, or from the points."""
-    if K is None:
-        return product_by_points(problem, alpha)
+    if isinstance(K, Features):
+        return K.product(problem, alpha)
     weights, points = problem.sigma * alpha, len(K)
     sums = K @ (weights if problem.idx is None else weights[:points] + weights[points:])
     sums = sums if problem.idx is None else np.concatenate([sums, sums])
@@ -297,18 +297,18 @@ def _product(problem: DualProblem, K: NDArray | None, alpha: NDArray) -> NDArray
     return product
 
 
-def _minimise(problem: DualProblem, K: NDArray | None, thresholds: Thresholds) -> tuple[NDArray | None, float]:
+def _minimise(problem: DualProblem, K: NDArray | Features, thresholds: Thresholds) -> tuple[NDArray | None, float]:
     """Return the minimiser of f by pair updates and Newton steps, shape (n,), and the kernel entries evaluated.
 
-    It is None if it takes too many updates, or too many rows where K is not given.
+    It is None if it takes too many updates, or too many rows from features.
     """
     is_large = problem.n > thresholds.max_whole_variables
     limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
-    start = np.zeros(problem.n)
-    begun = seed(problem, start) if problem.d else start
+    zeros = np.zeros(problem.n)
+    begun = K.start(problem) if isinstance(K, Features) else seed(problem, zeros) if problem.d else zeros
     scaled = ScaledVariables(problem, begun, problem.diag())  # type: ignore[arg-type]  # it reads no cache
-    if K is None:
-        rows = MatrixRows.on_demand(problem, scaled, row_limit(problem, thresholds))
+    if isinstance(K, Features):
+        rows = MatrixRows.on_demand(problem, K, scaled, row_limit(problem.n, K.rank, thresholds))
     else:
         rows = MatrixRows.given(problem, K, scaled)
     tolerance = KKT_TOL_ROUND_OFF * scaled.max_own_change
@@ -364,7 +364,7 @@ def _move_free(
 
 
 def _newton_step(
-    problem: DualProblem, K: NDArray | None, alpha: NDArray, rho: NDArray, thresholds: Thresholds
+    problem: DualProblem, K: NDArray | Features, alpha: NDArray, rho: NDArray, thresholds: Thresholds
 ) -> NDArray | None:
     """Return the shortest Newton step over the free variables, 0 for others; None if these are too many or none.
 
@@ -375,7 +375,7 @@ def _newton_step(
     if not 0 < m <= thresholds.max_free_polished:
         return None
     points, sigma = free if problem.idx is None else problem.idx[free], problem.sigma[free]
-    A = problem.gram.block(points, points) if K is None else submatrix(K, points, points)
+    A = K.block(points) if isinstance(K, Features) else submatrix(K, points, points)
     if problem.offset:
         A += problem.offset
     if problem.scale != 1.0 or (sigma < 0).any():

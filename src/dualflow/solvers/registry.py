@@ -15,6 +15,7 @@ from ..core.monomials import rank_by_kernel
 from ..core.places import few_distinct
 from ..core.problem import DualProblem, Kind
 from ..core.repeats import MAX_DISTINCT_SHARE
+from ..direct.matrix_rows import suits_few_rows
 from ..working_set.seeding import least_nonzero
 from . import SOLVERS, Solver
 
@@ -115,6 +116,8 @@ def traits_of(problem: DualProblem, refine: bool | str) -> Traits:
     bound = float(problem.upper.max()) if refine and not has_ridge else 0.0
     # A ridge spreads the sum over all variables.
     is_shared_by_few = on_simplex and not has_ridge and least_nonzero(problem) <= MAX_SHARING
+    # Monomials have very uneven scales, which take `interior-point` many steps.
+    is_shared_by_few |= problem.gram.kernel == "poly" and suits_few_rows(problem)
     return Traits(is_shared_by_few, ridges_apart(problem.ridge), bound)
 
 
