@@ -46,12 +46,13 @@ def suits_few_rows(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool
     rank = rank_by_kernel(gram)
     if rank is None or rank > thresholds.max_rank_by_rows:
         return False
-    return thresholds.max_rows_per_rank * rank <= n * thresholds.max_row_share
+    return thresholds.min_rows_per_rank * rank <= n * thresholds.max_row_share
 
 
-def row_limit(n: int, rank: int, thresholds: Thresholds = USUAL) -> int:
+def row_limit(gram: Gram, rank: int, thresholds: Thresholds = USUAL) -> int:
     """Return how many rows of M may be made."""
-    cheap = int(thresholds.max_numbers_by_rows / (n * (rank + thresholds.update_cost_by_rows)))
+    n, m = gram.X.shape
+    cheap = int(thresholds.max_numbers_by_rows / (n * (m + thresholds.update_cost_by_rows)))
     return min(thresholds.max_rows_per_rank * rank + cheap, int(n * thresholds.max_row_share))
 
 
@@ -60,18 +61,17 @@ class Features:
 
     Attributes
     ----------
-    values : array of shape (n, m)
-        With zeros appended until m is a multiple of 4.
-    rank : int
-        Features that are not appended.
+    values : array of shape (n, rank)
     """
 
     def __init__(self, gram: Gram) -> None:
         points = gram._points(slice(None))
-        found = points if gram.kernel == "linear" else monomials(points, gram)
-        self.rank = found.shape[1]
-        self.values = np.zeros((len(found), -(-self.rank // 4) * 4))
-        self.values[:, : self.rank] = found
+        self.values: NDArray = points if gram.kernel == "linear" else monomials(points, gram)
+
+    @property
+    def rank(self) -> int:
+        """The number of features."""
+        return int(self.values.shape[1])
 
     def product(self, problem: DualProblem, alpha: NDArray) -> NDArray:
         """Return Qα, shape (n,)."""
@@ -137,7 +137,7 @@ class MatrixRows:
     source : RowSource or None
         None if all rows are given.
     features : Features or None
-        What rows are made from.
+        For products with M, if rows are made on demand.
     """
 
     problem: DualProblem
@@ -173,8 +173,9 @@ class MatrixRows:
     @classmethod
     def on_demand(cls, problem: DualProblem, features: Features, scaled: ScaledVariables, limit: int) -> MatrixRows:
         """Return no rows yet, and at most ``limit`` later."""
-        n, unit, zeros = problem.n, scaled.unit / scaled.slope, np.zeros(problem.n)
-        source = RowSource(features.values, zeros, scaled.sign, zeros, problem.scale * unit, problem.offset, 1)
+        n, unit, points = problem.n, scaled.unit / scaled.slope, ProductPoints.of(problem.gram, float)
+        rest = scaled.sign, problem.ridge, problem.scale * unit, problem.offset, points.degree
+        source = RowSource(points.points, points.half, *rest)
         M, slots = arena_array((limit, padded(n)), float), np.full(n, -1, dtype=np.int64)
         return cls(problem, M, slots, 0, problem.diag() * unit, source, features)
 

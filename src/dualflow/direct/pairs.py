@@ -118,7 +118,10 @@ def solve_directly(
         few = solve_whole(problem, gap_tol, tol, thresholds, by_rows=True)
         if few is not None:
             return DirectSingle(few, time.monotonic() - begun)
-    if suits_simplex_points(problem, thresholds):
+    by_points = suits_simplex_points(problem, thresholds)
+    if by_points and gram.X.shape[1] > FEW_FEATURES:
+        fits_whole = suits_whole(problem, thresholds)  # a sample says whether most rows are needed
+    if by_points and not fits_whole:
         found = simplex_from_points(problem, gap_tol, thresholds)
         return None if found is None else DirectSingle(found, time.monotonic() - begun)
     if fits_whole is None:

@@ -159,6 +159,8 @@ class Thresholds:
     max_simplex_points: int = 24_000
     #: Numbers of the data, at most. With more, a run takes half the time.
     max_simplex_numbers: int = 1_200_000
+    #: Features, at most.
+    max_simplex_features: int = 256
     #: Points that the start gives weight to.
     max_start_points: int = 800
 
@@ -167,7 +169,9 @@ class Thresholds:
     #: Points, at least. With fewer, the whole matrix takes as little time.
     min_points_by_rows: int = 256
     #: Rank of the kernel by its features, at most.
-    max_rank_by_rows: int = 64
+    max_rank_by_rows: int = 256
+    #: For each unit of the rank, at least so many rows must be few of all.
+    min_rows_per_rank: int = 4
     #: Rows that may be made for each unit of the rank: as many variables are free at an optimum, ...
     max_rows_per_rank: int = 6
     #: ... and besides as many as take this many multiplications: 15 ms, which other methods take at least.

@@ -54,6 +54,8 @@ MAX_MARGIN_SHORTFALL = 1e-9
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
 #: fails.
 MAX_BY_SINGULAR_VALUES = 64
+#: The same if the matrix is known to be singular: 30 ms.
+MAX_BY_SINGULAR_VALUES_SINGULAR = 256
 
 
 class WholeResult(NamedTuple):
@@ -308,7 +310,7 @@ def _minimise(problem: DualProblem, K: NDArray | Features, thresholds: Threshold
     begun = K.start(problem) if isinstance(K, Features) else seed(problem, zeros) if problem.d else zeros
     scaled = ScaledVariables(problem, begun, problem.diag())  # type: ignore[arg-type]  # it reads no cache
     if isinstance(K, Features):
-        rows = MatrixRows.on_demand(problem, K, scaled, row_limit(problem.n, K.rank, thresholds))
+        rows = MatrixRows.on_demand(problem, K, scaled, row_limit(problem.gram, K.rank, thresholds))
     else:
         rows = MatrixRows.given(problem, K, scaled)
     tolerance = KKT_TOL_ROUND_OFF * scaled.max_own_change
@@ -383,8 +385,10 @@ def _newton_step(
         A *= sigma
     A[np.arange(m), np.arange(m)] += problem.ridge[free]
     e = None if problem.e is None else problem.e[free]
+    is_singular = isinstance(K, Features) and K.rank < m <= MAX_BY_SINGULAR_VALUES_SINGULAR
+    by_values = m <= MAX_BY_SINGULAR_VALUES or is_singular
     try:
-        step[free] = _shortest(A, -rho[free], e) if m <= MAX_BY_SINGULAR_VALUES else _by_factor(A, -rho[free], e)
+        step[free] = _shortest(A, -rho[free], e) if by_values else _by_factor(A, -rho[free], e)
     except np.linalg.LinAlgError:
         return None
     return step if np.isfinite(step).all() else None
