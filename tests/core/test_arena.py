@@ -6,9 +6,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 
-from dualflow import SVC
+from dualflow import SVC, SVR, OneClassSVM
 from dualflow.core.runtime import memory as memory_module
 from dualflow.core.runtime.memory import MAX_BYTES_KEPT, MIN_BYTES_KEPT, arena_array, bound_of, release_memory
 
@@ -47,6 +48,16 @@ def test_memory_of_the_same_size_is_reused(sizes):
     del both
     again = [arena_array((size,), np.uint8) for size in sizes]
     assert [address(array) for array in again] == places
+
+
+def test_of_memory_of_one_size_the_least_recently_used_is_taken():
+    """A second array of the size may have had fewer of its pages written to."""
+    release_memory()
+    places = [address(array) for array in [arena_array((300_000,), np.uint8) for _ in range(3)]]
+    for _ in range(2):
+        assert [address(array) for array in [arena_array((300_000,), np.uint8) for _ in range(3)]] == places
+    for place in 2 * places:
+        assert address(arena_array((300_000,), np.uint8)) == place
 
 
 @pytest.mark.parametrize("hold", [memoryview, lambda array: array.T, lambda array: array.view(np.uint8)])
@@ -141,6 +152,33 @@ def test_fits_of_wide_data_take_no_new_memory_in_the_end(kernel, monkeypatch):
         tracemalloc.stop()
     assert taken == []
     assert beside < 3 * X.nbytes  # parts of a few MB, which the allocator keeps; four copies of X without the arena
+
+
+@pytest.mark.parametrize("model", [SVC(), SVR(), OneClassSVM()], ids=lambda model: type(model).__name__)
+def test_a_refit_on_the_same_numbers_has_one_copy_of_them(model):
+    X, y = make_classification(100, 300, random_state=0)
+    model.fit(X, y)
+    first, expected = model.solution_.problem.gram.X, clone(model).fit(X, y)
+    again = model.fit(X.copy(), y).solution_.problem.gram
+    assert np.shares_memory(again.X, first)
+    assert not np.shares_memory(again.X, X)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    X[70, 200] += 1.0
+    other = model.fit(X, y).solution_.problem.gram
+    assert not np.shares_memory(other.X, first)
+    np.testing.assert_array_equal(other.X, X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full_like(X, np.nan), y)
+    np.testing.assert_array_equal(model.solution_.problem.gram.X, X)
+
+
+def test_the_copy_of_a_refit_does_not_follow_the_callers_array():
+    X, y = make_classification(100, 300, random_state=0)
+    model = SVC().fit(X, y)
+    model.set_params(C=2.0).fit(X, y)
+    given = X.copy()
+    X[:] = 0.0
+    np.testing.assert_array_equal(model.solution_.problem.gram.X, given)
 
 
 @pytest.mark.parametrize(("machine", "kept"), [(None, 256), (2048, 256), (8192, 512), (16384, 1024), (65536, 1024)])

@@ -126,18 +126,9 @@ def test_doors_to_several_classes_give_the_same_bits(classes, kernel):
 
 
 def test_doors_give_the_same_bits_where_some_pairs_need_a_run():
-    X, y = make_classification(
-        600,
-        40,
-        n_informative=20,
-        n_redundant=0,
-        n_classes=3,
-        n_clusters_per_class=1,
-        weights=[0.5, 0.4, 0.1],
-        flip_y=0.1,
-        random_state=0,
-    )
-    given = {"kernel": "linear", "C": 1000.0}
+    X, y = make_classification(1700, 20, n_informative=10, n_redundant=0, flip_y=0.6, random_state=0)
+    X[:60], y[:60] = X[:60] + 3.0, 2  # few, and away from the others
+    given = {"C": 100.0}
     expected = SVC(**given).fit(X, y)
     assert [solution.provenance["strategy"] for solution in expected.solutions_] == ["blocks", "batch", "batch"]
     for options in ({"solver": "working-set"}, {"solver": WorkingSet()}, {"callback": lambda progress: False}):

@@ -57,7 +57,7 @@ def pairs_of(X, y, C, gamma):
 
 def given(pairs):
     """Points as they are handed over, in either precision."""
-    points = pairs.gram.ready
+    points = pairs.points
     single = points.in_single()
     return points.points, points.half, single.points, single.half
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from dualflow.core._bound import undetermined_signs
-from dualflow.working_set._wishes import begin, multiplier, violations, weights_of
+from dualflow.working_set._wishes import multiplier, scaled, unscaled, violations
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -19,22 +19,28 @@ def by_numpy(G, nu):
     return np.maximum(rise, fall)
 
 
-def test_a_search_begins_within_its_bounds():
-    ep, low, high, beta = begin(E, UPPER, ALPHA, 0.7, 1e300)
-    np.testing.assert_array_equal(ep, 0.7 * E)
+def test_scaled_variables_are_within_their_bounds():
+    p, sigma = RNG.normal(size=N), RNG.choice([-1.0, 1.0], N)
+    sign, ep, low, high, beta = scaled(E, sigma, p, UPPER, ALPHA, 1.0, 1.0)
+    np.testing.assert_array_equal(sign, E * sigma)
+    np.testing.assert_array_equal(ep, E * p)
     np.testing.assert_array_equal(low, LOW)
     np.testing.assert_array_equal(high, HIGH)
     np.testing.assert_array_equal(beta, BETA)
-    _, low, high, _ = begin(E, np.full(N, np.inf), ALPHA, 1.0, 1e300)
-    assert low.min() == -1e300
-    assert high.max() == 1e300
+    _, ep, low, high, beta = scaled(E, sigma, p, np.where(E > 0, UPPER, np.inf), ALPHA + 3.0, 0.3, 0.7)
+    np.testing.assert_array_equal(ep, E * p / 0.7)
+    np.testing.assert_array_equal(high, np.where(E > 0, UPPER / 0.3, 0.0))
+    np.testing.assert_array_equal(low, np.where(E > 0, 0.0, -1e300))
+    np.testing.assert_array_equal(beta, np.where(E > 0, UPPER, -(ALPHA + 3.0)) / 0.3)
 
 
-def test_weights_are_within_their_bounds():
-    np.testing.assert_array_equal(weights_of(E, BETA, UPPER), ALPHA)
-    beyond = weights_of(E, 3.0 * BETA - 0.1 * E, UPPER)
+def test_multipliers_are_within_their_bounds():
+    np.testing.assert_array_equal(unscaled(E, BETA, LOW, HIGH, UPPER, 1.0), ALPHA)
+    beyond = unscaled(E, 3.0 * BETA - 0.1 * E, LOW, HIGH, UPPER, 1.0)
     np.testing.assert_array_equal(beyond, np.clip(3.0 * ALPHA - 0.1, 0.0, UPPER))
-    assert np.isinf(weights_of(E, E * np.inf, np.full(N, np.inf))).all()
+    in_units = unscaled(E, BETA / 0.3, LOW / 0.3, HIGH / 0.3, UPPER, 0.3)
+    np.testing.assert_allclose(in_units, ALPHA, rtol=1e-15)
+    np.testing.assert_array_equal(in_units[ALPHA == UPPER], UPPER[ALPHA == UPPER])  # not to an ulp alone
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -76,4 +82,4 @@ def test_lengths_are_checked():
     with pytest.raises(ValueError, match="one length"):
         undetermined_signs(np.zeros(3), np.zeros(2), np.ones(3), 0.0, 0.0, 0.0, 1.0)
     with pytest.raises(ValueError, match="one length"):
-        begin(np.ones(3), np.ones(2), np.zeros(3), 1.0, 1e300)
+        scaled(np.ones(3), np.ones(2), np.zeros(3), np.ones(3), np.ones(3), 1.0, 1.0)

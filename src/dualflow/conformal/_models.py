@@ -163,7 +163,7 @@ def _path(
 
 def has_paths(problem: DualProblem) -> bool:
     """Whether a problem has a path to its models without a point: the hinge and the tube, with finite bounds."""
-    return not (problem.d or problem.ridge.any()) and bool(np.isfinite(problem.upper).all())
+    return not (problem.d or problem.has_ridge) and bool(np.isfinite(problem.upper).all())
 
 
 def _read(problem: DualProblem, alpha: NDArray, b: float) -> tuple[NDArray, float]:

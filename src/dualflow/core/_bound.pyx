@@ -88,31 +88,122 @@ def best_of(const double[::1] h, const double[::1] e, const double[::1] u, const
     that the constraint admits. At an optimum ``alpha`` its free variables enclose the maximum, which saves most of the
     selection.
     """
-    cdef Index i, n = h.shape[0]
-    cdef double least = INFINITY, most = -INFINITY, low = 0.0, high = 0.0
+    cdef Index n = h.shape[0]
+    cdef double low = 0.0, high = 0.0, best
     cdef double[::1] work = np.empty(2 * max(n, 1))
     if not e.shape[0] == u.shape[0] == capped.shape[0] == alpha.shape[0] == n or n == 0:
         raise ValueError("h, e, u, capped and alpha must have one length, and a variable")
+    best = best_at(n, &h[0], &e[0], &u[0], &capped[0], d, fixed, &alpha[0], &work[0], &low, &high)
+    return low, high, best
+
+
+cdef double best_at(Index n, const double *h, const double *e, const double *u, const double *capped, double d, double fixed,
+                    const double *alpha, double *work, double *low, double *high) noexcept nogil:
+    """As `best_of`; ``work`` holds 2n numbers."""
+    cdef Index i
+    cdef double least = INFINITY, most = -INFINITY
     for i in range(n):
         if 0 < alpha[i] < u[i]:
             least, most = min(least, h[i] / e[i]), max(most, h[i] / e[i])
     if not least <= most:
         least, most = -INFINITY, INFINITY
-    largest_at(n, &h[0], &e[0], &u[0], d, least, most, &work[0], &low, &high)
-    return low, high, best_bound_of(n, &h[0], &e[0], &capped[0], d, fixed, low, high)
+    largest_at(n, h, e, u, d, least, most, work, low, high)
+    return best_bound_of(n, h, e, capped, d, fixed, low[0], high[0])
 
 
-def rounded(const double[::1] h, e, const double[::1] u, const double[::1] alpha, const double[::1] root,
-            const double[::1] beside, double nu, double growth, double terms, double shift):
-    """Return the rounding error of a gap, see `rounding_of`. Without an equality e is None and ν is 0."""
-    cdef Index n = h.shape[0]
-    cdef const double[::1] signs = h if e is None else e
-    if not u.shape[0] == alpha.shape[0] == root.shape[0] == beside.shape[0] == signs.shape[0] == n:
-        raise ValueError("h, e, u, alpha, root and beside must be of one length")
-    if n == 0:
+def appraised(const double[::1] alpha, const double[::1] Qa, double quadratic, const double[::1] p, e,
+              const double[::1] u, const double[::1] capped, double d, const double[::1] diag, const double[::1] ridge,
+              double growth):
+    """Return the best bound, the ends of its multipliers (0 without e), its rounding error, and the size of f's terms.
+
+    This is what `bounds.dual_bound`, `bounds.rounding` and `bounds.vanishing` compute, for finite ``capped`` bounds and
+    at most one equality. ``quadratic`` is αᵀQα, and ``diag`` the diagonal of Q.
+    """
+    cdef Index n = Qa.shape[0], i, most = 0
+    cdef const double[::1] signs = Qa if e is None else e
+    cdef double lower, low = 0.0, high = 0.0, lacking = 0.0, size = 0.0, mass = 0.0, terms, ridges = 0.0
+    if not (alpha.shape[0] == p.shape[0] == u.shape[0] == capped.shape[0] == diag.shape[0] == ridge.shape[0]
+            == signs.shape[0] == n > 0):
+        raise ValueError("alpha, Qa, p, e, u, capped, diag and ridge must have one length, and a variable")
+    cdef double[:, ::1] work = np.empty((5, n))
+    for i in range(n):
+        work[0, i] = Qa[i] - p[i]
+        size += fabs(p[i]) * fabs(alpha[i])
+        mass += sqrt(max(diag[i], 0.0)) * fabs(alpha[i])
+        ridges += ridge[i]
+    if e is None:
+        lower = -0.5 * quadratic + capped_sum_of(n, &capped[0], &work[0, 0], NULL, 0.0)
+    else:
+        lower = best_at(n, &work[0, 0], &signs[0], &u[0], &capped[0], d, -0.5 * quadratic, &alpha[0], &work[1, 0], &low,
+                        &high)
+        lacking = fabs(shortfall_of(n, &signs[0], &alpha[0], &capped[0], d, &most))
+    terms = 0.5 * fabs(quadratic) + size + (fabs(0.5 * (low + high) * d) if d != 0 else 0.0)
+    rounding = rounded_of(n, &Qa[0], &p[0], &signs[0], &capped[0], &alpha[0], &diag[0], &ridge[0], 0.5 * (low + high), 0.0,
+                          growth, NAN, terms, 0 if e is None else 1, &lacking, &most, &work[0, 0])
+    return lower, low, high, rounding, 0.5 * quadratic + size if size > 0 or ridges > 0 else 0.5 * mass * mass
+
+
+def rounded(const double[::1] Qa, const double[::1] p, e, const double[::1] u, const double[::1] alpha,
+            const double[::1] diag, const double[::1] ridge, double nu, double level, double growth, double terms, missing,
+            exact_error=None):
+    """Return the rounding error of a gap, see `rounding_of` and `bounds.rounding`. Without an equality e is None and ν is 0.
+
+    ``diag`` is that of Q, and ``missing`` lists what each equality lacks and the variable that takes it up.
+    """
+    cdef Index n = Qa.shape[0], count = len(missing)
+    cdef const double[::1] signs = Qa if e is None else e
+    if not p.shape[0] == u.shape[0] == alpha.shape[0] == diag.shape[0] == ridge.shape[0] == signs.shape[0] == n:
+        raise ValueError("Qa, p, e, u, alpha, diag and ridge must be of one length")
+    if n == 0 or count > 2:
         return 0.0
-    return rounding_of(n, &h[0], &signs[0], &u[0], &alpha[0], &root[0], &beside[0], 0.0 if e is None else nu, growth, terms,
-                       shift)
+    cdef double lacking[2]
+    cdef Index which[2]
+    for k, (lacks, m) in enumerate(missing):
+        lacking[k], which[k] = lacks, m
+    cdef double[:, ::1] work = np.empty((4, n))
+    return rounded_of(n, &Qa[0], &p[0], &signs[0], &u[0], &alpha[0], &diag[0], &ridge[0], 0.0 if e is None else nu, level,
+                      growth, NAN if exact_error is None else exact_error, terms, count, lacking, which, &work[0, 0])
+
+
+cdef double rounded_of(Index n, const double *Qa, const double *p, const double *e, const double *u, const double *alpha,
+                       const double *diag, const double *ridge, double nu, double level, double growth,
+                       double exact_error, double terms, Index count, const double *lacking, const Index *which,
+                       double *work) noexcept nogil:
+    """As `rounded`; ``exact_error`` is NaN for None, and ``work`` holds 4n numbers."""
+    cdef double *h = work
+    cdef double *root = work + n
+    cdef double *beside = work + 2 * n
+    cdef double *length = work + 3 * n
+    cdef double room, of_equality = 0.0, shift = 0.0
+    cdef Index i, k
+    for i in range(n):
+        h[i] = (Qa[i] - p[i]) - level
+        root[i] = sqrt(max(diag[i] - ridge[i], 0.0))
+        beside[i] = fabs(p[i]) + fabs(level) + ridge[i] * fabs(alpha[i])
+        length[i] = fabs(alpha[i]) * root[i]
+    if not isnan(exact_error):
+        room = sum_error_at(n, length)
+        growth *= exact_error / (room if room != 0 else 1.0)
+    for k in range(count):
+        # f changes by h times this, ρₘ by the ridge, and every other ρᵢ by at most `shift` √Qᵢᵢ.
+        i = which[k]
+        room = max(alpha[i], u[i] - alpha[i]) if isfinite(u[i]) else fabs(alpha[i])
+        shift += lacking[k] * root[i]
+        of_equality += lacking[k] * (fabs(Qa[i] - p[i]) + ridge[i] * room)
+    return of_equality + rounding_of(n, h, e, u, alpha, root, beside, nu, growth, terms, shift)
+
+
+def violation(const double[::1] alpha, const double[::1] lower, const double[::1] upper):
+    """Return the largest violation of a bound, at least 0; NaN if α holds NaN."""
+    cdef Index i, n = alpha.shape[0]
+    cdef double worst = 0.0
+    if not lower.shape[0] == upper.shape[0] == n:
+        raise ValueError("alpha, lower and upper must be of one length")
+    for i in range(n):
+        if isnan(alpha[i]):
+            return NAN
+        worst = max(worst, max(lower[i] - alpha[i], alpha[i] - upper[i]))
+    return worst
 
 
 def shortfall(const double[::1] e, const double[::1] alpha, const double[::1] u, double d):
@@ -184,12 +275,17 @@ def sum_error(const double[::1] sizes):
     It is the root of their squares, for the independent errors of the terms, plus a part of their sum that grows with
     the number of terms, for the errors of partial sums.
     """
+    return sum_error_at(sizes.shape[0], &sizes[0]) if sizes.shape[0] else 0.0
+
+
+cdef double sum_error_at(Index n, const double *sizes) noexcept nogil:
+    """As `sum_error`."""
     cdef double sum = 0.0, largest = 0.0, squares = 0.0
     cdef Index i
-    for i in range(sizes.shape[0]):
+    for i in range(n):
         sum += sizes[i]
         add_square(sizes[i], &largest, &squares)
-    return sum_error_of(sizes.shape[0], sum, largest * sqrt(squares))
+    return sum_error_of(n, sum, largest * sqrt(squares))
 
 
 cdef inline double sum_error_of(Index n, double sum, double norm) noexcept nogil:

@@ -59,6 +59,21 @@ def scaled_points(const double[:, ::1] X, const double[::1] center, double scale
     return owner
 
 
+def scale_columns(const double[:, ::1] X, const Index[::1] rows, const double[::1] center, double scale, Index start,
+                  double[:, ::1] out):
+    """Set out = scale (X[rows, start:stop] − center[start:stop]), where ``out`` has stop − start columns."""
+    cdef Index width = out.shape[1], i
+    if out.shape[0] != rows.shape[0] or center.shape[0] != X.shape[1] or not 0 <= start <= X.shape[1] - width:
+        raise ValueError("center must be as long as a point, and out must have a row per point, with columns of X")
+    for i in range(rows.shape[0]):
+        if not 0 <= rows[i] < X.shape[0]:
+            raise IndexError(f"row {rows[i]} of a matrix with {X.shape[0]} rows")
+    if width:
+        with nogil:
+            for i in range(rows.shape[0]):
+                scale_row_double(width, &X[rows[i], start], &center[start], scale, &out[i, 0])
+
+
 def square_points(const double[:, ::1] X, const double[::1] center):
     """Return ‖x − center‖² of the points, shape (len(X),)."""
     cdef Index n = X.shape[0], m = X.shape[1], i

@@ -10,6 +10,8 @@ maxima are exact (`level_of`).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -81,29 +83,25 @@ def rounding(
     what the equality lacks (`_missing`); for the resulting error of the gap see `_bound.rounding_of`. O(n).
     """
     (lower, interval), e = bound, problem.e
-    if not (np.isfinite(lower) and np.isfinite(objective)):
+    if not (math.isfinite(lower) and math.isfinite(objective)):
         return np.inf
     level = level_of(problem, Qa) or 0.0
     nu = 0.0 if e is None else multiplier_of(interval)
-    size = np.abs(alpha)
-    root = np.sqrt(np.maximum(problem.diag() - problem.ridge, 0.0))
-    beside = np.abs(problem.p) + abs(level) + problem.ridge * size
-    growth = problem.gram.growth
-    if exact_error is not None:
-        growth *= exact_error / (sum_error(size * root) or 1.0)
+    size, upper, growth, diag = np.abs(alpha), problem.effective_upper, problem.gram.growth, problem.diag()
     terms = 0.5 * abs(float(alpha @ Qa)) + float(np.abs(problem.p) @ size) + abs(nu * problem.d)
     terms += abs(level) * float(size.sum()) if level else 0.0
-    upper = problem.effective_upper
-    h, shift, of_equality = Qa - problem.p, 0.0, 0.0
-    for missing, m in _missing(problem, alpha, upper):
-        # f changes by h times this, ρₘ by the ridge, and every other ρᵢ by at most `shift` √Qᵢᵢ.
-        room = abs(float(alpha[m])) if not np.isfinite(upper[m]) else max(float(alpha[m]), float(upper[m] - alpha[m]))
-        shift += missing * float(root[m])
-        of_equality += missing * (abs(float(h[m])) + float(problem.ridge[m]) * room)
-    if problem.kind is not Kind.AFFINE and np.isfinite(upper).any() and not by_margin:
-        return of_equality + float(rounded(h - level, e, upper, alpha, root, beside, nu, growth, terms, shift))
+    missing = _missing(problem, alpha, upper)
+    if problem.kind is not Kind.AFFINE and not by_margin and float(upper.min()) < np.inf:
+        of_problem = problem.p, e, upper, alpha, diag, problem.ridge
+        return float(rounded(Qa, *of_problem, nu, level, growth, terms, missing, exact_error))
+    root = np.sqrt(np.maximum(diag - problem.ridge, 0.0))
+    beside = np.abs(problem.p) + problem.ridge * size
+    shift = sum(lacking * float(root[m]) for lacking, m in missing)
     error_bound = EPS * (growth * root * sum_error(size * root) + beside + abs(nu)) + shift * root
-    of_terms = 4.0 * (1.0 + problem.n**0.5) * EPS * terms + of_equality
+    of_terms = 4.0 * (1.0 + problem.n**0.5) * EPS * terms
+    for lacking, m in missing:  # as in `rounded`
+        room = max(float(alpha[m]), float(upper[m] - alpha[m])) if np.isfinite(upper[m]) else abs(float(alpha[m]))
+        of_terms += lacking * (abs(float(Qa[m] - problem.p[m])) + float(problem.ridge[m]) * room)
     if problem.kind is Kind.AFFINE:
         # Half the square of the error of ρ in the norm of Q⁻¹, at most that of the ridge, and its product with ρ.
         least = np.where(problem.ridge > 0, problem.ridge, root**2 + EPS)
@@ -242,10 +240,10 @@ def vanishing(problem: DualProblem, alpha: NDArray, quadratic: float) -> float:
     origin); a ridge prevents that. Without bounds, if e takes p away (all values are equal), f is as small as the
     round-off of its gradient, since Q is at least the ridge.
     """
-    if not (problem.p.any() or problem.ridge.any()):
+    if not (problem.has_ridge or problem.p.any()):
         return MIN_PART_OF_TERMS * 0.5 * float(np.sqrt(np.maximum(problem.diag(), 0.0)) @ np.abs(alpha)) ** 2
-    least, unseen = float(problem.ridge.min()), 0.0
-    if problem.kind is Kind.AFFINE and least > 0:
+    unseen = 0.0
+    if problem.kind is Kind.AFFINE and (least := float(problem.ridge.min())) > 0:
         unseen = 0.5 * problem.n * (MIN_PART_OF_TERMS * float(np.abs(problem.p).max())) ** 2 / least
     return unseen + MIN_PART_OF_TERMS * (0.5 * quadratic + float(np.abs(problem.p) @ np.abs(alpha)))
 

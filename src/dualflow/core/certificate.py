@@ -629,6 +629,39 @@ def _largest_gap(certificate: Certificate) -> float:
     return certificate.gap + certificate.rounding
 
 
+class Answer(NamedTuple):
+    """The numbers of a `Certificate` that a model is read from, under the same names."""
+
+    alpha: NDArray
+    quadratic: float
+    multiplier: float | None
+    multiplier_interval: Interval | None
+    bias: float
+    bias_interval: Interval
+    radius: float | None
+    level: float | None
+    primal: NDArray | None = None
+
+
+def answer_of(
+    problem: DualProblem,
+    point: NDArray,
+    quadratic: float,
+    interval: Interval | None,
+    shift: float = 0.0,
+    level: float | None = None,
+) -> Answer:
+    """Return the numbers that a model is read from, for α = ``point`` and αᵀQα; others as in `certificate_of`."""
+    nu = None if interval is None else multiplier_of(interval)
+    radius = problem.reading.radius(problem, quadratic, nu)
+    if nu is not None and interval is not None and shift:
+        nu, interval = nu + shift, (interval[0] + shift, interval[1] + shift)
+        quadratic += 2 * problem.d * shift
+    posed = problem if level is None else problem.at_level(level)
+    bias, bias_interval = problem.reading.bias(posed, point, quadratic, interval)
+    return Answer(point, quadratic, nu, interval, bias, bias_interval, radius, level)
+
+
 def certificate_of(
     problem: DualProblem,
     psd: SpectrumEvidence,
@@ -670,13 +703,7 @@ def certificate_of(
         if max(abs(objective), abs(lower_bound)) <= vanishing(problem, point, quadratic):
             # Both are 0 to round-off: for example the ball around copies of one point.
             relative_gap = rounding_error = 0.0
-    nu = None if interval is None else multiplier_of(interval)
-    radius = problem.reading.radius(problem, quadratic, nu)
-    if nu is not None and interval is not None and shift:
-        nu, interval = nu + shift, (interval[0] + shift, interval[1] + shift)
-        quadratic += 2 * problem.d * shift
-    posed = problem if level is None else problem.at_level(level)
-    bias, bias_interval = problem.reading.bias(posed, point, quadratic, interval)
+    answer = answer_of(problem, point, quadratic, interval, shift, level)
     return Certificate(
         alpha=immutable(point),
         objective=objective,
@@ -685,12 +712,12 @@ def certificate_of(
         relative_gap=relative_gap,
         infeasibility=problem.infeasibility(given),
         projection_distance=math.sqrt(away @ away),
-        multiplier=nu,
-        multiplier_interval=interval,
-        bias=bias,
-        bias_interval=bias_interval,
-        radius=radius,
-        quadratic=quadratic,
+        multiplier=answer.multiplier,
+        multiplier_interval=answer.multiplier_interval,
+        bias=answer.bias,
+        bias_interval=answer.bias_interval,
+        radius=answer.radius,
+        quadratic=answer.quadratic,
         psd=psd,
         stationarity=None if psd.is_psd else kkt_violation(problem, point, Qa - problem.p),
         rounding=rounding_error if psd.is_psd else None,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .certificate import Certificate
+from .certificate import Answer, Certificate
 from .problem import DualProblem
 from .sparse_points import SparsePoints, given_points
 
 
-def coefficients(problem: DualProblem, certificate: Certificate) -> NDArray:
+def coefficients(problem: DualProblem, certificate: Certificate | Answer) -> NDArray:
     """Return the weight of each *point* of the Gram in the decision function, shape (gram.n,).
 
     It is the sum of σᵢαᵢ over the variables of the point; for L2-SVM the usual dual variables, σᵢμᵢ/(μᵀQμ)
@@ -20,7 +20,7 @@ def coefficients(problem: DualProblem, certificate: Certificate) -> NDArray:
     return problem.reading.coefficients(posed, certificate.alpha, certificate.quadratic, certificate.multiplier)
 
 
-def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray | None:
+def feature_weights(problem: DualProblem, certificate: Certificate | Answer) -> NDArray | None:
     """Return the weights of the features that predict, shape (m,), or None if the `coefficients` predict.
 
     There are such weights if the certificate has a bound from them (`Certificate.primal`).
@@ -33,7 +33,7 @@ def feature_weights(problem: DualProblem, certificate: Certificate) -> NDArray |
     return found
 
 
-def decision_values(problem: DualProblem, certificate: Certificate, Z: ArrayLike) -> NDArray:
+def decision_values(problem: DualProblem, certificate: Certificate | Answer, Z: ArrayLike) -> NDArray:
     """Return the decision function of a certified α at new points Z of shape (k, m), dense or sparse: shape (k,).
 
     It is Σ wᵢk(z, xᵢ) + b, with the `coefficients` w and the certificate's bias; for the data description

@@ -54,6 +54,8 @@ def scales_apart(X: NDArray, enough: float = 1.0) -> float:
 
     Where the columns' ranges show that it is at most ``enough``, the bound that they give is returned instead.
     """
+    if X.shape[1] == 1:
+        return 1.0
     # A standard deviation is at most half of the range, and at least the range over √(2n).
     ranges = X.max(axis=0) - X.min(axis=0)
     ranges = ranges[ranges > 0]

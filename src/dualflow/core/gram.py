@@ -8,7 +8,6 @@ computed, and `GrowingGram` (`growing`) gains and loses points.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from ._points import all_finite
+from ._radial import radial_apply
 from .kernel_functions import (
     KernelFunction,
     as_points,
     call_kernel,
     call_kernel_diagonal,
-    centred_lengths,
     centred_variance,
     check_callable,
     check_gamma,
@@ -30,21 +29,25 @@ from .kernel_functions import (
     from_differences,
     largest_entry,
     mean_of,
+    measured_points,
     squared_lengths,
     trial_rows,
 )
 from .monomials import monomial_product, product_by_monomials
 from .named_kernels import KERNELS, named, values_of_products
-from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, radial_product
+from .radial import FEW_FEATURES, MIN_PART_SQUARE, RadialPoints, may_be_bits, radial_product
 from .runtime.arrays import Value, constant, immutable, immutable_rows, immutable_written, in_parts
 from .runtime.clock import check_time
 from .runtime.memory import arena_array, check_block, check_memory, submatrix
 from .sparse_points import SparsePoints, alike, given_points, is_sparse, products
 from .thin_kernel import is_thin, thin_product
+from .wide_products import mirror, strips, upper_products
 
 EPS = float(np.finfo(float).eps)
 #: Entries of one temporary block: 32 MB of float64, large enough for BLAS, small enough for any machine.
 BLOCK_ENTRIES = 1 << 22
+#: Up to this many points, kernel values between all of them are made from parts of many features at a time.
+MAX_POINTS_IN_PARTS = 4096
 #: With at least this many points, scaled points for the radial kernel are made for each precision, and for small parts
 #: alone.
 MIN_POINTS_SEPARATE = 4096
@@ -217,6 +220,19 @@ class KernelMatrix:
         """Whether the compiled radial kernel is faster than BLAS followed by a pass over its result."""
         return self.is_radial and self.X.shape[1] <= FEW_FEATURES and not isinstance(self.X, SparsePoints)
 
+    @property
+    def makes_squares_in_parts(self) -> bool:
+        """Whether kernel values between all pairs of some points are made from a part of the features at a time.
+
+        The points are dense. A radial kernel has its compiled form for few features, and a table for bits. Runs of an
+        indefinite kernel depend on the last bits of its values: they stay.
+        """
+        if not (isinstance(self.X, np.ndarray) and self.X.flags.c_contiguous and self.has_named_kernel):
+            return False
+        if not self.is_psd_by_kernel or self.function is not None or self.reach > MAX_REACH_PRODUCTS:
+            return False
+        return not self.is_radial or not (self.has_few_features or may_be_bits(self.X))
+
     def diag(self) -> NDArray:
         """Return Kᵢᵢ, shape (n,)."""
         return self._diag.copy()
@@ -345,15 +361,15 @@ class KernelMatrix:
             points[part] = size @ w
         return features, points
 
-    def full(self, empty: Callable[[tuple[int, int], type], NDArray] = np.empty) -> NDArray:
-        """Return the dense K, shape (n, n), symmetric to the bit; a `ProblemError` if it does not fit into memory.
-
-        ``empty(shape, dtype)`` allocates the result.
-        """
+    def full(self) -> NDArray:
+        """Return the dense K, shape (n, n), symmetric to the bit; a `ProblemError` if it does not fit into memory."""
         if (known := self._known()) is not None:
             return known
         check_memory(self.n, "the whole kernel matrix", matrices=1)
-        K = empty((self.n, self.n), float)
+        if self.makes_squares_in_parts and self.n <= MAX_POINTS_IN_PARTS:
+            self.count(self.n * (self.n + 1) // 2)
+            return self._square(slice(None))
+        K = arena_array((self.n, self.n), float)
         height = max(1, min(BLOCK_ENTRIES // self.n, max(64, self.n // 16)))
         for start in range(0, self.n, height):
             check_time()
@@ -365,6 +381,11 @@ class KernelMatrix:
             for left in range(J.stop, self.n, 64):  # 64 rows, read with a stride, stay in the cache
                 K[left : left + 64, J] = K[J, left : left + 64].T
         return K
+
+    def by_one_product(self) -> NDArray:
+        """Return K of few points, shape (n, n), as one product of them, without a copy of the points."""
+        every = slice(None)
+        return self._between(every, every, float)
 
     # --- new points --------------------------------------------------------------------------------
 
@@ -479,12 +500,24 @@ class KernelMatrix:
         work = self._work(dtype)
         # BLAS makes a square in half the time. Runs of an indefinite kernel depend on its last bits: they stay.
         is_square = rows is J and self.is_psd_by_kernel
+        if is_square and dtype is float and height <= MAX_POINTS_IN_PARTS and self.makes_squares_in_parts:
+            return self._square(rows)
         if self.is_radial:
             radial = self.radial_points(work, rows)
             others = radial if is_square else self.radial_points(work, J)
-            return radial.kernel(others).astype(dtype, copy=False)
+            return radial.kernel(others, arena_array((height, width), work)).astype(dtype, copy=False)
         points = self._points(rows, work)
         return self._of_products(points, points if is_square else self._points(J, work), dtype)
+
+    def _square(self, J: NDArray | slice) -> NDArray:
+        """Return K[J, J] in float64 from parts of the features, for a kernel of products or the radial one."""
+        if not self.is_radial:
+            return self._apply(mirror(upper_products(self.X, J, self.center, 1.0)))
+        K = upper_products(self.X, J, self.center, math.sqrt(2.0 * self.gamma))
+        half = self.gamma * self.squares[J]
+        for rows in strips(len(K)):
+            radial_apply(K[rows, rows.start :], half[rows], half[rows.start :])
+        return mirror(K)
 
     def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
         """Return the kernel values between centred points, from their inner products (not for "rbf")."""
@@ -514,7 +547,8 @@ class KernelMatrix:
         return values_of_products(self, inner)
 
 
-#: Up to this many numbers of X (8 MB), the constructor scales the points for the radial kernel and keeps them.
+#: Up to this many numbers of X (8 MB), the constructor scales points of few features for the radial kernel and keeps
+#: them. Of many features, each user makes what it needs: products take longer than a copy.
 MAX_NUMBERS_READY = 1 << 20
 
 
@@ -577,14 +611,12 @@ class Gram(KernelMatrix, Value):
         center: ArrayLike | None = None,
     ) -> None:
         kernel = check_kernel(kernel)
-        points: Any = as_points(X, kernel)
+        points, mean, squares = measured_points(X, kernel)
         if center is not None and is_sparse(X):
             raise ProblemError("center: a sparse X cannot be translated, its zeros are not stored; pass X.toarray()")
-        mean = squares = variance = None
-        if kernel == "rbf":
-            mean, squares = centred_lengths(points)
-            if isinstance(gamma, str) and not isinstance(points, SparsePoints):
-                variance = centred_variance(points, mean, squares)
+        variance = None
+        if kernel == "rbf" and isinstance(gamma, str) and not isinstance(points, SparsePoints):
+            variance = centred_variance(points, mean, squares)
         self.__dict__.update(
             kernel=kernel,
             degree=check_number(degree, "degree", lower=0.0),
@@ -615,7 +647,8 @@ class Gram(KernelMatrix, Value):
             self.__dict__["center"] = immutable(self.center)
         self.__dict__["reach"] = longest = float(self.gamma) * float(squares.max()) if self.kernel == "rbf" else 0.0
         is_radial = self.kernel == "rbf" and longest <= MAX_REACH_PRODUCTS
-        if is_radial and not sparse and n < MIN_POINTS_SEPARATE and points.size <= MAX_NUMBERS_READY:
+        few = not sparse and points.shape[1] <= FEW_FEATURES and points.size <= MAX_NUMBERS_READY
+        if is_radial and few and n < MIN_POINTS_SEPARATE:
             self.__dict__["ready"] = RadialPoints.of(self.X, self.center, self.gamma, float, self.squares)
 
     def radial_points(self, dtype: type, J: NDArray | slice = slice(None)) -> RadialPoints:

@@ -425,9 +425,9 @@ class KeptGram(KernelMatrix):
             self._points_float32 = immutable_parts(parts, self.X.shape, np.float32)
         return self._points_float32
 
-    def full(self, empty: Any = arena_array) -> NDArray:
+    def full(self) -> NDArray:
         """Return the dense K, shape (n, n), and cache it. The caller must not write to it."""
-        self._full = super().full(empty)
+        self._full = super().full()
         self._expensive = False
         if self._full is not self.X and self.X.shape[1] * self.n > MAX_NUMBERS_COPIED:  # free the points K is made of
             self._less_center = None

@@ -17,6 +17,7 @@ from ._points import all_finite, asymmetry, mean_and_squares, square_points
 from .named_kernels import KERNELS
 from .runtime.arrays import immutable_written, in_parts
 from .runtime.clock import check_time, kernel_call_limit
+from .runtime.memory import arena_array
 from .runtime.warn import warn_user
 from .sparse_points import SparsePoints, checked_rows, held, is_sparse
 
@@ -150,9 +151,13 @@ def centred_variance(points: NDArray, mean: NDArray, squares: NDArray) -> float 
 
 
 def _variance(X: NDArray) -> float:
-    """Return the variance of all entries; a large matrix is read a part at a time, to avoid a copy."""
+    """Return the variance of all entries; a large matrix is read a part at a time, to avoid a copy.
+
+    A smaller one has the bits of ``X.var()``, without its new memory.
+    """
     if X.size <= MAX_NUMBERS_COPIED:
-        return float(X.var())
+        differences = np.subtract(X, X.mean(), out=arena_array(X.shape, float))
+        return float(np.multiply(differences, differences, out=differences).sum()) / X.size
     mean = X.mean()
     return sum(float(np.square(X[rows] - mean).sum()) for rows in in_parts(X, slice(None))) / X.size
 
@@ -218,13 +223,21 @@ def mean_of(X: NDArray | SparsePoints) -> NDArray:
     return mean
 
 
-def centred_lengths(X: NDArray | SparsePoints) -> tuple[NDArray, NDArray]:
-    """Return `mean_of` the points, and their `squared_lengths` about it."""
-    if isinstance(X, SparsePoints):
-        mean = mean_of(X)
-        return mean, squared_lengths(X, mean)
-    found: tuple[NDArray, NDArray] = mean_and_squares(X)
-    return found
+def measured_points(X: Any, kernel: str | KernelFunction) -> tuple[Any, Any, Any]:
+    """Return X as `as_points` does; for the radial kernel `mean_of` it and its `squared_lengths` about it, else None.
+
+    Dense points are then read once less: they are finite if their squared lengths are.
+    """
+    if kernel != "rbf":
+        return as_points(X, kernel), None, None
+    points = as_points(X, kernel) if type(X) is not np.ndarray and is_sparse(X) else _as_floats(X, "X")
+    if isinstance(points, SparsePoints):
+        mean = mean_of(points)
+        return points, mean, squared_lengths(points, mean)
+    mean, squares = mean_and_squares(points)
+    if not all_finite(squares):
+        _finite(points, "X")
+    return points, mean, squares
 
 
 def largest_entry(X: NDArray | SparsePoints) -> float:

@@ -77,7 +77,8 @@ def _linear(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArra
 def _scaled(inner: NDArray, gamma: float, coef0: float) -> NDArray:
     """Return γ·inner + coef0 in the float type of the inner products, which are overwritten."""
     inner *= inner.dtype.type(gamma)
-    inner += inner.dtype.type(coef0)
+    if coef0:
+        inner += inner.dtype.type(coef0)
     return inner
 
 
@@ -90,10 +91,12 @@ def _sigmoid(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArr
 def _poly(inner: NDArray, gamma: float, coef0: float, degree: float) -> NDArray:
     if degree in range(1, MAX_DEGREE_PRODUCTS + 1):
         inner = np.ascontiguousarray(inner)
-        flat = inner.reshape(-1)
+        flat, square = inner.reshape(-1), np.empty(min(inner.size, PART_ENTRIES), dtype=inner.dtype)
         for start in range(0, flat.size, PART_ENTRIES):
             part = _scaled(flat[start : start + PART_ENTRIES], gamma, coef0)
-            if degree > 1:
+            if degree == 3:  # the default, without new arrays
+                part *= np.multiply(part, part, out=square[: len(part)])
+            elif degree > 1:
                 part[:] = _integer_power(part, int(degree))
         return inner
     base = _scaled(inner, gamma, coef0)

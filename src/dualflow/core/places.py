@@ -140,7 +140,7 @@ def places_of(problem: DualProblem, point: tuple[NDArray, NDArray] | None = None
         return None
     if point is None and not few_distinct(gram.X, MAX_PLACE_SHARE):
         return None
-    if problem.kind not in (Kind.BOX, Kind.BOX_EQUALITY) or problem.ridge.any() or np.isinf(problem.upper).any():
+    if problem.kind not in (Kind.BOX, Kind.BOX_EQUALITY) or problem.has_ridge or np.isinf(problem.upper).any():
         return None
     point = grouped(hash_rows(gram.X), gram.X) if point is None else point
     if point is None or len(point[0]) > MAX_PLACES:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from . import psd
+from ._bound import violation
 from .gram import BLOCK_ENTRIES, Gram
 from .reading import Reading
 from .runtime.arrays import MAX_ENTRIES_CACHED, immutable
@@ -149,7 +150,7 @@ def dense_matrix(problem: Any) -> NDArray:
     """
     n, idx = problem.n, problem.idx
     check_memory(n, "the whole Q", matrices=2)
-    K, all_variables = problem.gram.full(arena_array), np.arange(n)
+    K, all_variables = problem.gram.full(), np.arange(n)
     is_own = idx is None and not problem.gram.has_dense  # K is not kept by its Gram: Q takes its place
     Q = K if is_own else arena_array((n, n), float)
     height = max(1, BLOCK_ENTRIES // n)
@@ -406,6 +407,11 @@ class DualProblem:
         return self.reading.demands_separation(self)
 
     @property
+    def has_ridge(self) -> bool:
+        """Whether a ridge is above 0."""
+        return self.ridge is not self.lower and bool(self.ridge.any())  # one array of zeros may be both
+
+    @property
     def effective_upper(self) -> NDArray:
         """Upper bounds, and αᵢ ≤ d if all terms of eᵀα = d are non-negative."""
         if self.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
@@ -484,7 +490,7 @@ class DualProblem:
             K += self.offset
         if self.scale != 1:
             K *= self.scale
-        if self.ridge.any():
+        if self.has_ridge:
             place = np.full(self.n, -1, dtype=np.intp)
             place[J] = np.arange(len(J))
             common = place[rows] >= 0
@@ -532,7 +538,7 @@ class DualProblem:
 
     def infeasibility(self, alpha: NDArray) -> float:
         """Return the largest violation of a bound or an equality, absolute."""
-        worst = max(float((self.lower - alpha).max()), float((alpha - self.upper).max()), 0.0)
+        worst = float(violation(np.ascontiguousarray(alpha, dtype=float), self.lower, self.upper))
         if self.total is not None:
             worst = max(worst, abs(float(alpha.sum()) - self.total))
         return worst if self.e is None else max(worst, abs(float(self.e @ alpha) - self.d))

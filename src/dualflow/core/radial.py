@@ -34,9 +34,9 @@ def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:
 
     Return None for other points, and if X is small or has many features.
     """
-    m = X.shape[1]
-    if X.size < MIN_NUMBERS_BITS or m > MAX_FEATURES_BITS or X.item(0) not in (0.0, 1.0) or not _is_binary(X[:1]):
+    if not may_be_bits(X):
         return None
+    m = X.shape[1]
     bits = np.zeros((len(range(len(X))[J]) if isinstance(J, slice) else len(J), -(-m // 64) * 8), dtype=np.uint8)
     done = 0
     for rows in in_parts(X, J):
@@ -46,6 +46,12 @@ def bits_of(X: NDArray, J: NDArray | slice = slice(None)) -> NDArray | None:
         bits[done : done + len(points), : -(-m // 8)] = np.packbits(points != 0, axis=1)
         done += len(points)
     return immutable(bits.view(np.uint64), np.uint64)
+
+
+def may_be_bits(X: NDArray) -> bool:
+    """Whether `bits_of` looks at all points: they are of a size that pays, and the first one is of 0 and 1."""
+    fits = X.size >= MIN_NUMBERS_BITS and X.shape[1] <= MAX_FEATURES_BITS
+    return fits and X.item(0) in (0.0, 1.0) and _is_binary(X[:1])
 
 
 def _is_binary(points: NDArray) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .gram import KernelMatrix
+from .runtime.arrays import is_same_array
 from .runtime.deprecation import adopt_old_methods, old_method
 
 #: The multipliers ν of the equality that maximise the dual bound: their least and greatest.
@@ -93,7 +94,7 @@ class Reading:
 
         By default it is so if σᵢαᵢ sum to 0 for all feasible α.
         """
-        return problem.e is not None and problem.d == 0 and np.array_equal(problem.e, problem.sigma)
+        return problem.e is not None and problem.d == 0 and is_same_array(problem.e, problem.sigma)
 
     def linear_term(self, problem: Posed, gram: KernelMatrix) -> NDArray:
         """Return the linear term p after a translation of the points; ``gram`` has the translated points."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ProblemError
 from .advice import advice_on
-from .certificate import Certificate, certify, examined
+from .certificate import Answer, Certificate, certify, examined
 from .decision import coefficients, decision_values
 from .problem import DualProblem
 from .runtime.arrays import is_same_array, packed, unpacked
@@ -323,6 +323,11 @@ class Solution:
         return self.certificate if self.certified is None else self.__dict__.get("certificate", self.certified)
 
     @property
+    def answer(self) -> Answer | Certificate:
+        """The numbers of the certificate that a model is read from. A direct result has them without a certificate."""
+        return self.provisional if self.direct_result is None else self.direct_result.answer
+
+    @property
     def provisional_status(self) -> Status:
         """The `status` by the `provisional` certificate."""
         return _certified_status(self.ended, self.provisional, self.tol)
@@ -364,16 +369,16 @@ class Solution:
     @property
     def bias(self) -> float:
         """b of the decision function."""
-        return self.provisional.bias
+        return self.answer.bias
 
     @property
     def coefficients(self) -> NDArray:
         """Weight of each point of the Gram in the decision function of `alpha`, shape (gram.n,)."""
-        return coefficients(self.problem, self.provisional)
+        return coefficients(self.problem, self.answer)
 
     def decision_values(self, Z: ArrayLike) -> NDArray:
         """Return the decision function of `alpha` at new points Z of shape (k, m): shape (k,)."""
-        return decision_values(self.problem, self.provisional, Z)
+        return decision_values(self.problem, self.answer, Z)
 
     @property
     def raw_excess(self) -> float:

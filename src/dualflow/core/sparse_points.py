@@ -10,7 +10,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..exceptions import ProblemError
-from .runtime.arrays import Value, immutable
+from .runtime.arrays import Value, immutable, immutable_written
 
 #: Points whose dense matrix has up to this many numbers (2 MB) are always stored as one.
 MAX_NUMBERS_SMALL = 1 << 18
@@ -115,6 +115,10 @@ class SparsePoints(Value):
         """Return the dense matrix, shape (n, m)."""
         dense: NDArray = self._rows().toarray()
         return dense
+
+    def write_dense(self, out: NDArray) -> None:
+        """Write the dense matrix to ``out``, row-major and of the same shape and precision."""
+        self._rows().toarray(out=out)
 
     def __getitem__(self, J: NDArray | slice) -> SparsePoints:
         if isinstance(J, slice) and slice(None) == J:
@@ -253,7 +257,7 @@ def held(points: SparsePoints) -> Any:
     if n * m > MAX_NUMBERS_DENSE:
         return points
     is_dense = n * m <= MAX_NUMBERS_SMALL or SPARSE_COST * points.common_coordinates() + SPARSE_COST_PER_VALUE >= m
-    return points.toarray() if is_dense else points
+    return immutable_written(points.shape, points.write_dense) if is_dense else points
 
 
 def products(A: Any, B: Any, out: NDArray | None = None) -> NDArray:

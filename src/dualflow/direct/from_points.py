@@ -23,15 +23,15 @@ from ..core.mixed_precision import has_valid_error_bounds, rough_sums
 from ..core.pair_certificate import CertificateRow
 from ..core.radial import EXPONENTIAL_COST, FEW_FEATURES, RadialPoints, radial_product
 from ..core.runtime import clock
+from ..core.runtime.arrays import filled
 from ..core.runtime.memory import arena_array
 from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED
 from ..core.sparse_points import SparsePoints
 from ..working_set._from_points import solve_points
 from ..working_set._point_pairs import IN_FLOAT32, solve_point_pairs
-from ..working_set._wishes import begin, multiplier, violations, weights_of
+from ..working_set._wishes import multiplier, scaled, unscaled, violations
 from ..working_set.dense import (
-    FINITE_BOUND,
     KKT_TOL,
     MAX_LOOKS,
     MAX_NEARLY_FREE,
@@ -120,13 +120,13 @@ class PointSearch:
         self.points: RadialPoints = gram.radial_points(float, order)
         self.single = self.points.in_single() if pays else None
         self.e, self.upper, self.entries = e, upper, 0.0
-        self.ep, self.low, self.high, self.beta = begin(e, upper, alpha, common_p, FINITE_BOUND)
+        _, self.ep, self.low, self.high, self.beta = scaled(e, e, filled(len(e), common_p), upper, alpha, 1.0, 1.0)
         self.subproblem, self.looks = np.empty(0, dtype=np.intp), 0
 
     @property
     def alpha(self) -> NDArray:
         """The current α, shape (n,)."""
-        found: NDArray = weights_of(self.e, self.beta, self.upper)
+        found: NDArray = unscaled(self.e, self.beta, self.low, self.high, self.upper, 1.0)
         return found
 
     def solve(self, gap_tol: float, n_support: float | None = None) -> bool:

@@ -37,7 +37,7 @@ def suits_few_rows(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool
     gram, n = problem.gram, problem.n
     if problem.kind not in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX) or problem.idx is not None:
         return False
-    if problem.ridge.any() or problem.offset or not (problem.sigma == 1).all():
+    if problem.has_ridge or problem.offset or not (problem.sigma == 1).all():
         return False
     if not thresholds.min_points_by_rows <= n <= thresholds.max_simplex_points:
         return False
@@ -157,15 +157,12 @@ class MatrixRows:
         if factor != 1.0 or problem.offset or problem.idx is not None or (scaled.sign < 0).any():
             copies = 1 if problem.idx is None else 2  # the two variables of a point have the same row
             M = arena_array((len(K), copies * len(K)), float)
-            part = M[:, : len(K)]
-            np.add(K, problem.offset, out=part)
-            part *= factor
-            if copies == 2:
-                M[:, len(K) :] = part
-            elif (scaled.sign < 0).any():
-                part *= scaled.sign[:, None]
-                part *= scaled.sign
-        if problem.ridge.any():
+            for part in np.split(M, copies, axis=1):  # each from K: numpy copies a part of M before writing to another
+                np.multiply(K + problem.offset if problem.offset else K, factor, out=part)
+                if (scaled.sign < 0).any() and copies == 1:
+                    part *= scaled.sign[:, None]
+                    part *= scaled.sign
+        if problem.has_ridge:
             M = M.copy() if M is K else M
             M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
         return cls(problem, M, slots, len(M), M.diagonal()[slots])

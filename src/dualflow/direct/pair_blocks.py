@@ -45,17 +45,12 @@ def dense_list(gram: Gram, groups: Sequence[NDArray], sizes: NDArray, thresholds
     """Return all pairs of classes of few points, over one kernel matrix of all points."""
     order, ends, gram = np.concatenate(groups), sizes.cumsum(), gram.centred()
     n, starts = len(order), ends - sizes
-    K = arena_array((n, n), float)
-    points = gram.radial_points(float, order) if gram.is_radial else None
-    if points is not None:
-        points.kernel(points, K)
-    else:
-        K[:] = gram.block(order, order)
+    K = gram.block(order, order)
     first, second = _pairs(len(groups))
     a, b = starts[first], starts[second]
     table = _table(sizes[first], sizes[second], a * (n + 1), a * n + b, b * (n + 1), n, n, n, a, b)
     digits = None
-    if points is None:
+    if not gram.is_radial:
         parts = [slice(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         shares = gram.center is not None and len(groups) > 2
         digits = np.array(

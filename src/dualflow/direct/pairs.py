@@ -34,7 +34,7 @@ from ..core.problem import DualProblem, Kind
 from ..core.radial import FEW_FEATURES
 from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
 from ..core.runtime.threads import cached_property
-from ..core.solution import MAX_GAP_UNREFINED, DirectResult, Status
+from ..core.solution import MAX_GAP_UNREFINED, Status
 from ..core.sparse_points import SparsePoints
 from ..refinement.refine import support_set
 from ..working_set import _point_pairs
@@ -42,9 +42,10 @@ from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
 from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
 from .matrix_rows import suits_few_rows
 from .pair_blocks import BlockList, SharedBlocks, dense_list
-from .simplex import SimplexResult, simplex_from_points, suits_simplex_points
+from .simplex import simplex_from_points, suits_simplex_points
+from .single import CertifiedResult
 from .strategy import USUAL, Thresholds
-from .whole import MAX_MARGIN_SHORTFALL, WholeResult, is_wide, solve_whole, suits_whole
+from .whole import MAX_MARGIN_SHORTFALL, is_wide, solve_whole, suits_whole
 
 #: A compiled call starts no further pair after this many seconds, so that Ctrl-C and the clock are checked between
 #: calls.
@@ -113,21 +114,18 @@ def solve_directly(
             return DirectPair(pair, order)
         if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
             start = DirectPair(pair, order).alpha
-    begun, gap_tol = time.monotonic(), min(MAX_GAP_UNREFINED, tol) if refine else tol
+    gap_tol = GapTols.of(tol, refine).computed
     if suits_few_rows(problem, thresholds):
         few = solve_whole(problem, gap_tol, tol, thresholds, by_rows=True)
         if few is not None:
-            return DirectSingle(few, time.monotonic() - begun)
+            return few
     by_points = suits_simplex_points(problem, thresholds)
     if by_points and gram.X.shape[1] > FEW_FEATURES:
         fits_whole = suits_whole(problem, thresholds)  # a sample says whether most rows are needed
     if by_points and not fits_whole:
-        found = simplex_from_points(problem, gap_tol, thresholds)
-        return None if found is None else DirectSingle(found, time.monotonic() - begun)
-    if fits_whole is None:
-        fits_whole = suits_whole(problem, thresholds)
-    whole = solve_whole(problem, gap_tol, tol, thresholds, start) if fits_whole else None
-    return None if whole is None else DirectSingle(whole, time.monotonic() - begun)
+        return simplex_from_points(problem, gap_tol, thresholds)
+    fits_whole = suits_whole(problem, thresholds) if fits_whole is None else fits_whole
+    return solve_whole(problem, gap_tol, tol, thresholds, start) if fits_whole else None
 
 
 def is_pair(problem: DualProblem) -> bool:
@@ -462,27 +460,6 @@ def joined_weights(pairs: Sequence[PairResult]) -> tuple[NDArray, NDArray]:
     return batch.weights[batch.span(first).start : batch.span(last).stop], batch.biases[first : last + 1]
 
 
-class CertifiedResult(DirectResult):
-    """A result with a certificate that was made from scratch by the functions of `core`: the driver makes no other.
-
-    Its attributes are computed when they are first read.
-
-    Attributes
-    ----------
-    certificate : Certificate
-    seconds, certify_s : float
-        Seconds spent on the search, and on certificates.
-    """
-
-    certificate: Certificate
-    seconds: float
-    certify_s: float
-
-    def support(self, problem: DualProblem) -> NDArray:
-        """Return the support set, indices of variables."""
-        raise NotImplementedError
-
-
 class DirectPair(CertifiedResult):
     """Result of a problem that is the dual of one pair of classes.
 
@@ -522,32 +499,6 @@ class DirectPair(CertifiedResult):
 
     def support(self, problem: DualProblem) -> NDArray:
         return support_set(problem, self.alpha)
-
-
-class DirectSingle(CertifiedResult):
-    """Result of a problem on the simplex, or of a problem of few variables over its whole kernel matrix.
-
-    Parameters
-    ----------
-    found : SimplexResult or WholeResult
-    seconds : float
-        Seconds spent in total.
-    """
-
-    def __init__(self, found: SimplexResult | WholeResult, seconds: float) -> None:
-        self.__dict__.update(
-            alpha=immutable(found.alpha),
-            certificate=found.certificate,
-            kernel_columns=found.entries / len(found.alpha),
-            seconds=seconds - found.certify_s,
-            certify_s=found.certify_s,
-            found=found,
-        )
-
-    found: SimplexResult | WholeResult
-
-    def support(self, problem: DualProblem) -> NDArray:
-        return self.found.support
 
 
 class PairBatch(Sequence[PairResult | None]):
@@ -636,7 +587,8 @@ class PairBatch(Sequence[PairResult | None]):
         by_blocks = [(row <= max_points) & ~other for row, other in zip(totals, by_points, strict=True)]
         counts = list(range(classes - 1, 0, -1))
         growth = gram.growth
-        if is_small and not by_points[0].any():
+        is_one_matrix = is_small or (classes == 2 and by_blocks[0].all() and gram.makes_squares_in_parts)
+        if is_one_matrix and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
             self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth, self._keeps_missed)]
             return [sum(counts)]

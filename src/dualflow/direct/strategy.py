@@ -128,6 +128,19 @@ class Thresholds:
     #: The same limit for points of many features. Their products take most of the time, and a run makes them up to
     #: three times. The matrix takes 128 MB.
     max_whole_variables_wide: int = 4096
+    #: The same limit for the points if their kernel matrix is near its diagonal. The matrix takes 0.7 GB, and half of
+    #: it in float32.
+    max_points_near_diagonal: int = 9216
+    #: Up to this coupling (`direct.newton.coupling`) a kernel matrix is near its diagonal. From 4 to 20, Newton's
+    #: rounds take as long as pair updates, or do not end.
+    max_coupling: float = 4.0
+    #: With fewer points, pair updates take less time than Newton's rounds.
+    min_points_newton: int = 500
+    #: If a round after the first changes more than this share of the points, and each has one variable, pair updates
+    #: take less time. Few change where nearly all points are free.
+    max_changes_newton: float = 0.1
+    #: Points of the sample that estimates the coupling. Its matrix takes a tenth of a millisecond.
+    sample_points_coupling: int = 128
     #: With at least this many features, `max_whole_variables_wide` holds.
     min_features_whole_wide: int = 128
     #: The same for a radial kernel with small bounds. Most support vectors are then at their bounds, and few updates

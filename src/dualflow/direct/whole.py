@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import math
 import time
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.bounds import dual_bound
-from ..core.certificate import Certificate, certificate_of
 from ..core.gram import Gram, KernelMatrix
-from ..core.pair_certificate import MAX_GAP_WITHIN_ROUNDING
 from ..core.problem import DualProblem, Kind, paired
-from ..core.psd import SpectrumEvidence
 from ..core.runtime import clock
-from ..core.runtime.arrays import immutable
-from ..core.runtime.memory import arena_array, submatrix
+from ..core.runtime.arrays import immutable, is_same_array
+from ..core.runtime.memory import submatrix
+from ..core.sparse_points import SparsePoints
 from ..refinement.linear_systems import solve_definite
-from ..refinement.refine import supporting
 from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
 from ..working_set.seeding import seed
 from ..working_set.units import ScaledVariables
 from .matrix_rows import Features, MatrixRows, row_limit
+from .newton import NetProblem, coupling, minimise_by_newton
 from .pair_blocks import relative_spread
+from .single import DirectSingle
 from .strategy import USUAL, Thresholds
 
 #: The feasible sets that the pair loop takes.
@@ -42,13 +39,8 @@ MAX_VIOLATION_POLISHED = 1e-4
 #: With many variables, the pair loop ends at this KKT violation, and one Newton step of the free variables follows.
 #: They are nearly always known then. Without it, two thirds of all updates would follow.
 ROUGH_VIOLATION = 1e-4
-#: Up to this many points, the matrix is one product, which BLAS makes in half the time. With more, it is made by
-#: strips.
+#: Up to this many sparse points, the matrix is one product. With more, it is made by strips above the diagonal.
 MAX_POINTS_ONE_PRODUCT = 1024
-#: The matrix is made by this many strips of rows. Of each strip, only the part above the diagonal is made.
-STRIPS = 8
-#: Rows that are transposed at a time.
-TRANSPOSED_ROWS = 64
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
@@ -56,37 +48,6 @@ MAX_MARGIN_SHORTFALL = 1e-9
 MAX_BY_SINGULAR_VALUES = 64
 #: The same if the matrix is known to be singular: 30 ms.
 MAX_BY_SINGULAR_VALUES_SINGULAR = 256
-
-
-class WholeResult(NamedTuple):
-    """Result of a problem over its whole kernel matrix.
-
-    Attributes
-    ----------
-    alpha : array of shape (n,)
-        As found.
-    certificate : Certificate
-    problem : DualProblem
-        The centred problem.
-    rho : array of shape (n,)
-        Qα − p − νe of it.
-    entries : float
-        Kernel entries evaluated.
-    certify_s : float
-        Seconds spent on the certificate.
-    """
-
-    alpha: NDArray
-    certificate: Certificate
-    problem: DualProblem
-    rho: NDArray
-    entries: float
-    certify_s: float
-
-    @property
-    def support(self) -> NDArray:
-        """The support set."""
-        return supporting(self.problem, self.certificate.alpha, self.rho)
 
 
 def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
@@ -100,12 +61,27 @@ def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
 def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
     """Whether a problem has few variables, either one for each point, or two as in a regression with a tube."""
     n = problem.n
-    max_variables = thresholds.max_whole_variables
-    if is_wide(problem, thresholds):
-        max_variables = thresholds.max_whole_variables_wide
-    if n > max_variables or problem.kind not in _KINDS or problem.is_hard_margin or not _has_own_rows(problem):
+    if problem.gram.n > max(thresholds.max_points_near_diagonal, thresholds.max_whole_variables):
         return False
-    return n <= thresholds.max_whole_variables or _expects_many(problem, thresholds)
+    if problem.kind not in _KINDS or problem.is_hard_margin or not _has_own_rows(problem):
+        return False
+    if n <= thresholds.max_whole_variables:
+        return True
+    if not is_wide(problem, thresholds):
+        return False
+    is_near = n <= thresholds.max_whole_variables_wide or suits_newton(problem, None, thresholds)
+    return is_near and _expects_many(problem, thresholds)
+
+
+def suits_newton(problem: DualProblem, K: NDArray | None, thresholds: Thresholds = USUAL) -> bool:
+    """Whether Newton's rounds solve a problem whose points have own rows, of which K is the matrix if it is known."""
+    gram, n = problem.gram, problem.gram.n
+    if n < thresholds.min_points_newton or not NetProblem.suits(problem):
+        return False
+    sample = np.arange(thresholds.sample_points_coupling) * n // thresholds.sample_points_coupling
+    assert isinstance(gram, Gram)
+    part = _kernel_matrix(gram.subset(sample)) if K is None else submatrix(K, sample, sample)
+    return coupling(problem, part, sample) <= thresholds.max_coupling
 
 
 def _has_own_rows(problem: DualProblem) -> bool:
@@ -113,9 +89,9 @@ def _has_own_rows(problem: DualProblem) -> bool:
     n, points, idx = problem.n, problem.gram.n, problem.idx
     if idx is None:
         return True
-    if n != 2 * points or problem.ridge.any() or problem.e is None or not np.array_equal(problem.e, problem.sigma):
+    if n != 2 * points or problem.has_ridge or problem.e is None or not is_same_array(problem.e, problem.sigma):
         return False
-    return bool((idx == paired(points)[1]).all())
+    return is_same_array(idx, paired(points)[1])
 
 
 def _expects_many(problem: DualProblem, thresholds: Thresholds) -> bool:
@@ -182,7 +158,7 @@ def solve_whole(
     thresholds: Thresholds = USUAL,
     start: NDArray | None = None,
     by_rows: bool = False,
-) -> WholeResult | None:
+) -> DirectSingle | None:
     """Solve and certify a problem for which `suits_whole` is true; None if a tolerance is not reached.
 
     Parameters
@@ -199,7 +175,7 @@ def solve_whole(
     by_rows : bool, default=False
         Whether rows are made on demand in place of the matrix, of a problem for which `suits_few_rows` is true.
     """
-    problem = problem.centred()
+    started, problem = time.monotonic(), problem.centred()
     gram = problem.gram
     assert isinstance(gram, Gram)
     K = Features(gram) if by_rows else _kernel_matrix(gram)
@@ -207,87 +183,65 @@ def solve_whole(
         spread = K.relative_spread() if isinstance(K, Features) else relative_spread(K)
         if not spread > thresholds.min_relative_spread:
             return None
-    found, entries = (start, 0.0) if start is not None else _minimise(problem, K, thresholds)
-    psd, best = SpectrumEvidence("by kernel"), None
-    polished, is_stretched, last = 0, False, np.inf
+    found, entries = start, float(gram.n) ** 2
+    if found is None and not isinstance(K, Features) and suits_newton(problem, K, thresholds):
+        may_update = problem.idx is None and problem.n <= thresholds.max_whole_variables_wide
+        found = minimise_by_newton(problem, K, thresholds.max_changes_newton if may_update else 1.0)
+    may_update = problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables)
+    if found is None and (by_rows or may_update):
+        found, entries = _minimise(problem, K, thresholds)
+    best: DirectSingle | None = None
+    polished, is_stretched, last, certify_s = 0, False, np.inf, 0.0
     while found is not None:
         clock.check_time()
         begun = time.monotonic()
         point = problem.project(found)
         # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
-        anew = not by_rows and (gram.kernel == "linear" or problem.ridge.any())
+        anew = not by_rows and (gram.kernel == "linear" or problem.has_ridge)
         Qa = problem.product(point) if anew else _product(problem, K, point)
-        bound = dual_bound(problem, point, Qa)
         shift = 0.0
         if gram.center is not None:
             shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
-        certificate = certificate_of(problem, psd, found, point, point, Qa, bound, shift)
-        nu = 0.0 if certificate.multiplier is None else certificate.multiplier - shift
-        rho = Qa - problem.p if problem.e is None else Qa - problem.p - nu * problem.e
-        this = WholeResult(found, certificate, problem, rho, entries, time.monotonic() - begun)
-        best = this if best is None or _gap(certificate) < _gap(best.certificate) else best
-        if certificate.reaches(gap_tol):
+        this = DirectSingle(problem, found, point, Qa, entries, shift)
+        certify_s += time.monotonic() - begun
+        best = this if best is None or this.relative_gap < best.relative_gap else best
+        if this.relative_gap <= gap_tol:
             break
         found = None if is_stretched else _stretched(this)
         is_stretched = found is not None
         if found is None:
-            if polished == MAX_POLISH or not _gap(best.certificate) < 0.5 * last:
+            if polished == MAX_POLISH or not best.relative_gap < 0.5 * last:
                 break
-            polished, last = polished + 1, _gap(best.certificate)
-            step = _newton_step(problem, K, point, rho, thresholds)
+            polished, last = polished + 1, best.relative_gap
+            step = _newton_step(problem, K, point, this.rho, thresholds)
             found = None if step is None else point + step
-    return best if best is not None and _suffices(best.certificate, gap_tol, tol) else None
+    if best is None or not best.suffices(gap_tol, tol):
+        return None
+    return best.timed(time.monotonic() - started, certify_s)
 
 
-def _stretched(best: WholeResult) -> NDArray | None:
+def _stretched(best: DirectSingle) -> NDArray | None:
     """Return α times a number next to 1 that takes all margins past 1, or None if that is not what the gap is made of.
 
     A margin that round-off leaves at 1 − 1e-16 adds C · 1e-16 to the gap. If no variable is at its bound, a stretch
     adds a term of second order only.
     """
-    problem, certificate = best.problem, best.certificate
-    alpha, common_p, largest = certificate.alpha, float(problem.p.max()), float(problem.upper.max())
+    problem, alpha = best.problem, best.point
+    common_p, largest = float(problem.p.max()), float(problem.upper.max())
     if problem.d != 0 or not 0 < common_p == float(problem.p.min()) or (alpha >= problem.upper).any():
         return None
-    short = ((certificate.rounding or 0.0) / largest - float(best.rho.min())) / common_p
+    short = (best.row.rounding / largest - float(best.rho.min())) / common_p
     return alpha * (1.0 + 2.0 * short) if 0 < short < MAX_MARGIN_SHORTFALL else None
-
-
-def _gap(certificate: Certificate) -> float:
-    """Return the relative gap."""
-    return np.inf if certificate.relative_gap is None else certificate.relative_gap
-
-
-def _suffices(certificate: Certificate, gap_tol: float, tol: float) -> bool:
-    """Whether a gap meets its tolerances; ``gap_tol`` may be missed by round-off, which other methods have too."""
-    is_rounded = _gap(certificate) <= min(MAX_GAP_WITHIN_ROUNDING, certificate.relative_rounding or 0.0)
-    return certificate.within(tol) and (is_rounded or certificate.reaches(gap_tol))
 
 
 def _kernel_matrix(gram: Gram) -> NDArray:
     """Return the kernel matrix of all points in float64."""
-    n = gram.n
-    if not gram.is_radial:
-        every = np.arange(n)
-        return gram.block(every, every) if n <= MAX_POINTS_ONE_PRODUCT else gram.full(arena_array)
-    points, K = gram.radial_points(float), arena_array((n, n), float)
-    if n <= MAX_POINTS_ONE_PRODUCT or gram.has_few_features:
-        return points.kernel(points, K)
-    height = -(-n // STRIPS)
-    for start in range(0, n, height):
-        clock.check_time()
-        rows, rest = slice(start, min(start + height, n)), slice(min(start + height, n), n)
-        own = points.take(rows)
-        K[rows, rows] = own.kernel(own)
-        if rest.start < n:
-            K[rows, rest] = own.kernel(points.take(rest), arena_array((len(own), n - rest.start), float))
-        for left in range(rest.start, n, TRANSPOSED_ROWS):  # a few rows, read with a stride, stay in the cache
-            K[left : left + TRANSPOSED_ROWS, rows] = K[rows, left : left + TRANSPOSED_ROWS].T
-    return K
+    is_made_in_strips = isinstance(gram.X, SparsePoints) and gram.n > MAX_POINTS_ONE_PRODUCT
+    return gram.full() if is_made_in_strips else gram.by_one_product()
 
 
 def _product(problem: DualProblem, K: NDArray | Features, alpha: NDArray) -> NDArray:
-    """Return Qα from the kernel matrix of the points, or from the points."""
+    """Return Qα from the kernel matrix of the points, or from their features."""
     if isinstance(K, Features):
         return K.product(problem, alpha)
     weights, points = problem.sigma * alpha, len(K)
@@ -319,21 +273,8 @@ def _minimise(problem: DualProblem, K: NDArray | Features, thresholds: Threshold
         G = rows.gradient(scaled)
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
         until = ROUGH_VIOLATION * scaled.max_own_change if is_rough else tolerance
-        moved, violation, rows.made = solve_pairs(
-            rows.M,
-            rows.slots,
-            rows.made,
-            G,
-            rows.diag,
-            scaled.beta,
-            low,
-            high,
-            has_equality,
-            until,
-            limit,
-            rows.source,
-            starts_newton,
-        )
+        rest = low, high, has_equality, until, limit, rows.source, starts_newton
+        moved, violation, rows.made = solve_pairs(rows.M, rows.slots, rows.made, G, rows.diag, scaled.beta, *rest)
         if moved == limit or rows.are_used_up:
             return (scaled.alpha if violation <= MAX_VIOLATION_POLISHED else None), rows.entries
         if is_rough:

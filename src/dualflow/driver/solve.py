@@ -28,7 +28,7 @@ from ..core.runtime.threads import blas_for
 from ..core.solution import MAX_GAP_UNREFINED, Cost, DirectResult, Progress, Solution, Status
 from ..core.solver import BOUNDED
 from ..core.workspace import isolated_copy
-from ..direct.pairs import CertifiedResult
+from ..direct.single import CertifiedResult
 from ..exceptions import FitError, ProblemError
 from ..refinement.refine import support_set
 from ..solvers import Solver

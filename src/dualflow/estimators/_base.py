@@ -183,10 +183,28 @@ class Support:
             self._sparse_weights["found"] = (scipy.sparse.csr_array(weights.T) @ rows).T.tocsr()
         return self._sparse_weights["found"]
 
+    def feature_weights(self, weights: NDArray, given: Sequence[NDArray | None], is_sparse: bool) -> NDArray:
+        """Return the ``given`` weights of the features, shape (r, n_features), and for None those of support vectors.
+
+        ``weights``, shape (n_SV, r), are the weights of these. The result is computed once, and read-only.
+        """
+        if "_linear" not in self.__dict__:
+            if any(w is None for w in given):
+                found = self.sparse_weights(weights).toarray().T if is_sparse else self.combined(weights.T)
+                given = [found[k] if w is None else w for k, w in enumerate(given)]
+            self.__dict__.setdefault("_linear", frozen(np.array(given, dtype=float)))
+        linear: NDArray = self.__dict__["_linear"]
+        return linear
+
     @property
     def is_linear(self) -> bool:
         """Whether the kernel is linear."""
         return self._gram.is_linear
+
+    @property
+    def is_translatable(self) -> bool:
+        """Whether a centre of the support vectors changes expansions by constants alone."""
+        return (self.gram if "gram" in self.__dict__ else self._gram).is_translatable
 
     def __getstate__(self) -> dict[str, Any]:
         return {"gram": self.gram, "_sparse_weights": {}}  # the support vectors alone
@@ -495,11 +513,8 @@ class KernelMachine(Persistent):
 
     # --- prediction ----------------------------------------------------------------------------
 
-    def _keep_support(self, gram: Gram, support: NDArray, moved: bool = False) -> Support | None:
-        """Set the support vectors and their kernel, which prediction needs; return them if they were ``moved``.
-
-        ``moved`` support vectors are those less their mean.
-        """
+    def _keep_support(self, gram: Gram, support: NDArray, moved: bool = False) -> None:
+        """Set the support vectors and their kernel, which prediction needs: ``moved``, less their mean, or as given."""
         self.support_, self._sparse, self._vectors = support, gram.came_sparse, None
         for name in ("support_vectors_", "_support_gram"):
             self.__dict__.pop(name, None)
@@ -508,7 +523,6 @@ class KernelMachine(Persistent):
         if not has_vectors:
             empty = np.empty((0, 0 if gram.kernel == "precomputed" else gram.X.shape[1]))
             self.support_vectors_ = as_csr(empty) if self._sparse else empty
-        return self._vectors if moved else None
 
     @fitted
     def support_vectors_(self) -> NDArray:

@@ -25,7 +25,8 @@ from ..core.kernel_functions import check_callable, kernel_values, trial_rows
 from ..core.options import Flag
 from ..core.problem import DualProblem
 from ..core.psd import REPAIR_HINT
-from ..core.runtime.arrays import in_parts
+from ..core.runtime.arrays import has_same_bits, in_parts
+from ..core.runtime.memory import MIN_BYTES_KEPT
 from ..core.runtime.threads import at_most, cached_property
 from ..core.runtime.warn import warn_user
 from ..core.solution import LeftOut, Solution, Status
@@ -35,7 +36,7 @@ from ..driver.solve import ON_INTERRUPT
 from ..exceptions import FitError, UnusedCircuitsWarning
 from ..solvers import Solver
 from ..solvers.registry import USUAL_TRAITS, Traits, make_solver, traits_of
-from ._base import KernelMachine, as_csr, fitted, frozen
+from ._base import KernelMachine, as_csr, fitted
 from ._packing import Pose, unpack_solutions
 from ._solving import check_arguments, solve_one, thread_count
 from ._validation import are_objects
@@ -83,22 +84,34 @@ class BatchMachine(KernelMachine):
         with at_most(None if self.n_jobs is None else thread_count(self.n_jobs)):
             return super()._expanded(X)
 
-    #: Feature weights by which a model with a linear kernel predicts, shape (r, n_features): those that were certified,
-    #: or else those that the support vectors make. None for sparse points where none was certified.
-    _linear: NDArray | None = None
+    #: With a linear kernel, the certified feature weights of each expansion, or None; None for other kernels, and for
+    #: sparse points if none was certified.
+    _certified_weights: Sequence[NDArray | None] | None = None
 
     def _keep_linear(self, given: Sequence[NDArray | None]) -> None:
-        """Set the feature weights of a linear kernel; ``given`` holds the certified ones of each expansion, or None."""
-        self._linear = None
-        if self.kernel != "linear" or self._vectors is None or not self._vectors.is_linear:
-            return
-        if self._sparse and all(w is None for w in given):
-            return
-        if any(w is None for w in given):
-            of_points = self._vectors.sparse_weights(self._weights).toarray().T if self._sparse else None
-            found = self._vectors.combined(self._weights.T) if of_points is None else of_points
-            given = [found[k] if w is None else w for k, w in enumerate(given)]
-        self._linear = frozen(np.array(given, dtype=float))
+        """Keep the certified feature weights of each expansion, or None, if the kernel is linear."""
+        is_linear = self.kernel == "linear" and self._vectors is not None and self._vectors.is_linear
+        predicts = is_linear and not (self._sparse and all(w is None for w in given))
+        self._certified_weights = given if predicts else None
+
+    @property
+    def _linear(self) -> NDArray | None:
+        """Feature weights by which a model with a linear kernel predicts, shape (r, n_features), or None.
+
+        They are those that were certified, or else those that the support vectors make.
+        """
+        given = self._certified_weights
+        return None if given is None else self._vectors.feature_weights(self._weights, given, self._sparse)
+
+    @property
+    def _constants(self) -> NDArray | float:
+        """The constants that the centre of the support vectors subtracts from the expansions; predictions add them."""
+        if (vectors := self._vectors) is None or not vectors.is_translatable:
+            return 0.0
+        if (linear := self._linear) is not None:
+            return 0.0 if vectors.center is None else linear @ vectors.center
+        constants = vectors.gram.constants(np.arange(len(self.support_)))
+        return 0.0 if constants is None else constants @ self._weights
 
     def _feature_weights(self) -> NDArray:
         """Return `coef_`: the feature weights of each expansion, CSR if X was sparse; linear kernel only."""
@@ -194,7 +207,7 @@ class BatchMachine(KernelMachine):
         dual_coef = state.get("dual_coef_")
         if isinstance(dual_coef, np.ndarray) and dual_coef.dtype == np.int8:
             state = state | {"dual_coef_": dual_coef * state["solutions_"][0].alpha[state["support_"]]}
-        super().__setstate__(state)
+        super().__setstate__({name: value for name, value in state.items() if name != "fit_status_"})
         self._freeze()  # unpickled arrays are writeable
 
     def _kernel_input(self, X: Any) -> Any:
@@ -221,7 +234,23 @@ class BatchMachine(KernelMachine):
         if self._objects is not None:
             return Gram(X, "precomputed")
         parameters: Any = self.__dict__.get("_parameters_kept", self)
-        return Gram(X, parameters.kernel, gamma=parameters.gamma, degree=parameters.degree, coef0=parameters.coef0)
+        return Gram(
+            self._known_points(X),
+            parameters.kernel,
+            gamma=parameters.gamma,
+            degree=parameters.degree,
+            coef0=parameters.coef0,
+        )
+
+    def _known_points(self, X: Any) -> Any:
+        """Return the copy of X that the last fit made if X has the same numbers, else X.
+
+        A model stays as it is until a refit has succeeded. Without this, a refit takes memory for a second copy.
+        """
+        last = getattr(self.__dict__.get("_vectors"), "__dict__", {}).get("_gram")
+        if last is None or not (type(X) is type(last.X) is np.ndarray) or X.nbytes < MIN_BYTES_KEPT:
+            return X
+        return last.X if has_same_bits(X, last.X) else X
 
     def _part(self, gram: Gram, rows: NDArray) -> Gram:
         """Return the Gram of some of the points, with the kernel width of all of them."""
@@ -243,16 +272,6 @@ class BatchMachine(KernelMachine):
             raise FitError(f"solver={name!r}: {solution.ended.text} No model is made of it.", solution)
         if not (np.isfinite(solution.coefficients).all() and np.isfinite(solution.bias)):
             raise FitError("the solve ended in coefficients that are not finite; scale the features", solution)
-
-    def _set_status(self, solutions: Sequence[Solution | None]) -> None:
-        """Set ``fit_status_``, or leave it to its first access if the spectrum of a matrix is not yet examined.
-
-        None stands for a direct result, which is optimal.
-        """
-        self.__dict__.pop("fit_status_", None)
-        runs = [solution for solution in solutions if solution is not None]
-        if all(run.provisional.psd.kind != "presumed" for run in runs):
-            self.fit_status_ = int(any(run.status is not Status.OPTIMAL for run in runs))
 
     @fitted
     def fit_status_(self) -> int:
@@ -360,6 +379,8 @@ def without_round_off(coefficients: NDArray) -> NDArray:
 
 def iterations_of(solution: Solution) -> int:
     """Return the solver's iterations as ``max_iter`` counts them: pair updates if it counted them, else steps."""
+    if solution.direct_result is not None:  # one step, as its `cost` says, which is not made here
+        return 1
     updates = solution.extras.get("updates")
     return solution.cost.steps if updates is None else int(updates[0])
 

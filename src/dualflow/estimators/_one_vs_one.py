@@ -358,7 +358,7 @@ class OneVsOneMachine(BatchMachine):
     class_weight_: NDArray
     intercept_: NDArray
     _pair_coef: NDArray
-    _constants: NDArray | float
+    _constants = BatchMachine._constants  # before that of `PairClassifier`
 
     class_weight: Any
     probability: bool | str = False
@@ -464,15 +464,8 @@ class OneVsOneMachine(BatchMachine):
             given = [None] * len(self.intercept_)
             for column, w in zip(self._columns(), solved, strict=True):
                 given[column] = None if w is None else sign * w
-        own = self._keep_support(gram, support, moved)
+        self._keep_support(gram, support, moved)
         self._keep_linear(given)
-        self._set_status(runs)
-        self._constants = 0.0
-        if own is not None and self._linear is not None:
-            self._constants = self._linear @ own.center
-        elif own is not None:
-            constants = own.gram.constants(np.arange(own.gram.n))
-            self._constants = 0.0 if constants is None else constants @ self._pair_coef
 
     def _pack(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         arrays, facts = pack_solutions(self.solutions_, self._rows)

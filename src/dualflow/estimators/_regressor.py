@@ -16,7 +16,7 @@ from ._base import read_only_property, set_by_fit, unavailable
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._chunks import by_chunks, explained_variance, is_dask
 from ._packing import Pose, pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, nonnegative_weight
+from ._validation import checked_data, rows_of_weight
 from ._verify import agree, round_off, stored
 
 #: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
@@ -42,9 +42,6 @@ class ValueMachine(RegressorMixin, BatchMachine):
     intercept_: NDArray = set_by_fit()
     offset_: ClassVar[Any] = unavailable("intercept_")
     radius_: ClassVar[Any] = unavailable("intercept_")
-    #: The constants that the centre of the support vectors' kernel subtracts from the expansions, which predictions
-    #: add, shape (n_outputs,).
-    _constant: Any = 0.0
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
@@ -100,10 +97,10 @@ class ValueMachine(RegressorMixin, BatchMachine):
         None.
         """
         points, values = checked_data(self, self._kernel_input(X), y, first=True, numeric=True)
-        weight = nonnegative_weight(sample_weight, points)
-        gram, rows = self._gram(points), np.flatnonzero(weight > 0)
-        given = None if sample_weight is None else weight[rows]
-        return gram, rows, self._part(gram, rows), values.astype(float)[rows], given
+        rows, given = rows_of_weight(sample_weight, points)
+        gram = self._gram(points)
+        values = values.astype(float) if given is None else values[rows].astype(float)
+        return gram, rows, self._part(gram, rows), values, given
 
     def _read(self, gram: Gram, rows: NDArray) -> None:
         """Set the fitted attributes from the solutions, whose points are these rows of the Gram."""
@@ -111,21 +108,15 @@ class ValueMachine(RegressorMixin, BatchMachine):
         coefficients = np.array([without_round_off(solution.coefficients) for solution in self.solutions_])
         (support,) = np.nonzero(coefficients.any(axis=0))
         # A centre does not change an expansion whose weights sum to 0, except for the digits that it saves.
-        own = self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.is_translatable(problem))
+        self._keep_support(gram, rows[support], gram.is_translatable and problem.reading.is_translatable(problem))
         self.dual_coef_, self.n_support_ = coefficients[:, support], np.array([len(support)])
-        self._keep_linear([feature_weights(one.problem, one.provisional) for one in self.solutions_])
-        self._constant = np.zeros(len(coefficients))
-        if own is not None and self._linear is not None:
-            self._constant = np.array([float(row @ own.center) for row in self._linear])
-        elif own is not None:
-            self._constant = np.array([own.gram.constant(row) for row in self.dual_coef_])
+        self._keep_linear([feature_weights(one.problem, one.answer) for one in self.solutions_])
         self.intercept_ = np.array([solution.bias for solution in self.solutions_])
         self.n_iter_ = max(iterations_of(solution) for solution in self.solutions_)
-        self._set_status(self.solutions_)
 
     def _outputs(self, X: ArrayLike) -> NDArray:
         """Return the values of all outputs at new points, shape (n_new, n_outputs)."""
-        return self._expanded(X) + (self.intercept_ + self._constant)
+        return self._expanded(X) + (self.intercept_ + self._constants)
 
     @by_chunks
     def predict(self, X: ArrayLike) -> NDArray:

@@ -283,6 +283,15 @@ def nonnegative_weight(sample_weight: ArrayLike | None, X: NDArray) -> NDArray:
     return weight
 
 
+def rows_of_weight(sample_weight: ArrayLike | None, X: NDArray) -> tuple[NDArray, NDArray | None]:
+    """Return the rows with a weight above 0, and their `nonnegative_weight`; all rows, and None, without weights."""
+    if sample_weight is None:
+        return np.arange(X.shape[0]), None
+    weight = nonnegative_weight(sample_weight, X)
+    (rows,) = (weight > 0).nonzero()
+    return rows, weight[rows]
+
+
 def _check_range(weight: NDArray) -> None:
     """Raise `ProblemError` for weights whose sums and squares may overflow float64 or vanish."""
     (wrong,) = np.nonzero((weight > 0) & ((weight < MIN_WEIGHT) | (weight > MAX_WEIGHT)))

@@ -20,7 +20,7 @@ from ._batch import BatchMachine, iterations_of, without_round_off
 from ._chunks import by_chunks
 from ._one_class import NU_RULE, ShareOfNew
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, nonnegative_weight
+from ._validation import checked_data, rows_of_weight
 from ._verify import agree, round_off
 
 #: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
@@ -150,11 +150,8 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         with self._transaction():
             self._take_parameters()
             (points,) = checked_data(self, self._kernel_input(X), first=True)
-            gram, rows, given, total = self._gram(points), np.arange(points.shape[0]), None, float(points.shape[0])
-            if sample_weight is not None:
-                weight = nonnegative_weight(sample_weight, points)
-                (rows,) = (weight > 0).nonzero()
-                given, total = weight[rows], float(weight.sum())
+            rows, given = rows_of_weight(sample_weight, points)
+            gram, total = self._gram(points), float(len(rows) if given is None else given.sum())
             self._set_share(len(rows))
             nu: Any = self.nu_
             problem = problems.one_class(self._part(gram, rows), nu, sample_weight=given)
@@ -173,7 +170,7 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         (support,) = coefficients.nonzero()
         self._keep_support(gram, rows[support])
         self.dual_coef_, self.n_support_ = coefficients[None, support], np.array([len(support)])
-        w = feature_weights(solution.problem, solution.provisional)
+        w = feature_weights(solution.problem, solution.answer)
         self._keep_linear([None if w is None else total * w])
         self._total = total
         # The slack for round-off makes points on the plane count as inside.
@@ -182,7 +179,6 @@ class OneClassSVM(ShareOfNew, BatchMachine):
         threshold = self._threshold()
         self.intercept_ = np.array([total * (solution.bias if threshold is None else -threshold) + slack])
         self.n_iter_ = iterations_of(solution)
-        self._set_status([solution])
 
     @read_only_property
     def offset_(self) -> NDArray:

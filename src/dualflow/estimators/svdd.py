@@ -19,7 +19,7 @@ from ..solvers import Solver
 from ._batch import BatchMachine, iterations_of, without_round_off
 from ._one_class import NU_RULE_OR_NONE, Ball, ShareOfNew, sphere
 from ._packing import pack_attributes, pack_solutions, unpacked
-from ._validation import checked_data, nonnegative_weight
+from ._validation import checked_data, rows_of_weight
 from ._verify import agree, round_off, stored
 
 #: Attributes that a file holds beside the solution: name -> (dtype kinds, names of the dimensions …).
@@ -180,11 +180,8 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         with self._transaction():
             self._take_parameters()
             (points,) = checked_data(self, X, first=True, least=2)
-            gram, rows, given = self._gram(points), np.arange(points.shape[0]), None
-            if sample_weight is not None:
-                weight = nonnegative_weight(sample_weight, points)
-                (rows,) = (weight > 0).nonzero()
-                given = weight[rows]
+            rows, given = rows_of_weight(sample_weight, points)
+            gram = self._gram(points)
             self._set_share(len(rows))
             problem = problems.svdd(self._part(gram, rows), self.nu_, sample_weight=given)
             self.solutions_, self._rows = [self._solve(problem)], [rows]
@@ -208,26 +205,25 @@ class SVDD(Ball, ShareOfNew, BatchMachine):
         self.support_ = rows[support]
         self.dual_coef_ = coefficients[None, support]
         self.n_support_ = np.array([len(support)])
-        w = feature_weights(solution.problem, solution.provisional)
+        w = feature_weights(solution.problem, solution.answer)
         self._keep_linear([w])
         if w is not None:
             self._center_square = float(w @ w)
-        elif own is solution.problem.gram and np.array_equal(coefficients, solution.provisional.alpha):
-            self._center_square = solution.provisional.quadratic / solution.problem.scale
+        elif own is solution.problem.gram and np.array_equal(coefficients, solution.answer.alpha):
+            self._center_square = solution.answer.quadratic / solution.problem.scale
         else:
             self._center_square = float(coefficients @ own.matvec(coefficients))
         diag = own.diag()
         if np.isinf(solution.problem.upper).all():
             squared_radius = float(self._squared_distances(gram.X[rows], diag).max())
         else:
-            squared_radius = float(solution.provisional.radius or 0.0) ** 2
+            squared_radius = float(solution.answer.radius or 0.0) ** 2
         if not np.isfinite(squared_radius):
             raise FitError("the solve ended in a radius that is not finite; scale the features", solution)
         if (threshold := self._threshold()) is not None:
             squared_radius = -threshold
         self.radius_, self.offset_ = sphere(squared_radius, diag, self._center_square)
         self.n_iter_ = iterations_of(solution)
-        self._set_status([solution])
 
     def _scored(self, points: Any, values: NDArray, squares: NDArray) -> NDArray:
         return 2.0 * values - squares - self._self_kernel(points)[:, None]

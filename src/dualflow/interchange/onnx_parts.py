@@ -177,7 +177,7 @@ def parts_of(model: Any) -> DecisionParts:
             raise ProblemError(
                 f"{name} of {coefficients.shape[1]} quantiles: an ONNX graph or C header has one; fit one a model"
             )
-        bias = model._streams[0].bias if hasattr(model, "_streams") else float((model.intercept_ + model._constant)[0])
+        bias = model._streams[0].bias if hasattr(model, "_streams") else float((model.intercept_ + model._constants)[0])
         facts |= {"task": "regression", "bias": np.array([float(bias)])}
     elif is_outlier_detector(model) and hasattr(model, "_center_square"):
         facts |= {"task": "ball", "bias": np.array([-(model._center_square + float(model.offset_))])}

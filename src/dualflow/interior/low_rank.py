@@ -140,7 +140,7 @@ class LowRank:
         slopes *= problem.sigma
         if problem.scale != 1:
             slopes *= problem.scale
-        if problem.ridge.any():
+        if problem.has_ridge:
             slopes += problem.ridge * alpha
         slopes -= problem.p
         if problem.e is not None:
@@ -202,7 +202,7 @@ class LowRank:
             return begun
         uneven = bool((begun.alpha < MIN_EVEN_SHARE * problem.upper)[live].any())
         varies = bool(problem.p.min() < problem.p.max())
-        bounded = bool(np.isfinite(problem.upper).all()) and not problem.ridge.any()
+        bounded = bool(np.isfinite(problem.upper).all()) and not problem.has_ridge
         return self._start_by_least_squares(begun) if bounded and (uneven or varies) else begun
 
     def _start_at(self, alpha: NDArray) -> InteriorState:

@@ -101,7 +101,7 @@ def can_reduce(problem: DualProblem) -> bool:
         problem.gram.n >= MIN_POINTS_RELAXED
         and problem.total is None
         and bool(np.isfinite(problem.upper).all())
-        and not problem.ridge.any()
+        and not problem.has_ridge
         and copies_of(problem) > 0
     )
 

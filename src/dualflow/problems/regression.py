@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..core._points import all_finite
 from ..core.gram import Gram
 from ..core.options import Number, option
 from ..core.problem import DualProblem, Kind, paired
@@ -22,6 +23,9 @@ from .growing import Growing, Variables
 EPSILON_RULE = Number(at_least=0)
 #: Allowed quantiles.
 QUANTILE_RULE = Number(above=0, below=1)
+
+#: The largest number of float64.
+MAX_FLOAT = float(np.finfo(float).max)
 
 REGRESSION = Reading("svr")
 NU_REGRESSION = Reading("nu_svr")
@@ -49,8 +53,7 @@ def svr(
     """
     C, epsilon = FINITE_C_RULE.check("C", C), EPSILON_RULE.check("epsilon", epsilon)
     z = _values(z, gram.n, C, epsilon)
-    upper = C * check_weight(sample_weight, gram.n)
-    upper = np.concatenate([upper, upper])
+    upper = constant(2 * gram.n, C) if sample_weight is None else np.tile(C * check_weight(sample_weight, gram.n), 2)
     return _two_sided(gram, np.concatenate([z - epsilon, -z - epsilon]), upper, REGRESSION, None)
 
 
@@ -141,11 +144,11 @@ def quantile_svr(
 def _values(z: ArrayLike, n: int, C: float, epsilon: float = 0.0) -> NDArray:
     """Return the target values as float64, shape (n,), or raise a `ProblemError`."""
     z = np.asarray(z, dtype=float)
-    if z.shape != (n,) or not np.isfinite(z).all():
+    if z.shape != (n,) or not all_finite(np.ascontiguousarray(z)):
         found = f"shape {z.shape}" if z.shape != (n,) else "NaN or infinity"
         raise ProblemError(f"z must be {n} finite numbers, found {found}")
     largest = float(np.abs(z).max()) + epsilon
-    if 4.0 * n * max(1.0, C) > np.finfo(float).max / max(1.0, largest):  # f is a sum of n of them, times C
+    if 4.0 * n * max(1.0, C) > MAX_FLOAT / max(1.0, largest):  # f is a sum of n of them, times C
         raise ProblemError(f"z is as large as {largest:.3g}, and C times the sum of it overflows; scale it")
     return z
 

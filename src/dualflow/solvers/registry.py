@@ -112,13 +112,14 @@ USUAL_TRAITS = Traits()
 
 def traits_of(problem: DualProblem, refine: bool | str) -> Traits:
     """Return the traits of a problem that is refined, or not, once it is solved."""
-    on_simplex, has_ridge = problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX), problem.ridge.any()
-    bound = float(problem.upper.max()) if refine and not has_ridge else 0.0
-    # A ridge spreads the sum over all variables.
-    is_shared_by_few = on_simplex and not has_ridge and least_nonzero(problem) <= MAX_SHARING
+    if problem.has_ridge:  # a ridge spreads the sum over all variables
+        return Traits(uneven=ridges_apart(problem.ridge))
+    on_simplex = problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
+    bound = float(problem.upper.max()) if refine else 0.0
+    is_shared_by_few = on_simplex and least_nonzero(problem) <= MAX_SHARING
     # Monomials have very uneven scales, which take `interior-point` many steps.
     is_shared_by_few |= problem.gram.kernel == "poly" and suits_few_rows(problem)
-    return Traits(is_shared_by_few, ridges_apart(problem.ridge), bound)
+    return Traits(is_shared_by_few, bound=bound)
 
 
 def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) -> str:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Vector operations of a search over points: bounds of β, the multiplier, and KKT violations.
+"""Vector operations of a search: scaled variables and their bounds, the multiplier, and KKT violations.
 
 Each is a few passes over some thousand numbers, in a tenth of the time of the numpy calls that it replaces. numpy would
 also release the interpreter's lock for each call.
@@ -9,30 +9,42 @@ import numpy as np
 
 from libc.stdlib cimport qsort
 
+#: In place of an infinite bound.
+cdef double FINITE_BOUND = 1e300
 
-def begin(const double[::1] e, const double[::1] upper, const double[::1] alpha, double common_p, double finite):
-    """Return common_p·e, the lower and upper bounds of β = eα (``finite`` for ∞), and β, for 0 ≤ α ≤ ``upper``."""
+
+def scaled(const double[::1] e, const double[::1] sigma, const double[::1] p, const double[::1] upper,
+           const double[::1] alpha, double unit, double slope):
+    """Return eσ, ep/s, the bounds of β, and β = eα/b within them, for 0 ≤ α ≤ ``upper`` and units b and s.
+
+    The compiled loop expects finite numbers: ∞ becomes a bound that no step can reach.
+    """
     cdef Index n = e.shape[0], k
     cdef double bound
-    check(n, upper, alpha, upper)
-    ep, low, high, beta = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    cdef double[::1] to_ep = ep, to_low = low, to_high = high, to_beta = beta
+    check(n, sigma, p, upper)
+    check(n, alpha, alpha, alpha)
+    sign, ep, low, high, beta = np.empty((5, n))
+    cdef double[::1] to_sign = sign, to_ep = ep, to_low = low, to_high = high, to_beta = beta
     for k in range(n):
-        bound = min(upper[k], finite)
-        to_ep[k] = common_p * e[k]
+        bound = min(upper[k] / unit, FINITE_BOUND)
+        to_sign[k], to_ep[k] = e[k] * sigma[k], e[k] * p[k] / slope
         to_low[k], to_high[k] = (0.0, bound) if e[k] > 0 else (-bound, 0.0)
-        to_beta[k] = e[k] * alpha[k]
-    return ep, low, high, beta
+        to_beta[k] = min(max(e[k] * alpha[k] / unit, to_low[k]), to_high[k])
+    return sign, ep, low, high, beta
 
 
-def weights_of(const double[::1] e, const double[::1] beta, const double[::1] upper):
-    """Return α = eβ, clipped to its bounds."""
+def unscaled(const double[::1] e, const double[::1] beta, const double[::1] low, const double[::1] high,
+             const double[::1] upper, double unit):
+    """Return α = ebβ. A variable at its bound has the bound itself: (u/b)·b may differ by an ulp."""
     cdef Index n = e.shape[0], k
-    check(n, beta, upper, upper)
+    cdef bint at_upper
+    check(n, beta, low, high)
+    check(n, upper, upper, upper)
     alpha = np.empty(n)
     cdef double[::1] to = alpha
     for k in range(n):
-        to[k] = min(max(e[k] * beta[k], 0.0), upper[k])
+        at_upper = beta[k] >= high[k] if e[k] > 0 else beta[k] <= low[k]
+        to[k] = upper[k] if at_upper else min(max(e[k] * beta[k] * unit, 0.0), upper[k])
     return alpha
 
 

@@ -34,8 +34,6 @@ UPDATES_PER_FREE = 1
 NEARLY_FREE_FACTOR = 3.0
 #: A subproblem has at most this many variables, unless more are free.
 MAX_NEARLY_FREE = 1024
-#: Replaces an infinite bound: the compiled loop expects finite numbers.
-FINITE_BOUND = 1e300
 #: A gap estimated in float32 is trusted if it is at most this share of the requested gap.
 TRUSTED_GAP_SHARE = 0.9
 #: Times that violators found by a certificate may join the subproblem of a float32 search.

@@ -214,7 +214,7 @@ class Levels:
         """
         problem, half = self.problem, self.problem.n // 2
         idx, first, second = problem.idx, slice(0, half), slice(half, None)
-        if idx is None or not np.array_equal(idx[first], idx[second]) or problem.ridge.any():
+        if idx is None or not np.array_equal(idx[first], idx[second]) or problem.has_ridge:
             return None
         if (problem.p[first] + problem.p[second]).any() or (problem.sigma[first] + problem.sigma[second]).any():
             return None

@@ -9,9 +9,12 @@
 #define MIN_UPDATES_PER_NEWTON 20 /* pair updates between two Newton steps, at least */
 /* A Newton step over f free variables takes as long as f³ / NEWTON_SPEED / n pair updates of n variables, and longer
  * where its factor leaves the cache, beyond MAX_FREE_IN_CACHE free variables. */
-#define NEWTON_SPEED 25
+#define NEWTON_SPEED 200
 #define MAX_FREE_IN_CACHE 640.0
 #define STABLE_UPDATES_PER_FREE 2 /* updates per free variable without a change of the free set, before a Newton step */
+/* A Newton step ends when it has met this many bounds, and a third as many as it has variables. Each costs four solves by
+ * the factor; pair updates find the others in less time. */
+#define MAX_NEWTON_BOUNDS 8
 #define MAX_NEWTON_REPEATS 10 /* times a Newton step is repeated, at most */
 #define RIDGE_SINGLE 1e-5 /* added to the diagonal of a Newton step's matrix, as a part of its largest entry */
 #define RIDGE_DOUBLE 1e-12

@@ -1,9 +1,9 @@
 /* A projected Newton step over few variables, where pair updates would crawl.
  *
  * Minimise gᵀs + ½ sᵀAs within bounds, with Σs = 0 if there is an equality: a Newton step up to the first bound on the
- * way, at which its variable is then fixed, and another step with the other variables. All is in float64. Rows are w
- * wide, f rounded up to a multiple of 8. Loops take eight entries at a time, starting at the group of eight that holds
- * the first entry; entries to the left of it, and the padding, are zeros.
+ * way, at which its variable is then fixed, and another step with the other variables, until many are fixed. All is in
+ * float64. Rows are w wide, f rounded up to a multiple of 8. Loops take eight entries at a time, starting at the group
+ * of eight that holds the first entry; entries to the left of it, and the padding, are zeros.
  */
 #ifndef DUALFLOW_NEWTON_STEP_H
 #define DUALFLOW_NEWTON_STEP_H
@@ -135,6 +135,7 @@ CLONES static void newton_step(Index f, Index w, double *A, double delta, double
             x[k] = after < low[k] ? low[k] : after > high[k] ? high[k] : after;
             g[k] += t * (mean + nu - g[k] - delta * s[k]); /* As, from the system that s solves */
         }
+        if (first >= 0 && f - m >= MAX_NEWTON_BOUNDS + f / 3) break;
         if (first >= 0) drop_column(first, m--, w, R, place);
         else if (delta * longest <= enough || again++ == MAX_NEWTON_REPEATS) break;
     }

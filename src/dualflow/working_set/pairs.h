@@ -11,7 +11,7 @@
  * Where Q is ill-conditioned, pair updates converge slowly: each free variable needs tens of updates, and the next one
  * undoes most of each. Therefore all free variables take a projected Newton step at intervals (newton_step.h), while
  * pair updates decide which variables are free. The cost of a Newton step grows with the number f of free variables, and so does the number
- * of updates until the next one: (f/5)⁴/n, found by trial. With many free variables there is none; with few it takes a
+ * of updates until the next one: (0.12 f)⁴/n, found by trial. With many free variables there is none; with few it takes a
  * small part of the time, and saves most of it if C is large.
  *
  * Rows of M are given, or made on demand (radial kernels of few features): most variables of a problem never move, and
@@ -181,7 +181,7 @@ static void NAME(newton_over_free)(int n_free, int n, Index stride, REAL *rows, 
  * step. */
 static Index NAME(next_newton)(int f, int n, Index last, Index changed, Index limit)
 {
-    const double fifth = 0.2 * f, cost = fifth * fifth * fifth * fifth / n, far = f / MAX_FREE_IN_CACHE;
+    const double part = 0.12 * f, cost = part * part * part * part / n, far = f / MAX_FREE_IN_CACHE;
     const double price = (double)f * f * f / NEWTON_SPEED / n * (1 + far * far);
     const Index least = MIN_UPDATES_PER_NEWTON, most_stable = f * STABLE_UPDATES_PER_FREE;
     const Index wait = cost < least ? least : cost < (double)limit ? (Index)cost : limit;

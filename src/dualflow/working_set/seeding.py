@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,7 +77,7 @@ def seed(problem: DualProblem, alpha: NDArray) -> NDArray:
 
 def least_nonzero(problem: DualProblem) -> int:
     """Return the least number of variables whose upper bounds can sum to d on the simplex."""
-    return int(np.ceil(problem.d / float(problem.effective_upper.max()) * (1 - 1e-12)))
+    return math.ceil(problem.d / min(float(problem.upper.max()), problem.d) * (1 - 1e-12))
 
 
 def evenly_spread(problem: DualProblem) -> NDArray:

@@ -9,6 +9,7 @@ from ..core.problem import Kind
 from ..core.reading import finite_middle
 from ..core.runtime.threads import cached_property
 from ..core.workspace import Workspace
+from ._wishes import scaled, unscaled
 
 
 class ScaledVariables:
@@ -38,19 +39,15 @@ class ScaledVariables:
 
     def __init__(self, problem: Workspace, alpha: NDArray, diag: NDArray) -> None:
         self.problem = problem
-        e = np.ones(problem.n) if problem.e is None else problem.e
-        self.e, self.sign = e, e * problem.sigma
+        self.e = np.ones(problem.n) if problem.e is None else problem.e
         largest = float(diag.max(initial=0.0)) or 1.0
         if problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX):
             self.unit, self.slope = problem.d, problem.d * largest
         else:
             self.slope = float(np.abs(problem.p).max(initial=0.0)) or 1.0
             self.unit = self.slope / largest
-        # The compiled loop expects finite numbers: ∞ becomes a bound that no step can reach.
-        upper = np.minimum(problem.effective_upper / self.unit, 1e300)
-        self.low, self.high = np.where(e > 0, 0.0, -upper), np.where(e > 0, upper, 0.0)
-        self.beta = np.minimum(np.maximum(e * alpha / self.unit, self.low), self.high)
-        self.ep = e * problem.p / self.slope
+        parts = problem.sigma, problem.p, problem.effective_upper, alpha, self.unit, self.slope
+        self.sign, self.ep, self.low, self.high, self.beta = scaled(self.e, *parts)
 
     @cached_property
     def max_own_change(self) -> float:
@@ -63,10 +60,8 @@ class ScaledVariables:
     @property
     def alpha(self) -> NDArray:
         """α, shape (n,)."""
-        # A variable at its bound gets the bound itself: (u/b)·b may differ by an ulp.
-        upper = self.problem.effective_upper
-        at_upper = np.where(self.e > 0, self.beta >= self.high, self.beta <= self.low)
-        return np.where(at_upper, upper, np.minimum(np.maximum(self.e * self.beta * self.unit, 0.0), upper))
+        found: NDArray = unscaled(self.e, self.beta, self.low, self.high, self.problem.effective_upper, self.unit)
+        return found
 
     @property
     def is_free(self) -> NDArray:

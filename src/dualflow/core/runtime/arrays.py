@@ -128,6 +128,14 @@ def is_same_array(array: NDArray, other: NDArray | None) -> bool:
     return array is other or (other is not None and array.dtype == other.dtype and np.array_equal(array, other))
 
 
+def has_same_bits(X: NDArray, other: NDArray) -> bool:
+    """Whether two contiguous matrices of float64 have the same shape and bits; read up to the first difference."""
+    if X.shape != other.shape:
+        return False
+    words, others = X.view(np.uint64), other.view(np.uint64)
+    return all(np.array_equal(words[rows], others[rows]) for rows in in_parts(X, slice(None)))
+
+
 def packed(array: NDArray) -> Any:
     """Return an array, or a tuple of fewer bytes, for a pickle.
 

@@ -202,15 +202,17 @@ def _is_free(k: int) -> bool:
 def _free(size: int, close: bool = False) -> NDArray | None:
     """Remove the smallest free memory that is large enough from the arena, and return it; None if there is none.
 
-    With ``close`` it is not much larger. Memory that was allocated for this size comes first: all its pages have been
-    written to.
+    With ``close`` it is not much larger. Memory that was allocated for this size comes first, the least recently used:
+    a fit that repeats another one then has the same memory for each array, whose pages have been written to.
     """
     least, best = size + LINE_BYTES, -1
     own, most = least + _slack(size), least + (_slack(size) if close else (MAX_SIZE_RATIO - 1) * size)
     for k in range(len(_kept)):
         found = _kept[k].nbytes
         if least <= found and (found <= most or found == own) and _is_free(k):
-            best, most = k, 0 if found == own else found - 1
+            best, most = k, found - 1
+            if found == own:
+                break
     return None if best < 0 else _kept.pop(best)
 
 
