@@ -109,7 +109,10 @@ def solve_low_rank(
     if (minimiser := interior_minimiser(posed, thresholds)) is None:
         return None
     alpha, weights = minimiser
-    found, seconds = certified(posed, alpha, None), time.monotonic() - begun
+    found, seconds = (
+        certified(posed, alpha, None, float(posed.gram.n) * rank_of(posed.gram, posed.gram.n, thresholds)),
+        time.monotonic() - begun,
+    )
     if found.suffices(gap_tol, tol):
         return found.timed(seconds, 0.0)
     if weights is None:

@@ -219,17 +219,17 @@ def _has_digits(first: NDArray, between: NDArray, second: NDArray, shares: bool,
     diag = np.concatenate([first.diagonal(), second.diagonal()])
     if not diag.any():
         return True  # copies of one point, about it: all values are 0, without rounding
-    spread = _spread(diag, float(first.sum() + 2 * between.sum() + second.sum()))
+    spread = spread_of(diag, float(first.sum() + 2 * between.sum() + second.sum()))
     near = not shares or spread * float(diag.max()) > thresholds.min_spread_shared * float(diag.mean())
     return near and spread > thresholds.min_relative_spread
 
 
 def relative_spread(K: NDArray) -> float:
     """Return the mean squared distance of the points of a kernel matrix from their mean, over the largest Kᵢᵢ."""
-    return _spread(K.diagonal(), float(K.sum()))
+    return spread_of(K.diagonal(), float(K.sum()))
 
 
-def _spread(diag: NDArray, total: float) -> float:
+def spread_of(diag: NDArray, total: float) -> float:
     """Return the `relative_spread` of a matrix with this diagonal and sum."""
     largest = float(diag.max())
     return (float(diag.mean()) - total / len(diag) ** 2) / largest if largest > 0 else 0.0

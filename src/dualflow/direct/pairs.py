@@ -50,6 +50,7 @@ from .low_rank import (
     suits_low_rank,
     updates_like_steps,
 )
+from .matrix_rows import suits_few_rows
 from .pair_blocks import BlockList, SharedBlocks, dense_list
 from .simplex import simplex_from_points, suits_simplex_points
 from .single import CertifiedResult
@@ -131,7 +132,14 @@ def solve_directly(
             return DirectPair(pair, order)
         if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
             start = DirectPair(pair, order).alpha
-    if suits_simplex_points(problem, thresholds):
+    if suits_few_rows(problem, thresholds):
+        few = solve_whole(problem, gap_tol, tol, thresholds, by_rows=True)
+        if few is not None:
+            return few
+    by_points = suits_simplex_points(problem, thresholds)
+    if by_points and gram.X.shape[1] > FEW_FEATURES:
+        fits_whole = suits_whole(problem, thresholds)  # a sample says whether most rows are needed
+    if by_points and not fits_whole:
         return simplex_from_points(problem, gap_tol, thresholds)
     fits_whole = suits_whole(problem, thresholds) if fits_whole is None else fits_whole
     whole: CertifiedResult | None = None

@@ -32,7 +32,10 @@ def suits_simplex_points(problem: DualProblem, thresholds: Thresholds = USUAL) -
         return False
     if not (isinstance(gram, Gram) and gram.is_radial) or isinstance(gram.X, SparsePoints):
         return False
-    if gram.X.shape[1] > FEW_FEATURES or gram.X.size >= thresholds.max_simplex_numbers:
+    features = gram.X.shape[1]
+    if features > thresholds.max_simplex_features or gram.X.size >= thresholds.max_simplex_numbers:
+        return False
+    if features > FEW_FEATURES and not thresholds.max_whole_variables < n <= thresholds.max_whole_variables_wide:
         return False
     uniform = (problem.p == problem.p[0]).all() and (problem.sigma == 1).all()  # e of a simplex is 1 too
     if not uniform or problem.has_ridge or problem.offset:

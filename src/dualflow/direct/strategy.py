@@ -181,8 +181,25 @@ class Thresholds:
     max_simplex_points: int = 24_000
     #: Numbers of the data, at most. With more, a run takes half the time.
     max_simplex_numbers: int = 1_200_000
+    #: Features, at most.
+    max_simplex_features: int = 256
     #: Points that the start gives weight to.
     max_start_points: int = 800
+
+    # --- a problem on the simplex with a kernel of low rank, by rows on demand ---------------------
+
+    #: Points, at least. With fewer, the whole matrix takes as little time.
+    min_points_by_rows: int = 256
+    #: Rank of the kernel by its features, at most.
+    max_rank_by_rows: int = 256
+    #: For each unit of the rank, at least so many rows must be few of all.
+    min_rows_per_rank: int = 4
+    #: Rows that may be made for each unit of the rank: as many variables are free at an optimum, ...
+    max_rows_per_rank: int = 6
+    #: ... and besides as many as take this many multiplications: 15 ms, which other methods take at least.
+    max_numbers_by_rows: float = 6e7
+    #: An update takes as long as this many multiplications for each variable.
+    update_cost_by_rows: int = 8
 
 
 #: The thresholds of every fit.

@@ -16,13 +16,14 @@ from ..core.gram import Gram, KernelMatrix
 from ..core.problem import DualProblem, Kind, paired
 from ..core.runtime import clock
 from ..core.runtime.arrays import immutable, is_same_array
-from ..core.runtime.memory import arena_array, submatrix
+from ..core.runtime.memory import submatrix
 from ..core.sparse_points import SparsePoints
 from ..refinement.linear_systems import solve_definite
 from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
 from ..working_set.seeding import seed
 from ..working_set.units import ScaledVariables
+from .matrix_rows import Features, MatrixRows, row_limit
 from .newton import NetProblem, coupling, minimise_by_newton
 from .pair_blocks import relative_spread
 from .single import DirectSingle
@@ -51,6 +52,8 @@ MAX_MARGIN_COST, MAX_MARGIN_GAP = 0.25, 2e-11
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
 #: fails.
 MAX_BY_SINGULAR_VALUES = 64
+#: The same if the matrix is known to be singular: 30 ms.
+MAX_BY_SINGULAR_VALUES_SINGULAR = 256
 
 
 def is_wide(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
@@ -152,7 +155,7 @@ def _support_share(problem: DualProblem, count: int, thresholds: Thresholds) -> 
         reading=problem.reading,
         kind=problem.kind,
     )
-    found = _minimise(sample, _kernel_matrix(part), thresholds, thresholds.max_whole_updates * sample.n)
+    found, _ = _minimise(sample, _kernel_matrix(part), thresholds, thresholds.max_whole_updates * sample.n)
     if found is None:
         return 1.0
     nonzero = found > 0.0
@@ -167,6 +170,7 @@ def solve_whole(
     thresholds: Thresholds = USUAL,
     start: NDArray | None = None,
     max_updates: int | None = None,
+    by_rows: bool = False,
 ) -> DirectSingle | None:
     """Solve and certify a problem for which `suits_whole` is true; None if a tolerance is not reached.
 
@@ -183,25 +187,30 @@ def solve_whole(
         An α near the optimum, from which Newton steps begin without pair updates.
     max_updates : int, optional
         Pair updates, at most, if that is fewer than the thresholds allow.
+    by_rows : bool, default=False
+        Whether rows are made on demand in place of the matrix, of a problem for which `suits_few_rows` is true.
     """
     started, problem = time.monotonic(), problem.centred()
     gram = problem.gram
     assert isinstance(gram, Gram)
-    K = _kernel_matrix(gram)
-    if gram.kernel == "poly" and not relative_spread(K) > thresholds.min_relative_spread:
-        return None
-    found = start
-    if found is None and suits_newton(problem, K, thresholds):
+    K = Features(gram) if by_rows else _kernel_matrix(gram)
+    if gram.kernel == "poly":
+        spread = K.relative_spread() if isinstance(K, Features) else relative_spread(K)
+        if not spread > thresholds.min_relative_spread:
+            return None
+    found, entries = start, float(gram.n) ** 2
+    if found is None and not isinstance(K, Features) and suits_newton(problem, K, thresholds):
         found = minimise_by_newton(problem, K, _may_update(problem, thresholds))
-    if found is None and problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables):
-        found = _minimise(problem, K, thresholds, max_updates)
+    is_small = problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables)
+    if found is None and (by_rows or is_small):
+        found, entries = _minimise(problem, K, thresholds, max_updates)
     # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
-    anew = gram.kernel == "linear" or problem.has_ridge
+    anew = not by_rows and (gram.kernel == "linear" or problem.has_ridge)
     best: DirectSingle | None = None
     polished, is_stretched, last, certify_s = 0, False, np.inf, 0.0
     while found is not None:
         begun = time.monotonic()
-        this = certified(problem, found, None if anew else K)
+        this = certified(problem, found, None if anew else K, entries)
         certify_s += time.monotonic() - begun
         best = this if best is None or this.relative_gap < best.relative_gap else best
         if this.relative_gap <= gap_tol:
@@ -219,14 +228,17 @@ def solve_whole(
     return best.timed(time.monotonic() - started, certify_s)
 
 
-def certified(problem: DualProblem, alpha: NDArray, K: NDArray | None) -> DirectSingle:
-    """Return the result of an α of a centred problem, from its kernel matrix K, or from products anew."""
+def certified(problem: DualProblem, alpha: NDArray, K: NDArray | Features | None, entries: float) -> DirectSingle:
+    """Return the result of an α of a centred problem, from its kernel matrix K or its features, or from products anew.
+
+    ``entries`` kernel values were evaluated.
+    """
     clock.check_time()
     gram, point, shift = problem.gram, problem.project(alpha), 0.0
     Qa = problem.product(point) if K is None else _product(problem, K, point)
     if gram.center is not None:
         shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
-    return DirectSingle(problem, alpha, point, Qa, float(gram.n) ** 2, shift)
+    return DirectSingle(problem, alpha, point, Qa, entries, shift)
 
 
 def _stretched(best: DirectSingle) -> NDArray | None:
@@ -271,8 +283,10 @@ def _kernel_matrix(gram: Gram) -> NDArray:
     return gram.full() if is_made_in_strips else gram.by_one_product()
 
 
-def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
-    """Return Qα from the kernel matrix of the points."""
+def _product(problem: DualProblem, K: NDArray | Features, alpha: NDArray) -> NDArray:
+    """Return Qα from the kernel matrix of the points, or from their features."""
+    if isinstance(K, Features):
+        return K.product(problem, alpha)
     weights, points = problem.sigma * alpha, len(K)
     sums = K @ (weights if problem.idx is None else weights[:points] + weights[points:])
     sums = sums if problem.idx is None else np.concatenate([sums, sums])
@@ -283,48 +297,38 @@ def _product(problem: DualProblem, K: NDArray, alpha: NDArray) -> NDArray:
 
 
 def _minimise(
-    problem: DualProblem, K: NDArray, thresholds: Thresholds, max_updates: int | None = None
-) -> NDArray | None:
-    """Return the minimiser of f by pair updates and Newton steps, shape (n,); None if it takes too many updates.
+    problem: DualProblem, K: NDArray | Features, thresholds: Thresholds, max_updates: int | None = None
+) -> tuple[NDArray | None, float]:
+    """Return the minimiser of f by pair updates and Newton steps, shape (n,), and the kernel entries evaluated.
 
-    Where pair updates crawl, Newton steps of all free variables follow, each with some updates that find which are
-    free; not if ``max_updates`` is given.
+    It is None if it takes too many updates, or too many rows from features. Where pair updates crawl, Newton steps of
+    all free variables follow, each with some updates that find which are free; not if ``max_updates`` is given.
     """
     is_large = problem.n > thresholds.max_whole_variables
     limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
     limit = limit if max_updates is None else min(limit, max_updates)
-    start = np.zeros(problem.n)
-    begun = seed(problem, start) if problem.d else start
+    zeros = np.zeros(problem.n)
+    begun = K.start(problem) if isinstance(K, Features) else seed(problem, zeros) if problem.d else zeros
     scaled = ScaledVariables(problem, begun, problem.diag())  # type: ignore[arg-type]  # it reads no cache
-    slots = np.arange(problem.n) if problem.idx is None else problem.idx.astype(np.int64)
-    factor = problem.scale * scaled.unit / scaled.slope
-    M = K
-    if factor != 1.0 or problem.offset or problem.idx is not None or (scaled.sign < 0).any():
-        M = arena_array((len(K), problem.n), float)
-        # The two variables of a point have the same row. Numpy copies a part of M before it writes to another.
-        for part in (M,) if problem.idx is None else (M[:, : len(K)], M[:, len(K) :]):
-            np.multiply(K + problem.offset if problem.offset else K, factor, out=part)
-        if problem.idx is None and (scaled.sign < 0).any():
-            M *= scaled.sign[:, None]
-            M *= scaled.sign
-    if problem.has_ridge:
-        M = M.copy() if M is K else M
-        M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)
-    diag, tolerance = M.diagonal()[slots], KKT_TOL_ROUND_OFF * scaled.max_own_change
+    if isinstance(K, Features):
+        rows = MatrixRows.on_demand(problem, K, scaled, row_limit(problem.gram, K.rank, thresholds))
+    else:
+        rows = MatrixRows.given(problem, K, scaled)
+    tolerance = KKT_TOL_ROUND_OFF * scaled.max_own_change
     is_rough, starts_newton, restarts, rounds = is_large, False, 0, 0
     while restarts < MAX_RESTARTS:
-        G = (M @ scaled.beta)[slots] - scaled.ep
+        G = rows.gradient(scaled)
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
         until = ROUGH_VIOLATION * scaled.max_own_change if is_rough else tolerance
-        moved, violation, _ = solve_pairs(
-            M, slots, len(M), G, diag, scaled.beta, low, high, has_equality, until, limit, None, starts_newton
-        )
+        rest = low, high, has_equality, until, limit, rows.source, starts_newton
+        moved, violation, rows.made = solve_pairs(rows.M, rows.slots, rows.made, G, rows.diag, scaled.beta, *rest)
         (free,) = ((scaled.beta > low) & (scaled.beta < high)).nonzero()
-        if moved == limit:
+        if moved == limit or rows.are_used_up:
             if violation <= MAX_VIOLATION_POLISHED:
-                return scaled.alpha
-            if max_updates is not None or rounds == MAX_NEWTON_ROUNDS or len(free) > MAX_FREE_IN_ROUNDS:
-                return None
+                return scaled.alpha, rows.entries
+            ends = max_updates is not None or rows.source is not None
+            if ends or rounds == MAX_NEWTON_ROUNDS or len(free) > MAX_FREE_IN_ROUNDS:
+                return None, rows.entries
             rounds, is_rough, starts_newton = rounds + 1, False, True
             limit = UPDATES_PER_NEWTON_ROUND * problem.n
             continue
@@ -333,10 +337,10 @@ def _minimise(
             limit, is_rough = limit - moved, False
             starts_newton = len(free) <= MAX_FREE_NEWTON
             if not starts_newton and len(free) <= thresholds.max_free_polished:
-                _move_free(M, slots, G, scaled, has_equality, free)
+                _move_free(rows.M, rows.slots, G, scaled, has_equality, free)
         elif moved == 0 or (violation <= tolerance and moved < MAX_UPDATES_EXACT):
             break
-    return scaled.alpha
+    return scaled.alpha, rows.entries
 
 
 def _move_free(
@@ -358,7 +362,7 @@ def _move_free(
 
 
 def _newton_step(
-    problem: DualProblem, K: NDArray, alpha: NDArray, rho: NDArray, thresholds: Thresholds
+    problem: DualProblem, K: NDArray | Features, alpha: NDArray, rho: NDArray, thresholds: Thresholds
 ) -> NDArray | None:
     """Return the shortest Newton step over the free variables, 0 for others; None if these are too many or none.
 
@@ -369,7 +373,7 @@ def _newton_step(
     if not 0 < m <= thresholds.max_free_polished:
         return None
     points, sigma = free if problem.idx is None else problem.idx[free], problem.sigma[free]
-    A = submatrix(K, points, points)
+    A = K.block(points) if isinstance(K, Features) else submatrix(K, points, points)
     if problem.offset:
         A += problem.offset
     if problem.scale != 1.0 or (sigma < 0).any():
@@ -377,8 +381,10 @@ def _newton_step(
         A *= sigma
     A[np.arange(m), np.arange(m)] += problem.ridge[free]
     e = None if problem.e is None else problem.e[free]
+    is_singular = isinstance(K, Features) and K.rank < m <= MAX_BY_SINGULAR_VALUES_SINGULAR
+    by_values = m <= MAX_BY_SINGULAR_VALUES or is_singular
     try:
-        step[free] = _shortest(A, -rho[free], e) if m <= MAX_BY_SINGULAR_VALUES else _by_factor(A, -rho[free], e)
+        step[free] = _shortest(A, -rho[free], e) if by_values else _by_factor(A, -rho[free], e)
     except np.linalg.LinAlgError:
         return None
     return step if np.isfinite(step).all() else None

@@ -15,6 +15,7 @@ from ..core.monomials import rank_by_kernel
 from ..core.places import few_distinct
 from ..core.problem import DualProblem, Kind
 from ..core.repeats import MAX_DISTINCT_SHARE
+from ..direct.matrix_rows import suits_few_rows
 from ..working_set.seeding import least_nonzero
 from . import SOLVERS, Solver
 
@@ -115,7 +116,10 @@ def traits_of(problem: DualProblem, refine: bool | str) -> Traits:
         return Traits(uneven=ridges_apart(problem.ridge))
     on_simplex = problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
     bound = float(problem.upper.max()) if refine else 0.0
-    return Traits(on_simplex and least_nonzero(problem) <= MAX_SHARING, bound=bound)
+    is_shared_by_few = on_simplex and least_nonzero(problem) <= MAX_SHARING
+    # Monomials have very uneven scales, which take `interior-point` many steps.
+    is_shared_by_few |= problem.gram.kernel == "poly" and suits_few_rows(problem)
+    return Traits(is_shared_by_few, bound=bound)
 
 
 def auto_solver_name(gram: KernelMatrix, n: int, traits: Traits = USUAL_TRAITS) -> str:

@@ -15,6 +15,8 @@ MIN_N_SHRINK = MIN_N_SHRINKING
 MIN_N_NEWTON = 64
 #: Free variables for whose Newton step that memory suffices.
 MAX_FREE_NEWTON = 640
+#: Rows that one update may make: those of a pair, and with each that of the worst violator.
+ROWS_PER_UPDATE = 4
 
 ctypedef fused real:
     float
@@ -123,7 +125,8 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     Parameters
     ----------
     rows : array of shape (k, width)
-        Rows of M; ``width`` is at least n, and `padded` (n) with a source.
+        Rows of M; ``width`` is at least n, and `padded` (n) with a source. With fewer than n, the loop ends when at most
+        `ROWS_PER_UPDATE` are left.
     slots : int array of shape (n,)
         Row i of M is ``rows[slots[i]]``. If ``slots[i]`` is negative it is made from the source, as ``rows[used]``.
     used : int
@@ -144,12 +147,15 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
     -------
     updates : int
     violation : float
-        Largest KKT violation when the loop ended, in units of G.
+        Largest KKT violation when the loop ended, in units of G; infinite if there is no room for the rows of the free
+        variables, with which it begins.
     used : int
         Number of rows made so far.
     """
     cdef int n = G.shape[0]
-    cdef Index stride = rows.shape[1]
+    cdef Index stride = rows.shape[1], max_rows = n
+    if source is not None and rows.shape[0] < n:
+        max_rows = rows.shape[0] - ROWS_PER_UPDATE
     if n == 0 or rows.shape[0] == 0 or stride < n or slots.shape[0] != n or diag.shape[0] != n:
         raise ValueError("rows must be (k, at least n), and slots, G and diag (n,), k > 0, n > 0")
     if beta.shape[0] != n or low.shape[0] != n or high.shape[0] != n:
@@ -174,25 +180,27 @@ def solve_pairs(real[:, ::1] rows, long long[::1] slots, Index used, real[::1] G
         if (np.asarray(slots) < 0).any():
             raise ValueError("rows are missing, and there is no source to make them from")
     else:
-        check_source(source, n, rows.shape[0], stride)
+        check_source(source, n, n, stride)
+        if used + np.count_nonzero((np.asarray(slots) < 0) & (np.asarray(beta) > low) & (np.asarray(beta) < high)) > max_rows:
+            return 0, np.inf, used
         if real is float:
             single = single_of(source)
         else:
             double_ = double_of(source)
     if n >= (MIN_N_NEWTON if source is None else MIN_N_SHRINK):
         dtype = np.float32 if real is float else np.float64
-        spare = arena_array((spare_for(n, 0 if source is None else source.points.shape[1], n, dtype),), dtype)
+        spare = arena_array((spare_for(n, 0 if source is None else source.points.shape[1], rows.shape[0], dtype),), dtype)
         spare_at, spare_size = &spare[0], spare.shape[0]
     with nogil:
         if real is float:
             single_memory.spare, single_memory.size = <float *>spare_at, spare_size
             updates = pairs_float(n, stride, &rows[0, 0], &slots[0], &used, &single, &G[0], &diag[0], &beta[0], &low[0],
-                                  &high[0], equality, tolerance, limit, n, &work[0], &violation, single_memory,
+                                  &high[0], equality, tolerance, limit, max_rows, &work[0], &violation, single_memory,
                                   starts_newton)
         else:
             double_memory.spare, double_memory.size = <double *>spare_at, spare_size
             updates = pairs_double(n, stride, &rows[0, 0], &slots[0], &used, &double_, &G[0], &diag[0], &beta[0],
-                                   &low[0], &high[0], equality, tolerance, limit, n, &work[0], &violation,
+                                   &low[0], &high[0], equality, tolerance, limit, max_rows, &work[0], &violation,
                                    double_memory, starts_newton)
     if source is not None:
         source.entries += entries
