@@ -109,10 +109,9 @@ def solve_low_rank(
     if (minimiser := interior_minimiser(posed, thresholds)) is None:
         return None
     alpha, weights = minimiser
-    found, seconds = (
-        certified(posed, alpha, None, float(posed.gram.n) * rank_of(posed.gram, posed.gram.n, thresholds)),
-        time.monotonic() - begun,
-    )
+    entries = float(posed.gram.n) * rank_of(posed.gram, posed.gram.n, thresholds)
+    found = certified(posed, alpha, None, entries)
+    seconds = time.monotonic() - begun
     if found.suffices(gap_tol, tol):
         return found.timed(seconds, 0.0)
     if weights is None:
