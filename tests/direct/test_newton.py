@@ -97,12 +97,16 @@ def test_points_of_few_features_are_given_up():
     assert not suits_newton(problem, None, EARLY)
 
 
-def test_rounds_end_at_the_largest_share_of_changes_and_at_the_largest_number_of_products():
+def test_rounds_end_at_the_largest_number_of_products_and_give_way_to_pair_updates(monkeypatch):
     problem = posed("tube", "poly")
     K = problem.gram.full()
     assert minimise_by_newton(problem, K) is not None
-    assert minimise_by_newton(problem, K, max_changes=0.0) is None
     assert minimise_by_newton(problem, K, max_products=3) is None
+    monkeypatch.setattr(newton, "MAX_CHANGES", 0.01)
+    assert minimise_by_newton(problem, K) is not None
+    assert minimise_by_newton(problem, K, gives_way=True) is None
+    monkeypatch.setattr(newton, "FACTOR_COST", 0)
+    assert minimise_by_newton(problem, K, gives_way=True) is not None
 
 
 @pytest.mark.parametrize("name", ["hinge", "no intercept", "penalised"])

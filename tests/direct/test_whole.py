@@ -146,6 +146,7 @@ def test_margins_that_round_off_leaves_below_1_are_stretched(monkeypatch):
     found = solve_whole(problem, 1e-10, 1e-6)
     assert certify(problem, found.certificate.alpha).relative_gap <= 1e-10
     monkeypatch.setattr("dualflow.direct.whole._stretched", lambda best: None)
+    monkeypatch.setattr("dualflow.direct.whole._margin", lambda best: 0.0)
     unstretched = solve_whole(problem, 1e-10, 1e-6)
     assert unstretched is None or unstretched.certificate.relative_gap > 1e-10
 
@@ -244,6 +245,7 @@ def test_newton_steps_begin_where_a_pair_misses_its_tolerance(features, C, monke
         refined.append(1)
         return solve_whole(*arguments)
 
+    monkeypatch.setattr(pairs, "_stretch", lambda *given: False)
     monkeypatch.setattr(pairs, "solve_whole", counted)
     monkeypatch.setattr(whole, "_minimise", None)
     monkeypatch.setattr(pairs, "MAX_GAP_UNREFINED", tight)

@@ -182,8 +182,10 @@ class KernelMatrix:
         """
         if self.center is None or not self.is_translatable:
             return None
-        found = np.concatenate([self._points(part).dot(self.center) for part in in_parts(self.X, J)])
-        return self.gamma * found
+        every = len(J) == self.n  # in the order of the points, of which no copy is made then
+        parts = in_parts(self.X, slice(None) if every else J)
+        found = np.concatenate([self._points(part).dot(self.center) for part in parts])
+        return self.gamma * (found[J] if every else found)
 
     @property
     def is_safe_in_single(self) -> bool:
@@ -250,6 +252,12 @@ class KernelMatrix:
         if out is not None and self.is_radial and known is None and self._work(dtype) is dtype:
             self.count(self.n * len(J))
             return self.radial_points(dtype, J).kernel(self.radial_points(dtype), out)
+        if out is not None and self._is_of_products and known is None and self._work(dtype) is dtype:
+            self.count(self.n * len(J))
+            values = self._of_products(self._points(J, dtype), self._points(slice(None), dtype), dtype, out)
+            if values is not out:
+                out[:] = values
+            return out
         if out is not None:
             out[:] = self.rows(J, dtype)
             return out
@@ -303,11 +311,36 @@ class KernelMatrix:
             self.count(height * len(J))
             product: NDArray = self._points(where) @ (v[J] @ self._points(J))
             return product
+        is_dense = self._is_of_products and isinstance(self.X, np.ndarray)
+        if rows is None and known is None and is_dense and 2 * len(J) > self.n and height * len(J) > BLOCK_ENTRIES:
+            return self._product_by_halves(v, J)
         out = np.zeros(height)
         for start in range(0, len(J), width := max(1, BLOCK_ENTRIES // max(1, height))):
             check_time()
             part = J[start : start + width]
             out += (self.columns(part) if rows is None else self.block(rows, part)) @ v[part]
+        return out
+
+    def _product_by_halves(self, v: NDArray, J: NDArray) -> NDArray:
+        """Return K v for a kernel of products of dense points, where v is not 0 at J: K[J, J] is made by half."""
+        points, weights, sums = self._points(J), v[J], np.zeros(len(J))
+        height = max(1, BLOCK_ENTRIES // len(J))
+        for start in range(0, len(J), height):
+            check_time()
+            stop = min(start + height, len(J))
+            values = self._of_products(points[start:stop], points[start:], float)
+            self.count(values.size)
+            sums[start:stop] += values @ weights[start:]
+            sums[stop:] += weights[start:stop] @ values[:, stop - start :]
+        out = np.empty(self.n)
+        out[J] = sums
+        (others,) = (v == 0).nonzero()
+        for start in range(0, len(others), height):
+            check_time()
+            part = others[start : start + height]
+            values = self._of_products(self._points(part), points, float)
+            self.count(values.size)
+            out[part] = values @ weights
         return out
 
     @property
@@ -519,13 +552,22 @@ class KernelMatrix:
             radial_apply(K[rows, rows.start :], half[rows], half[rows.start :])
         return mirror(K)
 
-    def _of_products(self, A: Any, B: Any, dtype: type) -> NDArray:
-        """Return the kernel values between centred points, from their inner products (not for "rbf")."""
+    @property
+    def _is_of_products(self) -> bool:
+        """Whether kernel values are computed from inner products of the points."""
+        return self.has_named_kernel and self.kernel != "rbf" and self.function is None
+
+    def _of_products(self, A: Any, B: Any, dtype: type, out: NDArray | None = None) -> NDArray:
+        """Return the kernel values between centred points, from their inner products (not for "rbf").
+
+        ``out``, if given, receives the inner products; it must be of the precision in which they are computed.
+        """
         work = self._work(dtype)
         points = A.astype(work, copy=False)
         others = points if A is B else B.astype(work, copy=False)
-        inner = None if isinstance(points, SparsePoints) else arena_array((len(points), len(others)), work)
-        return self._apply(products(points, others, inner)).astype(dtype, copy=False)
+        if out is None and not isinstance(points, SparsePoints):
+            out = arena_array((len(points), len(others)), work)
+        return self._apply(products(points, others, out)).astype(dtype, copy=False)
 
     def _new_points(self, Z: Any, dtype: type) -> tuple[RadialPoints, NDArray]:
         """Return new points scaled for the radial kernel, and a mask of those of Z that they are.

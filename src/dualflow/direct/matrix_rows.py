@@ -155,13 +155,13 @@ class MatrixRows:
         factor = problem.scale * scaled.unit / scaled.slope
         M = K
         if factor != 1.0 or problem.offset or problem.idx is not None or (scaled.sign < 0).any():
-            copies = 1 if problem.idx is None else 2  # the two variables of a point have the same row
-            M = arena_array((len(K), copies * len(K)), float)
-            for part in np.split(M, copies, axis=1):  # each from K: numpy copies a part of M before writing to another
+            M = arena_array((len(K), problem.n), float)
+            # The two variables of a point have the same row. Numpy copies a part of M before it writes to another.
+            for part in (M,) if problem.idx is None else (M[:, : len(K)], M[:, len(K) :]):
                 np.multiply(K + problem.offset if problem.offset else K, factor, out=part)
-                if (scaled.sign < 0).any() and copies == 1:
-                    part *= scaled.sign[:, None]
-                    part *= scaled.sign
+            if problem.idx is None and (scaled.sign < 0).any():
+                M *= scaled.sign[:, None]
+                M *= scaled.sign
         if problem.has_ridge:
             M = M.copy() if M is K else M
             M[slots, slots] += problem.ridge * (scaled.unit / scaled.slope)

@@ -42,10 +42,16 @@ MIN_POINTS_FLOAT32 = 1500
 MAX_PRODUCTS = 60
 #: Products of all rounds, at most.
 MAX_PRODUCTS_IN_ALL = 200
+#: Where pair updates and one factor of the free variables can follow, a round after the first gives way to them if it
+#: changes more than this share of the points, ...
+MAX_CHANGES = 0.1
+#: ... and few variables are free: their number cubed is below this times that of the kernel values. A factor then takes
+#: less time than the rounds.
+FACTOR_COST = 1200
 #: A system that is left with more than this share of its residual is too ill-conditioned.
 MAX_RESIDUAL_LEFT = 0.3
 #: The rounds end at a residual of this many rounding errors of the terms of a gradient.
-ROUND_OFF = 8 * float(np.finfo(float).eps)
+ROUND_OFF = 2 * float(np.finfo(float).eps)
 #: Up to this share of free variables, their own matrix is gathered.
 MAX_SHARE_GATHERED = 0.6
 #: Halvings of the interval in which the first multiplier lies.
@@ -90,21 +96,20 @@ class NetProblem:
     @staticmethod
     def suits(problem: DualProblem) -> bool:
         """Whether a problem whose points have own rows has such a form."""
-        if problem.lower.any() or problem.ridge.any():
+        if problem.lower.any() or problem.has_ridge:
             return False
         n, has_kinks = problem.gram.n, problem.idx is not None
         if has_kinks and (problem.p[:n] + problem.p[n:] > 0).any():
             return False
         return problem.e is None or np.array_equal(problem.e, problem.sigma)
 
-    def times(self, v: NDArray, matrix: NDArray | None = None, J: NDArray | None = None) -> NDArray:
-        """Return the product of the quadratic term's matrix with v, by K or by a rougher ``matrix``.
+    def times(self, v: NDArray, matrix: NDArray, J: NDArray | None = None) -> NDArray:
+        """Return the product of the quadratic term's matrix with v, by K or a rougher matrix of kernel values.
 
         With J, the matrix is that of the variables J; v is 0 beside these, and so are the entries that are returned.
         """
         problem = self.problem
         self.products += 1
-        matrix = self.K if matrix is None else matrix
         size = 1.0 if matrix.dtype == float else float(np.abs(v).max()) or 1.0  # float32 may not hold v
         own = ((v if J is None else v[J]) / size).astype(matrix.dtype, copy=False)
         product = np.zeros(len(v))
@@ -187,7 +192,7 @@ def coupling(problem: DualProblem, K: NDArray, sample: NDArray) -> float:
 
 
 def minimise_by_newton(
-    problem: DualProblem, K: NDArray, max_changes: float = 1.0, max_products: int = MAX_PRODUCTS_IN_ALL
+    problem: DualProblem, K: NDArray, gives_way: bool = False, max_products: int = MAX_PRODUCTS_IN_ALL
 ) -> NDArray | None:
     """Return the minimiser of f, shape (n,), or None if the rounds make no progress, or take too many products.
 
@@ -197,8 +202,8 @@ def minimise_by_newton(
         For which `NetProblem.suits` is true.
     K : array of shape (points, points)
         Its kernel matrix in float64.
-    max_changes : float
-        Largest share of the points that any round but the first may change.
+    gives_way : bool, default=False
+        Whether to give up where pair updates take less time.
     max_products : int
         Products with K after which no further round begins.
     """
@@ -213,7 +218,7 @@ def minimise_by_newton(
         changed, state = int(np.count_nonzero(new != state)), new
         start = np.where(is_free, np.where(sign * beta > 0.0, beta, 0.0), to)
         if changed == 0 or (start != beta).any():
-            beta, slope = start, net.p - net.times(start)
+            beta, slope = start, net.p - net.times(start, net.rough if changed else net.K)
         own = slope - net.kink * sign
         if changed == 0:
             residual = float(np.abs(own - net.mean(own, is_free))[is_free].max(initial=0.0))
@@ -222,7 +227,8 @@ def minimise_by_newton(
             last = residual
         stalled = 0 if changed < PROGRESS * fewest else stalled + (changed > 0)
         fewest = min(fewest, changed)
-        if stalled > MAX_STALLED or net.products > max_products or max_changes * n < changed < n:
+        gave_way = gives_way and MAX_CHANGES * n < changed < n and is_free.sum() ** 3 < FACTOR_COST * n**2
+        if stalled > MAX_STALLED or net.products > max_products or gave_way:
             return None
         size = size or net.size(own, is_free)
         until = size * RESIDUALS[0 if changed > FEW_CHANGES * n else 1]
@@ -262,7 +268,7 @@ def _step_of_free(
 
     if net.total is not None and abs(missing := net.total - float(beta.sum())) > ROUND_OFF * float(np.abs(beta).sum()):
         step = inverse * (missing / weight)
-        product = net.times(step)
+        product = net.times(step, net.rough)
     residual = without_multiplier(slope - product)
     direction = inverse * residual
     size = first = float(residual @ direction)
@@ -286,4 +292,4 @@ def _step_of_free(
         direction = z + (size / before) * direction
     if not size <= MAX_RESIDUAL_LEFT**2 * first:
         return None
-    return step, net.times(step) if gathers else product
+    return step, net.times(step, net.rough) if gathers else product

@@ -217,6 +217,8 @@ def _has_digits(first: NDArray, between: NDArray, second: NDArray, shares: bool,
     compared with the squared lengths too: about its own centre the pair has more digits.
     """
     diag = np.concatenate([first.diagonal(), second.diagonal()])
+    if not diag.any():
+        return True  # copies of one point, about it: all values are 0, without rounding
     spread = spread_of(diag, float(first.sum() + 2 * between.sum() + second.sum()))
     near = not shares or spread * float(diag.max()) > thresholds.min_spread_shared * float(diag.mean())
     return near and spread > thresholds.min_relative_spread

@@ -20,6 +20,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, combinations
 from typing import Any, ClassVar, NamedTuple
 
@@ -36,10 +37,19 @@ from ..core.runtime.arrays import MAX_ENTRIES_CACHED, cached_constant, immutable
 from ..core.runtime.threads import cached_property
 from ..core.solution import MAX_GAP_UNREFINED, Status
 from ..core.sparse_points import SparsePoints
+from ..problems.classification import hinge
 from ..refinement.refine import support_set
 from ..working_set import _point_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, solve_dense_pairs
 from .from_points import EMPTY, PairArrays, PointPairs, pair_from_points, suits_one_table, suits_points
+from .low_rank import (
+    interior_minimiser,
+    is_low_rank_first,
+    rank_of,
+    solve_low_rank,
+    suits_low_rank,
+    updates_like_steps,
+)
 from .matrix_rows import suits_few_rows
 from .pair_blocks import BlockList, SharedBlocks, dense_list
 from .simplex import simplex_from_points, suits_simplex_points
@@ -56,6 +66,8 @@ MAX_PATH_CALL_S = 0.2
 #: If a pair misses its tolerances but has a relative gap up to this, Newton steps over the whole matrix begin with its
 #: α.
 MAX_GAP_CONTINUED = 1e-7
+#: The largest round-off of a margin, in units of the mean that gap and rounding show: at most 4 for normal errors.
+ROUND_OFF_SPREAD = 8.0
 #: With more free variables, solve the larger C of this pair separately. Up to 400, pair updates are at least as fast as
 #: separate fits; from 600 on they take 1.5 to 6 times as long.
 MAX_FREE_PATH = 400
@@ -100,9 +112,14 @@ def solve_directly(
     gram = problem.gram
     if not (isinstance(gram, Gram) and (gram.kernel == "rbf" or gram.is_psd_by_kernel)):
         return None
-    is_two_class = is_pair(problem)
+    gap_tol = GapTols.of(tol, refine).computed
+    is_two_class, tries_steps = is_pair(problem), gram.kernel != "rbf" and suits_low_rank(problem, thresholds)
+    if tries_steps and is_low_rank_first(problem, thresholds):
+        if (by_steps := solve_low_rank(problem, gap_tol, tol, thresholds)) is not None:
+            return by_steps
+        tries_steps = False
     fits_whole: bool | None = None  # None: not tested yet
-    start = None
+    start, is_tried = None, False
     if is_two_class and _is_whole_first(problem, gram, thresholds):
         fits_whole = suits_whole(problem, thresholds)
     if is_two_class and not fits_whole:
@@ -110,11 +127,11 @@ def solve_directly(
         groups = [negative.nonzero()[0], (~negative).nonzero()[0]]
         order = np.concatenate(groups)
         pair = solve_pair(gram, groups, problem.upper[order], tol, refine, None, thresholds, keeps_missed=True)
+        is_tried = pair is not None
         if pair is not None and pair.meets_tols:
             return DirectPair(pair, order)
         if pair is not None and pair.relative_gap <= MAX_GAP_CONTINUED:
             start = DirectPair(pair, order).alpha
-    gap_tol = GapTols.of(tol, refine).computed
     if suits_few_rows(problem, thresholds):
         few = solve_whole(problem, gap_tol, tol, thresholds, by_rows=True)
         if few is not None:
@@ -125,7 +142,16 @@ def solve_directly(
     if by_points and not fits_whole:
         return simplex_from_points(problem, gap_tol, thresholds)
     fits_whole = suits_whole(problem, thresholds) if fits_whole is None else fits_whole
-    return solve_whole(problem, gap_tol, tol, thresholds, start) if fits_whole else None
+    whole: CertifiedResult | None = None
+    if fits_whole and not (is_tried and tries_steps and start is None):
+        rank = rank_of(gram, gram.n, thresholds)
+        limit = updates_like_steps(rank, gram.n, problem.n) if tries_steps else None
+        whole = solve_whole(problem, gap_tol, tol, thresholds, start, limit)
+    if whole is None and tries_steps:
+        whole = solve_low_rank(problem, gap_tol, tol, thresholds)
+        if whole is None and fits_whole:
+            whole = solve_whole(problem, gap_tol, tol, thresholds)
+    return whole
 
 
 def is_pair(problem: DualProblem) -> bool:
@@ -586,11 +612,15 @@ class PairBatch(Sequence[PairResult | None]):
         by_points = [np.array([classes > 2 and suits_points(gram, n, True, t) for n in row.tolist()]) for row in totals]
         by_blocks = [(row <= max_points) & ~other for row, other in zip(totals, by_points, strict=True)]
         counts = list(range(classes - 1, 0, -1))
-        growth = gram.growth
+        most = max(int(row.max()) for row in totals)
+        rank = 0 if gram.kernel == "rbf" else rank_of(gram, most, t)
+        if rank:
+            max_updates = updates_like_steps(rank, most, most)
+        how = _BlockSearch(gram, groups, upper, sign, tols, max_updates, rank, self._keeps_missed, t)
         is_one_matrix = is_small or (classes == 2 and by_blocks[0].all() and gram.makes_squares_in_parts)
         if is_one_matrix and not by_points[0].any():
             part = dense_list(gram, groups, sizes, t)
-            self._lists = [_pairs_by_blocks(part, upper, sign, max_updates, tols, growth, self._keeps_missed)]
+            self._lists = [_pairs_by_blocks(part, how)]
             return [sum(counts)]
         if not any(pairs.any() for pairs in (*by_points, *by_blocks)):
             return [sum(counts)]
@@ -611,8 +641,7 @@ class PairBatch(Sequence[PairResult | None]):
             if by_points[i].all():
                 return searched
             parts = blocks.of(i, i + 1 + np.flatnonzero(by_blocks[i])) if blocks else ()
-            rest = (upper, sign, max_updates, tols, growth, self._keeps_missed)
-            solved = (pair for part in parts for pair in _pairs_by_blocks(part, *rest))
+            solved = (pair for part in parts for pair in _pairs_by_blocks(part, how))
             ways = zip(by_blocks[i].tolist(), by_points[i].tolist(), strict=True)
             return (next(solved) if block else next(searched) if point else None for block, point in ways)
 
@@ -642,15 +671,57 @@ class PairBatch(Sequence[PairResult | None]):
         return found[place]
 
 
-def _pairs_by_blocks(
-    part: BlockList,
-    upper: NDArray,
-    sign: float,
-    max_updates: int,
-    tols: GapTols,
-    growth: float,
-    keeps_missed: bool = False,
-) -> Iterator[PairResult | None]:
+class _BlockSearch(NamedTuple):
+    """How pairs are solved from their kernel values.
+
+    Attributes
+    ----------
+    gram : Gram
+    groups : sequence of int arrays
+        The points of each class.
+    upper : array
+        The upper bounds of their multipliers, one class after another.
+    sign : float
+        Label of the first class of a pair.
+    tols : GapTols
+    max_updates : int
+        Pair updates of a pair of many points, or of any pair if there is a ``rank``.
+    rank : int
+        Columns of the kernel matrix if interior-point steps follow where these updates do not suffice, else 0.
+    keeps_missed : bool
+        As of `PairBatch`.
+    thresholds : Thresholds
+    """
+
+    gram: Gram
+    groups: Sequence[NDArray]
+    upper: NDArray
+    sign: float
+    tols: GapTols
+    max_updates: int
+    rank: int
+    keeps_missed: bool
+    thresholds: Thresholds
+
+    def improves(self, pair: NDArray, alpha: NDArray, certificates: NDArray) -> bool:
+        """Whether a pair's α, which is changed in place, may be better than before."""
+        if _stretch(pair, self.upper, alpha, certificates, self.tols):
+            return True
+        # If missed results are kept, interior-point steps follow whose weights have a bound of their own.
+        if not self.rank or self.keeps_missed or CertificateRow._make(certificates.tolist()).meets_tols(*self.tols):
+            return False
+        m, n, *_, first, second, start = pair.tolist()
+        J = np.r_[first : first + m, second : second + n]
+        signs = np.repeat([self.sign, -self.sign], [m, n])
+        problem = hinge(self.gram.subset(np.concatenate(self.groups)[J]), signs, self.upper[J]).centred()
+        fits = suits_low_rank(problem, self.thresholds)
+        found = interior_minimiser(problem, self.thresholds) if fits else None
+        if found is not None:
+            alpha[start : start + m + n] = found[0]
+        return found is not None
+
+
+def _pairs_by_blocks(part: BlockList, how: _BlockSearch) -> Iterator[PairResult | None]:
     """Solve the pairs of a list from their kernel values; only arrays made here are written to."""
     within, between, listed, entries, lowered, has_digits = part
     if has_digits is not None and not has_digits.all():
@@ -659,28 +730,27 @@ def _pairs_by_blocks(
         found: Iterator[PairResult | None] = iter(())
         if len(solved):
             own = part._replace(listed=listed[solved], entries=entries[solved], has_digits=None)
-            found = _pairs_by_blocks(own, upper, sign, max_updates, tols, growth, keeps_missed)
+            found = _pairs_by_blocks(own, how)
         yield from (next(found) if has else None for has in has_digits.tolist())
         return
-    last = listed[-1]
+    last, upper, sign, growth = listed[-1], how.upper, how.sign, how.gram.growth
     size = int(last[AT_ALPHA] + last[N_FIRST] + last[N_SECOND])
     alpha, point, weights, begin = np.empty(size), np.empty(size), np.empty(size), 0
+    search = partial(solve_dense_pairs, max_n_unlimited=0) if how.rank else solve_dense_pairs
     while begin < len(listed):
         begun = time.monotonic()
-        end = solve_dense_pairs(
-            within, between, listed, upper, sign, alpha, begin, KKT_TOL_ROUND_OFF, max_updates, MAX_CALL_S
-        )
+        end = search(within, between, listed, upper, sign, alpha, begin, KKT_TOL_ROUND_OFF, how.max_updates, MAX_CALL_S)
         which = listed[begin:end]
         certificates = np.empty((end - begin, N_NUMBERS))
         certify_listed(within, between, which, upper, sign, alpha, point, weights, certificates, growth)
-        if stretched := [k for k in range(end - begin) if _stretch(which[k], upper, alpha, certificates[k], tols)]:
-            again = np.empty((len(stretched), N_NUMBERS))
-            certify_listed(within, between, which[stretched], upper, sign, alpha, point, weights, again, growth)
-            certificates[stretched] = again
+        if improved := [k for k in range(end - begin) if how.improves(which[k], alpha, certificates[k])]:
+            again = np.empty((len(improved), N_NUMBERS))
+            certify_listed(within, between, which[improved], upper, sign, alpha, point, weights, again, growth)
+            certificates[improved] = again
         seconds = (time.monotonic() - begun) / (end - begin)
         batch = PairTable.of(which, alpha, point, weights, certificates, lowered, seconds, entries[begin:end])
-        for k, meets in enumerate(batch.meet_tols(*tols)):
-            yield PairResult(batch, k, meets) if meets or (keeps_missed and batch.rows[k].is_finite) else None
+        for k, meets in enumerate(batch.meet_tols(*how.tols)):
+            yield PairResult(batch, k, meets) if meets or (how.keeps_missed and batch.rows[k].is_finite) else None
         begin = end
 
 
@@ -696,7 +766,8 @@ def _stretch(pair: NDArray, upper: NDArray, alpha: NDArray, certificates: NDArra
         return False
     m, n, *_, first, second, start = pair.tolist()
     bounds, own = np.concatenate([upper[first : first + m], upper[second : second + n]]), alpha[start : start + m + n]
-    more = 2.0 * (gap + row.rounding) / float(bounds.min())
+    free = int(np.count_nonzero(own)) or 1
+    more = ROUND_OFF_SPREAD * (gap + row.rounding) / (free * float(bounds.min()))
     if more > MAX_MARGIN_SHORTFALL or 2.0 * more * size >= gap or (own >= bounds).any():
         return False
     own *= 1.0 + more

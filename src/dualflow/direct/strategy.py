@@ -134,11 +134,11 @@ class Thresholds:
     #: Up to this coupling (`direct.newton.coupling`) a kernel matrix is near its diagonal. From 4 to 20, Newton's
     #: rounds take as long as pair updates, or do not end.
     max_coupling: float = 4.0
+    #: The same limit for up to `max_whole_variables_wide` variables, one for each point. Above it, pair updates are as
+    #: fast.
+    max_coupling_updates: float = 0.5
     #: With fewer points, pair updates take less time than Newton's rounds.
     min_points_newton: int = 500
-    #: If a round after the first changes more than this share of the points, and each has one variable, pair updates
-    #: take less time. Few change where nearly all points are free.
-    max_changes_newton: float = 0.1
     #: Points of the sample that estimates the coupling. Its matrix takes a tenth of a millisecond.
     sample_points_coupling: int = 128
     #: With at least this many features, `max_whole_variables_wide` holds.
@@ -165,6 +165,15 @@ class Thresholds:
     max_whole_updates_wide: int = 8
     #: Up to this many free variables take a Newton step together after the pair loop: a second.
     max_free_polished: int = 4096
+
+    # --- a kernel with few columns, by interior-point steps -----------------------------------------
+
+    #: Columns per point, at most.
+    max_rank_share: float = 1.0
+    #: Numbers of the columns, at most: 32 MB.
+    max_rank_numbers: int = 1 << 22
+    #: Up to this squared rank per variable, more than `max_pair_dense` variables take these steps before pair updates.
+    max_squared_rank_per_variable: int = 20
 
     # --- a problem on the simplex, from its points ------------------------------------------------
 

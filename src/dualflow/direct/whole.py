@@ -39,10 +39,16 @@ MAX_VIOLATION_POLISHED = 1e-4
 #: With many variables, the pair loop ends at this KKT violation, and one Newton step of the free variables follows.
 #: They are nearly always known then. Without it, two thirds of all updates would follow.
 ROUGH_VIOLATION = 1e-4
+#: Where pair updates crawl, at most this many Newton steps of at most so many free variables follow: 0.3 s each.
+MAX_NEWTON_ROUNDS, MAX_FREE_IN_ROUNDS = 12, 1536
+#: Pair updates per variable after each.
+UPDATES_PER_NEWTON_ROUND = 4
 #: Up to this many sparse points, the matrix is one product. With more, it is made by strips above the diagonal.
 MAX_POINTS_ONE_PRODUCT = 1024
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
+#: A margin for round-off that is seen may cost at most this share of the gap; for more, at most this relative gap.
+MAX_MARGIN_COST, MAX_MARGIN_GAP = 0.25, 2e-11
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
 #: fails.
 MAX_BY_SINGULAR_VALUES = 64
@@ -81,7 +87,13 @@ def suits_newton(problem: DualProblem, K: NDArray | None, thresholds: Thresholds
     sample = np.arange(thresholds.sample_points_coupling) * n // thresholds.sample_points_coupling
     assert isinstance(gram, Gram)
     part = _kernel_matrix(gram.subset(sample)) if K is None else submatrix(K, sample, sample)
-    return coupling(problem, part, sample) <= thresholds.max_coupling
+    most = thresholds.max_coupling_updates if _may_update(problem, thresholds) else thresholds.max_coupling
+    return coupling(problem, part, sample) <= most
+
+
+def _may_update(problem: DualProblem, thresholds: Thresholds) -> bool:
+    """Whether pair updates may solve a problem as fast as Newton's rounds: there are few, one for each point."""
+    return problem.idx is None and problem.n <= thresholds.max_whole_variables_wide
 
 
 def _has_own_rows(problem: DualProblem) -> bool:
@@ -143,7 +155,7 @@ def _support_share(problem: DualProblem, count: int, thresholds: Thresholds) -> 
         reading=problem.reading,
         kind=problem.kind,
     )
-    found, _ = _minimise(sample, _kernel_matrix(part), thresholds)
+    found, _ = _minimise(sample, _kernel_matrix(part), thresholds, thresholds.max_whole_updates * sample.n)
     if found is None:
         return 1.0
     nonzero = found > 0.0
@@ -157,6 +169,7 @@ def solve_whole(
     tol: float,
     thresholds: Thresholds = USUAL,
     start: NDArray | None = None,
+    max_updates: int | None = None,
     by_rows: bool = False,
 ) -> DirectSingle | None:
     """Solve and certify a problem for which `suits_whole` is true; None if a tolerance is not reached.
@@ -172,6 +185,8 @@ def solve_whole(
     thresholds : Thresholds
     start : array of shape (n,), optional
         An α near the optimum, from which Newton steps begin without pair updates.
+    max_updates : int, optional
+        Pair updates, at most, if that is fewer than the thresholds allow.
     by_rows : bool, default=False
         Whether rows are made on demand in place of the matrix, of a problem for which `suits_few_rows` is true.
     """
@@ -185,24 +200,17 @@ def solve_whole(
             return None
     found, entries = start, float(gram.n) ** 2
     if found is None and not isinstance(K, Features) and suits_newton(problem, K, thresholds):
-        may_update = problem.idx is None and problem.n <= thresholds.max_whole_variables_wide
-        found = minimise_by_newton(problem, K, thresholds.max_changes_newton if may_update else 1.0)
-    may_update = problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables)
-    if found is None and (by_rows or may_update):
-        found, entries = _minimise(problem, K, thresholds)
+        found = minimise_by_newton(problem, K, _may_update(problem, thresholds))
+    can_update = problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables)
+    if found is None and (by_rows or can_update):
+        found, entries = _minimise(problem, K, thresholds, 8 * problem.n if by_rows else max_updates)
+    # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
+    anew = not by_rows and (gram.kernel == "linear" or problem.has_ridge)
     best: DirectSingle | None = None
     polished, is_stretched, last, certify_s = 0, False, np.inf, 0.0
     while found is not None:
-        clock.check_time()
         begun = time.monotonic()
-        point = problem.project(found)
-        # With a ridge on the simplex the gap is a small difference: products anew give it the bits of `certify`.
-        anew = not by_rows and (gram.kernel == "linear" or problem.has_ridge)
-        Qa = problem.product(point) if anew else _product(problem, K, point)
-        shift = 0.0
-        if gram.center is not None:
-            shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
-        this = DirectSingle(problem, found, point, Qa, entries, shift)
+        this = certified(problem, found, None if anew else K, entries)
         certify_s += time.monotonic() - begun
         best = this if best is None or this.relative_gap < best.relative_gap else best
         if this.relative_gap <= gap_tol:
@@ -213,11 +221,26 @@ def solve_whole(
             if polished == MAX_POLISH or not best.relative_gap < 0.5 * last:
                 break
             polished, last = polished + 1, best.relative_gap
-            step = _newton_step(problem, K, point, this.rho, thresholds)
-            found = None if step is None else point + step
+            step = _newton_step(problem, K, this.point, this.rho - _margin(this), thresholds)
+            found = None if step is None else this.point + step
     if best is None or not best.suffices(gap_tol, tol):
         return None
     return best.timed(time.monotonic() - started, certify_s)
+
+
+def certified(
+    problem: DualProblem, alpha: NDArray, K: NDArray | Features | None, entries: float | None = None
+) -> DirectSingle:
+    """Return the result of an α of a centred problem, from its kernel matrix K, or from products anew.
+
+    ``entries`` kernel entries were evaluated, n² if it is None.
+    """
+    clock.check_time()
+    gram, point, shift = problem.gram, problem.project(alpha), 0.0
+    Qa = problem.product(point) if K is None else _product(problem, K, point)
+    if gram.center is not None:
+        shift = problem.scale * gram.constant(problem.reading.coefficients(problem, point, 0.0), problem.d)
+    return DirectSingle(problem, alpha, point, Qa, float(gram.n) ** 2 if entries is None else entries, shift)
 
 
 def _stretched(best: DirectSingle) -> NDArray | None:
@@ -227,11 +250,33 @@ def _stretched(best: DirectSingle) -> NDArray | None:
     adds a term of second order only.
     """
     problem, alpha = best.problem, best.point
-    common_p, largest = float(problem.p.max()), float(problem.upper.max())
+    common_p = float(problem.p.max())
     if problem.d != 0 or not 0 < common_p == float(problem.p.min()) or (alpha >= problem.upper).any():
         return None
-    short = (best.row.rounding / largest - float(best.rho.min())) / common_p
+    estimate, seen = _round_off(best)
+    short = (estimate + seen) / common_p
     return alpha * (1.0 + 2.0 * short) if 0 < short < MAX_MARGIN_SHORTFALL else None
+
+
+def _round_off(best: DirectSingle) -> tuple[float, float]:
+    """Return the estimated mean round-off of a ρ that should be 0, and the largest that is seen below 0."""
+    problem, alpha = best.problem, best.point
+    is_free = (alpha > problem.lower) & (alpha < problem.upper)
+    estimate = best.row.rounding / (float(problem.upper[is_free].sum()) or np.inf)
+    return estimate, -float(best.rho[alpha < problem.upper].min(initial=0.0))
+
+
+def _margin(best: DirectSingle) -> float:
+    """Return a ρ that free variables should have in place of 0, so that round-off leaves none below 0.
+
+    A ρ of −1e-15 adds C · 1e-15 to the gap, and one of δ adds αδ. It is 0 where that would not be less.
+    """
+    problem, alpha, (estimate, seen) = best.problem, best.point, _round_off(best)
+    cost = float(alpha[(alpha > problem.lower) & (alpha < problem.upper)].sum())
+    per_cost = best.row.size / (cost or np.inf)
+    if 2.0 * seen > min(MAX_MARGIN_COST * best.relative_gap * per_cost, MAX_MARGIN_SHORTFALL * np.abs(problem.p).max()):
+        return 0.0
+    return 2.0 * seen + min(2.0 * estimate, max(0.0, MAX_MARGIN_GAP * per_cost - 2.0 * seen))
 
 
 def _kernel_matrix(gram: Gram) -> NDArray:
@@ -253,13 +298,18 @@ def _product(problem: DualProblem, K: NDArray | Features, alpha: NDArray) -> NDA
     return product
 
 
-def _minimise(problem: DualProblem, K: NDArray | Features, thresholds: Thresholds) -> tuple[NDArray | None, float]:
+def _minimise(
+    problem: DualProblem, K: NDArray | Features, thresholds: Thresholds, max_updates: int | None = None
+) -> tuple[NDArray | None, float]:
     """Return the minimiser of f by pair updates and Newton steps, shape (n,), and the kernel entries evaluated.
 
     It is None if it takes too many updates, or too many rows from features.
+    Where pair updates crawl, Newton steps of all free variables follow, each with some updates that find which are
+    free; not if ``max_updates`` is given.
     """
     is_large = problem.n > thresholds.max_whole_variables
     limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
+    limit = limit if max_updates is None else min(limit, max_updates)
     zeros = np.zeros(problem.n)
     begun = K.start(problem) if isinstance(K, Features) else seed(problem, zeros) if problem.d else zeros
     scaled = ScaledVariables(problem, begun, problem.diag())  # type: ignore[arg-type]  # it reads no cache
@@ -268,18 +318,25 @@ def _minimise(problem: DualProblem, K: NDArray | Features, thresholds: Threshold
     else:
         rows = MatrixRows.given(problem, K, scaled)
     tolerance = KKT_TOL_ROUND_OFF * scaled.max_own_change
-    is_rough, starts_newton = is_large, False
-    for _ in range(MAX_RESTARTS):
+    is_rough, starts_newton, restarts, rounds = is_large, False, 0, 0
+    while restarts < MAX_RESTARTS:
         G = rows.gradient(scaled)
         low, high, has_equality = scaled.low, scaled.high, problem.e is not None
         until = ROUGH_VIOLATION * scaled.max_own_change if is_rough else tolerance
         rest = low, high, has_equality, until, limit, rows.source, starts_newton
         moved, violation, rows.made = solve_pairs(rows.M, rows.slots, rows.made, G, rows.diag, scaled.beta, *rest)
+        (free,) = ((scaled.beta > low) & (scaled.beta < high)).nonzero()
         if moved == limit or rows.are_used_up:
-            return (scaled.alpha if violation <= MAX_VIOLATION_POLISHED else None), rows.entries
+            if violation <= MAX_VIOLATION_POLISHED:
+                return scaled.alpha, rows.entries
+            if max_updates is not None or rounds == MAX_NEWTON_ROUNDS or len(free) > MAX_FREE_IN_ROUNDS:
+                return None, rows.entries
+            rounds, is_rough, starts_newton = rounds + 1, False, True
+            limit = UPDATES_PER_NEWTON_ROUND * problem.n
+            continue
+        restarts += 1
         if is_rough:
             limit, is_rough = limit - moved, False
-            (free,) = ((scaled.beta > low) & (scaled.beta < high)).nonzero()
             starts_newton = len(free) <= MAX_FREE_NEWTON
             if not starts_newton and len(free) <= thresholds.max_free_polished:
                 _move_free(rows.M, rows.slots, G, scaled, has_equality, free)

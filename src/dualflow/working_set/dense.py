@@ -224,6 +224,7 @@ def solve_dense_pairs(
     tolerance: float,
     max_updates: int,
     seconds: float,
+    max_n_unlimited: int = MAX_N_UNLIMITED,
 ) -> int:
     """Solve the hinge's dual with an intercept for pairs of classes whose kernel values are given.
 
@@ -238,9 +239,10 @@ def solve_dense_pairs(
     tolerance : float
         KKT violation to stop at, as LIBSVM defines it.
     max_updates : int
-        Pair updates after which a pair of more than `MAX_N_UNLIMITED` points is given up.
+        Pair updates after which a pair of more than ``max_n_unlimited`` points is given up.
     seconds : float
         Time after which no further pair is started.
+    max_n_unlimited : int
 
     Returns
     -------
@@ -258,7 +260,7 @@ def solve_dense_pairs(
             begin,
             tolerance,
             UPDATES_PER_VARIABLE,
-            MAX_N_UNLIMITED,
+            max_n_unlimited,
             max_updates,
             MAX_RESTARTS,
             MAX_UPDATES_EXACT,
