@@ -140,8 +140,11 @@ class NetProblem:
         return 0.5 * (low + high)
 
     def mean(self, slope: NDArray, is_free: NDArray) -> float:
-        """Return the ν that the free variables have in common, the mean of their slopes; 0 without an equality."""
-        if self.total is None:
+        """Return the ν that the free variables have in common, the mean of their slopes.
+
+        It is 0 without an equality, and without free variables, which leave it open.
+        """
+        if self.total is None or not is_free.any():
             return 0.0
         weights = 1.0 / self.diag[is_free]
         return float(weights @ slope[is_free]) / float(weights.sum())
