@@ -254,7 +254,7 @@ def _step_of_free(
     """Return the step of the free variables to their common minimum, and its product; None if it is not found.
 
     ``slope`` is the negative gradient at β, without ν. The residual falls to ``until`` in the norm of
-    `NetProblem.size`.
+    `NetProblem.size`, and at least to `MAX_RESIDUAL` of what it is first, which suffices if ``until`` is 0.
     """
     inverse = np.where(is_free, 1.0 / net.diag, 0.0)
     weight, step, product = float(inverse.sum()), np.zeros(len(beta)), np.zeros(len(beta))
@@ -275,7 +275,7 @@ def _step_of_free(
     residual = without_multiplier(slope - product)
     direction = inverse * residual
     size = first = float(residual @ direction)
-    until = min(until**2, MAX_RESIDUAL**2 * first)
+    until = min(until**2 or np.inf, MAX_RESIDUAL**2 * first)
     if net.rough.dtype != float:
         until = max(until, LEAST_RESIDUAL_FLOAT32**2 * first)
     for _ in range(MAX_PRODUCTS):
