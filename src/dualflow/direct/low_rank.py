@@ -39,7 +39,7 @@ ENTRIES_FIXED, ENTRIES_PER_UPDATE = 1 << 20, 128
 
 
 def rank_of(gram: KernelMatrix, points: int, thresholds: Thresholds = USUAL) -> int:
-    """Return the number of columns that suffice for the kernel matrix of so many of the points, or 0.
+    """Return the number of columns that suffice for the kernel matrix of a number of points, or 0.
 
     It is 0 if these are too many columns for interior-point steps.
     """

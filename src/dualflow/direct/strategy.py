@@ -192,7 +192,7 @@ class Thresholds:
     min_points_by_rows: int = 256
     #: Rank of the kernel by its features, at most.
     max_rank_by_rows: int = 256
-    #: For each unit of the rank, at least so many rows must be few of all.
+    #: This many rows for each unit of the rank must be few of all.
     min_rows_per_rank: int = 4
     #: Rows that may be made for each unit of the rank: as many variables are free at an optimum, ...
     max_rows_per_rank: int = 6

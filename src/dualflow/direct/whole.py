@@ -39,8 +39,10 @@ MAX_VIOLATION_POLISHED = 1e-4
 #: With many variables, the pair loop ends at this KKT violation, and one Newton step of the free variables follows.
 #: They are nearly always known then. Without it, two thirds of all updates would follow.
 ROUGH_VIOLATION = 1e-4
-#: Where pair updates crawl, at most this many Newton steps of at most so many free variables follow: 0.3 s each.
-MAX_NEWTON_ROUNDS, MAX_FREE_IN_ROUNDS = 12, 1536
+#: Where pair updates crawl, at most this many Newton steps of the free variables follow, ...
+MAX_NEWTON_ROUNDS = 12
+#: ... if these are at most as many: a step takes 0.3 s.
+MAX_FREE_IN_ROUNDS = 1536
 #: Pair updates per variable after each.
 UPDATES_PER_NEWTON_ROUND = 4
 #: Up to this many sparse points, the matrix is one product. With more, it is made by strips above the diagonal.
