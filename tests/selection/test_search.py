@@ -341,7 +341,7 @@ def test_newton_steps_that_found_the_free_set_pay_for_some_that_did_not():
 
 @pytest.mark.parametrize("copies", [1, 2])
 def test_starts_from_the_model_of_all_points_and_newton_steps_change_nothing(monkeypatch, copies, one_matrix):
-    X, y = make_classification(n_samples=200, n_features=12, flip_y=0.1, random_state=3)
+    X, y = make_classification(n_samples=280, n_features=16, flip_y=0.1, random_state=3)
     X, y = np.repeat(X, copies, axis=0), np.repeat(y, copies)  # copies: singular systems
     grid = {"C": [1.0, 30.0, 1000.0], "gamma": [0.01, 0.1]}
     plain = SVCSearchCV(SVC(tol=1e-9), grid, cv=5, scoring=decisions).fit(X, y)

@@ -29,8 +29,7 @@ MIN_N_INTERIOR_POINT = 1000
 #: ... if the squared rank per point is at most this.
 MAX_RANK_SQUARED_PER_POINT = 20
 #: If at most this many variables must share the sum of a simplex, `working-set` is faster, because few others are
-#: nonzero. With 9 features and a polynomial of degree 2 it takes 7 against 43 ms for 60 of 3000 points, 57 against 45
-#: for 1500.
+#: nonzero. With more and a linear kernel, 15 836 points of 52 features in clusters take 134 against 55 ms.
 MAX_SHARING = 500
 #: If the columns' scales differ by more than this ratio, no α in float64 determines the weights to a gap of 1e-6.
 MAX_SCALE_RATIO = 1e4
@@ -117,7 +116,8 @@ def traits_of(problem: DualProblem, refine: bool | str) -> Traits:
     on_simplex = problem.kind in (Kind.SIMPLEX, Kind.CAPPED_SIMPLEX)
     bound = float(problem.upper.max()) if refine else 0.0
     is_shared_by_few = on_simplex and least_nonzero(problem) <= MAX_SHARING
-    # Monomials have very uneven scales, which take `interior-point` many steps.
+    # Monomials have very uneven scales, which take `interior-point` many steps: 26 against 5 ms for 1200 of 3000 points
+    # of 4 features, 31 against 11 with 9 features (degree 2).
     is_shared_by_few |= problem.gram.kernel == "poly" and suits_few_rows(problem)
     return Traits(is_shared_by_few, bound=bound)
 
