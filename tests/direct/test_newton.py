@@ -7,6 +7,7 @@ import pytest
 from sklearn import svm
 
 from dualflow import DualProblem, Gram, certify, problems, solve
+from dualflow.core.runtime import memory
 from dualflow.direct import newton, whole
 from dualflow.direct.newton import NetProblem, coupling, minimise_by_newton
 from dualflow.direct.strategy import USUAL
@@ -139,6 +140,11 @@ def test_a_large_problem_near_its_diagonal_is_solved_over_the_whole_matrix(monke
     assert suits_whole(problem, EARLY)
     assert not suits_whole(problem, replace(EARLY, max_coupling=0.0))
     assert not suits_whole(problem, replace(EARLY, max_points_near_diagonal=150))
+    with monkeypatch.context() as small:  # 160² numbers of 8 bytes, twice, are 0.4 MB
+        small.setattr(memory, "memory_bytes", lambda: 800_000)
+        assert not suits_whole(problem, EARLY)
+        small.setattr(memory, "memory_bytes", lambda: 850_000)
+        assert suits_whole(problem, EARLY)
     calls, minimise = [], whole._minimise
     monkeypatch.setattr(whole, "_minimise", lambda *args: calls.append(args) or minimise(*args))
     found = solve_whole(problem, 1e-10, 1e-6, EARLY)

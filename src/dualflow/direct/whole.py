@@ -16,7 +16,7 @@ from ..core.gram import Gram, KernelMatrix
 from ..core.problem import DualProblem, Kind, paired
 from ..core.runtime import clock
 from ..core.runtime.arrays import immutable, is_same_array
-from ..core.runtime.memory import submatrix
+from ..core.runtime.memory import fits_easily, submatrix
 from ..core.sparse_points import SparsePoints
 from ..refinement.linear_systems import solve_definite
 from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
@@ -47,6 +47,8 @@ MAX_FREE_IN_ROUNDS = 1536
 UPDATES_PER_NEWTON_ROUND = 4
 #: Up to this many sparse points, the matrix is one product. With more, it is made by strips above the diagonal.
 MAX_POINTS_ONE_PRODUCT = 1024
+#: Newton's rounds hold the matrix in float64 and in float32, and a part of it.
+MAX_MATRICES = 2
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
 #: A margin for round-off that is seen may cost at most this share of the gap; for more, at most this relative gap.
@@ -77,8 +79,10 @@ def suits_whole(problem: DualProblem, thresholds: Thresholds = USUAL) -> bool:
         return True
     if not is_wide(problem, thresholds):
         return False
-    is_near = n <= thresholds.max_whole_variables_wide or suits_newton(problem, None, thresholds)
-    return is_near and _expects_many(problem, thresholds)
+    if n > thresholds.max_whole_variables_wide:
+        fits = fits_easily(problem.gram.n, MAX_MATRICES)
+        return fits and suits_newton(problem, None, thresholds) and _expects_many(problem, thresholds)
+    return _expects_many(problem, thresholds)
 
 
 def suits_newton(problem: DualProblem, K: NDArray | None, thresholds: Thresholds = USUAL) -> bool:

@@ -47,6 +47,12 @@ def check_memory(n: int, what: str, matrices: int) -> None:
         )
 
 
+def fits_easily(n: int, matrices: int) -> bool:
+    """Whether this number of n × n matrices of float64 takes at most half of this machine's memory."""
+    available = memory_bytes()
+    return available is None or matrices * 8 * n * n <= available // 2
+
+
 def check_block(height: int, width: int, dtype: type) -> None:
     """Raise an error if the kernel values of ``height`` points with ``width`` others cannot fit into memory.
 
