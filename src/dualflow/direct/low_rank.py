@@ -44,7 +44,7 @@ def rank_of(gram: KernelMatrix, points: int, thresholds: Thresholds = USUAL) -> 
     It is 0 if these are too many columns for interior-point steps.
     """
     rank = rank_by_kernel(gram)
-    most = min(thresholds.max_rank_share * points, thresholds.max_rank_numbers / points)
+    most = min(thresholds.max_rank_share * points, (thresholds.max_rank_work / points) ** 0.5)
     return 0 if rank is None or rank > most else rank
 
 

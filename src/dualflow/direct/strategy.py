@@ -170,8 +170,9 @@ class Thresholds:
 
     #: Columns per point, at most.
     max_rank_share: float = 1.0
-    #: Numbers of the columns, at most: 32 MB.
-    max_rank_numbers: int = 1 << 22
+    #: Points times the squared rank, at most. A step takes a tenth of a second for as many multiplications, and other
+    #: ways to the optimum take less than 20 of them.
+    max_rank_work: float = 5e8
     #: Up to this squared rank per variable, more than `max_pair_dense` variables take these steps before pair updates.
     max_squared_rank_per_variable: int = 20
 
