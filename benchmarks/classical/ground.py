@@ -263,7 +263,7 @@ def main() -> int:
         peers = [min(seconds, limit) for seconds in theirs if seconds == seconds]
         peer = min(peers, default=float("nan"))
         about = {**cell._asdict(), "ratio": peer / ours_s, "ours_s": ours_s, "peer_s": peer, "gap": gap}
-        each_s = {f"{name}_s": found.get(name, (float("nan"),))[0] for name in PEERS}
+        each_s = {f"{name.replace('-', '_')}_s": found.get(name, (float("nan"),))[0] for name in PEERS}
         table.add(str(cell), **about, **each_s, said=said)
     if options.plot:
         draw(table.lines, options)
