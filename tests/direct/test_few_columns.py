@@ -105,6 +105,13 @@ def test_no_more_columns_than_points_and_no_infinite_bounds():
     assert suits_low_rank(problems.svc(Gram(X[:, :5], "linear"), y, 1.0))
 
 
+def test_columns_whose_steps_take_too_long_are_left_to_other_ways():
+    X, y = rare(60, 20)
+    problem = problems.svc(Gram(X, "linear"), y, 1.0)
+    assert suits_low_rank(problem, replace(USUAL, max_rank_work=60 * 20.0**2))
+    assert not suits_low_rank(problem, replace(USUAL, max_rank_work=60 * 20.0**2 - 1))
+
+
 def test_more_columns_allow_more_updates_and_more_variables_fewer():
     assert updates_like_steps(100, 500, 500) > updates_like_steps(10, 500, 500) > updates_like_steps(10, 500, 1000)
 

@@ -155,3 +155,10 @@ def test_a_large_problem_near_its_diagonal_is_solved_over_the_whole_matrix(monke
     monkeypatch.setattr(whole, "minimise_by_newton", lambda *args: None)
     assert solve_whole(problem, 1e-10, 1e-6, EARLY) is None
     assert not calls
+
+
+def test_a_problem_without_linear_term_takes_few_products(monkeypatch):
+    problem, products, times = posed("one class", "rbf"), [], NetProblem.times
+    monkeypatch.setattr(NetProblem, "times", lambda self, *args: products.append(1) or times(self, *args))
+    assert minimise_by_newton(problem, problem.gram.full()) is not None
+    assert len(products) < newton.MAX_PRODUCTS  # the first residual is 0: a system to that end would take them all

@@ -34,8 +34,10 @@ MAX_STEPS = 200
 #: With at least this many variables per column, a part of the rows suffices for most steps (`interior.reduced`). With
 #: fewer, steps of all rows take 0.2 to 0.5 of the time.
 MIN_VARIABLES_PER_COLUMN_REDUCED = 10
-#: Kernel entries whose time pair updates take for a millisecond, and what an update takes beside its n entries.
-ENTRIES_FIXED, ENTRIES_PER_UPDATE = 1 << 20, 128
+#: Kernel entries that pair updates read in a millisecond, which interior-point steps take at least.
+ENTRIES_FIXED = 1 << 20
+#: An update takes as long as reading this many entries beside its n.
+ENTRIES_PER_UPDATE = 128
 
 
 def rank_of(gram: KernelMatrix, points: int, thresholds: Thresholds = USUAL) -> int:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.features import features_of
 from ..core.gram import Gram
-from ..core.monomials import monomials, rank_by_kernel
+from ..core.monomials import rank_by_kernel
 from ..core.problem import DualProblem, Kind
 from ..core.product_points import ProductPoints
 from ..core.runtime.memory import arena_array
@@ -56,8 +57,8 @@ def row_limit(gram: Gram, rank: int, thresholds: Thresholds = USUAL) -> int:
     return min(thresholds.max_rows_per_rank * rank + cheap, int(n * thresholds.max_row_share))
 
 
-class Features:
-    """The features whose inner products are the kernel values of a Gram: its points, or their monomials.
+class FeatureKernel:
+    """The kernel values of a Gram as inner products of few features (`core.features`), in place of a matrix.
 
     Attributes
     ----------
@@ -65,8 +66,9 @@ class Features:
     """
 
     def __init__(self, gram: Gram) -> None:
-        points = gram._points(slice(None))
-        self.values: NDArray = points if gram.kernel == "linear" else monomials(points, gram)
+        found = features_of(gram, gram.n)
+        assert found is not None  # `suits_few_rows` has seen that there are few
+        self.values: NDArray = found.points if found.center is None else found.points - found.center
 
     @property
     def rank(self) -> int:
@@ -136,7 +138,7 @@ class MatrixRows:
         Diagonal of M.
     source : RowSource or None
         None if all rows are given.
-    features : Features or None
+    features : FeatureKernel or None
         For products with M, if rows are made on demand.
     """
 
@@ -146,7 +148,7 @@ class MatrixRows:
     made: int
     diag: NDArray
     source: RowSource | None = None
-    features: Features | None = None
+    features: FeatureKernel | None = None
 
     @classmethod
     def given(cls, problem: DualProblem, K: NDArray, scaled: ScaledVariables) -> MatrixRows:
@@ -168,7 +170,9 @@ class MatrixRows:
         return cls(problem, M, slots, len(M), M.diagonal()[slots])
 
     @classmethod
-    def on_demand(cls, problem: DualProblem, features: Features, scaled: ScaledVariables, limit: int) -> MatrixRows:
+    def on_demand(
+        cls, problem: DualProblem, features: FeatureKernel, scaled: ScaledVariables, limit: int
+    ) -> MatrixRows:
         """Return no rows yet, and at most ``limit`` later."""
         n, unit, points = problem.n, scaled.unit / scaled.slope, ProductPoints.of(problem.gram, float)
         rest = scaled.sign, problem.ridge, problem.scale * unit, problem.offset, points.degree

@@ -23,7 +23,7 @@ from ..working_set._pairs import MAX_FREE_NEWTON, solve_pairs
 from ..working_set.dense import KKT_TOL_ROUND_OFF, MAX_RESTARTS, MAX_UPDATES_EXACT
 from ..working_set.seeding import seed
 from ..working_set.units import ScaledVariables
-from .matrix_rows import Features, MatrixRows, row_limit
+from .matrix_rows import FeatureKernel, MatrixRows, row_limit
 from .newton import NetProblem, coupling, minimise_by_newton
 from .pair_blocks import relative_spread
 from .single import DirectSingle
@@ -51,8 +51,10 @@ MAX_POINTS_ONE_PRODUCT = 1024
 MAX_MATRICES = 2
 #: If a margin differs from 1 by at most this, the difference is round-off.
 MAX_MARGIN_SHORTFALL = 1e-9
-#: A margin for round-off that is seen may cost at most this share of the gap; for more, at most this relative gap.
-MAX_MARGIN_COST, MAX_MARGIN_GAP = 0.25, 2e-11
+#: A margin for round-off that is seen may cost at most this share of the gap, ...
+MAX_MARGIN_COST = 0.25
+#: ... and one for more round-off at most this relative gap.
+MAX_MARGIN_GAP = 2e-11
 #: Up to this many free variables, the step is the shortest one, by singular values: 2 ms. With more, a singular matrix
 #: fails.
 MAX_BY_SINGULAR_VALUES = 64
@@ -199,13 +201,13 @@ def solve_whole(
     started, problem = time.monotonic(), problem.centred()
     gram = problem.gram
     assert isinstance(gram, Gram)
-    K = Features(gram) if by_rows else _kernel_matrix(gram)
+    K = FeatureKernel(gram) if by_rows else _kernel_matrix(gram)
     if gram.kernel == "poly":
-        spread = K.relative_spread() if isinstance(K, Features) else relative_spread(K)
+        spread = K.relative_spread() if isinstance(K, FeatureKernel) else relative_spread(K)
         if not spread > thresholds.min_relative_spread:
             return None
     found, entries = start, float(gram.n) ** 2
-    if found is None and not isinstance(K, Features) and suits_newton(problem, K, thresholds):
+    if found is None and not isinstance(K, FeatureKernel) and suits_newton(problem, K, thresholds):
         found = minimise_by_newton(problem, K, _may_update(problem, thresholds))
     is_small = problem.n <= max(thresholds.max_whole_variables_wide, thresholds.max_whole_variables)
     if found is None and (by_rows or is_small):
@@ -234,7 +236,7 @@ def solve_whole(
     return best.timed(time.monotonic() - started, certify_s)
 
 
-def certified(problem: DualProblem, alpha: NDArray, K: NDArray | Features | None, entries: float) -> DirectSingle:
+def certified(problem: DualProblem, alpha: NDArray, K: NDArray | FeatureKernel | None, entries: float) -> DirectSingle:
     """Return the result of an α of a centred problem, from its kernel matrix K or its features, or from products anew.
 
     ``entries`` kernel values were evaluated.
@@ -289,9 +291,9 @@ def _kernel_matrix(gram: Gram) -> NDArray:
     return gram.full() if is_made_in_strips else gram.by_one_product()
 
 
-def _product(problem: DualProblem, K: NDArray | Features, alpha: NDArray) -> NDArray:
+def _product(problem: DualProblem, K: NDArray | FeatureKernel, alpha: NDArray) -> NDArray:
     """Return Qα from the kernel matrix of the points, or from their features."""
-    if isinstance(K, Features):
+    if isinstance(K, FeatureKernel):
         return K.product(problem, alpha)
     weights, points = problem.sigma * alpha, len(K)
     sums = K @ (weights if problem.idx is None else weights[:points] + weights[points:])
@@ -303,7 +305,7 @@ def _product(problem: DualProblem, K: NDArray | Features, alpha: NDArray) -> NDA
 
 
 def _minimise(
-    problem: DualProblem, K: NDArray | Features, thresholds: Thresholds, max_updates: int | None = None
+    problem: DualProblem, K: NDArray | FeatureKernel, thresholds: Thresholds, max_updates: int | None = None
 ) -> tuple[NDArray | None, float]:
     """Return the minimiser of f by pair updates and Newton steps, shape (n,), and the kernel entries evaluated.
 
@@ -314,9 +316,9 @@ def _minimise(
     limit = problem.n * (thresholds.max_whole_updates_wide if is_large else thresholds.max_whole_updates)
     limit = limit if max_updates is None else min(limit, max_updates)
     zeros = np.zeros(problem.n)
-    begun = K.start(problem) if isinstance(K, Features) else seed(problem, zeros) if problem.d else zeros
+    begun = K.start(problem) if isinstance(K, FeatureKernel) else seed(problem, zeros) if problem.d else zeros
     scaled = ScaledVariables(problem, begun, problem.diag())  # type: ignore[arg-type]  # it reads no cache
-    if isinstance(K, Features):
+    if isinstance(K, FeatureKernel):
         rows = MatrixRows.on_demand(problem, K, scaled, row_limit(problem.gram, K.rank, thresholds))
     else:
         rows = MatrixRows.given(problem, K, scaled)
@@ -368,7 +370,7 @@ def _move_free(
 
 
 def _newton_step(
-    problem: DualProblem, K: NDArray | Features, alpha: NDArray, rho: NDArray, thresholds: Thresholds
+    problem: DualProblem, K: NDArray | FeatureKernel, alpha: NDArray, rho: NDArray, thresholds: Thresholds
 ) -> NDArray | None:
     """Return the shortest Newton step over the free variables, 0 for others; None if these are too many or none.
 
@@ -379,7 +381,7 @@ def _newton_step(
     if not 0 < m <= thresholds.max_free_polished:
         return None
     points, sigma = free if problem.idx is None else problem.idx[free], problem.sigma[free]
-    A = K.block(points) if isinstance(K, Features) else submatrix(K, points, points)
+    A = K.block(points) if isinstance(K, FeatureKernel) else submatrix(K, points, points)
     if problem.offset:
         A += problem.offset
     if problem.scale != 1.0 or (sigma < 0).any():
@@ -387,7 +389,7 @@ def _newton_step(
         A *= sigma
     A[np.arange(m), np.arange(m)] += problem.ridge[free]
     e = None if problem.e is None else problem.e[free]
-    is_singular = isinstance(K, Features) and K.rank < m <= MAX_BY_SINGULAR_VALUES_SINGULAR
+    is_singular = isinstance(K, FeatureKernel) and K.rank < m <= MAX_BY_SINGULAR_VALUES_SINGULAR
     by_values = m <= MAX_BY_SINGULAR_VALUES or is_singular
     try:
         step[free] = _shortest(A, -rho[free], e) if by_values else _by_factor(A, -rho[free], e)
